@@ -1,0 +1,234 @@
+"""The one kind of value: a content package, and its hashes."""
+
+import hashlib
+import math
+import unicodedata
+from typing import Any, Final, Literal
+
+import msgspec
+
+from brimful.core.tokens import Count
+from brimful.errors import InvalidPackage
+
+Role = Literal["system", "user", "assistant", "tool"]
+Modality = Literal["image", "audio", "video"]
+
+KNOWN_KINDS: Final = (
+    "system-prompt",
+    "memory-episodic",
+    "memory-semantic",
+    "memory-procedural",
+    "message-recent",
+    "message-current",
+    "message-older",
+    "media-image",
+    "media-video",
+    "media-audio",
+    "tool-call",
+    "tool-result",
+    "lorebook",
+    "summary",
+    "code-snippet",
+)
+"""The kinds known by name. The set is open: any non-empty string is a kind."""
+
+HIGHEST_PRIORITY: Final = 10
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    """What all parts of a content share: they are plain data, told apart by `type`."""
+
+
+class Text(_Part, tag="text"):
+    """A run of text."""
+
+    text: str
+
+
+class Media(_Part, tag="media"):
+    """An image, a sound or a video, by URL or as base64 `data`."""
+
+    modality: Modality
+    url: str = ""
+    data: str = ""
+    media_type: str = ""
+    width: int | None = None
+    height: int | None = None
+    seconds: float | None = None
+    detail: str = "auto"
+
+    def __post_init__(self) -> None:
+        """Refuse a medium that is nowhere, or whose size is no size."""
+        if bool(self.url) == bool(self.data):
+            raise InvalidPackage("content.media", "needs a url or base64 data, and not both")
+        for field, value in (("width", self.width), ("height", self.height), ("seconds", self.seconds)):
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise InvalidPackage(f"content.{field}", f"must be a positive number, not {value!r}")
+
+
+class ToolCall(_Part, tag="tool_call"):
+    """The assistant asks for a tool. `arguments` is a JSON text."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+class ToolResult(_Part, tag="tool_result"):
+    """What the tool answered to the call `id`."""
+
+    id: str
+    content: str
+    name: str = ""
+    is_error: bool = False
+
+
+Part = Text | Media | ToolCall | ToolResult
+
+
+class Flex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How a package may be treated when room is short.
+
+    `min_tokens` allows it to be shrunk down to that many tokens, at a sentence or line end.
+    """
+
+    can_drop: bool = True
+    priority: int = 5
+    min_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a priority outside 1 to 10, and a minimum that is none."""
+        if type(self.priority) is not int or not 1 <= self.priority <= HIGHEST_PRIORITY:
+            raise InvalidPackage("flex.priority", f"must be a whole number from 1 to 10, not {self.priority!r}")
+        if self.min_tokens is not None and (type(self.min_tokens) is not int or self.min_tokens < 1):
+            raise InvalidPackage("flex.min_tokens", f"must be a positive whole number, not {self.min_tokens!r}")
+
+
+class ContentPackage(msgspec.Struct, frozen=True, kw_only=True):
+    """Anything that may go into a prompt, counted.
+
+    `group` binds packages that are kept or dropped together. `cluster` names what a summary may stand for; a summary
+    bears the cluster that it covers, and `covers` the ids it covers (none named: all of the cluster).
+    `position` breaks ties between equal timestamps (seconds since 1970).
+
+    >>> p = ContentPackage(id="m1", kind="message-recent", content="Hi", tokens=Count(tokens=1, basis="exact"))
+    >>> p.hash[:3], p.normalized_hash[:3]
+    ('b2:', 'n1:')
+    >>> ContentPackage(id="", kind="x", content="", tokens=Count(tokens=0, basis="exact"))
+    Traceback (most recent call last):
+    ...
+    brimful.errors.InvalidPackage: id: must not be empty
+    """
+
+    id: str
+    kind: str
+    content: str | tuple[Part, ...]
+    tokens: Count
+    role: Role | None = None
+    name: str = ""
+    importance: float = 0.5
+    timestamp: float = 0.0
+    position: int = 0
+    relevance: float | None = None
+    flex: Flex = Flex()
+    cluster: str | None = None
+    group: str | None = None
+    covers: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    hash: str = ""
+    normalized_hash: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse values out of range by name, and compute the hashes."""
+        _require(bool(self.id) and isinstance(self.id, str), "id", "must not be empty")
+        _require(bool(self.kind) and isinstance(self.kind, str), "kind", "must not be empty")
+        _require(isinstance(self.tokens, Count), "tokens", f"must be a Count, not {self.tokens!r}")
+        _share("importance", self.importance)
+        if self.relevance is not None:
+            _share("relevance", self.relevance)
+        if not isinstance(self.timestamp, float | int) or not math.isfinite(self.timestamp):
+            raise InvalidPackage("timestamp", f"must be a finite number of seconds, not {self.timestamp!r}")
+        if self.metadata:
+            _check_metadata(self.metadata)
+        if not self.hash:
+            identity, normalized = content_hashes(self.content)
+            msgspec.structs.force_setattr(self, "hash", identity)
+            msgspec.structs.force_setattr(self, "normalized_hash", normalized)
+
+    @property
+    def text(self) -> str:
+        """All text of the content, media left out."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(part.text for part in self.content if isinstance(part, Text))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The content as parts; a plain text is one part."""
+        return (Text(text=self.content),) if isinstance(self.content, str) else self.content
+
+
+def content_hashes(content: str | tuple[Part, ...]) -> tuple[str, str]:
+    """Return the hash of the content as it is, and of its text without case, form and spacing.
+
+    The tags name the canonical form, so that a change of form is noticed.
+
+    >>> content_hashes("Hello  World")[1] == content_hashes("hello world")[1]
+    True
+    >>> content_hashes("Hello  World")[0] == content_hashes("hello world")[0]
+    False
+    """
+    try:
+        if isinstance(content, str):
+            plain = content.encode()
+            return "b2:" + _digest(plain), "n1:" + _digest(_normalize(content).encode())
+        same = msgspec.json.encode(content)
+        alike = msgspec.json.encode([_normalized_part(part) for part in content])
+    except UnicodeEncodeError as error:
+        raise InvalidPackage(
+            "content",
+            f"lone surrogate at character {error.start}; brimful.package() replaces them",
+        ) from None
+    except TypeError as error:
+        raise InvalidPackage("content", f"must be a text or a tuple of parts ({error})") from None
+    return "b2:" + _digest(same), "n1:" + _digest(alike)
+
+
+def clean_text(text: str) -> str:
+    """Replace lone surrogates, which no provider accepts and no file can hold.
+
+    >>> clean_text("a" + chr(0xD800) + "b")
+    'a\N{REPLACEMENT CHARACTER}b'
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _normalize(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _normalized_part(part: Part) -> Part:
+    return Text(text=_normalize(part.text)) if isinstance(part, Text) else part
+
+
+def _require(holds: bool, field: str, reason: str) -> None:  # noqa: FBT001 - an assertion reads best this way
+    if not holds:
+        raise InvalidPackage(field, reason)
+
+
+def _share(field: str, value: object) -> None:
+    if not isinstance(value, float | int) or isinstance(value, bool) or not 0.0 <= value <= 1.0:
+        raise InvalidPackage(field, f"must be a number from 0 to 1, not {value!r}")
+
+
+def _check_metadata(metadata: dict[str, Any]) -> None:
+    try:
+        msgspec.json.encode(metadata)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidPackage("metadata", f"must be plain JSON data ({error})") from None

@@ -1,0 +1,57 @@
+"""What is known of a model: its window, its tokenizer, its rules."""
+
+from typing import Literal
+
+import msgspec
+
+Wire = Literal["openai", "anthropic", "gemini", "ollama", "text"]
+"""The form of a request: whose API it is written for."""
+
+
+class Prior(msgspec.Struct, frozen=True, kw_only=True):
+    """How to count for a model whose tokenizer is not public: another tokenizer's count times `factor`.
+
+    `margin` is the share added on top, so that the true count is below the sum until usage has been learned.
+    """
+
+    tokenizer: str
+    factor: float
+    margin: float
+    source: str
+
+
+class CacheRule(msgspec.Struct, frozen=True, kw_only=True):
+    """When a provider reuses an equal prefix. `breakpoints` is 0 where caching is automatic."""
+
+    minimum_tokens: int
+    breakpoints: int = 0
+    lookback_blocks: int = 0
+    source: str = ""
+
+
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the registry. `known` is false for the fallback that stands for a model nobody has heard of.
+
+    `overhead` names the family of per-message costs (`openai`, `anthropic`, `gemini`, or `template`); with `template`,
+    `chat_template` names the chat template that is rendered. `tool_system_tokens` is what a provider's hidden system
+    prompt costs as soon as a request has tools.
+    """
+
+    id: str
+    provider: str
+    window: int
+    max_output: int
+    wire: Wire
+    tokenizer: str | None = None
+    prior: Prior | None = None
+    overhead: str = "openai"
+    chat_template: str | None = None
+    modalities: tuple[str, ...] = ("text",)
+    image_rule: str | None = None
+    audio_rule: str | None = None
+    video_rule: str | None = None
+    tool_system_tokens: int = 0
+    cache: CacheRule | None = None
+    source: str = ""
+    as_of: str = ""
+    known: bool = True

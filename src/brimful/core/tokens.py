@@ -1,0 +1,95 @@
+"""A token count, and how sure it is."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
+
+from brimful.errors import InvalidPackage
+
+if TYPE_CHECKING:
+    from brimful.core.content import Media
+    from brimful.core.prompt import Prompt, Role
+
+Basis = Literal["exact", "provider", "calibrated", "approximate", "bound"]
+"""How a count came about.
+
+- `exact`: the model's own tokenizer counted it.
+- `provider`: the provider reported it.
+- `calibrated`: another tokenizer's count times a factor; `margin` covers what the factor may miss.
+- `approximate`: characters by a rule of thumb.
+- `bound`: the caller vouches that it is at most this.
+"""
+
+
+class Count(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """So many tokens, on this basis, by this tokenizer.
+
+    >>> Count(tokens=812, basis="exact", tokenizer="o200k_base").upper
+    812
+    >>> Count(tokens=800, basis="calibrated", tokenizer="claude", margin=64).upper
+    864
+    """
+
+    tokens: int
+    basis: Basis
+    tokenizer: str = ""
+    margin: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be a count."""
+        for field, value in (("tokens", self.tokens), ("tokens.margin", self.margin)):
+            if type(value) is not int:
+                raise InvalidPackage(field, f"must be a whole number, not {value!r}")
+            if value < 0:
+                raise InvalidPackage(field, f"must not be negative, not {value}")
+
+    @property
+    def exact(self) -> bool:
+        """Whether the number is the model's own."""
+        return self.basis in ("exact", "provider")
+
+    @property
+    def upper(self) -> int:
+        """What the budget is charged: the count and what it may have missed."""
+        return self.tokens + self.margin
+
+
+class TokenCounter(Protocol):
+    """Counts for one model. Every method is a pure function of its arguments.
+
+    `tokenizer` names the counts: two counters with the same name give the same numbers.
+    """
+
+    @property
+    def tokenizer(self) -> str:
+        """The name under which counts are kept, for example `o200k_base` or `claude@o200k_base*1.53`."""
+        ...
+
+    def text(self, text: str) -> Count:
+        """Count a text as ordinary content: special tokens spelled out in it are plain text."""
+        ...
+
+    def texts(self, texts: Sequence[str]) -> list[Count]:
+        """Count many texts, faster than one by one."""
+        ...
+
+    def media(self, part: "Media") -> Count:
+        """Count an image, a sound or a video by the model's rule."""
+        ...
+
+    def tool_call(self, name: str, arguments: str) -> Count:
+        """Count one tool call of an assistant's message, its own overhead included."""
+        ...
+
+    def message_overhead(self, role: "Role", name: str = "") -> int:
+        """Tokens that a message costs beside its content (role, separators, name)."""
+        ...
+
+    def request_overhead(self) -> int:
+        """Tokens that a request costs beside its messages and tools (priming, default system prompt …)."""
+        ...
+
+    def prompt(self, prompt: "Prompt") -> Count:
+        """Count a whole prompt, tools and all overheads included: the number the provider will bill."""
+        ...

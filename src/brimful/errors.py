@@ -1,0 +1,116 @@
+"""Everything that Brimful raises.
+
+    BrimfulError
+    ├── InvalidValue              a value is out of its range; names the field
+    │   ├── InvalidPackage        … of a content package
+    │   ├── InvalidPolicy         … of a policy file; names file and key
+    │   ├── InvalidModel          … of a model file; names file and key
+    │   └── InvalidRecord         … of a stored context
+    ├── UnknownPolicy             no policy has that name
+    ├── BudgetExceeded            the required parts alone do not fit; names ids and numbers
+    ├── InvalidRequest            a finished request breaks a rule of its provider
+    ├── CountingError             a text could not be counted
+    │   └── TokenizerUnavailable  an exact count was asked for where none is possible
+    └── MissingExtra              an optional dependency is not installed; names the extra
+
+Errors carry facts as attributes, so that a program can act on them without reading the message.
+"""
+
+from collections.abc import Sequence
+
+
+class BrimfulError(Exception):
+    """The root of all errors that Brimful raises on purpose."""
+
+
+class InvalidValue(BrimfulError, ValueError):
+    """A value is out of its range. `field` names it, `reason` says what would be right."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        """Keep the field and the reason as facts of their own."""
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
+class InvalidPackage(InvalidValue):
+    """A content package has a value that no package may have."""
+
+
+class _InvalidFile(InvalidValue):
+    def __init__(self, file: str, key: str, reason: str) -> None:
+        super().__init__(f"{file}: {key}" if key else file, reason)
+        self.file = file
+        self.key = key
+
+
+class InvalidPolicy(_InvalidFile):
+    """A policy file says something that cannot be meant: `file`, `key`, `reason`."""
+
+
+class InvalidModel(_InvalidFile):
+    """A model file says something that cannot be meant: `file`, `key`, `reason`."""
+
+
+class InvalidRecord(InvalidValue):
+    """A stored context cannot be read back."""
+
+
+class UnknownPolicy(BrimfulError, LookupError):
+    """No policy has that name."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        """Name what was asked for and what there is."""
+        super().__init__(f"no policy {name!r}; known: {', '.join(known)} (or the path of a .toml file)")
+        self.name = name
+        self.known = tuple(known)
+
+
+class BudgetExceeded(BrimfulError):
+    """The required parts alone do not fit. `needed` > `limit`; `required` holds (id, tokens), largest first."""
+
+    def __init__(self, *, needed: int, limit: int, required: Sequence[tuple[str, int]], where: str) -> None:
+        """Say how much is needed, how much there is, and who needs it."""
+        shown = ", ".join(f"{id} ({tokens:,})" for id, tokens in required[:8])
+        more = f" and {len(required) - 8} more" if len(required) > 8 else ""  # noqa: PLR2004 - one line of text
+        super().__init__(
+            f"required parts need {needed:,} tokens, limit {limit:,} ({where}): {shown}{more}; "
+            "use a larger window, a smaller completion reserve, or let a part shrink (min_tokens)",
+        )
+        self.needed = needed
+        self.limit = limit
+        self.required = tuple(required)
+        self.where = where
+
+
+class InvalidRequest(BrimfulError):
+    """A finished request breaks a rule of its provider. `violations` lists them all."""
+
+    def __init__(self, provider: str, violations: Sequence[str]) -> None:
+        """Name the provider and every broken rule."""
+        super().__init__(f"{provider} would refuse this request: {'; '.join(violations)}")
+        self.provider = provider
+        self.violations = tuple(violations)
+
+
+class CountingError(BrimfulError):
+    """A text could not be counted."""
+
+
+class TokenizerUnavailable(CountingError):
+    """An exact count was asked for where none is possible."""
+
+    def __init__(self, model: str, reason: str) -> None:
+        """Name the model and why its tokens cannot be counted exactly."""
+        super().__init__(f"no exact tokenizer for {model!r}: {reason}; use method 'calibrated' or 'hybrid'")
+        self.model = model
+        self.reason = reason
+
+
+class MissingExtra(BrimfulError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, extra: str, needed_for: str) -> None:
+        """Name the extra and the command that installs it."""
+        super().__init__(f"{needed_for} needs an optional dependency: pip install 'brimful[{extra}]'")
+        self.extra = extra
