@@ -35,17 +35,13 @@ KNOWN_KINDS: Final = (
 HIGHEST_PRIORITY: Final = 10
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """What all parts of a content share: they are plain data, told apart by `type`."""
-
-
-class Text(_Part, tag="text"):
+class Text(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="text"):
     """A run of text."""
 
     text: str
 
 
-class Media(_Part, tag="media"):
+class Media(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="media"):
     """An image, a sound or a video, by URL or as base64 `data`."""
 
     modality: Modality
@@ -66,7 +62,7 @@ class Media(_Part, tag="media"):
                 raise InvalidPackage(f"content.{field}", f"must be a positive number, not {value!r}")
 
 
-class ToolCall(_Part, tag="tool_call"):
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool_call"):
     """The assistant asks for a tool. `arguments` is a JSON text."""
 
     id: str
@@ -74,7 +70,7 @@ class ToolCall(_Part, tag="tool_call"):
     arguments: str = "{}"
 
 
-class ToolResult(_Part, tag="tool_result"):
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool_result"):
     """What the tool answered to the call `id`."""
 
     id: str
