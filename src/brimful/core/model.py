@@ -32,6 +32,8 @@ class CacheRule(msgspec.Struct, frozen=True, kw_only=True):
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the registry. `known` is false for the fallback that stands for a model nobody has heard of.
 
+    `id` is the name the user gave and what goes on the wire; `canonical` is the id of the row it was found under.
+
     `overhead` names the family of per-message costs (`openai`, `anthropic`, `gemini`, or `template`); with `template`,
     `chat_template` names the chat template that is rendered. `tool_system_tokens` is what a provider's hidden system
     prompt costs as soon as a request has tools.
@@ -55,3 +57,4 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     as_of: str = ""
     known: bool = True
+    canonical: str = ""

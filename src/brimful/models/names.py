@@ -1,0 +1,121 @@
+"""A model has many names: read one, and give its plainer spellings.
+
+Nothing here guesses. A name is only ever *undecorated*: provider prefixes, dates, tags of routers and quantizations come
+off one by one, and the registry looks for an equal name after each. So `gpt-4o-mini` can never become `gpt-4o`.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from brimful.core.model import Wire
+
+LONGEST_NAME: Final = 300
+"""Characters. No model has a longer name, and a bound keeps the patterns below linear."""
+
+_ROUTES: Final[dict[str, Wire]] = {
+    "hf.co": "ollama",
+    "ollama": "ollama",
+    "ollama_chat": "ollama",
+    **dict.fromkeys(
+        ("cerebras", "databricks", "deepinfra", "fireworks", "fireworks_ai", "github", "groq", "hosted_vllm")
+        + ("huggingface", "litellm_proxy", "lm_studio", "nebius", "novita", "nvidia_nim", "openrouter", "perplexity")
+        + ("sambanova", "together", "together_ai", "vercel_ai_gateway", "vllm"),
+        "openai",
+    ),
+}
+"""Hosts that serve other makers' models, and the API they do it with. Any other first part of a path says nothing."""
+
+_MAKERS: Final = frozenset(
+    ("anthropic", "azure", "bedrock", "cohere", "deepseek", "gemini", "google", "google-gla", "google-vertex", "grok")
+    + ("meta", "mistral", "moonshotai", "openai", "qwen", "vertexai", "xai"),
+)
+"""First parts of `maker:model`. `mistral:7b` has one too, but that is found before it is read this way."""
+
+_TUNED: Final = re.compile(r"^ft:(?P<base>[^:]+)(?::.*)?$|^(?P<azure>.+?)\.ft-.*$", re.DOTALL)
+_BEDROCK: Final = re.compile(
+    r"^(?:(?:us|us-gov|eu|apac|au|ca|jp|sa|global)\.)?"
+    r"(?:anthropic|cohere|deepseek|google|meta|mistral|moonshot|openai|qwen|zai)\.(?=[a-z])",
+)
+_SEPARATORS: Final = re.compile(r"[ ._]|(?<=\d)p(?=\d)")  # `llama-v3p1` is Fireworks for 3.1
+_FAMILY: Final = re.compile(r"^(?:meta-)?(llama|qwen|gemma|phi)[-v]*(?=\d)")
+
+_DECORATION: Final = re.compile(
+    r"""(?:
+      [-@]20\d{6} | -20\d\d-\d\d-\d\d                   # the day of the snapshot
+    | -(?:preview|exp)-\d\d-(?:\d\d|20\d\d)             # … as Google writes it
+    | -00[1-9] | @00[1-9] | @default                    # Vertex
+    | -v\d+:\d+ | (?<=\d)-v1                            # Bedrock
+    | [-:@]latest
+    | :(?:free|nitro|floor|online|exacto|beta|thinking) # OpenRouter
+    | [:-](?:i?q\d(?:-[a-z0-9]{1,3}){0,3} | fp16 | bf16 | f16 | fp8 | fp4 | mxfp4 | nvfp4 | int4 | int8 | qat)
+    | -(?:gguf | awq | gptq | mlx | bnb | unsloth | quantized | w\da\d+ | [2-8]bit)
+    | -(?:instruct | it)
+    )$""",
+    re.VERBOSE,
+)
+
+
+class Name(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's name, read: the bare name, and the API of the host in its prefix, if that is known.
+
+    >>> read("openrouter/anthropic/Claude-3.5-Sonnet:beta")
+    Name(bare='claude-3.5-sonnet:beta', wire='openai')
+    >>> read("us.anthropic.claude-3-5-sonnet-20241022-v2:0")
+    Name(bare='claude-3-5-sonnet-20241022-v2:0', wire=None)
+    >>> read("ft:gpt-4o-mini-2024-07-18:acme::x1")
+    Name(bare='gpt-4o-mini-2024-07-18', wire=None)
+    """
+
+    bare: str
+    wire: Wire | None = None
+
+    @property
+    def tagged(self) -> bool:
+        """Whether it looks like Ollama's `name:tag`."""
+        head, colon, tag = self.bare.partition(":")
+        return bool(head and colon and tag) and ":" not in tag and head not in _MAKERS and not tag.isdigit()
+
+    def spellings(self) -> Iterator[str]:
+        """Yield the folded name, then ever plainer ones.
+
+        >>> list(read("Qwen/Qwen2.5-7B-Instruct-AWQ").spellings())
+        ['qwen-2-5-7b-instruct-awq', 'qwen-2-5-7b-instruct', 'qwen-2-5-7b']
+        """
+        yield from _undecorated(self.bare)
+        head, colon, rest = self.bare.partition(":")
+        if colon and (head in _MAKERS or head in _ROUTES):
+            yield from _undecorated(rest)
+
+
+def read(name: str) -> Name:
+    """Take a name apart, whatever it is."""
+    plain = name.strip().lower()
+    if len(plain) > LONGEST_NAME:
+        return Name(bare=plain)
+    first = re.split("[/:]", plain, maxsplit=1)[0]
+    last = plain.rsplit("/", 1)[-1]
+    tuned = _TUNED.match(last)
+    base = (tuned["base"] or tuned["azure"]) if tuned else last
+    return Name(bare=_BEDROCK.sub("", base), wire=_ROUTES.get(first) if first != plain else None)
+
+
+def fold(name: str) -> str:
+    """Write a bare name as all its spellings are compared.
+
+    >>> fold("Llama3.1:8B"), fold("meta-llama-3.1-8b"), fold("gpt-4.1")
+    ('llama-3-1:8b', 'llama-3-1-8b', 'gpt-4-1')
+    """
+    return _FAMILY.sub(r"\1-", _SEPARATORS.sub("-", name.strip().lower()))
+
+
+def _undecorated(bare: str) -> Iterator[str]:
+    if len(bare) > LONGEST_NAME:
+        return
+    spelling = fold(bare)
+    yield spelling
+    while (plainer := _DECORATION.sub("", spelling)) != spelling:
+        spelling = plainer
+        yield spelling
