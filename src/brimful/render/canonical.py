@@ -1,0 +1,63 @@
+"""JSON in one form only, so that equal requests are equal bytes."""
+
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.prompt import Request
+
+RAW_ARGUMENTS: Final = "arguments"
+"""The key under which arguments travel that are no JSON object, where the provider takes only an object."""
+
+
+def request_bytes(request: Request) -> bytes:
+    r"""Return the request as JSON: UTF-8, no spaces, keys in the order in which they were built.
+
+    >>> request_bytes({"b": "é", "a": [1, None]})
+    b'{"b":"\xc3\xa9","a":[1,null]}'
+    """
+    return msgspec.json.encode(request)
+
+
+def json_text(value: object) -> str:
+    """Return a value as compact JSON text.
+
+    >>> json_text({"q": "tea", "n": 2})
+    '{"q":"tea","n":2}'
+    """
+    return msgspec.json.encode(value).decode()
+
+
+def object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool's JSON schema with sorted keys at every depth, and as the object that providers insist on.
+
+    A schema that was built in another order, by another process, must not cost the provider's prompt cache.
+
+    >>> object_schema({"required": ["q"], "properties": {"q": {"type": "string", "maxLength": 9}}})
+    {'properties': {'q': {'maxLength': 9, 'type': 'string'}}, 'required': ['q'], 'type': 'object'}
+    >>> object_schema({})
+    {'properties': {}, 'type': 'object'}
+    """
+    whole = {"type": "object", "properties": {}, **parameters}
+    schema: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(whole, order="sorted"))
+    return schema
+
+
+def arguments_object(arguments: str) -> dict[str, Any]:
+    """Return a call's arguments as the object that most providers take.
+
+    A model can write arguments that are no JSON object. They stay readable under one key: a past mistake must not make
+    the whole conversation invalid.
+
+    >>> arguments_object('{"q": "tea"}')
+    {'q': 'tea'}
+    >>> arguments_object('{"q": "te'), arguments_object(" ")
+    ({'arguments': '{"q": "te'}, {})
+    """
+    if not arguments.strip():
+        return {}
+    try:
+        value = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return {RAW_ARGUMENTS: arguments}
+    return value if isinstance(value, dict) else {RAW_ARGUMENTS: arguments}

@@ -1,0 +1,100 @@
+"""What all wires have in common, done once: a prompt's messages in a regular form.
+
+1. Blank texts are left out: some providers refuse them, and none has a use for them. A message that is left with
+   nothing goes as well, and hands its cache mark to the one before it.
+2. Neighbouring texts of a message become one, with an empty line between.
+3. Media stay in user messages if the wire carries them; anywhere else a short text stands for them.
+4. In an assistant message, tool calls come last.
+5. A run of tool messages becomes one with all results, in the order of the calls. What else stood in it (a picture
+   that a tool returned) follows as a user message.
+6. Ids and names of past calls are made acceptable to every provider; names of speakers stand on one line.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+
+import msgspec
+
+from brimful.core.prompt import Media, Message, Part, Text, ToolCall, ToolResult
+from brimful.errors import InvalidValue
+from brimful.render.calls import pair_calls
+from brimful.render.media import inline, placeholder
+from brimful.render.names import one_line
+
+Carries = Callable[[Media], bool]
+"""Whether a wire carries this medium in a user message."""
+
+
+def prepare(messages: Iterable[Message], carries: Carries) -> list[Message]:
+    r"""Return the messages in regular form.
+
+    >>> said = Message(role="user", parts=(Text(text="Hi"), Text(text=" "), Text(text="there")))
+    >>> prepare([said], lambda media: False)[0].parts
+    (Text(text='Hi\n\nthere'),)
+    """
+    placed = [_check_places(index, message) for index, message in enumerate(messages)]
+    shown = [_show_media(message, carries) for message in _split_tool_runs(placed)]
+    regular = [_regular(message) for message in pair_calls(shown)]
+    return _without_empty(regular)
+
+
+def _check_places(index: int, message: Message) -> Message:
+    for part in message.parts:
+        if isinstance(part, ToolCall) and message.role != "assistant":
+            raise InvalidValue(f"messages[{index}]", f"a tool call ({part.id!r}) stands in a {message.role} message")
+        if isinstance(part, ToolResult) and message.role != "tool":
+            raise InvalidValue(f"messages[{index}]", f"a tool result ({part.id!r}) stands in a {message.role} message")
+    return message
+
+
+def _split_tool_runs(messages: list[Message]) -> Iterator[Message]:
+    for is_tool, run in groupby(messages, key=lambda message: message.role == "tool"):
+        if is_tool:
+            yield from _split_tool_run(list(run))
+        else:
+            yield from run
+
+
+def _split_tool_run(run: list[Message]) -> Iterator[Message]:
+    parts = [part for message in run for part in message.parts]
+    results = tuple(part for part in parts if isinstance(part, ToolResult))
+    rest = tuple(part for part in parts if not isinstance(part, ToolResult))
+    sources = tuple(source for message in run for source in message.sources)
+    cache = any(message.cache for message in run)
+    yield Message(role="tool", parts=results, sources=sources, cache=cache and not rest)
+    if rest:
+        yield Message(role="user", parts=rest, sources=sources, cache=cache)
+
+
+def _show_media(message: Message, carries: Carries) -> Message:
+    def shown(media: Media) -> Part:
+        whole = inline(media)
+        return whole if message.role == "user" and carries(whole) else placeholder(whole)
+
+    parts = tuple(shown(part) if isinstance(part, Media) else part for part in message.parts)
+    return msgspec.structs.replace(message, parts=parts)
+
+
+def _regular(message: Message) -> Message:
+    full = [part for part in message.parts if not (isinstance(part, Text) and not part.text.strip())]
+    calls_last = sorted(full, key=lambda part: isinstance(part, ToolCall))
+    return msgspec.structs.replace(message, parts=tuple(join_texts(calls_last)), name=one_line(message.name))
+
+
+def join_texts(parts: Iterable[Part]) -> Iterator[Part]:
+    """Join neighbouring texts with an empty line between."""
+    for is_text, run in groupby(parts, key=lambda part: isinstance(part, Text)):
+        if is_text:
+            yield Text(text="\n\n".join(part.text for part in run if isinstance(part, Text)))
+        else:
+            yield from run
+
+
+def _without_empty(messages: list[Message]) -> list[Message]:
+    kept: list[Message] = []
+    for message in messages:
+        if message.parts:
+            kept.append(message)
+        elif message.cache and kept:
+            kept[-1] = msgspec.structs.replace(kept[-1], cache=True)
+    return kept

@@ -1,0 +1,47 @@
+"""What every wire can do: write a request, read it back, and check it."""
+
+from typing import Protocol
+
+from brimful.core.model import Wire
+from brimful.core.prompt import Prompt, Request
+
+
+class Renderer(Protocol):
+    """One provider's form of a request. Every method is a pure function of its arguments."""
+
+    @property
+    def wire(self) -> Wire:
+        """The name of the form."""
+        ...
+
+    @property
+    def names_in_text(self) -> bool:
+        """Whether a speaker's name is written into the content, as `name: text`, for want of a field."""
+        ...
+
+    def render(self, prompt: Prompt, *, window: int) -> Request:
+        """Write the request. The same prompt gives the same bytes; a valid prompt gives a request that `check` passes.
+
+        A prompt is valid if
+        - tool calls stand in assistant messages, tool results in tool messages, and a message with calls is directly
+          followed by tool messages that answer each of them once;
+        - its tools have different names of 1 to 64 ASCII letters, digits, `_` and `-`, and schemas that are JSON;
+        - its texts hold no lone surrogates (no package does), and `max_output` is positive or None.
+
+        Raise `InvalidValue` for a call or a result in a message of another role.
+        """
+        ...
+
+    def parse(self, request: Request) -> Prompt:
+        """Read a finished request back: what the provider will bill is counted from this, however it was written.
+
+        Raise `InvalidRequest` if `check` finds anything.
+        """
+        ...
+
+    def check(self, request: Request) -> list[str]:
+        """List what the provider would refuse, each as a sentence with its place. Never raises, whatever it is given.
+
+        `["messages[3]: tool result for 'c2' without its call"]`
+        """
+        ...

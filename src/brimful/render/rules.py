@@ -1,0 +1,158 @@
+"""What the checkers share: a list of findings with places, and the rules that all providers have."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from brimful.core.prompt import Request
+from brimful.errors import InvalidRequest
+from brimful.render.names import is_tool_name
+
+Object = dict[str, Any]
+
+
+class Report:
+    """Collects violations. The `want_…` methods return a value that has the right form, or note that it has not.
+
+    >>> report = Report()
+    >>> report.want_text("messages[0].content", 7)
+    >>> report.violations
+    ['messages[0].content: must be a text, not a number']
+    """
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+
+    def add(self, place: str, sentence: str) -> None:
+        """Note a violation at a place."""
+        self.violations.append(f"{place}: {sentence}")
+
+    def want_text(self, place: str, value: object) -> str | None:
+        """Return a text, or note that it is none."""
+        if isinstance(value, str):
+            return value
+        self.add(place, f"must be a text, {_instead(value)}")
+        return None
+
+    def want_filled(self, place: str, value: object) -> str | None:
+        """Return a text with more than white space in it, or note that it is none."""
+        text = self.want_text(place, value)
+        if text is not None and not text.strip():
+            self.add(place, "must not be empty")
+            return None
+        return text
+
+    def want_object(self, place: str, value: object) -> Object | None:
+        """Return an object, or note that it is none."""
+        if isinstance(value, dict):
+            return value
+        self.add(place, f"must be an object, {_instead(value)}")
+        return None
+
+    def want_list(self, place: str, value: object) -> list[Any]:
+        """Return a list with something in it, or note that it is none and return an empty one."""
+        if isinstance(value, list) and value:
+            return value
+        self.add(place, "must not be empty" if value == [] else f"must be a list, {_instead(value)}")
+        return []
+
+    def want_objects(self, place: str, value: object) -> Iterator[tuple[str, Object]]:
+        """Go through a list of objects, each with its place."""
+        for index, item in enumerate(self.want_list(place, value)):
+            found = self.want_object(f"{place}[{index}]", item)
+            if found is not None:
+                yield f"{place}[{index}]", found
+
+    def want_positive(self, place: str, value: object) -> None:
+        """Note a number that is no positive whole number."""
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            self.add(place, "must be a whole number above 0" + (", and is missing" if value is None else ""))
+
+    def want_one_of(self, place: str, value: object, allowed: tuple[str, ...]) -> str | None:
+        """Return a text that is one of a few, or note that it is none of them."""
+        if isinstance(value, str) and value in allowed:
+            return value
+        self.add(place, f"must be one of {', '.join(allowed)}, {shown(value)}")
+        return None
+
+
+class Pairing:
+    """Follows tool calls to their results: every call is answered once, before anybody else speaks.
+
+    >>> report = Report()
+    >>> pairing = Pairing(report)
+    >>> pairing.call("messages[1]", "c1")
+    >>> pairing.result("messages[2]", "c2")
+    >>> pairing.close()
+    >>> report.violations
+    ["messages[2]: tool result for 'c2' without its call", "messages[1]: tool call 'c1' without its result"]
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._seen: set[str] = set()
+        self._waiting: dict[str, str] = {}
+
+    def call(self, place: str, id: str) -> None:
+        """Note a call."""
+        if id in self._seen:
+            self._report.add(place, f"tool call id {id!r} is used twice")
+        self._seen.add(id)
+        self._waiting[id] = place
+
+    def result(self, place: str, id: str) -> None:
+        """Note a result."""
+        if self._waiting.pop(id, None) is None:
+            self._report.add(place, f"tool result for {id!r} without its call")
+
+    def close(self) -> None:
+        """Note that no more results can come."""
+        for id, place in self._waiting.items():
+            self._report.add(place, f"tool call {id!r} without its result")
+        self._waiting.clear()
+
+
+def check_tools(report: Report, tools: Iterator[tuple[str, Object]]) -> None:
+    """Check names and descriptions of the tools on offer; the objects are those that hold `name`."""
+    seen: set[str] = set()
+    for place, tool in tools:
+        name = tool.get("name")
+        if not is_tool_name(name):
+            report.add(f"{place}.name", f"must be 1 to 64 of a-z, A-Z, 0-9, _ and -, {shown(name)}")
+        elif name in seen:
+            report.add(f"{place}.name", f"{name!r} is used twice")
+        else:
+            seen.add(str(name))
+        if "description" in tool:
+            report.want_text(f"{place}.description", tool["description"])
+
+
+def require_valid(wire: str, request: Request, violations: list[str]) -> Request:
+    """Return the request, or raise with all its violations."""
+    if violations:
+        raise InvalidRequest(wire, violations)
+    return request
+
+
+def shown(value: object) -> str:
+    """Say what stands there instead; of a text, as much as a line can hold.
+
+    >>> shown("Ada"), shown(7), shown(None)
+    ("not 'Ada'", 'not a number', 'and is missing')
+    """
+    return f"not {value[:80]!r}" if isinstance(value, str) else _instead(value)
+
+
+def _instead(value: object) -> str:
+    match value:
+        case None:
+            return "and is missing"
+        case bool():
+            return "not true or false"
+        case int() | float():
+            return "not a number"
+        case str():
+            return "not a text"
+        case list():
+            return "not a list"
+        case _:
+            return "not an object"
