@@ -9,12 +9,22 @@ from typing import Final
 from brimful.core.model import Wire
 from brimful.render.anthropic import Anthropic
 from brimful.render.canonical import request_bytes
+from brimful.render.gemini import Gemini
+from brimful.render.ollama import Ollama
 from brimful.render.openai import OpenAI
 from brimful.render.renderer import Renderer
+from brimful.render.sizes import restore_sizes
+from brimful.render.text import PlainText
 
-__all__ = ["Renderer", "renderer_for", "request_bytes"]
+__all__ = ["Renderer", "renderer_for", "request_bytes", "restore_sizes"]
 
-_RENDERERS: Final[dict[Wire, Renderer]] = {"openai": OpenAI(), "anthropic": Anthropic()}
+_RENDERERS: Final[dict[Wire, Renderer]] = {
+    "openai": OpenAI(),
+    "anthropic": Anthropic(),
+    "gemini": Gemini(),
+    "ollama": Ollama(),
+    "text": PlainText(),
+}
 
 
 def renderer_for(wire: Wire) -> Renderer:

@@ -78,6 +78,8 @@ class Report:
 class Pairing:
     """Follows tool calls to their results: every call is answered once, before anybody else speaks.
 
+    Where a provider has no ids, calls and results go by the tool's name, which may be called twice.
+
     >>> report = Report()
     >>> pairing = Pairing(report)
     >>> pairing.call("messages[1]", "c1")
@@ -90,24 +92,31 @@ class Pairing:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._seen: set[str] = set()
-        self._waiting: dict[str, str] = {}
+        self._waiting: list[tuple[str, str]] = []
 
     def call(self, place: str, id: str) -> None:
-        """Note a call."""
+        """Note a call by its id."""
         if id in self._seen:
             self._report.add(place, f"tool call id {id!r} is used twice")
         self._seen.add(id)
-        self._waiting[id] = place
+        self._waiting.append((id, place))
 
-    def result(self, place: str, id: str) -> None:
-        """Note a result."""
-        if self._waiting.pop(id, None) is None:
-            self._report.add(place, f"tool result for {id!r} without its call")
+    def call_by_name(self, place: str, name: str) -> None:
+        """Note a call that has no id."""
+        self._waiting.append((name, place))
+
+    def result(self, place: str, key: str) -> None:
+        """Note a result by the id of its call, or by the name of its tool."""
+        index = next((index for index, (waiting, _) in enumerate(self._waiting) if waiting == key), None)
+        if index is None:
+            self._report.add(place, f"tool result for {key!r} without its call")
+        else:
+            del self._waiting[index]
 
     def close(self) -> None:
         """Note that no more results can come."""
-        for id, place in self._waiting.items():
-            self._report.add(place, f"tool call {id!r} without its result")
+        for key, place in self._waiting:
+            self._report.add(place, f"tool call {key!r} without its result")
         self._waiting.clear()
 
 

@@ -12,7 +12,7 @@ OPENING: Final = "(conversation continues)"
 """What the user says where the history begins with the assistant, or where nobody has said anything."""
 
 CLOSING: Final = "(continue)"
-"""What the user says where the assistant spoke last: newer Claude models and Gemini will not continue their own turn."""
+"""What the user says where the assistant spoke last: newer Claude models and Gemini do not continue their own turn."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from brimful.core.prompt import Media, Message, Part, Prompt, Request, Role, Text, Tool, ToolCall, ToolResult
+from brimful.core.prompt import Media, Message, Part, Prompt, Request, Role, Text, ToolCall, ToolResult
+from brimful.render.functions import read_function
 from brimful.render.media import inline
 
 _ROLES: Final[dict[str, Role]] = {"developer": "system", "system": "system", "user": "user", "assistant": "assistant"}
@@ -20,17 +21,8 @@ def read_request(request: Request) -> Prompt:
     return Prompt(
         model=request["model"],
         messages=tuple(_message(message, names) for message in request["messages"]),
-        tools=tuple(read_tool(tool["function"]) for tool in request.get("tools") or ()),
+        tools=tuple(read_function(tool["function"]) for tool in request.get("tools") or ()),
         max_output=request.get("max_completion_tokens") or request.get("max_tokens"),
-    )
-
-
-def read_tool(function: dict[str, Any]) -> Tool:
-    """Read a tool from its function."""
-    return Tool(
-        name=function["name"],
-        description=function.get("description") or "",
-        parameters=function.get("parameters") or {},
     )
 
 

@@ -1,8 +1,8 @@
 """What OpenAI refuses in a chat completions request."""
 
-from collections.abc import Iterator
 from typing import Final
 
+from brimful.render.functions import want_functions
 from brimful.render.names import fits_name_field, is_tool_name
 from brimful.render.openai.write import AUDIO_FORMATS, DETAILS
 from brimful.render.rules import Object, Pairing, Report, check_tools, shown
@@ -30,17 +30,6 @@ def find_violations(request: object) -> list[str]:
         check_tools(report, want_functions(report, body["tools"]))
     _check_messages(report, body.get("messages"))
     return report.violations
-
-
-def want_functions(report: Report, tools: object) -> Iterator[tuple[str, Object]]:
-    """Go through the functions of a list of tools, and check their schemas."""
-    for place, tool in report.want_objects("tools", tools):
-        report.want_one_of(f"{place}.type", tool.get("type"), ("function",))
-        function = report.want_object(f"{place}.function", tool.get("function"))
-        if function is not None:
-            if function.get("parameters") is not None:
-                report.want_object(f"{place}.function.parameters", function["parameters"])
-            yield f"{place}.function", function
 
 
 def _check_messages(report: Report, messages: object) -> None:

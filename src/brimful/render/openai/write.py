@@ -8,8 +8,8 @@ The messages come last in the request, so that a longer conversation is a longer
 from collections.abc import Iterator
 from typing import Any, Final
 
-from brimful.core.prompt import Media, Message, Prompt, Request, Text, Tool, ToolCall, ToolResult
-from brimful.render.canonical import object_schema
+from brimful.core.prompt import Media, Message, Prompt, Request, Text, ToolCall, ToolResult
+from brimful.render.functions import function_tool
 from brimful.render.media import data_url, mime_type
 from brimful.render.names import fits_name_field, name_in_text
 from brimful.render.prepare import prepare
@@ -35,15 +35,6 @@ def write_request(prompt: Prompt) -> Request:
     written = [wire_message for message in messages for wire_message in _messages(message)]
     request["messages"] = written or [{"role": "user", "content": OPENING}]
     return request
-
-
-def function_tool(tool: Tool) -> dict[str, Any]:
-    """Write a tool as OpenAI and those who follow it take it."""
-    function: dict[str, Any] = {"name": tool.name}
-    if tool.description:
-        function["description"] = tool.description
-    function["parameters"] = object_schema(tool.parameters)
-    return {"type": "function", "function": function}
 
 
 def _carries(media: Media) -> bool:

@@ -1,0 +1,94 @@
+r"""A plain transcript, for completion APIs that know no messages.
+
+Every message is headed by who speaks; an empty line stands between messages; the last line is left for the assistant.
+A transcript cannot be read back message by message, for a text may hold such lines itself. So `parse` returns the whole
+transcript as one text, which is what is billed.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from brimful.core.model import Wire
+from brimful.core.prompt import Media, Message, Part, Prompt, Request, Text, Tool, ToolCall, ToolResult
+from brimful.render.canonical import json_text, object_schema
+from brimful.render.media import placeholder
+from brimful.render.prepare import prepare
+from brimful.render.rules import Report, require_valid
+
+_LABELS: Final = {"system": "System", "user": "User", "assistant": "Assistant", "tool": "Tool"}
+
+
+class PlainText:
+    """The `text` wire."""
+
+    wire: Final[Wire] = "text"
+    names_in_text: Final = True
+
+    def render(self, prompt: Prompt, *, window: int) -> Request:  # noqa: ARG002 - the window is the server's own
+        r"""Write the request.
+
+        >>> said = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
+        >>> PlainText().render(Prompt(model="m", messages=(said,), max_output=9), window=99)
+        {'model': 'm', 'max_tokens': 9, 'prompt': 'Ada: Hi\n\nAssistant:'}
+        """
+        request: Request = {"model": prompt.model}
+        if prompt.max_output is not None:
+            request["max_tokens"] = prompt.max_output
+        messages = prepare(prompt.messages, lambda _: False)
+        lines = (*_tools(prompt.tools), *_transcript(messages), f"{_next_speaker(messages)}:")
+        request["prompt"] = "\n\n".join(lines)
+        return request
+
+    def parse(self, request: Request) -> Prompt:
+        """Read a finished request back, as one message."""
+        body = require_valid(self.wire, request, self.check(request))
+        message = Message(role="user", parts=(Text(text=body["prompt"]),))
+        return Prompt(model=body["model"], messages=(message,), max_output=body.get("max_tokens"))
+
+    def check(self, request: Request) -> list[str]:
+        """List what a completion API would refuse."""
+        report = Report()
+        body = report.want_object("request", request)
+        if body is not None:
+            report.want_filled("model", body.get("model"))
+            report.want_filled("prompt", body.get("prompt"))
+            if body.get("max_tokens") is not None:
+                report.want_positive("max_tokens", body["max_tokens"])
+        return report.violations
+
+
+def _tools(tools: Iterable[Tool]) -> Iterator[str]:
+    lines = [
+        json_text({"name": tool.name, "description": tool.description, "parameters": object_schema(tool.parameters)})
+        for tool in tools
+    ]
+    if lines:
+        yield "\n".join(("Tools:", *lines))
+
+
+def _transcript(messages: Iterable[Message]) -> Iterator[str]:
+    for message in messages:
+        for part in message.parts:
+            yield _line(message, part)
+
+
+def _line(message: Message, part: Part) -> str:
+    match part:
+        case Text(text=text):
+            return f"{_label(message)}: {text}"
+        case Media():
+            return f"{_label(message)}: {placeholder(part).text}"
+        case ToolCall():
+            return f"{_label(message)} calls {part.name} [{part.id}]: {part.arguments}"
+        case ToolResult():
+            return f"{part.name} {'fails' if part.is_error else 'answers'} [{part.id}]: {part.content}"
+
+
+def _label(message: Message) -> str:
+    return message.name or _LABELS[message.role]
+
+
+def _next_speaker(messages: Iterable[Message]) -> str:
+    """Return the name that the assistant last spoke under."""
+    spoken = [_label(message) for message in messages if message.role == "assistant"]
+    return spoken[-1] if spoken else _LABELS["assistant"]
