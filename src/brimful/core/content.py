@@ -145,7 +145,9 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(self.timestamp, float | int) or not math.isfinite(self.timestamp):
             raise InvalidPackage("timestamp", f"must be a finite number of seconds, not {self.timestamp!r}")
         if self.metadata:
-            _check_metadata(self.metadata)
+            msgspec.structs.force_setattr(self, "metadata", _plain(self.metadata))
+        if self.role == "tool" or not isinstance(self.content, str):
+            _check_tools(self.role, self.kind, self.content)
         if not self.hash:
             identity, normalized = content_hashes(self.content)
             msgspec.structs.force_setattr(self, "hash", identity)
@@ -223,8 +225,22 @@ def _share(field: str, value: object) -> None:
         raise InvalidPackage(field, f"must be a number from 0 to 1, not {value!r}")
 
 
-def _check_metadata(metadata: dict[str, Any]) -> None:
+def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata as the JSON data that it will be in the record: a copy, without tuples, dates or NaN."""
     try:
-        msgspec.json.encode(metadata)
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(metadata))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidPackage("metadata", f"must be plain JSON data ({error})") from None
+    return plain
+
+
+def _check_tools(role: Role | None, kind: str, content: str | tuple[Part, ...]) -> None:
+    """Refuse tool parts in the mouth of somebody who cannot speak them."""
+    parts = () if isinstance(content, str) else content
+    results = [isinstance(part, ToolResult) for part in parts]
+    if (role == "tool" or kind == "tool-result") and not (results and all(results)):
+        raise InvalidPackage("content", "a tool's message holds tool results, and nothing else")
+    if any(results) and role != "tool" and kind != "tool-result":
+        raise InvalidPackage("role", f"tool results are the role 'tool', not {role!r}")
+    if any(isinstance(part, ToolCall) for part in parts) and role != "assistant" and kind != "tool-call":
+        raise InvalidPackage("role", f"tool calls are the role 'assistant', not {role!r}")

@@ -36,7 +36,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `overhead` names the family of per-message costs (`openai`, `anthropic`, `gemini`, or `template`); with `template`,
     `chat_template` names the chat template that is rendered. `tool_system_tokens` is what a provider's hidden system
-    prompt costs as soon as a request has tools.
+    prompt costs as soon as a request has tools. `alternate` says that the chat template refuses two turns of one
+    speaker in a row.
     """
 
     id: str
@@ -53,6 +54,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     audio_rule: str | None = None
     video_rule: str | None = None
     tool_system_tokens: int = 0
+    alternate: bool = False
     cache: CacheRule | None = None
     source: str = ""
     as_of: str = ""

@@ -1,0 +1,178 @@
+"""The front door: the pure stages with a model's counter, its renderer, and a policy by name."""
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Unpack
+
+import msgspec
+
+from brimful.core.assemble import assemble as assemble_inputs
+from brimful.core.budget import ContextBudget, allocate
+from brimful.core.content import ContentPackage, Part
+from brimful.core.context import Context, Inputs
+from brimful.core.fill import Previous
+from brimful.core.model import ModelInfo, Wire
+from brimful.core.policy import Method, Policy
+from brimful.core.prompt import Tool
+from brimful.core.tokens import Count, TokenCounter
+from brimful.counting import counter_for
+from brimful.errors import InvalidValue
+from brimful.models import default_registry
+from brimful.packagers import conversation as package_conversation
+from brimful.packagers import package as package_content
+from brimful.packagers.package import Options, seconds
+from brimful.policies import Overrides, load_policy
+from brimful.render import renderer_for
+
+
+def assemble(  # noqa: PLR0913 - every one has a default but the first two
+    packages: Iterable[ContentPackage],
+    *,
+    model: str | ModelInfo,
+    policy: str | Path | Policy = "default",
+    now: float | datetime | None = None,
+    previous: Context | Previous | None = None,
+    tools: Sequence[Tool] = (),
+    window: int | None = None,
+    completion: int | None = None,
+    overrides: Mapping[str, Any] | Overrides | None = None,
+    wire: Wire | None = None,
+    degraded: Sequence[str] = (),
+) -> Context:
+    """Fill the model's window with the best of the packages, and return the verified request with its record.
+
+    `previous` is the context before this one in the same conversation: history then begins where it began, so that
+    the provider's prompt cache holds. `now` ages the packages; the clock is read only if it is not given.
+    `window` and `completion` replace the model's window and the policy's reserve; `wire` the form of the request.
+    """
+    info = _model(model, wire)
+    chosen = _policy(policy, overrides)
+    return _assembled(
+        Inputs(
+            packages=_checked(packages),
+            policy=chosen,
+            model=info,
+            method=chosen.counting,
+            now=time.time() if now is None else _moment(now),
+            window=_positive("window", window),
+            completion=_positive("completion", completion),
+            tools=tuple(tools),
+            previous=previous.history if isinstance(previous, Context) else previous,
+            degraded=tuple(degraded),
+        )
+    )
+
+
+def replay(
+    context: Context,
+    *,
+    model: str | ModelInfo | None = None,
+    policy: str | Path | Policy | None = None,
+    window: int | None = None,
+    completion: int | None = None,
+    overrides: Mapping[str, Any] | Overrides | None = None,
+) -> Context:
+    """Build a recorded context again, from its record alone: to itself, or under another model, window or policy."""
+    inputs = context.inputs
+    chosen = inputs.policy if policy is None and overrides is None else _policy(policy or inputs.policy, overrides)
+    own_window = inputs.window if model is None else None
+    return _assembled(
+        msgspec.structs.replace(
+            inputs,
+            model=inputs.model if model is None else _model(model, None),
+            policy=chosen,
+            method=chosen.counting,
+            window=own_window if window is None else _positive("window", window),
+            completion=inputs.completion if completion is None else _positive("completion", completion),
+        )
+    )
+
+
+def package(
+    kind: str, content: str | tuple[Part, ...] | list[Part], *, model: str | ModelInfo, **options: Unpack[Options]
+) -> ContentPackage:
+    """Package anything for a model: counted once, with the model's tokenizer."""
+    return package_content(kind, content, counter=counter(model), **options)
+
+
+def conversation(
+    messages: Sequence[Mapping[str, Any]], *, model: str | ModelInfo, start: float | datetime = 0.0
+) -> list[ContentPackage]:
+    """Package a list of messages in OpenAI's form, tool calls and images included."""
+    parsed = renderer_for("openai").parse({"model": "", "messages": [dict(message) for message in messages]})
+    return package_conversation(parsed.messages, counter=counter(model), start=start)
+
+
+def counter(model: str | ModelInfo, *, method: Method = "hybrid") -> TokenCounter:
+    """Return the counter for a model: `hybrid` takes the best one at hand, and each count says which that was."""
+    return counter_for(_model(model, None), method)
+
+
+def count(text: str, *, model: str | ModelInfo, method: Method = "hybrid") -> Count:
+    """Count a text for a model.
+
+    >>> count("Fill the window to the brim.", model="gpt-4o")
+    Count(tokens=7, basis='exact', tokenizer='o200k_base', margin=0)
+    """
+    return counter(model, method=method).text(text)
+
+
+def budget(
+    *,
+    model: str | ModelInfo,
+    policy: str | Path | Policy = "default",
+    window: int | None = None,
+    completion: int | None = None,
+    overrides: Mapping[str, Any] | Overrides | None = None,
+) -> ContextBudget:
+    """Divide a model's window as a policy says, without filling it.
+
+    >>> budget(model="gpt-4", policy="window", completion=3000).limit("recent")
+    3753
+    """
+    return allocate(
+        _policy(policy, overrides),
+        _model(model, None),
+        window=_positive("window", window),
+        completion=_positive("completion", completion),
+    )
+
+
+def _assembled(inputs: Inputs) -> Context:
+    return assemble_inputs(
+        inputs, counter=counter_for(inputs.model, inputs.method), renderer=renderer_for(inputs.model.wire)
+    )
+
+
+def _model(model: str | ModelInfo, wire: Wire | None) -> ModelInfo:
+    info = default_registry().resolve(model) if isinstance(model, str) else model
+    return info if wire is None else msgspec.structs.replace(info, wire=wire)
+
+
+def _policy(policy: str | Path | Policy, overrides: Mapping[str, Any] | Overrides | None) -> Policy:
+    keys = overrides.keys() if isinstance(overrides, Overrides) else overrides
+    return load_policy(policy, overrides=keys, environ=os.environ)
+
+
+def _checked(packages: Iterable[ContentPackage]) -> tuple[ContentPackage, ...]:
+    given = tuple(packages)
+    for at, entry in enumerate(given):
+        if not isinstance(entry, ContentPackage):
+            raise InvalidValue(f"packages[{at}]", f"must be a ContentPackage, not {type(entry).__name__}")
+    return given
+
+
+def _moment(now: float | datetime) -> float:
+    moment = seconds(now)
+    if not isinstance(moment, float | int) or moment != moment or abs(moment) == float("inf"):  # noqa: PLR0124 - NaN
+        raise InvalidValue("now", f"must be a finite number of seconds or a datetime, not {now!r}")
+    return float(moment)
+
+
+def _positive(field: str, value: int | None) -> int | None:
+    if value is not None and (type(value) is not int or value < 0):
+        raise InvalidValue(field, f"must be a whole number of tokens, not {value!r}")
+    return value

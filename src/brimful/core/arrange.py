@@ -1,0 +1,174 @@
+"""What was chosen, put in order: stable content first, what changes every turn last.
+
+system prompts · pinned block │ history, oldest first │ retrieved block · media · current message
+── stable ──────────────────── ── grows at its end ── ── new every turn ─────────────────────────
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult
+from brimful.core.cost import place_of, role_of
+from brimful.core.fill import Previous, Selection
+from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, labelled
+from brimful.core.model import ModelInfo
+from brimful.core.policy import Layout
+from brimful.core.prompt import Message, Prompt, Tool
+from brimful.core.unit import Unit, time_of
+
+
+def arrange(
+    selection: Selection, *, model: ModelInfo, tools: tuple[Tool, ...], max_output: int | None, layout: Layout
+) -> Prompt:
+    """Return the prompt that holds exactly the selected units."""
+    stable = [*_system(selection.units), *_pinned(selection.units)]
+    related = list(_related(selection.units))
+    history = list(_history(selection.units))
+    current = list(_current(selection.units))
+    if layout.related == "system":
+        messages = [*_mark(stable), *(_as_system(block) for block in related), *_mark(history), *current]
+    else:
+        messages = [*_mark(stable), *_mark(history), *related, *current]
+    messages = _unique_call_ids(messages)
+    if model.alternate:
+        messages = alternating(messages)
+    return Prompt(model=model.id, messages=tuple(messages), tools=tools, max_output=max_output)
+
+
+def previous_mark(selection: Selection) -> Previous | None:
+    """Return what the next context needs to know of this one's history."""
+    units = _history_units(selection.units)
+    if not units:
+        return None
+    return Previous(first=units[0].key, summaries=tuple(unit.key for unit in units if unit.stands_for))
+
+
+def alternating(messages: Iterable[Message]) -> list[Message]:
+    """Merge neighbours of the same role, for templates that refuse two turns of one speaker in a row.
+
+    Names move into the text, and a system message behind the first turn becomes the user's.
+    """
+    merged: list[Message] = []
+    for message in messages:
+        now = message
+        if now.role == "system" and any(earlier.role != "system" for earlier in merged):
+            now = msgspec.structs.replace(now, role="user")
+        if now.name:
+            now = msgspec.structs.replace(now, name="", parts=_with_name(now.name, now.parts))
+        last = merged[-1] if merged else None
+        if last is not None and last.role == now.role and now.role != "tool" and not _calls(last) and not _calls(now):
+            merged[-1] = _merge(last, now)
+        else:
+            merged.append(now)
+    return merged
+
+
+# -- sections --------------------------------------------------------------------------------------------------------
+
+
+def _system(units: Sequence[Unit]) -> Iterator[Message]:
+    for package in _packages_in(units, "system"):
+        yield _message(package)
+
+
+def _pinned(units: Sequence[Unit]) -> Iterator[Message]:
+    packages = _packages_in(units, "pinned")
+    if packages:
+        yield _block("system", PINNED_OPEN, PINNED_CLOSE, packages)
+
+
+def _related(units: Sequence[Unit]) -> Iterator[Message]:
+    """Yield the retrieved block, the best last: nearest to the question."""
+    ordered = sorted((u for u in units if not u.stands_for), key=lambda u: (u.score.total, u.when))
+    packages = [package for unit in ordered for package in unit.packages if place_of(package) == "related"]
+    if packages:
+        yield _block("user", RELATED_OPEN, RELATED_CLOSE, packages)
+
+
+def _history(units: Sequence[Unit]) -> Iterator[Message]:
+    for unit in _history_units(units):
+        for package in unit.packages:
+            if unit.stands_for:
+                yield Message(role="user", parts=(Text(text=labelled(package).rstrip()),), sources=(package.id,))
+            elif place_of(package) == "history":
+                yield _message(package)
+
+
+def _current(units: Sequence[Unit]) -> Iterator[Message]:
+    packages = _packages_in(units, "current")
+    media = [package for package in packages if package.kind.startswith("media-")]
+    messages = [package for package in packages if not package.kind.startswith("media-")]
+    for package in messages[:-1]:
+        yield _message(package)
+    last = _message(messages[-1]) if messages else Message(role="user", parts=())
+    seen = tuple(part for package in media for part in package.parts)
+    if last.parts or seen:
+        sources = (*(package.id for package in media), *last.sources)
+        yield msgspec.structs.replace(last, parts=(*seen, *last.parts), sources=sources)
+
+
+def _history_units(units: Sequence[Unit]) -> list[Unit]:
+    inside = [u for u in units if u.stands_for or any(place_of(package) == "history" for package in u.packages)]
+    return sorted(inside, key=lambda u: u.when if u.stands_for else time_of(u.packages[0]))
+
+
+# -- messages --------------------------------------------------------------------------------------------------------
+
+
+def _packages_in(units: Sequence[Unit], place: str) -> list[ContentPackage]:
+    inside = (package for unit in units if not unit.stands_for for package in unit.packages)
+    return sorted((package for package in inside if place_of(package) == place), key=time_of)
+
+
+def _message(package: ContentPackage) -> Message:
+    return Message(role=role_of(package), parts=package.parts, name=package.name, sources=(package.id,))
+
+
+def _block(role: str, opening: str, closing: str, packages: Sequence[ContentPackage]) -> Message:
+    text = opening + "".join(labelled(package) for package in packages) + closing
+    media = tuple(part for package in packages for part in package.parts if not isinstance(part, Text))
+    sources = tuple(package.id for package in packages)
+    return Message(role="system" if role == "system" else "user", parts=(Text(text=text), *media), sources=sources)
+
+
+def _as_system(message: Message) -> Message:
+    return msgspec.structs.replace(message, role="system")
+
+
+def _mark(messages: list[Message]) -> list[Message]:
+    """Mark the last one: a stable prefix ends here."""
+    return [*messages[:-1], *(msgspec.structs.replace(message, cache=True) for message in messages[-1:])]
+
+
+def _unique_call_ids(messages: Iterable[Message]) -> list[Message]:
+    """Give call ids that were used before a number. Some clients begin again with every turn; providers refuse that."""
+    used: dict[str, int] = {}
+
+    def renamed(part: Part) -> Part:
+        if isinstance(part, ToolCall):
+            used[part.id] = used.get(part.id, 0) + 1
+        if isinstance(part, ToolCall | ToolResult) and used.get(part.id, 1) > 1:
+            return msgspec.structs.replace(part, id=f"{part.id}-{used[part.id]}")
+        return part
+
+    return [msgspec.structs.replace(message, parts=tuple([renamed(p) for p in message.parts])) for message in messages]
+
+
+def _calls(message: Message) -> bool:
+    return any(isinstance(part, ToolCall) for part in message.parts)
+
+
+def _with_name(name: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    at = next((i for i, part in enumerate(parts) if isinstance(part, Text)), None)
+    if at is None:
+        return parts
+    first = parts[at]
+    text = first.text if isinstance(first, Text) else ""
+    return (*parts[:at], Text(text=f"{name}: {text}"), *parts[at + 1 :])
+
+
+def _merge(first: Message, second: Message) -> Message:
+    return msgspec.structs.replace(
+        first, parts=first.parts + second.parts, sources=first.sources + second.sources, cache=second.cache
+    )

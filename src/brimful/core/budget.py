@@ -1,0 +1,86 @@
+"""How many tokens there are, and which pool may take how many of them."""
+
+import math
+
+import msgspec
+
+from brimful.core.model import ModelInfo
+from brimful.core.policy import Limit, Policy
+
+
+class PoolLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pool's share of the window, in tokens."""
+
+    name: str
+    limit: int
+
+
+class ContextBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """The window, divided: `window` = `completion` + `margin` + `available`.
+
+    `hard_limit` is what the law allows (`window` − `completion`); `available` is what the fill plans with.
+    `target_tokens` is what history may take: the limit of the pool of recent messages.
+    """
+
+    model: str
+    policy: str
+    window: int
+    completion: int
+    margin: int
+    hard_limit: int
+    available: int
+    pools: tuple[PoolLimit, ...]
+
+    @property
+    def reserved(self) -> int:
+        """Completion and safety margin together."""
+        return self.window - self.available
+
+    def limit(self, pool: str) -> int:
+        """Return the limit of the pool of that name."""
+        return next(row.limit for row in self.pools if row.name == pool)
+
+
+def allocate(
+    policy: Policy, model: ModelInfo, *, window: int | None = None, completion: int | None = None
+) -> ContextBudget:
+    """Divide the model's window as the policy says. Every number grows, or stays, as the window grows."""
+    whole = model.window if window is None else window
+    reserve = _completion(policy, model, whole, completion)
+    hard = max(0, whole - reserve)
+    if policy.total_tokens is not None:
+        hard = min(hard, policy.total_tokens)
+    margin = min(hard, max(math.floor(whole * policy.margin.share), policy.margin.tokens))
+    limits: dict[str, int] = {}
+    for pool in policy.pools:
+        limits[pool.name] = _tokens(
+            pool.limit, limits, window=whole, prompt=max(0, whole - reserve), most=hard - margin
+        )
+    return ContextBudget(
+        model=model.id,
+        policy=policy.name,
+        window=whole,
+        completion=reserve,
+        margin=margin,
+        hard_limit=hard,
+        available=hard - margin,
+        pools=tuple(PoolLimit(name=name, limit=tokens) for name, tokens in limits.items()),
+    )
+
+
+def _completion(policy: Policy, model: ModelInfo, window: int, asked: int | None) -> int:
+    if asked is not None:
+        return asked
+    share = math.floor(window * policy.completion.at_most_share)
+    return min(policy.completion.tokens, share, model.max_output)
+
+
+def _tokens(limit: Limit, earlier: dict[str, int], *, window: int, prompt: int, most: int) -> int:
+    said = [] if limit.tokens is None else [limit.tokens]
+    if limit.share is not None:
+        base = window if limit.of == "window" else prompt
+        said.append(math.floor(max(0, base - limit.minus) * limit.share))
+    tokens = min(said, default=most)
+    if limit.times is not None and limit.pool is not None:
+        tokens = max(tokens, math.floor(earlier[limit.pool] * limit.times))
+    return tokens

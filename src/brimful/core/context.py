@@ -1,0 +1,117 @@
+"""The record: what went in, what was decided, what came out. It explains itself and can be replayed."""
+
+import hashlib
+from typing import Literal, Self
+
+import msgspec
+
+from brimful.core import explain
+from brimful.core.budget import ContextBudget
+from brimful.core.content import ContentPackage
+from brimful.core.decision import Decision
+from brimful.core.fill import PoolUse, Previous
+from brimful.core.model import ModelInfo
+from brimful.core.policy import Method, Policy
+from brimful.core.prompt import Request, Tool
+from brimful.core.verify import Verification
+from brimful.errors import InvalidRecord
+
+FORM: Literal["brimful/1"] = "brimful/1"
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a context depends on. Equal inputs give equal contexts, byte for byte."""
+
+    packages: tuple[ContentPackage, ...]
+    policy: Policy
+    model: ModelInfo
+    method: Method
+    now: float
+    window: int | None = None
+    completion: int | None = None
+    tools: tuple[Tool, ...] = ()
+    previous: Previous | None = None
+    degraded: tuple[str, ...] = ()
+
+
+class Component(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A part of the window as people speak of it: system, memories, recent, media, current and more."""
+
+    name: str
+    tokens: int
+    items: int
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """One built context: the verified request, and the answer to "why was this in, and that out?".
+
+    `history` is what the next context of the conversation needs to keep its prefix: pass this context as `previous`.
+    """
+
+    id: str
+    inputs: Inputs
+    budget: ContextBudget
+    pools: tuple[PoolUse, ...]
+    components: tuple[Component, ...]
+    decisions: tuple[Decision, ...]
+    verification: Verification
+    request: Request
+    history: Previous | None
+    warnings: tuple[str, ...]
+    form: Literal["brimful/1"] = FORM
+
+    @property
+    def tokens(self) -> int:
+        """The request's tokens, counted as a whole."""
+        return self.verification.tokens
+
+    @property
+    def remaining(self) -> int:
+        """Tokens that are neither used nor reserved; below zero if the safety margin was needed."""
+        return self.budget.available - self.tokens
+
+    @property
+    def percent(self) -> float:
+        """How much of the window the request takes."""
+        return 100 * self.tokens / self.budget.window
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The ids of what the model sees, in time."""
+        return tuple(sorted(decision.id for decision in self.decisions if decision.included))
+
+    def component(self, name: str) -> Component:
+        """Return a component by name; one that is not there is empty."""
+        return next((c for c in self.components if c.name == name), Component(name=name, tokens=0, items=0))
+
+    def decision(self, id: str) -> Decision:
+        """Return what became of a candidate. Of several with one id, the one that is in."""
+        found = [decision for decision in self.decisions if decision.id == id]
+        if not found:
+            raise KeyError(id)
+        return next((decision for decision in found if decision.included), found[0])
+
+    def explain(self, id: str) -> str:
+        """Say in one line what became of a candidate, and why."""
+        return explain.decision_line(self, self.decision(id))
+
+    def report(self) -> str:
+        """Return the budget report: what went where."""
+        return explain.report(self)
+
+    def to_json(self) -> bytes:
+        """Return the whole record as JSON."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Self:
+        """Read a record back, with every value checked."""
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InvalidRecord("context", str(error)) from None
+
+
+def context_id(inputs: Inputs) -> str:
+    """Return the id of the context that these inputs give."""
+    return "ctx-" + hashlib.blake2b(msgspec.json.encode(inputs), digest_size=12).hexdigest()

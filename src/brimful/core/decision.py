@@ -1,0 +1,54 @@
+"""What became of a candidate, and why."""
+
+from typing import Literal
+
+import msgspec
+
+from brimful.core.score import Score
+
+Outcome = Literal["kept", "shrunk", "replaced", "duplicate", "dropped"]
+
+Reason = Literal[
+    "required",  # may not be dropped
+    "fits",  # won its place
+    "least",  # one of the least number of items of its pool
+    "lent",  # in by tokens that other pools left unspent
+    "summary",  # stands for the cluster that it covers, or gave way to the summary that covers it
+    "same-id",  # another candidate has its id
+    "same-content",  # something kept has its normalized text
+    "pool-full",  # the pool's limit is reached
+    "window-full",  # the window is full
+    "most",  # the pool's most items are reached
+    "older",  # history is contiguous, and ended after it
+    "trimmed",  # in at first, and the worst of its pool when the whole was over the limit
+    "no-pool",  # no pool of the policy takes its kind
+    "verbatim",  # a summary that is not needed: what it covers stands there itself
+    "unpaired",  # a tool result without its call, or a call without its result: no provider takes it
+]
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One candidate's end.
+
+    `tokens` is the candidate's count; `cost` is what it took, its message or label included (0 if it is not in).
+    `by` names the summary, or the candidate that it duplicates. `rank` counts from 1 in the order of its pool, and
+    `cut` is the rank of the last one that is in. `group` names the packages that shared its fate.
+    """
+
+    id: str
+    kind: str
+    outcome: Outcome
+    reason: Reason
+    tokens: int
+    cost: int = 0
+    pool: str = ""
+    score: Score | None = None
+    by: str = ""
+    rank: int = 0
+    cut: int = 0
+    group: str = ""
+
+    @property
+    def included(self) -> bool:
+        """Whether the model sees it, whole or shrunk."""
+        return self.outcome in ("kept", "shrunk")

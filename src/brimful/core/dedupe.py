@@ -1,0 +1,73 @@
+"""One of each: the same id, then the same normalized text."""
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from brimful.core.content import ContentPackage
+from brimful.core.decision import Decision, Reason
+from brimful.core.policy import Policy
+from brimful.core.unit import Unit
+
+
+def canonical_order(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
+    """Sort candidates in time, so that the order of the input list says nothing.
+
+    What is equal in time, id and text is told apart by all of its data.
+    """
+
+    def in_time(package: ContentPackage) -> tuple[float, int, str, str]:
+        return (package.timestamp, package.position, package.id, package.hash)
+
+    ordered = sorted(packages, key=in_time)
+    if any(in_time(a) == in_time(b) for a, b in pairwise(ordered)):
+        ordered.sort(key=lambda package: (in_time(package), msgspec.json.encode(package)))
+    return ordered
+
+
+def same_id(packages: Sequence[ContentPackage], policy: Policy) -> tuple[list[ContentPackage], list[Decision]]:
+    """Keep one package of each id: a required one first, then the earlier pool, then the newer."""
+    survivors: dict[str, ContentPackage] = {}
+    doubles: list[tuple[ContentPackage, ContentPackage]] = []
+    for package in packages:
+        other = survivors.setdefault(package.id, package)
+        if other is not package:
+            doubles.append((package, other))
+    decisions = []
+    for package, _ in doubles:
+        holder = survivors[package.id]
+        loser = package if _rank(holder, policy) <= _rank(package, policy) else holder
+        survivors[package.id] = holder if loser is package else package
+        decisions.append(_duplicate(loser, "same-id", package.id))
+    return list(survivors.values()), decisions
+
+
+def same_content(units: Sequence[Unit], kept: Collection[Unit]) -> tuple[list[Unit], list[Decision]]:
+    """Drop single packages whose normalized text is in `kept`, or in an earlier one of `units`."""
+    seen = {package.normalized_hash: package.id for unit in kept for package in unit.packages}
+    unique: list[Unit] = []
+    decisions: list[Decision] = []
+    for unit in units:
+        first = unit.packages[0]
+        if unit.items > 1:
+            unique.append(unit)
+            continue
+        if first.normalized_hash in seen:
+            decisions.extend(unit.decisions("duplicate", "same-content", by=seen[first.normalized_hash]))
+            continue
+        seen[first.normalized_hash] = first.id
+        unique.append(unit)
+    return unique, decisions
+
+
+def _rank(package: ContentPackage, policy: Policy) -> tuple[bool, int, float]:
+    pool = policy.pool_for(package)
+    at = policy.pools.index(pool) if pool else len(policy.pools)
+    return (package.flex.can_drop, at, -package.timestamp)
+
+
+def _duplicate(package: ContentPackage, reason: Reason, by: str) -> Decision:
+    return Decision(
+        id=package.id, kind=package.kind, outcome="duplicate", reason=reason, tokens=package.tokens.tokens, by=by
+    )

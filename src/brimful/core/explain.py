@@ -1,0 +1,219 @@
+"""Views of a record for people and programs: the report, one line a decision, the difference of two contexts."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from brimful.core.decision import Decision, Outcome, Reason
+
+if TYPE_CHECKING:
+    from brimful.core.context import Component, Context
+
+COMPONENTS = {
+    "system-prompt": "system",
+    "memory-episodic": "memories",
+    "memory-semantic": "memories",
+    "memory-procedural": "memories",
+    "message-recent": "recent",
+    "message-older": "older",
+    "message-current": "current",
+    "media-image": "media",
+    "media-audio": "media",
+    "media-video": "media",
+    "tool-call": "tools",
+    "tool-result": "tools",
+    "lorebook": "lorebook",
+    "summary": "summaries",
+}
+"""The component of each known kind. Any other kind is a component of its own name."""
+
+_TITLES = {
+    "system": ("System Prompt", ""),
+    "memories": ("Memories", "items"),
+    "recent": ("Recent Messages", "msgs"),
+    "older": ("Older Messages", "msgs"),
+    "current": ("Current Message", ""),
+    "media": ("Media", "items"),
+    "tools": ("Tool Turns", "msgs"),
+    "lorebook": ("Lorebook", "entries"),
+    "summaries": ("Summaries", "items"),
+    "format": ("Format & Tools", ""),
+}
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A candidate whose fate differs between two contexts; None where it was no candidate."""
+
+    id: str
+    before: Outcome | None
+    after: Outcome | None
+    before_reason: Reason | None
+    after_reason: Reason | None
+    tokens: int
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed from one context to another.
+
+    `common_prefix` is the number of bytes of the rendered request that both begin with: what a prompt cache reuses.
+    """
+
+    before: str
+    after: str
+    tokens_before: int
+    tokens_after: int
+    entered: tuple[Change, ...]
+    left: tuple[Change, ...]
+    changed: tuple[Change, ...]
+    common_prefix: int
+    prefix_share: float
+
+
+def decision_line(context: "Context", decision: Decision) -> str:
+    """Say what became of a candidate, with the numbers that decided it."""
+    facts = [_headline(context, decision)]
+    if decision.score is not None:
+        facts.append(f"score {decision.score.total:.2f}")
+    if decision.included:
+        facts.append(f"{decision.cost:,} tokens")
+        if decision.rank:
+            facts.append(f"rank {decision.rank}")
+    elif decision.rank > decision.cut:
+        below = decision.rank - decision.cut
+        facts.append(f"{below} rank{'s' if below > 1 else ''} below the cut")
+    if decision.group:
+        facts.append(f"one unit with {decision.group!r}" if decision.group != decision.id else "a unit of several")
+    return f"{decision.outcome}: {', '.join(facts)}"
+
+
+def report(context: "Context") -> str:
+    """Draw the budget report of the seeds: window, components, totals, reserve, warnings."""
+    lines = [
+        f"Context Window: {context.budget.window:,} tokens",
+        f"Policy: {context.budget.policy}",
+        "",
+        "COMPONENTS:",
+        *(_component_line(component) for component in context.components),
+        "  " + "─" * 37,
+        f"  {'TOTAL USED:':<18}{context.tokens:>9,} ({context.percent:.1f}%)",
+        "",
+        f"  {'Reserved:':<18}{context.budget.reserved:>9,} (completion + safety)",
+        f"  {'REMAINING:':<18}{context.remaining:>9,}",
+        "",
+        f"CANDIDATES: {', '.join(f'{n:,} {outcome}' for outcome, n in _outcomes(context))}",
+        *_warning_lines(context.warnings),
+    ]
+    title = f"BRIMFUL: {context.budget.model}"
+    width = max(len(title) + 4, *(len(line) + 1 for line in lines))
+    top = f"┌─ {title} " + "─" * (width - len(title) - 2) + "┐"
+    return "\n".join([top, *(f"│ {line}".rstrip() for line in lines), "└" + "─" * (len(top) - 2) + "┘"])
+
+
+def diff(before: "Context", after: "Context") -> Difference:
+    """Return what entered, what left, and how long the requests agree from their beginning."""
+    first, second = _by_id(before), _by_id(after)
+    changes = [_change(id, first.get(id), second.get(id)) for id in sorted({*first, *second})]
+    a, b = msgspec.json.encode(before.request), msgspec.json.encode(after.request)
+    common = _common_prefix(a, b)
+    return Difference(
+        before=before.id,
+        after=after.id,
+        tokens_before=before.tokens,
+        tokens_after=after.tokens,
+        entered=tuple(c for c in changes if _in(c.after) and not _in(c.before)),
+        left=tuple(c for c in changes if _in(c.before) and not _in(c.after)),
+        changed=tuple(
+            c
+            for c in changes
+            if _in(c.before) == _in(c.after) and (c.before, c.before_reason) != (c.after, c.after_reason)
+        ),
+        common_prefix=common,
+        prefix_share=common / max(1, len(b)),
+    )
+
+
+def status(context: "Context") -> str:
+    """Say in one line how the budget stands."""
+    if context.remaining < 0:
+        return f"⚠️  safety margin in use by {-context.remaining:,} tokens"
+    return "✅ Within budget, healthy margin" if not context.warnings else "✅ Within budget"
+
+
+def _headline(context: "Context", decision: Decision) -> str:
+    pool = next((use for use in context.pools if use.name == decision.pool), None)
+    numbers = f" ({pool.used:,}/{max(pool.limit, pool.used):,} tokens)" if pool else ""
+    named = f"pool {decision.pool!r}"
+    lines: dict[Reason, str] = {
+        "required": "required",
+        "fits": f"fits in {named}{numbers}",
+        "least": f"one of the least items of {named}",
+        "lent": f"fits in {named} by tokens that other pools left",
+        "summary": f"covered by summary {decision.by!r}" if decision.by else "stands for its cluster",
+        "same-id": "another candidate has this id",
+        "same-content": f"same text as {decision.by!r}",
+        "pool-full": f"{named} full{numbers}",
+        "window-full": f"window full ({context.tokens:,}/{context.budget.available:,} tokens)",
+        "most": f"{named} has its most items ({pool.items if pool else 0:,})",
+        "older": f"older than the history that fits in {named}{numbers}",
+        "trimmed": f"trimmed from {named} to fit the window",
+        "no-pool": f"no pool of policy {context.budget.policy!r} takes kind {decision.kind!r}",
+        "verbatim": "not needed, what it covers is in or out by itself",
+        "unpaired": "a tool call without its result, or a result without its call",
+    }
+    return lines[decision.reason]
+
+
+def _component_line(component: "Component") -> str:
+    title, unit = _TITLES.get(component.name, (component.name.replace("-", " ").title(), "items"))
+    items = f" ({component.items:,} {unit})" if unit else ""
+    return f"  {title + ':':<18}{component.tokens:>9,}{items}"
+
+
+def _warning_lines(warnings: tuple[str, ...]) -> Iterator[str]:
+    if warnings:
+        yield ""
+        yield "WARNINGS:"
+        yield from (f"  {warning}" for warning in warnings)
+
+
+def _outcomes(context: "Context") -> list[tuple[str, int]]:
+    counts = Counter(decision.outcome for decision in context.decisions)
+    order: tuple[Outcome, ...] = ("kept", "shrunk", "replaced", "duplicate", "dropped")
+    return [(outcome, counts[outcome]) for outcome in order if counts[outcome]]
+
+
+def _by_id(context: "Context") -> dict[str, Decision]:
+    found: dict[str, Decision] = {}
+    for decision in context.decisions:
+        if decision.id not in found or decision.included:
+            found[decision.id] = decision
+    return found
+
+
+def _change(id: str, before: Decision | None, after: Decision | None) -> Change:
+    either = after or before
+    return Change(
+        id=id,
+        before=before.outcome if before else None,
+        after=after.outcome if after else None,
+        before_reason=before.reason if before else None,
+        after_reason=after.reason if after else None,
+        tokens=either.tokens if either else 0,
+    )
+
+
+def _in(outcome: Outcome | None) -> bool:
+    return outcome in ("kept", "shrunk")
+
+
+def _common_prefix(a: bytes, b: bytes) -> int:
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[:middle] == b[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

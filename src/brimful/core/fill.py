@@ -1,0 +1,341 @@
+"""The heart: which units get in.
+
+Fixed before flexible; pools in the policy's order; trimming where the policy trims; what is unspent is lent on.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from brimful.core import substitute
+from brimful.core.budget import ContextBudget
+from brimful.core.decision import Decision, Reason
+from brimful.core.dedupe import same_content
+from brimful.core.policy import Policy, Pool
+from brimful.core.select import Room, Shrink, ranked, select
+from brimful.core.unit import Unit
+from brimful.errors import BudgetExceeded
+
+
+class Previous(msgspec.Struct, frozen=True, kw_only=True):
+    """What the next context needs of this one to keep its prefix: where history began, and its summaries."""
+
+    first: str
+    summaries: tuple[str, ...] = ()
+
+
+class PoolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a pool may take and what it took; `lent` tokens of it came from other pools."""
+
+    name: str
+    limit: int
+    used: int
+    items: int
+    lent: int = 0
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """The units that are in, one decision for each candidate, and the pools' accounts."""
+
+    units: tuple[Unit, ...]
+    decisions: tuple[Decision, ...]
+    pools: tuple[PoolUse, ...]
+    used: int
+
+
+def fill(
+    units: Sequence[Unit],
+    policy: Policy,
+    budget: ContextBudget,
+    *,
+    base: int,
+    shrink: Shrink,
+    previous: Previous | None = None,
+) -> Selection:
+    """Choose the units that get in. `base` is what the request costs before any of them."""
+    filling = _Filling(units, policy, budget, base, shrink, previous)
+    filling.require()
+    for pool in policy.pools:
+        filling.fill_pool(pool)
+    filling.trim()
+    for pool in policy.pools:
+        if pool.borrow:
+            filling.lend(pool)
+    return filling.selection()
+
+
+class _Filling:
+    """The state of one fill. Units never change; they move between lists."""
+
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        policy: Policy,
+        budget: ContextBudget,
+        base: int,
+        shrink: Shrink,
+        previous: Previous | None,
+    ) -> None:
+        candidates, self.summaries = substitute.set_aside(units)
+        self.policy = policy
+        self.budget = budget
+        self.base = base
+        self.shrink = shrink
+        self.previous = previous
+        self.fixed = [unit for unit in candidates if unit.fixed]
+        self.waiting: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
+        for unit in candidates:
+            if not unit.fixed:
+                self.waiting[unit.pool].append(unit)
+        self.order: dict[str, list[Unit]] = {}
+        self.chosen: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
+        self.reasons: dict[str, Reason] = {}
+        self.swapped: dict[str, Unit] = {}
+        self.duplicates: dict[str, list[Decision]] = {}
+        self.settled: set[str] = set()
+        self.lent: dict[str, int] = {}
+
+    # -- accounts ----------------------------------------------------------------------------------------------------
+
+    def total(self, *, without: str = "") -> int:
+        flexible = sum(unit.cost for name, units in self.chosen.items() if name != without for unit in units)
+        return self.base + sum(unit.cost for unit in self.fixed) + flexible
+
+    def fixed_in(self, pool: Pool) -> list[Unit]:
+        return [unit for unit in self.fixed if unit.pool == pool.name]
+
+    def room(self, pool: Pool, limit: int, *, within_total: bool) -> Room:
+        """Return what the pool may take, beside what is in other pools and what it must hold itself."""
+        fixed = self.fixed_in(pool)
+        total = self.total(without=pool.name)
+        tokens = limit - sum(unit.cost for unit in fixed)
+        if within_total:
+            tokens = min(tokens, self.budget.available - total)
+        hard = self.budget.hard_limit - total
+        return Room(tokens=tokens, hard=hard, items=sum(unit.items for unit in fixed))
+
+    # -- stages ------------------------------------------------------------------------------------------------------
+
+    def require(self) -> None:
+        """Put in what may not be dropped; shrink what may be shrunk, the least important first."""
+        over = self.total() - self.budget.hard_limit
+        for at, unit in sorted(enumerate(self.fixed), key=lambda row: (row[1].score.total, row[1].key)):
+            if over <= 0:
+                break
+            smaller = self._smallest(unit, unit.cost - over)
+            if smaller is not None:
+                over -= unit.cost - smaller.cost
+                self.fixed[at] = smaller
+        if over > 0:
+            raise self._exceeded(self.fixed)
+
+    def _smallest(self, unit: Unit, room: int) -> Unit | None:
+        """Shrink to the room if that can be done, else as far as the package allows."""
+        least = unit.packages[0].flex.min_tokens
+        if least is None:
+            return None
+        around = unit.cost - unit.packages[0].tokens.upper
+        # A cut at a sentence end falls short of the room; a few tokens more than the least leave it a place to fall.
+        return self.shrink(unit, room) or self.shrink(unit, max(room, around + 2 * least))
+
+    def fill_pool(self, pool: Pool) -> None:
+        """Fill one pool up to its limit; where the policy trims later, other pools do not count yet."""
+        room = self.room(pool, self.budget.limit(pool.name), within_total=not self.policy.trim)
+        self._pick(pool, room)
+
+    def lend(self, pool: Pool) -> None:
+        """Fill a pool again, with all that is left of the window."""
+        if pool.name in self.settled:
+            return
+        limit = self.budget.limit(pool.name)
+        before = {unit.key for unit in self.chosen[pool.name]}
+        self._pick(pool, self.room(pool, self.budget.available, within_total=True))
+        for unit in self.chosen[pool.name]:
+            if unit.key not in before:
+                self.reasons[unit.key] = "lent"
+        used = sum(unit.cost for unit in self.chosen[pool.name] + self.fixed_in(pool))
+        self.lent[pool.name] = max(0, used - limit)
+
+    def trim(self) -> None:
+        """Take steps in the policy's order until the whole fits; the least items go last, and only if they must."""
+        for step in self.policy.trim:
+            over = self.total() - self.budget.available
+            if over > 0 and step.summarize is not None:
+                self._summarize_chosen(step.summarize, over)
+            elif over > 0 and step.drop is not None:
+                pool = self.policy.pool(step.drop)
+                self._drop_worst(pool, over, spare=pool.least)
+        for step in self.policy.trim:
+            over = self.total() - self.budget.hard_limit
+            if over > 0 and step.drop is not None:
+                self._drop_worst(self.policy.pool(step.drop), over, spare=0)
+        if self.total() > self.budget.hard_limit:
+            raise self._exceeded([*self.fixed, *(unit for units in self.chosen.values() for unit in units)])
+
+    # -- one pool ----------------------------------------------------------------------------------------------------
+
+    def _pick(self, pool: Pool, room: Room) -> None:
+        order = ranked(pool, self.waiting[pool.name])
+        if pool.dedupe == "content":
+            others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
+            order, self.duplicates[pool.name] = same_content(order, [*self.fixed, *others])
+        held = self._held(pool, order, room)
+        if held is not None:
+            self.order[pool.name] = order
+            self.chosen[pool.name] = held
+            return
+        if pool.summarize:
+            order = self._summarized(pool, order, room)
+        self.order[pool.name] = order
+        self.chosen[pool.name] = select(pool, order, room, self.shrink)
+
+    def _held(self, pool: Pool, order: list[Unit], room: Room) -> list[Unit] | None:
+        """Begin history where it began last time, if that still fits; else trim in one large step.
+
+        Either way the pool is settled: tokens that are left over go to what stands behind history, not before it.
+        """
+        if pool.low_water is None or self.previous is None:
+            return None
+        again = [s for s in substitute.swaps(order, self.summaries) if s.summary.key in self.previous.summaries]
+        units = ranked(pool, substitute.apply(order, again))
+        ends = [at for at, unit in enumerate(units) if unit.key == self.previous.first]
+        if not ends:
+            return None
+        self.settled.add(pool.name)
+        span = units[: ends[0] + 1]
+        if sum(unit.cost for unit in span) <= self._high_water(pool, room):
+            self._swap(again)
+            return span
+        low = int(room.tokens * pool.low_water)
+        return select(pool, order, Room(tokens=low, hard=room.hard, items=room.items), self.shrink)
+
+    def _high_water(self, pool: Pool, room: Room) -> int:
+        """Return the pool's room and what the pools after it will surely leave."""
+        later = self.policy.pools[self.policy.pools.index(pool) + 1 :]
+        wanted = sum(min(self.budget.limit(p.name), sum(u.cost for u in self.waiting[p.name])) for p in later)
+        left = self.budget.available - self.total(without=pool.name) - wanted
+        return max(room.tokens, left) if pool.borrow else room.tokens
+
+    # -- summaries ---------------------------------------------------------------------------------------------------
+
+    def _summarized(self, pool: Pool, order: list[Unit], room: Room) -> list[Unit]:
+        """Let clusters give way until the pool fits, as far back as summaries carry it."""
+        protected = {unit.key for unit in order[: pool.least]}
+        swaps = substitute.swaps(order, self.summaries, protected)
+        if not swaps or sum(unit.cost for unit in order) <= room.tokens:
+            return order
+        reached = select(pool, ranked(pool, substitute.apply(order, swaps)), room, self.shrink)
+        within = {unit.key for unit in reached}
+        reachable = [swap for swap in swaps if swap.summary.key in within]
+        within.update(unit.key for swap in reachable for unit in swap.members)
+        over = sum(unit.cost for unit in order if unit.key in within) - room.tokens
+        taken = substitute.enough(reachable, over)
+        self._swap(taken)
+        return ranked(pool, substitute.apply(order, taken))
+
+    def _summarize_chosen(self, name: str, over: int) -> None:
+        taken = substitute.enough(substitute.swaps(self.chosen[name], self.summaries), over)
+        self._swap(taken)
+        self.chosen[name] = ranked(self.policy.pool(name), substitute.apply(self.chosen[name], taken))
+
+    def _swap(self, taken: Sequence[substitute.Swap]) -> None:
+        for swap in taken:
+            self.swapped.update({unit.key: swap.summary for unit in swap.members})
+
+    # -- trimming ----------------------------------------------------------------------------------------------------
+
+    def _drop_worst(self, pool: Pool, over: int, spare: int) -> None:
+        units = ranked(pool, self.chosen[pool.name])
+        items = sum(unit.items for unit in [*units, *self.fixed_in(pool)])
+        while units and over > 0 and items - units[-1].items >= spare:
+            worst = units.pop()
+            self.reasons[worst.key] = "trimmed"
+            over -= worst.cost
+            items -= worst.items
+        self.chosen[pool.name] = units
+
+    # -- the result --------------------------------------------------------------------------------------------------
+
+    def selection(self) -> Selection:
+        """Return what is in, with one decision for each candidate."""
+        decisions: list[Decision] = []
+        for unit in self.fixed:
+            decisions.extend(unit.decisions("shrunk" if unit.shrunk else "kept", "required"))
+        for pool in self.policy.pools:
+            decisions.extend(self._decide(pool))
+        decisions.extend(self._decide_summaries())
+        units = [*self.fixed, *(unit for pool in self.policy.pools for unit in self.chosen[pool.name])]
+        return Selection(
+            units=tuple(units),
+            decisions=tuple(decisions),
+            pools=tuple(map(self._use, self.policy.pools)),
+            used=self.total(),
+        )
+
+    def _decide(self, pool: Pool) -> list[Decision]:
+        chosen = {unit.key: unit for unit in self.chosen[pool.name]}
+        order = [unit for unit in self.order.get(pool.name, []) if not unit.stands_for]
+        ranks = {unit.key: at for at, unit in enumerate(order, start=1)}
+        cut = max((rank for key, rank in ranks.items() if key in chosen), default=0)
+        used = sum(unit.cost for unit in self.chosen[pool.name] + self.fixed_in(pool))
+        decisions: list[Decision] = [*self.duplicates.get(pool.name, [])]
+        in_all = {unit.key for units in self.chosen.values() for unit in units}
+        gone = {decision.id for decision in decisions}
+        for unit in self.waiting[pool.name]:
+            rank = ranks.get(unit.key, 0)
+            mine = chosen.get(unit.key)
+            if mine is not None:
+                reason = self.reasons.get(unit.key, "least" if rank <= pool.least else "fits")
+                decisions.extend(mine.decisions("shrunk" if mine.shrunk else "kept", reason, rank=rank, cut=cut))
+            elif unit.key in self.swapped and self.swapped[unit.key].key in in_all:
+                decisions.extend(
+                    unit.decisions("replaced", "summary", by=self.swapped[unit.key].key, rank=rank, cut=cut)
+                )
+            elif unit.key not in gone:
+                reason = self._why_out(pool, unit, used, beyond=rank > cut + 1)
+                decisions.extend(unit.decisions("dropped", reason, rank=rank, cut=cut))
+        return decisions
+
+    def _why_out(self, pool: Pool, unit: Unit, used: int, *, beyond: bool) -> Reason:
+        if self.reasons.get(unit.key) == "trimmed":
+            return "trimmed"
+        items = sum(u.items for u in self.chosen[pool.name] + self.fixed_in(pool))
+        if pool.most is not None and items + unit.items > pool.most:
+            return "most"
+        if pool.contiguous and beyond:
+            return "older"
+        limit = max(self.budget.limit(pool.name), used)
+        return "pool-full" if unit.cost > limit - used else "window-full"
+
+    def _decide_summaries(self) -> list[Decision]:
+        standing = {unit.key: unit for units in self.chosen.values() for unit in units if unit.stands_for}
+        decisions: list[Decision] = []
+        for unit in (unit for units in self.summaries.values() for unit in units):
+            stand_in = standing.get(unit.key)
+            if stand_in is None:
+                decisions.extend(unit.decisions("dropped", "verbatim"))
+            else:
+                decisions.extend(stand_in.decisions("shrunk" if stand_in.shrunk else "kept", "summary"))
+        return decisions
+
+    def _use(self, pool: Pool) -> PoolUse:
+        units = self.chosen[pool.name] + self.fixed_in(pool)
+        return PoolUse(
+            name=pool.name,
+            limit=self.budget.limit(pool.name),
+            used=sum(unit.cost for unit in units),
+            items=sum(unit.items for unit in units),
+            lent=self.lent.get(pool.name, 0),
+        )
+
+    def _exceeded(self, units: Sequence[Unit]) -> BudgetExceeded:
+        required = [
+            (package.id, cost) for unit in units for package, cost in zip(unit.packages, unit.costs, strict=True)
+        ]
+        budget = self.budget
+        return BudgetExceeded(
+            needed=self.total(),
+            limit=budget.hard_limit,
+            required=sorted(required, key=lambda row: (-row[1], row[0])),
+            where=f"window {budget.window:,} − completion {budget.completion:,}; {self.base:,} for the request itself",
+        )

@@ -1,0 +1,95 @@
+"""Who gets into one pool: in order, contiguous, or the best set."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from brimful.core.knapsack import choose
+from brimful.core.policy import Pool
+from brimful.core.unit import Unit
+
+Shrink = Callable[[Unit, int], Unit | None]
+"""Shrink a unit to at most so many tokens, or say that it cannot be done."""
+
+_SHRINKING_TRIES = 8  # candidates that may fill the last gap of an optimized pool by being shrunk
+
+
+class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a pool may take: `tokens` by its limit, `hard` for its least items, and the `items` that it has already."""
+
+    tokens: int
+    hard: int
+    items: int = 0
+
+
+def ranked(pool: Pool, units: Sequence[Unit]) -> list[Unit]:
+    """Sort by the pool's order, the best first; the key breaks ties."""
+    match pool.order:
+        case "newest":
+            return sorted(units, key=lambda unit: unit.when, reverse=True)
+        case "relevance":
+            return sorted(units, key=lambda u: (-u.score.relevance, -u.score.total, u.key))
+        case "score":
+            return sorted(units, key=lambda u: (-u.score.total, u.key))
+
+
+def select(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
+    """Return the units of `order` that get in; a shrunk one is returned shrunk."""
+    if pool.optimize:
+        return _best_set(pool, order, room, shrink)
+    return _in_order(pool, order, room, shrink)
+
+
+def _in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
+    chosen: list[Unit] = []
+    used, items = 0, room.items
+    for unit in order:
+        if pool.most is not None and items + unit.items > pool.most:
+            if pool.contiguous:
+                break
+            continue
+        limit = room.hard if items < pool.least else room.tokens
+        taken = unit if unit.cost <= limit - used else shrink(unit, limit - used)
+        if taken is None:
+            if pool.contiguous:
+                break
+            continue
+        chosen.append(taken)
+        used += taken.cost
+        items += taken.items
+    return chosen
+
+
+def _best_set(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
+    forced = _in_order(pool, order[: max(0, pool.least - room.items)], room, shrink) if pool.least else []
+    keys = {unit.key for unit in forced}
+    rest = [unit for unit in order if unit.key not in keys] if keys else order
+    tokens = room.tokens - sum(unit.cost for unit in forced)
+    picked = choose([unit.score.total for unit in rest], [unit.cost for unit in rest], tokens) if tokens > 0 else []
+    chosen = forced + [rest[at] for at in picked]
+    if pool.most is not None:
+        chosen = _at_most(chosen, pool.most - room.items)
+    left = room.tokens - sum(unit.cost for unit in chosen)
+    if pool.most is None or room.items + len(chosen) < pool.most:
+        chosen += _fill_gap(rest, {unit.key for unit in chosen}, left, shrink)
+    return chosen
+
+
+def _at_most(chosen: Sequence[Unit], most: int) -> list[Unit]:
+    kept: list[Unit] = []
+    items = 0
+    for unit in sorted(chosen, key=lambda u: (-u.score.total, u.key)):
+        if items + unit.items <= most:
+            kept.append(unit)
+            items += unit.items
+    return kept
+
+
+def _fill_gap(order: Sequence[Unit], taken: set[str], left: int, shrink: Shrink) -> list[Unit]:
+    """Shrink the best one that was left out into the tokens that are left over."""
+    may_shrink = (u for u in order if u.packages[0].flex.min_tokens is not None and u.key not in taken)
+    for unit, _ in zip(may_shrink, range(_SHRINKING_TRIES), strict=False):
+        shrunk = shrink(unit, left)
+        if shrunk is not None:
+            return [shrunk]
+    return []

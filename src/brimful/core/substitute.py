@@ -1,0 +1,82 @@
+"""Clusters give way to their newest covering summary, largest saving first."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import msgspec
+
+from brimful.core.unit import Unit
+
+Summaries = Mapping[str, Sequence[Unit]]
+"""For each cluster, the summaries that cover it or parts of it."""
+
+
+class Swap(msgspec.Struct, frozen=True):
+    """Members that would leave, and the summary that would stand where they stood."""
+
+    cluster: str
+    members: tuple[Unit, ...]
+    summary: Unit
+
+    @property
+    def saving(self) -> int:
+        """Tokens won."""
+        return sum(unit.cost for unit in self.members) - self.summary.cost
+
+
+def set_aside(units: Sequence[Unit]) -> tuple[list[Unit], dict[str, list[Unit]]]:
+    """Part candidates from the summaries of some of them. A summary of nothing present is a candidate itself."""
+    present = {package.cluster for unit in units for package in unit.packages if package.kind != "summary"}
+    candidates: list[Unit] = []
+    summaries: dict[str, list[Unit]] = {}
+    for unit in units:
+        package = unit.packages[0]
+        if package.kind == "summary" and package.cluster is not None and package.cluster in present and not unit.fixed:
+            summaries.setdefault(package.cluster, []).append(unit)
+        else:
+            candidates.append(unit)
+    return candidates, summaries
+
+
+def swaps(units: Iterable[Unit], summaries: Summaries, protected: Collection[str] = ()) -> list[Swap]:
+    """Return every swap that saves tokens, the largest saving first; a cluster's newest summary is the one used."""
+    clusters: dict[str, list[Unit]] = {}
+    for unit in units:
+        cluster = unit.packages[0].cluster
+        if cluster in summaries and not unit.fixed and unit.key not in protected:
+            clusters.setdefault(str(cluster), []).append(unit)
+    found = [_swap(cluster, members, summaries[cluster]) for cluster, members in clusters.items()]
+    return sorted((swap for swap in found if swap and swap.saving > 0), key=lambda swap: (-swap.saving, swap.cluster))
+
+
+def apply(units: Sequence[Unit], chosen: Iterable[Swap]) -> list[Unit]:
+    """Return the units with the members of each swap gone and its summary in their place."""
+    chosen = list(chosen)
+    gone = {unit.key for swap in chosen for unit in swap.members}
+    return [unit for unit in units if unit.key not in gone] + [swap.summary for swap in chosen]
+
+
+def enough(candidates: Iterable[Swap], over: int) -> list[Swap]:
+    """Take swaps in order until they have saved `over` tokens."""
+    taken: list[Swap] = []
+    for swap in candidates:
+        if over <= 0:
+            break
+        taken.append(swap)
+        over -= swap.saving
+    return taken
+
+
+def _swap(cluster: str, members: Sequence[Unit], summaries: Sequence[Unit]) -> Swap | None:
+    for summary in sorted(summaries, key=lambda unit: unit.when, reverse=True):
+        covers = frozenset(summary.packages[0].covers)
+        covered = tuple(u for u in members if not covers or covers.issuperset(p.id for p in u.packages))
+        if covered:
+            return Swap(cluster, covered, _stand_in(summary, covered))
+    return None
+
+
+def _stand_in(summary: Unit, members: Sequence[Unit]) -> Unit:
+    """Return the summary with the place, the pool and the worth of what it stands for."""
+    newest = max(members, key=lambda unit: unit.when)
+    best = max(members, key=lambda unit: unit.score.total)
+    return msgspec.structs.replace(summary, pool=newest.pool, when=newest.when, score=best.score, stands_for=True)

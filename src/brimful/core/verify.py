@@ -1,0 +1,55 @@
+"""The finished request, counted again as a whole and checked against its provider's rules."""
+
+from typing import Protocol
+
+import msgspec
+
+from brimful.core.prompt import Prompt, Request
+from brimful.core.tokens import Basis, TokenCounter
+
+
+class Renderer(Protocol):
+    """Writes a prompt as a provider's request, reads one back, and knows the provider's rules."""
+
+    @property
+    def names_in_text(self) -> bool:
+        """Whether the provider has no field for a speaker's name, so that it stands in the text."""
+        ...
+
+    def render(self, prompt: Prompt, *, window: int) -> Request:
+        """Write the request."""
+        ...
+
+    def parse(self, request: Request) -> Prompt:
+        """Read a request back: what is counted is what will be sent."""
+        ...
+
+    def check(self, request: Request) -> list[str]:
+        """Return the provider's rules that the request breaks."""
+        ...
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """The count of the request as a whole beside the sum of its parts, and how often the fill was repeated for it.
+
+    `limit` is the window without the completion reserve. `basis` says how sure the count is.
+    """
+
+    tokens: int
+    limit: int
+    parts: int
+    basis: Basis
+    rounds: int
+
+    @property
+    def difference(self) -> int:
+        """The whole minus the sum of its parts."""
+        return self.tokens - self.parts
+
+
+def verify(
+    request: Request, renderer: Renderer, counter: TokenCounter, *, limit: int, parts: int, rounds: int
+) -> Verification:
+    """Count what will be sent, from the request itself."""
+    count = counter.prompt(renderer.parse(request))
+    return Verification(tokens=count.upper, limit=limit, parts=parts, basis=count.basis, rounds=rounds)

@@ -1,0 +1,92 @@
+"""Messages → packages. The current one is fixed; a tool call and its results are one unit."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Unpack
+
+from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message
+from brimful.core.tokens import TokenCounter
+from brimful.packagers.package import Options, package, seconds
+
+
+def message(
+    content: str | tuple[Part, ...],
+    *,
+    counter: TokenCounter,
+    current: bool = False,
+    **options: Unpack[Options],
+) -> ContentPackage:
+    """Package one message, the user's if no role is given; `name` is its sender's.
+
+    Where a provider has no field for a name, the message is sent as "name: text".
+    """
+    kind = "message-current" if current else "message-recent"
+    whole: Options = {"role": "user", **options}
+    return package(kind, content, counter=counter, **whole)
+
+
+def tool_turn(
+    calls: Sequence[ToolCall],
+    results: Sequence[ToolResult],
+    *,
+    counter: TokenCounter,
+    text: str = "",
+    **options: Unpack[Options],
+) -> list[ContentPackage]:
+    """Package an assistant's tool calls and what the tools answered: one unit, kept or dropped whole."""
+    said: tuple[Part, ...] = (Text(text=text), *calls) if text else tuple(calls)
+    name, at = options.get("id", calls[0].id), options.get("position", 0)
+    call: Options = {"group": name, **options, "id": name, "position": at}
+    turn = [package("tool-call", said, counter=counter, **call)]
+    for step, result in enumerate(results, start=1):
+        answer: Options = {**call, "id": f"{name}/{result.id}", "position": at + step}
+        turn.append(package("tool-result", (result,), counter=counter, **answer))
+    return turn
+
+
+def conversation(
+    messages: Sequence[Message], *, counter: TokenCounter, start: float | datetime = 0.0, id_prefix: str = "msg-"
+) -> list[ContentPackage]:
+    """Package a whole conversation, oldest first. Its order is kept by position.
+
+    System messages are required, and so is the last message of the user and whatever ends the conversation: without
+    them there would be nothing to answer.
+    """
+    when = seconds(start)
+    last_user = max((at for at, m in enumerate(messages) if m.role == "user"), default=-1)
+    required = {last_user, *_last_turn(messages)}
+    return [
+        package(
+            _kind(entry, current=at == last_user == len(messages) - 1),
+            entry.parts,
+            counter=counter,
+            id=f"{id_prefix}{at:06d}",
+            role=entry.role,
+            name=entry.name,
+            timestamp=when,
+            position=at,
+            can_drop=entry.role != "system" and at not in required,
+        )
+        for at, entry in enumerate(messages)
+    ]
+
+
+def _last_turn(messages: Sequence[Message]) -> Iterator[int]:
+    """Yield the positions of what ends the conversation: one message, or a tool call and its results."""
+    at = len(messages) - 1
+    while at >= 0 and messages[at].role == "tool":
+        yield at
+        at -= 1
+    if at >= 0:
+        yield at
+
+
+def _kind(entry: Message, *, current: bool) -> str:
+    if entry.role == "system":
+        return "system-prompt"
+    if entry.role == "tool":
+        return "tool-result"
+    if any(isinstance(part, ToolCall) for part in entry.parts):
+        return "tool-call"
+    return "message-current" if current else "message-recent"

@@ -1,0 +1,110 @@
+"""Anything → a content package, counted once."""
+
+import hashlib
+from datetime import datetime
+from typing import Any, TypedDict, Unpack
+
+import msgspec
+
+from brimful.core.content import ContentPackage, Flex, Part, Role, Text, ToolResult, clean_text
+from brimful.core.cost import count_content
+from brimful.core.tokens import Count, TokenCounter
+from brimful.errors import InvalidPackage
+from brimful.packagers.kinds import defaults_of
+
+
+class Options(TypedDict, total=False):
+    """What may be said of any package. What is not said follows from its kind."""
+
+    id: str
+    role: Role
+    name: str
+    importance: float
+    timestamp: float | datetime
+    position: int
+    relevance: float
+    priority: int
+    can_drop: bool
+    min_tokens: int
+    cluster: str
+    group: str
+    covers: tuple[str, ...]
+    metadata: dict[str, Any]
+    tokens: int | Count
+
+
+def package(
+    kind: str, content: str | tuple[Part, ...] | list[Part], *, counter: TokenCounter, **options: Unpack[Options]
+) -> ContentPackage:
+    """Return the package, its content counted by `counter` and cleaned of lone surrogates.
+
+    Without an id, it gets one from its content and its time: the same thing packaged twice is one thing.
+    A number given as `tokens` is the caller's upper bound, and is not counted again.
+    """
+    implied = defaults_of(kind)
+    clean = _clean(content)
+    when = seconds(options.get("timestamp", 0.0))
+    return ContentPackage(
+        id=options["id"] if "id" in options else _id(kind, clean, when, options),
+        kind=kind,
+        content=clean,
+        tokens=_count(clean, counter, options.get("tokens")),
+        role=options.get("role"),
+        name=clean_text(options.get("name", "")),
+        importance=options.get("importance", implied.importance),
+        timestamp=when,
+        position=options.get("position", 0),
+        relevance=options.get("relevance"),
+        flex=Flex(
+            can_drop=options.get("can_drop", implied.can_drop),
+            priority=options.get("priority", implied.priority),
+            min_tokens=options.get("min_tokens"),
+        ),
+        cluster=options.get("cluster"),
+        group=options.get("group"),
+        covers=tuple(options.get("covers", ())),
+        metadata=options.get("metadata", {}),
+    )
+
+
+def seconds(when: float | datetime) -> float:
+    """Return a time as seconds since 1970. A datetime must know its time zone.
+
+    >>> from datetime import UTC
+    >>> seconds(datetime(2026, 11, 1, tzinfo=UTC))
+    1793491200.0
+    """
+    if not isinstance(when, datetime):
+        return when
+    if when.tzinfo is None:
+        raise InvalidPackage("timestamp", f"needs a time zone: {when.isoformat()} could be any of 38 moments")
+    return when.timestamp()
+
+
+def _clean(content: str | tuple[Part, ...] | list[Part]) -> str | tuple[Part, ...]:
+    if isinstance(content, str):
+        return clean_text(content)
+    if not isinstance(content, tuple | list):
+        raise InvalidPackage("content", f"must be a text or a list of parts, not {type(content).__name__}")
+    return tuple(_clean_part(part) for part in content)
+
+
+def _clean_part(part: Part) -> Part:
+    match part:
+        case Text():
+            return Text(text=clean_text(part.text))
+        case ToolResult():
+            return msgspec.structs.replace(part, content=clean_text(part.content))
+        case _:
+            return part
+
+
+def _count(content: str | tuple[Part, ...], counter: TokenCounter, given: int | Count | None) -> Count:
+    if given is None:
+        return count_content(content, counter)
+    return given if isinstance(given, Count) else Count(tokens=given, basis="bound")
+
+
+def _id(kind: str, content: str | tuple[Part, ...], when: float, options: Options) -> str:
+    seed = msgspec.json.encode([content, when, options.get("position", 0), options.get("role"), options.get("name")])
+    return f"{kind}:{hashlib.blake2b(seed, digest_size=8).hexdigest()}"

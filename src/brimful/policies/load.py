@@ -1,0 +1,105 @@
+"""Reads a policy file, applies overrides, and says what is wrong by file, key and reason."""
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.policy import Policy, apply_overrides, violations
+from brimful.errors import InvalidPolicy, UnknownPolicy
+
+ENVIRONMENT: Final = {
+    "BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": "total_tokens",
+    "BRIMFUL_CONTEXT_RECENT_HISTORY_TOKEN_BUDGET": "pools.recent.limit.tokens",
+    "BRIMFUL_CONTEXT_RAG_TOKEN_BUDGET": "pools.related.limit.tokens",
+    "BRIMFUL_CONTEXT_COMPLETION_TOKENS": "completion.tokens",
+}
+"""Environment variables, and the policy key that each of them sets."""
+
+
+def policy_names() -> tuple[str, ...]:
+    """Return the names of the policies that come with Brimful.
+
+    >>> policy_names()
+    ('auction', 'default', 'pools', 'split', 'window')
+    """
+    return tuple(sorted(path.name.removesuffix(".toml") for path in _files() if path.name.endswith(".toml")))
+
+
+def load_policy(
+    name: str | Path | Policy = "default",
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Policy:
+    """Return a policy by name or by the path of a TOML file.
+
+    Overrides win over the environment, and that wins over the file.
+
+    >>> load_policy("window", overrides={"pools.recent.most": 50}).pool("recent").most
+    50
+    """
+    policy, file = (name, name.name) if isinstance(name, Policy) else _read(name)
+    for variable, key in ENVIRONMENT.items():
+        if environ is not None and variable in environ:
+            policy = _changed(policy, variable, {key: _whole_number(variable, environ[variable])})
+    return _changed(policy, file, overrides) if overrides else policy
+
+
+def _read(name: str | Path) -> tuple[Policy, str]:
+    if isinstance(name, str) and name in policy_names():
+        return _bundled(name), f"{name}.toml"
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise UnknownPolicy(str(name), policy_names())
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidPolicy(str(path), "", f"cannot be read ({error})") from None
+    return _parse(text, str(path)), str(path)
+
+
+@cache
+def _bundled(name: str) -> Policy:
+    return _parse((resources.files(__package__) / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml")
+
+
+def _parse(text: str, file: str) -> Policy:
+    try:
+        return _convert(tomllib.loads(text), file)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidPolicy(file, "", f"is not TOML ({error})") from None
+
+
+def _convert(data: Any, file: str) -> Policy:
+    try:
+        policy = msgspec.convert(data, type=Policy)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$.")
+        raise InvalidPolicy(file, path.rstrip("`"), reason) from None
+    for key, reason in violations(policy):
+        raise InvalidPolicy(file, key, reason)
+    return policy
+
+
+def _changed(policy: Policy, file: str, overrides: Mapping[str, Any]) -> Policy:
+    try:
+        return _convert(apply_overrides(policy, overrides), file)
+    except (KeyError, StopIteration):
+        keys = ", ".join(overrides)
+        raise InvalidPolicy(file, keys, f"policy {policy.name!r} has no such key or pool") from None
+
+
+def _whole_number(variable: str, text: str) -> int:
+    try:
+        return int(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        raise InvalidPolicy(variable, "", f"must be a whole number of tokens, not {text!r}") from None
+
+
+def _files() -> list[Any]:
+    return list(resources.files(__package__).iterdir())
