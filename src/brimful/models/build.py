@@ -15,10 +15,10 @@ EMPTY: Final = Registry(rows={}, hosted={}, local={})
 
 
 def add(base: Registry, entries: Iterable[Entry]) -> Registry:
-    """Return `base` with these rows added; a row of the same id overrides it, field by field.
+    r"""Return `base` with these rows added; a row of the same name overrides it, field by field.
 
     >>> from brimful.models.sheet import parse
-    >>> mine = add(EMPTY, parse('[models.a-1]\\nwindow = 900\\n[models.b]\\nlike = "A.1"\\n', "models.toml"))
+    >>> mine = add(EMPTY, parse('[models.a-1]\nwindow = 900\n[models.b]\nlike = "A.1"\n', "models.toml"))
     >>> mine.resolve("b").window
     900
     """
@@ -35,55 +35,57 @@ class _Builder:
         self.base = base
         self.rows, self.hosted, self.local = dict(base.rows), dict(base.hosted), dict(base.local)
         self.entries: dict[str, Entry] = {}
-        self.done: dict[str, ModelInfo] = {}
-        self.named: dict[tuple[str, str], str] = {}
+        self.built: dict[str, ModelInfo] = {}
+        self.claims: dict[tuple[bool, str], str] = {}
         for entry in entries:
             if (twin := self.entries.setdefault(fold(entry.id), entry)) is not entry:
-                raise entry.error("", f"is there twice, as {twin.id!r} in {twin.file}")
+                raise entry.error("", f"is there twice, also as {twin.key} in {twin.file}")
 
     def build(self, entry: Entry, waiting: tuple[str, ...]) -> ModelInfo:
         """Build the row of an entry, after the one that it is like. `waiting` are those that need this one."""
-        if entry.id in self.done:
-            return self.done[entry.id]
+        if entry.id in self.built:
+            return self.built[entry.id]
         if entry.id in waiting:
             raise entry.error("like", f"goes in a circle: {' → '.join((*waiting, entry.id))}")
         row = _row(entry, self._parent(entry, (*waiting, entry.id)))
-        self.done[entry.id] = row
+        self.built[entry.id] = row
         self._put(entry, row, (entry.id, *entry.aliases))
         if entry.ollama:
-            twin = msgspec.structs.replace(row, id=entry.ollama[0], canonical=entry.ollama[0], wire="ollama")
-            self._put(entry, twin, entry.ollama)
+            id = entry.ollama[0]
+            self._put(entry, msgspec.structs.replace(row, id=id, canonical=id, wire="ollama"), entry.ollama)
         return row
 
     def _parent(self, entry: Entry, waiting: tuple[str, ...]) -> ModelInfo:
         if entry.like and (sibling := self.entries.get(fold(entry.like))):
             return self.build(sibling, waiting)
-        canonical = self.base.canonical(entry.like or entry.id)
+        canonical = self.base.canonical(entry.like or entry.id) if self.base.rows else None
         if canonical is not None:
             return self.base.rows[canonical]
         if entry.like:
             raise entry.error("like", f"no model {entry.like!r}")
         if "window" not in entry.fields:
             raise entry.error("window", "is missing, and there is no known model to take it from (like = …)")
-        return msgspec.structs.replace(unknown_model(entry.id), max_output=entry.fields["window"])
+        return unknown_model(entry.id)
 
     def _put(self, entry: Entry, row: ModelInfo, names: tuple[str, ...]) -> None:
         self.rows[row.id] = row
-        index = self.local if row.wire == "ollama" else self.hosted
+        local = row.wire == "ollama"
+        index = self.local if local else self.hosted
         for name in names:
-            owner = self.named.setdefault(((row.wire == "ollama" and "local") or "hosted", fold(name)), row.id)
-            if owner != row.id:
-                raise entry.error("aliases", f"{name!r} is already a name of {owner!r}")
-            index[fold(name)] = row.id
+            spelling = fold(name)
+            if (owner := self.claims.setdefault((local, spelling), row.id)) != row.id:
+                raise entry.error("", f"{name!r} is already a name of {owner!r}")
+            index[spelling] = row.id
 
 
 def _row(entry: Entry, parent: ModelInfo) -> ModelInfo:
-    inherited = {"id": entry.id, "canonical": entry.id, "known": True, "source": entry.file}
-    row = msgspec.structs.replace(parent, **{**inherited, **entry.fields})
+    window = entry.fields.get("window", parent.window)
+    # Nothing but the window limits what a model may answer, unless its file or its parent says so.
+    most = min(parent.max_output, window) if parent.known else window
+    said = {"source": entry.file, "max_output": most, **entry.fields}
+    row = msgspec.structs.replace(parent, **said, id=entry.id, canonical=entry.id, known=True)
     if row.max_output > row.window:
-        if "max_output" in entry.fields:
-            raise entry.error("max_output", f"{row.max_output} is more than the window, {row.window}")
-        row = msgspec.structs.replace(row, max_output=row.window)
+        raise entry.error("max_output", f"{row.max_output:,} is more than the window, {row.window:,}")
     if row.overhead == "template" and not row.chat_template:
         raise entry.error("chat_template", "is needed by overhead = 'template'")
     return row

@@ -20,7 +20,7 @@ ENVIRONMENT_KEY: Final = "BRIMFUL_MODELS"
 def load_registry(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Registry:
     """Return the package's models, with those of the user's file added.
 
-    The file is `path`, or else the one that BRIMFUL_MODELS names in `environ` (the process's environment, if not given).
+    The file is `path`, or else the one that BRIMFUL_MODELS names in `environ` (if not given, the process's own).
 
     >>> load_registry(environ={}).resolve("openai/gpt-4o-2024-08-06").window
     128000

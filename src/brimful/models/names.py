@@ -1,7 +1,7 @@
 """A model has many names: read one, and give its plainer spellings.
 
-Nothing here guesses. A name is only ever *undecorated*: provider prefixes, dates, tags of routers and quantizations come
-off one by one, and the registry looks for an equal name after each. So `gpt-4o-mini` can never become `gpt-4o`.
+Nothing here guesses. A name is only ever *undecorated*: provider prefixes, dates, tags of routers and quantizations
+come off one by one, and the registry looks for an equal name after each. So `gpt-4o-mini` can never become `gpt-4o`.
 """
 
 import re
@@ -15,22 +15,21 @@ from brimful.core.model import Wire
 LONGEST_NAME: Final = 300
 """Characters. No model has a longer name, and a bound keeps the patterns below linear."""
 
-_ROUTES: Final[dict[str, Wire]] = {
-    "hf.co": "ollama",
-    "ollama": "ollama",
-    "ollama_chat": "ollama",
-    **dict.fromkeys(
-        ("cerebras", "databricks", "deepinfra", "fireworks", "fireworks_ai", "github", "groq", "hosted_vllm")
-        + ("huggingface", "litellm_proxy", "lm_studio", "nebius", "novita", "nvidia_nim", "openrouter", "perplexity")
-        + ("sambanova", "together", "together_ai", "vercel_ai_gateway", "vllm"),
-        "openai",
-    ),
+_OPENAI_HOSTS: Final = (
+    "cerebras databricks deepinfra fireworks fireworks_ai github groq hosted_vllm huggingface litellm_proxy lm_studio "
+    "nebius novita nvidia_nim openrouter perplexity sambanova together together_ai vercel_ai_gateway vllm"
+)
+_OLLAMA_HOSTS: Final = "hf.co ollama ollama_chat"
+
+_HOSTS: Final[dict[str, Wire]] = {
+    **dict.fromkeys(_OPENAI_HOSTS.split(), "openai"),
+    **dict.fromkeys(_OLLAMA_HOSTS.split(), "ollama"),
 }
 """Hosts that serve other makers' models, and the API they do it with. Any other first part of a path says nothing."""
 
 _MAKERS: Final = frozenset(
-    ("anthropic", "azure", "bedrock", "cohere", "deepseek", "gemini", "google", "google-gla", "google-vertex", "grok")
-    + ("meta", "mistral", "moonshotai", "openai", "qwen", "vertexai", "xai"),
+    ["anthropic", "azure", "bedrock", "cohere", "deepseek", "gemini", "google", "google-gla", "google-vertex", "grok"]
+    + ["meta", "mistral", "moonshotai", "openai", "qwen", "vertexai", "xai"],
 )
 """First parts of `maker:model`. `mistral:7b` has one too, but that is found before it is read this way."""
 
@@ -39,7 +38,8 @@ _BEDROCK: Final = re.compile(
     r"^(?:(?:us|us-gov|eu|apac|au|ca|jp|sa|global)\.)?"
     r"(?:anthropic|cohere|deepseek|google|meta|mistral|moonshot|openai|qwen|zai)\.(?=[a-z])",
 )
-_SEPARATORS: Final = re.compile(r"[ ._]|(?<=\d)p(?=\d)")  # `llama-v3p1` is Fireworks for 3.1
+_FIREWORKS: Final = re.compile(r"(?<=\d)p(?=\d)")  # `llama-v3p1` is 3.1
+_SEPARATORS: Final = str.maketrans(" ._", "---")
 _FAMILY: Final = re.compile(r"^(?:meta-)?(llama|qwen|gemma|phi)[-v]*(?=\d)")
 
 _DECORATION: Final = re.compile(
@@ -86,7 +86,7 @@ class Name(msgspec.Struct, frozen=True, kw_only=True):
         """
         yield from _undecorated(self.bare)
         head, colon, rest = self.bare.partition(":")
-        if colon and (head in _MAKERS or head in _ROUTES):
+        if colon and (head in _MAKERS or head in _HOSTS):
             yield from _undecorated(rest)
 
 
@@ -99,7 +99,8 @@ def read(name: str) -> Name:
     last = plain.rsplit("/", 1)[-1]
     tuned = _TUNED.match(last)
     base = (tuned["base"] or tuned["azure"]) if tuned else last
-    return Name(bare=_BEDROCK.sub("", base), wire=_ROUTES.get(first) if first != plain else None)
+    bare = _FIREWORKS.sub(".", _BEDROCK.sub("", base))
+    return Name(bare=bare, wire=_HOSTS.get(first) if first != plain else None)
 
 
 def fold(name: str) -> str:
@@ -108,7 +109,7 @@ def fold(name: str) -> str:
     >>> fold("Llama3.1:8B"), fold("meta-llama-3.1-8b"), fold("gpt-4.1")
     ('llama-3-1:8b', 'llama-3-1-8b', 'gpt-4-1')
     """
-    return _FAMILY.sub(r"\1-", _SEPARATORS.sub("-", name.strip().lower()))
+    return _FAMILY.sub(r"\1-", name.strip().lower().translate(_SEPARATORS))
 
 
 def _undecorated(bare: str) -> Iterator[str]:

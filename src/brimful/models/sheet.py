@@ -1,18 +1,22 @@
 """A model file: TOML in, checked fields out. Every error names the file and the key.
 
-as_of = 2026-11-15                 # defaults of the whole file
-source = "…"
+A file may look like this:
 
-[family.gpt-4o]                    # defaults of a family
-provider = "openai"
-tokenizer = "o200k_base"
+    as_of = 2026-11-15                 # defaults of the whole file
+    source = "…"
 
-[family.gpt-4o.models]             # one row a model
-gpt-4o = { window = 128_000, max_output = 16_384, aliases = ["chatgpt-4o"] }
+    [family.gpt-4o]                    # defaults of a family; `extends` names another family of the file
+    provider = "openai"
+    tokenizer = "o200k_base"
 
-[models.mine]                      # a row of no family: what a user adds or overrides
-like = "gpt-4o"
-window = 64_000
+    [family.gpt-4o.models]             # one row a model
+    gpt-4o = { window = 128_000, max_output = 16_384, aliases = ["chatgpt-4o"] }
+
+    [models.mine]                      # a row of no family: what a user adds or overrides
+    like = "gpt-4o"
+    window = 64_000
+
+`ollama` lists the names of a model in Ollama's namespace, its own name there first.
 """
 
 import re
@@ -68,6 +72,7 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     audio_rule: str | UnsetType = UNSET
     video_rule: str | UnsetType = UNSET
     tool_system_tokens: _Amount | UnsetType = UNSET
+    alternate: bool | UnsetType = UNSET
     cache: _CacheFields | UnsetType = UNSET
     source: str | UnsetType = UNSET
     as_of: date | UnsetType = UNSET
@@ -90,33 +95,42 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str, file: str) -> list[Entry]:
-    """Read a whole file.
+    r"""Read a whole file.
 
-    >>> [row] = parse('[models.mine]\\nlike = "gpt-4o"\\nwindow = 64000', "models.toml")
+    >>> [row] = parse('[models.mine]\nlike = "gpt-4o"\nwindow = 64000', "models.toml")
     >>> row.like, row.fields
     ('gpt-4o', {'window': 64000})
-    >>> parse('[models.mine]\\nwindow = -1', "models.toml")
+    >>> parse('[models.mine]\nwindow = -1', "models.toml")
     Traceback (most recent call last):
     ...
     brimful.errors.InvalidModel: models.toml: models.mine.window: Expected `int` >= 1
     """
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidModel(file, "", f"is not TOML: {error}") from None
     families = _table(data.pop("family", {}), file, "family")
     rows = _table(data.pop("models", {}), file, "models")
     defaults = _values(data, file, "")
-    return [
-        *_entries(rows, file, "models", defaults),
-        *(entry for name in families for entry in _family(families[name], file, f"family.{name}", defaults)),
-    ]
+    entries = list(_entries(rows, file, "models", defaults))
+    inherited: dict[str, dict[str, Any]] = {}
+    for name, family in families.items():
+        key = f"family.{name}"
+        table = dict(_table(family, file, key))
+        rows = _table(table.pop("models", {}), file, f"{key}.models")
+        parent = _parent(table.pop("extends", None), inherited, file, key)
+        inherited[name] = {**(defaults if parent is None else parent), **_values(table, file, key)}
+        entries += _entries(rows, file, f"{key}.models", inherited[name])
+    return entries
 
 
-def _family(raw: Any, file: str, key: str, inherited: Mapping[str, Any]) -> Iterator[Entry]:
-    table = dict(_table(raw, file, key))
-    rows = _table(table.pop("models", {}), file, f"{key}.models")
-    yield from _entries(rows, file, f"{key}.models", {**inherited, **_values(table, file, key)})
+def _parent(name: Any, families: Mapping[str, dict[str, Any]], file: str, key: str) -> dict[str, Any] | None:
+    """Return what a family extends: one that stands above it, so that there is no circle."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or name not in families:
+        raise InvalidModel(file, f"{key}.extends", f"no family {name!r} above this one")
+    return families[name]
 
 
 def _entries(rows: Mapping[str, Any], file: str, key: str, inherited: Mapping[str, Any]) -> Iterator[Entry]:
@@ -144,7 +158,7 @@ def _values(raw: Any, file: str, key: str) -> dict[str, Any]:
 
 
 def _instead(values: Mapping[str, Any]) -> dict[str, None]:
-    """A model is counted by its tokenizer or by a prior: to say one takes away the other that would be inherited."""
+    """Take away what would be inherited: a model is counted by its tokenizer or by a prior, whichever is said last."""
     if values.get("tokenizer"):
         return {"prior": None}
     return {"tokenizer": None} if "prior" in values else {}
