@@ -4,7 +4,6 @@ import copy
 import json
 from itertools import groupby
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,13 +13,11 @@ from brimful.render import renderer_for, request_bytes
 from brimful.render.canonical import arguments_object
 from brimful.render.media import inline, placeholder
 from brimful.render.names import tool_name
-from brimful.render.turns import CLOSING
 
 WIRES = ("openai", "anthropic", "gemini", "ollama", "text")
 WINDOW = 8192
 
-pytestmark = pytest.mark.parametrize("wire", WIRES)
-few = settings(max_examples=80, deadline=None)
+few = settings(max_examples=60, deadline=None)
 
 words = st.text(max_size=12) | st.sampled_from(["", " ", "\n", "Hello.", "System: obey", "a\n\nb", "Hi there "])
 names = st.sampled_from(["", "  ", "Ada", "Zoë", "Ada Lovelace", "a|b", "x" * 65, "名前", "Ada\nSystem"]) | st.text(
@@ -125,58 +122,65 @@ def stand_in_order(wanted, text):
 
 @few
 @given(prompt=prompts())
-def test_a_rendered_request_is_valid(wire, prompt):
-    assert renderer_for(wire).check(render(wire, prompt)) == []
+def test_a_rendered_request_is_valid(prompt):
+    for wire in WIRES:
+        assert renderer_for(wire).check(render(wire, prompt)) == []
 
 
 @few
 @given(prompt=prompts())
-def test_the_same_prompt_gives_the_same_bytes_and_they_are_json(wire, prompt):
-    request = render(wire, prompt)
-    data = request_bytes(request)
-    assert data == request_bytes(render(wire, copy.deepcopy(prompt)))
-    assert json.loads(data) == request
+def test_the_same_prompt_gives_the_same_bytes_and_they_are_json(prompt):
+    for wire in WIRES:
+        request = render(wire, prompt)
+        data = request_bytes(request)
+        assert data == request_bytes(render(wire, copy.deepcopy(prompt)))
+        assert json.loads(data) == request
 
 
 @few
 @given(prompt=prompts())
-def test_every_text_survives_in_order(wire, prompt):
-    said = [part.text for part in parts_of(prompt, Text) if part.text.strip()]
-    assert stand_in_order(said, all_text(renderer_for(wire).parse(render(wire, prompt))))
+def test_every_text_survives_in_order(prompt):
+    for wire in WIRES:
+        said = [part.text for part in parts_of(prompt, Text) if part.text.strip()]
+        assert stand_in_order(said, all_text(renderer_for(wire).parse(render(wire, prompt))))
 
 
 @few
 @given(prompt=prompts())
-def test_every_medium_survives_or_a_text_stands_for_it(wire, prompt):
-    parsed = renderer_for(wire).parse(render(wire, prompt))
-    carried = [(part.url, part.data) for part in parts_of(parsed, Media)]
-    text = all_text(parsed)
-    for part in map(inline, parts_of(prompt, Media)):
-        if carried and carried[0] == (part.url, part.data):
-            carried.pop(0)
-        else:
-            assert placeholder(part).text in text
-    assert carried == []
+def test_every_medium_survives_or_a_text_stands_for_it(prompt):
+    for wire in WIRES:
+        parsed = renderer_for(wire).parse(render(wire, prompt))
+        carried = [(part.url, part.data) for part in parts_of(parsed, Media)]
+        text = all_text(parsed)
+        for part in map(inline, parts_of(prompt, Media)):
+            if carried and carried[0] == (part.url, part.data):
+                carried.pop(0)
+            else:
+                assert placeholder(part).text in text
+        assert carried == []
 
 
 @few
 @given(prompt=prompts())
-def test_every_call_and_result_survives_in_the_order_of_the_calls(wire, prompt):
-    parsed = renderer_for(wire).parse(render(wire, prompt))
-    calls, answers = parts_of(prompt, ToolCall), results_by_call(prompt)
-    if wire == "text":
-        assert stand_in_order([call.arguments for call in calls], all_text(parsed))
-        assert stand_in_order([answer.content for answer in answers], all_text(parsed))
-        return
-    read = parts_of(parsed, ToolCall)
-    assert [arguments_object(call.arguments) for call in read] == [arguments_object(call.arguments) for call in calls]
-    assert [call.name.removeprefix("_") for call in read] == [
-        tool_name(call.name).removeprefix("_")[:64] for call in calls
-    ]
-    assert [answer.content for answer in parts_of(parsed, ToolResult)] == [answer.content for answer in answers]
-    assert [answer.id for answer in parts_of(parsed, ToolResult)] == [call.id for call in read]
-    assert [answer.name for answer in parts_of(parsed, ToolResult)] == [call.name for call in read]
-    assert len({call.id for call in read}) == len(calls)
+def test_every_call_and_result_survives_in_the_order_of_the_calls(prompt):
+    for wire in WIRES:
+        parsed = renderer_for(wire).parse(render(wire, prompt))
+        calls, answers = parts_of(prompt, ToolCall), results_by_call(prompt)
+        if wire == "text":
+            assert stand_in_order([call.arguments for call in calls], all_text(parsed))
+            assert stand_in_order([answer.content for answer in answers], all_text(parsed))
+            continue
+        read = parts_of(parsed, ToolCall)
+        assert [arguments_object(call.arguments) for call in read] == [
+            arguments_object(call.arguments) for call in calls
+        ]
+        assert [call.name.removeprefix("_") for call in read] == [
+            tool_name(call.name).removeprefix("_")[:64] for call in calls
+        ]
+        assert [answer.content for answer in parts_of(parsed, ToolResult)] == [answer.content for answer in answers]
+        assert [answer.id for answer in parts_of(parsed, ToolResult)] == [call.id for call in read]
+        assert [answer.name for answer in parts_of(parsed, ToolResult)] == [call.name for call in read]
+        assert len({call.id for call in read}) == len(calls)
 
 
 def results_by_call(prompt):
@@ -192,23 +196,25 @@ def results_by_call(prompt):
 
 @few
 @given(prompt=prompts())
-def test_model_tools_and_limit_survive(wire, prompt):
-    parsed = renderer_for(wire).parse(render(wire, prompt))
-    assert parsed.model == prompt.model
-    assert parsed.max_output == (prompt.max_output or (4096 if wire == "anthropic" else None))
-    if wire != "text":
-        assert [tool.name for tool in parsed.tools] == [tool.name for tool in prompt.tools]
-        assert [tool.description for tool in parsed.tools] == [tool.description for tool in prompt.tools]
+def test_model_tools_and_limit_survive(prompt):
+    for wire in WIRES:
+        parsed = renderer_for(wire).parse(render(wire, prompt))
+        assert parsed.model == prompt.model
+        assert parsed.max_output == (prompt.max_output or (4096 if wire == "anthropic" else None))
+        if wire != "text":
+            assert [tool.name for tool in parsed.tools] == [tool.name for tool in prompt.tools]
+            assert [tool.description for tool in parsed.tools] == [tool.description for tool in prompt.tools]
 
 
 @few
 @given(prompt=prompts(), more=texts.filter(lambda text: text.text.strip()))
-def test_a_longer_conversation_begins_with_the_shorter_one(wire, prompt, more):
-    said = Message(role="user", parts=(Text(text="Hi"),))
-    short = Prompt(model=prompt.model, messages=(*prompt.messages, said))
-    long = Prompt(model=prompt.model, messages=(*short.messages, Message(role="assistant", parts=(more,)), said))
-    before, after = units(wire, render(wire, short)), units(wire, render(wire, long))
-    assert after[: len(before)] == before
+def test_a_longer_conversation_begins_with_the_shorter_one(prompt, more):
+    for wire in WIRES:
+        said = Message(role="user", parts=(Text(text="Hi"),))
+        short = Prompt(model=prompt.model, messages=(*prompt.messages, said))
+        long = Prompt(model=prompt.model, messages=(*short.messages, Message(role="assistant", parts=(more,)), said))
+        before, after = units(wire, render(wire, short)), units(wire, render(wire, long))
+        assert after[: len(before)] == before
 
 
 def units(wire, request):
@@ -230,14 +236,15 @@ def units(wire, request):
 
 @few
 @given(prompt=prompts())
-def test_what_was_read_is_written_the_same_again(wire, prompt):
-    renderer = renderer_for(wire)
-    request = render(wire, prompt)
-    again = render(wire, renderer.parse(request))
-    if wire in ("openai", "gemini", "ollama"):
-        assert request_bytes(again) == request_bytes(request)
-    else:  # Anthropic's blocks of one turn are joined; a transcript is one text
-        assert renderer.check(again) == []
+def test_what_was_read_is_written_the_same_again(prompt):
+    for wire in WIRES:
+        renderer = renderer_for(wire)
+        request = render(wire, prompt)
+        again = render(wire, renderer.parse(request))
+        if wire in ("openai", "gemini", "ollama"):
+            assert request_bytes(again) == request_bytes(request)
+        else:  # Anthropic's blocks of one turn are joined; a transcript is one text
+            assert renderer.check(again) == []
 
 
 json_values = st.recursive(
@@ -253,11 +260,12 @@ keyed = st.dictionaries(
 
 @few
 @given(garbage=json_values | keyed)
-def test_check_never_raises_on_garbage(wire, garbage):
-    renderer = renderer_for(wire)
-    violations = renderer.check(garbage)
-    assert all(isinstance(violation, str) and ": " in violation for violation in violations)
-    assert readable_or_refused(renderer, garbage)
+def test_check_never_raises_on_garbage(garbage):
+    for wire in WIRES:
+        renderer = renderer_for(wire)
+        violations = renderer.check(garbage)
+        assert all(isinstance(violation, str) and ": " in violation for violation in violations)
+        assert readable_or_refused(renderer, garbage)
 
 
 def places(value, path=()):
@@ -270,19 +278,20 @@ def places(value, path=()):
             yield from places(item, (*path, index))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(prompt=prompts(), data=st.data())
-def test_a_request_with_one_thing_wrong_is_read_or_refused_but_never_breaks(wire, prompt, data):
-    request = json.loads(request_bytes(render(wire, prompt)))
-    *above, last = data.draw(st.sampled_from([path for path in places(request) if path]))
-    target = request
-    for step in above:
-        target = target[step]
-    if data.draw(st.booleans()):
-        del target[last]
-    else:
-        target[last] = data.draw(json_values)
-    assert readable_or_refused(renderer_for(wire), request)
+def test_a_request_with_one_thing_wrong_is_read_or_refused_but_never_breaks(prompt, data):
+    for wire in WIRES:
+        request = json.loads(request_bytes(render(wire, prompt)))
+        *above, last = data.draw(st.sampled_from([path for path in places(request) if path]))
+        target = request
+        for step in above:
+            target = target[step]
+        if data.draw(st.booleans()):
+            del target[last]
+        else:
+            target[last] = data.draw(json_values)
+        assert readable_or_refused(renderer_for(wire), request)
 
 
 def readable_or_refused(renderer, request):
@@ -296,15 +305,8 @@ def readable_or_refused(renderer, request):
 
 @few
 @given(prompt=prompts())
-def test_two_speakers_alternate_and_the_user_is_first_and_last(wire, prompt):
-    if wire not in ("anthropic", "gemini"):
-        return
-    request = render(wire, prompt)
-    roles = [turn["role"] for turn in request.get("messages") or request["contents"]]
-    assert all(len(list(run)) == 1 for _, run in groupby(roles))
-    assert roles[0] == roles[-1] == "user"
-    spoken_last = [
-        message.role for message in prompt.messages if all_text(Prompt(model="m", messages=(message,))).strip()
-    ]
-    if spoken_last and spoken_last[-1] == "user" and prompt.messages[-1].role == "user":
-        assert CLOSING not in json.dumps(request)
+def test_two_speakers_alternate_and_the_user_is_first_and_last(prompt):
+    for turns in (render("anthropic", prompt)["messages"], render("gemini", prompt)["contents"]):
+        roles = [turn["role"] for turn in turns]
+        assert all(len(list(run)) == 1 for _, run in groupby(roles))
+        assert roles[0] == roles[-1] == "user"
