@@ -27,10 +27,11 @@ _HOSTS: Final[dict[str, Wire]] = {
 }
 """Hosts that serve other makers' models, and the API they do it with. Any other first part of a path says nothing."""
 
-_MAKERS: Final = frozenset(
-    ["anthropic", "azure", "bedrock", "cohere", "deepseek", "gemini", "google", "google-gla", "google-vertex", "grok"]
-    + ["meta", "mistral", "moonshotai", "openai", "qwen", "vertexai", "xai"],
+_MAKER_NAMES: Final = (
+    "anthropic azure bedrock cohere deepseek gemini google google-gla google-vertex grok meta mistral moonshotai "
+    "openai qwen vertexai xai"
 )
+_MAKERS: Final = frozenset(_MAKER_NAMES.split())
 """First parts of `maker:model`. `mistral:7b` has one too, but that is found before it is read this way."""
 
 _TUNED: Final = re.compile(r"^ft:(?P<base>[^:]+)(?::.*)?$|^(?P<azure>.+?)\.ft-.*$", re.DOTALL)
@@ -40,7 +41,7 @@ _BEDROCK: Final = re.compile(
 )
 _FIREWORKS: Final = re.compile(r"(?<=\d)p(?=\d)")  # `llama-v3p1` is 3.1
 _SEPARATORS: Final = str.maketrans(" ._", "---")
-_FAMILY: Final = re.compile(r"^(?:meta-)?(llama|qwen|gemma|phi)[-v]*(?=\d)")
+_FAMILY: Final = re.compile(r"^(?:meta-)?(llama|qwen|gemma)[-v]*(?=\d)")
 
 _DECORATION: Final = re.compile(
     r"""(?:
