@@ -1,0 +1,23 @@
+"""Tokens: how many a text, a medium, a message or a whole prompt is, for a given model."""
+
+from brimful.counting.approximate import approximate_message, approximate_text
+from brimful.counting.calibration import DEFAULT_PRIOR, Calibration, prior_of
+from brimful.counting.counters import Method, counter_for
+from brimful.counting.media import MediaCounter, media_rules
+from brimful.counting.tokenizers import count_special, count_text, count_texts, tokenizer_names
+
+__all__ = [
+    "DEFAULT_PRIOR",
+    "Calibration",
+    "MediaCounter",
+    "Method",
+    "approximate_message",
+    "approximate_text",
+    "count_special",
+    "count_text",
+    "count_texts",
+    "counter_for",
+    "media_rules",
+    "prior_of",
+    "tokenizer_names",
+]

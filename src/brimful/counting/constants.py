@@ -1,0 +1,107 @@
+"""The counter for APIs that frame messages at a constant price: OpenAI, Anthropic, Gemini."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from brimful.core.content import Media, Role, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Prompt, Tool
+from brimful.core.tokens import Basis, Count
+from brimful.counting.media import MediaCounter
+from brimful.counting.overheads import Overheads
+from brimful.counting.schemas import pieces
+from brimful.counting.sums import add
+from brimful.counting.texts import TextCounter
+
+
+class ConstantsCounter:
+    """A `TokenCounter`: texts by a tokenizer, everything around them by the family's constants.
+
+    A prompt's count is the sum of its parts', so what was budgeted part by part is what is verified as a whole.
+    """
+
+    def __init__(self, texts: TextCounter, overheads: Overheads, media: MediaCounter, tool_system_tokens: int) -> None:
+        """Count by these; `tool_system_tokens` is what a provider's hidden prompt for tools costs."""
+        self._texts = texts
+        self._overheads = overheads
+        self._media = media
+        self._tool_system_tokens = tool_system_tokens
+
+    @property
+    def tokenizer(self) -> str:
+        """The name of the counts."""
+        return self._texts.name
+
+    def text(self, text: str) -> Count:
+        """Count one text."""
+        return self._texts.text(text)
+
+    def texts(self, texts: Sequence[str]) -> list[Count]:
+        """Count many texts."""
+        return self._texts.texts(texts)
+
+    def media(self, part: Media) -> Count:
+        """Count an image, a sound or a video."""
+        return self._media.count(part)
+
+    def tool_call(self, name: str, arguments: str) -> Count:
+        """Count one tool call; its margin holds half of what parallel calls cost, as there are two of them or more."""
+        known = add([*self.texts((name, arguments)), self._constant(self._overheads.tool_call)], self.tokenizer)
+        parallel = math.ceil(self._overheads.parallel_calls / 2)
+        return self._estimate([known, Count(tokens=0, basis="calibrated", margin=parallel)])
+
+    def message_overhead(self, role: Role, name: str = "") -> int:
+        """Return what stands around a message."""
+        texts: list[str] = [role] if self._overheads.counts_role else []
+        around = self._overheads.message
+        if name and self._overheads.name is not None:
+            texts.append(name)
+            around += self._overheads.name
+        return around + sum(count.upper for count in self.texts(texts))
+
+    def request_overhead(self) -> int:
+        """Return what a request costs beside its messages and tools."""
+        return self._overheads.request
+
+    def prompt(self, prompt: Prompt) -> Count:
+        """Add up everything that is sent."""
+        return add(self._parts(prompt), self.tokenizer)
+
+    def _parts(self, prompt: Prompt) -> Iterator[Count]:
+        yield self._constant(self.request_overhead())
+        if prompt.tools:
+            yield self._tools(prompt.tools)
+        for message in prompt.messages:
+            yield from self._message(message)
+
+    def _tools(self, tools: Sequence[Tool]) -> Count:
+        parts = pieces(tools, self._overheads.tools)
+        around = sum(tokens for _, tokens in parts) + self._tool_system_tokens
+        return self._estimate([*self.texts([text for text, _ in parts]), self._constant(around)])
+
+    def _message(self, message: Message) -> Iterator[Count]:
+        results = [part for part in message.parts if isinstance(part, ToolResult)]
+        if len(results) < len(message.parts) or not results:
+            yield from self._turn(message)
+        # On the wire every tool result is a message, or a block that costs about as much.
+        for count in self.texts([result.content for result in results]):
+            yield self._constant(self.message_overhead(message.role))
+            yield count
+
+    def _turn(self, message: Message) -> Iterator[Count]:
+        yield self._constant(self.message_overhead(message.role, message.name))
+        yield from self.texts([part.text for part in message.parts if isinstance(part, Text)])
+        for part in message.parts:
+            if isinstance(part, Media):
+                yield self.media(part)
+            elif isinstance(part, ToolCall):
+                yield self.tool_call(part.name, part.arguments)
+
+    def _estimate(self, parts: Sequence[Count]) -> Count:
+        """Add up what no source vouches for to the token: the sum is calibrated, with the family's margin."""
+        total = add(parts, self.tokenizer)
+        margin = total.margin + math.ceil(total.tokens * self._overheads.margin)
+        basis: Basis = "calibrated" if total.exact else total.basis
+        return Count(tokens=total.tokens, basis=basis, tokenizer=self.tokenizer, margin=margin)
+
+    def _constant(self, tokens: int) -> Count:
+        return Count(tokens=tokens, basis=self._overheads.basis, tokenizer=self.tokenizer)

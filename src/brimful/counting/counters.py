@@ -1,0 +1,65 @@
+"""The counter for a model: exact where its tokenizer is public, calibrated where not; approximate where wanted."""
+
+from typing import Literal, assert_never
+
+from brimful.core.model import ModelInfo
+from brimful.core.tokens import TokenCounter
+from brimful.counting.approximate import ApproximateCounter
+from brimful.counting.calibration import Calibration, prior_of
+from brimful.counting.constants import ConstantsCounter
+from brimful.counting.media import MediaCounter
+from brimful.counting.overheads import overheads_of
+from brimful.counting.texts import CalibratedTexts, ExactTexts, TextCounter
+from brimful.errors import TokenizerUnavailable
+
+Method = Literal["approximate", "exact", "calibrated", "hybrid"]
+"""How to count.
+
+- `approximate`: four characters a token, the rule of thumb.
+- `exact`: the model's own tokenizer, or an error.
+- `calibrated`: another tokenizer's count times a factor, with a margin.
+- `hybrid`: exact where possible, calibrated otherwise. A count's basis says which it was.
+"""
+
+
+def counter_for(
+    model: ModelInfo,
+    method: Method = "hybrid",
+    *,
+    calibration: Calibration | None = None,
+) -> TokenCounter:
+    """Return a counter for the model. A `calibration` learned from usage takes the place of the registry's prior.
+
+    >>> model = ModelInfo(id="gpt-4o", provider="openai", window=128_000, max_output=16_384, wire="openai",
+    ...                   tokenizer="o200k_base")
+    >>> counter_for(model).text("Fill the context window to the brim.")
+    Count(tokens=8, basis='exact', tokenizer='o200k_base', margin=0)
+    """
+    media = MediaCounter.of(model)
+    if method == "approximate":
+        return ApproximateCounter(media)
+    texts = _texts(model, method, calibration)
+    return ConstantsCounter(texts, overheads_of(model.overhead), media, model.tool_system_tokens)
+
+
+def _texts(
+    model: ModelInfo,
+    method: Literal["exact", "calibrated", "hybrid"],
+    calibration: Calibration | None,
+) -> TextCounter:
+    match method:
+        case "exact":
+            return _exact(model)
+        case "calibrated":
+            return CalibratedTexts(calibration or prior_of(model))
+        case "hybrid":
+            return CalibratedTexts(calibration or prior_of(model)) if model.tokenizer is None else _exact(model)
+        case _:
+            assert_never(method)
+
+
+def _exact(model: ModelInfo) -> ExactTexts:
+    if model.tokenizer is None:
+        reason = "its vocabulary is not public" if model.known else "the model is not in the registry"
+        raise TokenizerUnavailable(model.id, reason)
+    return ExactTexts(model.tokenizer)

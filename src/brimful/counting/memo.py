@@ -1,0 +1,66 @@
+"""Count once: a bounded memory of the counts of texts."""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+LONGEST_KEPT: Final = 512  # characters; a longer text is remembered by its digest
+MOST_ENTRIES: Final = 65_536  # so that a full memory holds at most 32 million characters
+
+Key = str | bytes
+CountTexts = Callable[[Sequence[str]], list[int]]
+
+
+class CountMemo:
+    """Remembers how many tokens a text has, least recently used first to go. Safe to share between threads.
+
+    >>> memo = CountMemo(lambda texts: [len(text) for text in texts])
+    >>> memo.counts(["a", "bb", "a"])
+    [1, 2, 1]
+    """
+
+    def __init__(self, count: CountTexts, most: int = MOST_ENTRIES) -> None:
+        """Remember what `count` says, for at most `most` texts."""
+        self._count = count
+        self._most = most
+        self._known: OrderedDict[Key, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """Return the number of texts remembered."""
+        return len(self._known)
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """Count each text, and only those never seen, in one batch."""
+        keys = [_key(text) for text in texts]
+        known = self._recall(keys)
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        if new:
+            # Outside the lock: two threads may count the same text, which is harmless; neither waits for the other.
+            counted = dict(zip(new, self._count(list(new.values())), strict=True))
+            self._remember(counted)
+            known |= counted
+        return [known[key] for key in keys]
+
+    def _recall(self, keys: Sequence[Key]) -> dict[Key, int]:
+        found = {}
+        with self._lock:
+            for key in keys:
+                if (tokens := self._known.get(key)) is not None:
+                    self._known.move_to_end(key)
+                    found[key] = tokens
+        return found
+
+    def _remember(self, counted: dict[Key, int]) -> None:
+        with self._lock:
+            self._known.update(counted)
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+
+
+def _key(text: str) -> Key:
+    if len(text) <= LONGEST_KEPT:
+        return text
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

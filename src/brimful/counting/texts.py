@@ -1,0 +1,96 @@
+"""Texts to counts: exactly, or by calibration. Each text is tokenized once."""
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+from brimful.core.tokens import Count
+from brimful.counting.calibration import Calibration
+from brimful.counting.memo import CountMemo
+from brimful.counting.tokenizers import count_special, count_texts
+
+_memos: dict[str, CountMemo] = {}
+_memos_lock = threading.Lock()
+
+
+class TextCounter(Protocol):
+    """Counts texts; `rendered` counts a text in which special tokens mean themselves."""
+
+    @property
+    def name(self) -> str:
+        """The name of the counts: equal names give equal numbers."""
+        ...
+
+    def text(self, text: str) -> Count:
+        """Count one text."""
+        ...
+
+    def texts(self, texts: Sequence[str]) -> list[Count]:
+        """Count many texts."""
+        ...
+
+    def rendered(self, text: str) -> Count:
+        """Count a rendered chat template."""
+        ...
+
+
+class ExactTexts:
+    """Counts by the model's own tokenizer.
+
+    >>> ExactTexts("o200k_base").text("Hello world")
+    Count(tokens=2, basis='exact', tokenizer='o200k_base', margin=0)
+    """
+
+    def __init__(self, tokenizer: str) -> None:
+        """Count by the vocabulary of that name."""
+        self.name = tokenizer
+        self._memo = _memo(tokenizer)
+
+    def text(self, text: str) -> Count:
+        """Count one text."""
+        return self.texts((text,))[0]
+
+    def texts(self, texts: Sequence[str]) -> list[Count]:
+        """Count many texts."""
+        return [self._count(tokens) for tokens in self._memo.counts(texts)]
+
+    def rendered(self, text: str) -> Count:
+        """Count a rendered chat template."""
+        return self._count(count_special(self.name, text))
+
+    def _count(self, tokens: int) -> Count:
+        return Count(tokens=tokens, basis="exact", tokenizer=self.name)
+
+
+class CalibratedTexts:
+    """Counts by another tokenizer, times a factor.
+
+    >>> CalibratedTexts(Calibration(tokenizer="o200k_base", factor=1.5, margin=0.1)).text("Hello world").upper
+    4
+    """
+
+    def __init__(self, calibration: Calibration) -> None:
+        """Count as the calibration says."""
+        self.name = calibration.name
+        self._calibration = calibration
+        self._memo = _memo(calibration.tokenizer)
+
+    def text(self, text: str) -> Count:
+        """Count one text."""
+        return self.texts((text,))[0]
+
+    def texts(self, texts: Sequence[str]) -> list[Count]:
+        """Count many texts."""
+        return [self._calibration.scale(tokens) for tokens in self._memo.counts(texts)]
+
+    def rendered(self, text: str) -> Count:
+        """Count a rendered chat template."""
+        return self._calibration.scale(count_special(self._calibration.tokenizer, text))
+
+
+def _memo(tokenizer: str) -> CountMemo:
+    with _memos_lock:
+        if tokenizer not in _memos:
+            _memos[tokenizer] = CountMemo(partial(count_texts, tokenizer))
+        return _memos[tokenizer]

@@ -1,0 +1,138 @@
+"""Count tokens by name of the vocabulary: linear on any input, deaf to special tokens that a text spells out.
+
+Of splintr's calls only `encode_ordinary` declines special tokens; every other one matches them, and with them tokens of
+splintr's own that no model has. So texts go through the fast batch call (which also lets other threads run) only where
+they cannot contain any special token at all, and through `encode_ordinary` otherwise.
+"""
+
+import re
+import threading
+import unicodedata
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+from brimful.core.content import clean_text
+from brimful.counting.vocabularies import VOCABULARIES, Vocabulary
+from brimful.errors import CountingError
+
+if TYPE_CHECKING:
+    from splintr import AnyTokenizer
+
+_Result = TypeVar("_Result")
+
+_loading = threading.Lock()
+_loaded: dict[str, "_Tokenizer"] = {}
+
+
+def tokenizer_names() -> tuple[str, ...]:
+    """Return the names of all vocabularies at hand."""
+    return tuple(VOCABULARIES)
+
+
+def count_text(tokenizer: str, text: str) -> int:
+    """Count an ordinary text: special tokens spelled out in it are plain text.
+
+    >>> count_text("o200k_base", "Fill the context window to the brim.")
+    8
+    >>> count_text("o200k_base", "<|endoftext|>")
+    7
+    """
+    return count_texts(tokenizer, (text,))[0]
+
+
+def count_texts(tokenizer: str, texts: Sequence[str]) -> list[int]:
+    """Count many ordinary texts at once.
+
+    >>> count_texts("cl100k_base", ["one", "", "one two"])
+    [1, 0, 2]
+    """
+    return _tokenizer(tokenizer).count(texts)
+
+
+def count_special(tokenizer: str, text: str) -> int:
+    """Count a rendered chat template: the model's own special tokens are single tokens.
+
+    >>> count_special("llama3", "<|eot_id|>"), count_special("llama3", "<|think|>")
+    (1, 5)
+    """
+    return _tokenizer(tokenizer).count_special(text)
+
+
+class _Tokenizer:
+    """One loaded vocabulary."""
+
+    def __init__(self, splintr: "AnyTokenizer", vocabulary: Vocabulary, base_size: int) -> None:
+        self._splintr = splintr
+        self._nfc = vocabulary.nfc
+        matched = splintr.special_tokens()
+        own = {token for token, id in matched.items() if id < base_size} if vocabulary.own else set()
+        special = sorted((own | set(vocabulary.special)) - set(vocabulary.absent), key=len, reverse=True)
+        self._special = re.compile("|".join(map(re.escape, special)))
+        self._always = re.compile(vocabulary.always) if vocabulary.always else None
+        # What the batch call would match: a text without any of these beginnings cannot contain a special token.
+        self._marks = tuple(sorted({token[:2] for token in matched}))
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Count ordinary texts."""
+        return _mapped(lambda: self._count([clean_text(text) for text in texts]))
+
+    def count_special(self, text: str) -> int:
+        """Count a text in which the model's special tokens mean themselves."""
+        pieces = self._special.split(clean_text(text))
+        return len(pieces) - 1 + sum(_mapped(lambda: self._count([piece for piece in pieces if piece])))
+
+    def _count(self, texts: Sequence[str]) -> list[int]:
+        # After the split at special tokens, as the reference does: a combining mark must not swallow a token's end.
+        normal = [unicodedata.normalize("NFC", text) for text in texts] if self._nfc else texts
+        return self._plain(normal) if self._always is None else [self._between(self._always, text) for text in normal]
+
+    def _between(self, always: re.Pattern[str], text: str) -> int:
+        pieces = always.split(text)
+        return len(pieces) - 1 + sum(self._plain([piece for piece in pieces if piece]))
+
+    def _plain(self, texts: Sequence[str]) -> list[int]:
+        unmarked = [text for text in texts if not self._marked(text)]
+        if len(unmarked) == len(texts):
+            return self._batch(texts)
+        counts = iter(self._batch(unmarked))
+        return [len(self._splintr.encode_ordinary(text)) if self._marked(text) else next(counts) for text in texts]
+
+    def _marked(self, text: str) -> bool:
+        return any(mark in text for mark in self._marks)
+
+    def _batch(self, texts: Sequence[str]) -> list[int]:
+        _, ends = self._splintr.encode_batch_flat(texts)
+        offsets = memoryview(ends).cast("Q")
+        return [end - start for start, end in pairwise(offsets)]
+
+
+def _tokenizer(name: str) -> _Tokenizer:
+    if (found := _loaded.get(name)) is not None:
+        return found
+    if name not in VOCABULARIES:
+        raise CountingError(f"no tokenizer {name!r}; known: {', '.join(VOCABULARIES)}")
+    with _loading:
+        if name not in _loaded:
+            _loaded[name] = _mapped(lambda: _load(VOCABULARIES[name]))
+        return _loaded[name]
+
+
+def _load(vocabulary: Vocabulary) -> _Tokenizer:
+    # Imported on first use: a program that never counts exactly does not pay for 38 MB of vocabularies.
+    from splintr import Tokenizer, base_vocab_size  # noqa: PLC0415
+
+    return _Tokenizer(Tokenizer.from_pretrained(vocabulary.loads), vocabulary, base_vocab_size(vocabulary.loads))
+
+
+def _mapped(call: Callable[[], _Result]) -> _Result:
+    """Run `call`; whatever splintr raises, a Rust panic included, becomes a `CountingError`."""
+    try:
+        return call()
+    except Exception as error:
+        raise CountingError(f"the tokenizer failed: {error}") from error
+    except BaseException as error:
+        # A panic in Rust arrives as pyo3's PanicException, which cannot be imported and is no Exception.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise CountingError(f"the tokenizer panicked: {error}") from error

@@ -1,0 +1,92 @@
+"""What each vocabulary is beside its merges: its own special tokens, and the symbols that are always on.
+
+splintr adds tokens of its own to every vocabulary (`<|think|>`, `<|plan|>` …) and leaves some of the model's own out.
+Here stands what the models themselves have; everything else in a text is plain text.
+
+Sources, all read 2026-11: the vocabularies in splintr-rs 0.22, `mistral-common` 1.13 (Tekken's control tokens), the
+`ggml-vocab-gemma-4` and `ggml-vocab-llama-bpe` files of llama.cpp (token types), the model cards of Llama 3 and Qwen.
+"""
+
+from typing import Final
+
+import msgspec
+
+
+class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
+    """How to count with one of splintr's vocabularies.
+
+    `loads` is splintr's name. `nfc` says that the reference normalizes text first. `always` is a pattern of symbols
+    that the reference matches in any text, never merging across them. `own` says that splintr lists the model's special
+    tokens; `special` adds the ones that it lacks, `absent` takes away the ones of a sibling that shares the merges.
+    """
+
+    loads: str
+    nfc: bool = False
+    always: str = ""
+    own: bool = True
+    special: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+
+_TAGS_GEMMA_2: Final = (
+    "table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|strong|em|b|i|u|s|sub|sup|code"  # ids 169 to 216
+)
+_TAGS_GEMMA_3: Final = f"{_TAGS_GEMMA_2}|a|html|body|img|span|bbox|ul|li|div|iframe|footer"  # ids 168 to 237
+
+_GEMMA_CONTROL: Final = ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>")
+
+_TEKKEN_CONTROL: Final = (  # ids 10 to 36 of Tekken, in use since Mistral Small 3
+    *("<pad>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]"),
+    *("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]"),
+)
+
+VOCABULARIES: Final = {
+    "o200k_base": Vocabulary(loads="o200k_base"),
+    "cl100k_base": Vocabulary(loads="cl100k_base"),
+    "gpt_oss": Vocabulary(loads="gpt_oss"),
+    "llama3": Vocabulary(
+        loads="llama3",
+        special=tuple(f"<|reserved_special_token_{number}|>" for number in range(251)),
+    ),
+    "llama2": Vocabulary(loads="llama2"),
+    "qwen3": Vocabulary(loads="qwen3", nfc=True),
+    # Qwen 2 and 2.5 share the merges; thinking and tool responses came with Qwen 3.
+    "qwen2": Vocabulary(
+        loads="qwen3",
+        nfc=True,
+        absent=("<think>", "</think>", "<tool_response>", "</tool_response>"),
+    ),
+    "mistral_v1": Vocabulary(loads="mistral_v1"),
+    "mistral_v2": Vocabulary(loads="mistral_v2"),
+    "mistral_v3": Vocabulary(loads="mistral_v3", special=_TEKKEN_CONTROL),
+    "deepseek_v3": Vocabulary(loads="deepseek_v3"),
+    "gemma2": Vocabulary(
+        loads="gemma2",
+        always=rf"</?(?:{_TAGS_GEMMA_2})>",
+        own=False,
+        special=(*_GEMMA_CONTROL, "<2mass>", "[@BOS@]", "<start_of_turn>", "<end_of_turn>", "[toxicity=0]"),
+    ),
+    "gemma3": Vocabulary(
+        loads="gemma3",
+        always=rf"</?(?:{_TAGS_GEMMA_3})>",
+        own=False,
+        special=(
+            *_GEMMA_CONTROL,
+            *("[multimodal]", "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>"),
+        ),
+    ),
+    "gemma4": Vocabulary(
+        loads="gemma4",
+        own=False,
+        special=(
+            *_GEMMA_CONTROL,
+            *("<|tool>", "<tool|>", "<|think|>", "<|turn>", "<turn|>", "<|channel>", "<channel|>"),
+            *("<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>'),
+            *("<|image>", "<image|>", "<|image|>", "<|audio>", "<audio|>", "<|audio|>", "<|video|>"),
+        ),
+    ),
+    "phi4": Vocabulary(loads="phi4"),
+    "glm4": Vocabulary(loads="glm4"),
+    "kimi_k2": Vocabulary(loads="kimi_k2"),
+}
+"""Every tokenizer that a model may name, and how to count with it."""
