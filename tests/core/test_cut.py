@@ -39,7 +39,7 @@ def test_chinese_sentences_end_without_a_space():
 
 @pytest.mark.parametrize(
     "text",
-    ["👩‍👩‍👧 family", "e\N{COMBINING ACUTE ACCENT}tude", "👍🏽 yes", "नि ना"],
+    ["👩‍👩‍👧 family", "e\N{COMBINING ACUTE ACCENT}tude", "👍🏽 yes", "नि और भी शब्द"],
     ids=["joined", "accent", "skin", "vowel"],
 )
 def test_a_character_is_not_torn_from_what_belongs_to_it(text):

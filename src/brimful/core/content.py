@@ -33,6 +33,7 @@ KNOWN_KINDS: Final = (
 """The kinds known by name. The set is open: any non-empty string is a kind."""
 
 HIGHEST_PRIORITY: Final = 10
+_ROLES: Final = (None, "user", "assistant", "system", "tool")
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="text"):
@@ -146,8 +147,10 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidPackage("timestamp", f"must be a finite number of seconds, not {self.timestamp!r}")
         if self.metadata:
             msgspec.structs.force_setattr(self, "metadata", _plain(self.metadata))
-        if self.role == "tool" or not isinstance(self.content, str):
-            _check_tools(self.role, self.kind, self.content)
+        if not isinstance(self.content, str) or self.role == "tool" or self.kind == "tool-result":
+            _check_parts(self.role, self.kind, self.content)
+        if self.role not in _ROLES:
+            raise InvalidPackage("role", f"must be system, user, assistant or tool, not {self.role!r}")
         if not self.hash:
             identity, normalized = content_hashes(self.content)
             msgspec.structs.force_setattr(self, "hash", identity)
@@ -187,8 +190,6 @@ def content_hashes(content: str | tuple[Part, ...]) -> tuple[str, str]:
             "content",
             f"lone surrogate at character {error.start}; brimful.package() replaces them",
         ) from None
-    except TypeError as error:
-        raise InvalidPackage("content", f"must be a text or a tuple of parts ({error})") from None
     return "b2:" + _digest(same), "n1:" + _digest(alike)
 
 
@@ -234,9 +235,11 @@ def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _check_tools(role: Role | None, kind: str, content: str | tuple[Part, ...]) -> None:
-    """Refuse tool parts in the mouth of somebody who cannot speak them."""
+def _check_parts(role: Role | None, kind: str, content: str | tuple[Part, ...]) -> None:
+    """Refuse what is no part, and tool parts in the mouth of somebody who cannot speak them."""
     parts = () if isinstance(content, str) else content
+    if not isinstance(parts, tuple) or not all(isinstance(part, Part) for part in parts):
+        raise InvalidPackage("content", f"must be a text or a tuple of parts, not {content!r}")
     results = [isinstance(part, ToolResult) for part in parts]
     if (role == "tool" or kind == "tool-result") and not (results and all(results)):
         raise InvalidPackage("content", "a tool's message holds tool results, and nothing else")

@@ -6,6 +6,7 @@ from itertools import pairwise
 import msgspec
 
 from brimful.core.content import ContentPackage
+from brimful.core.cost import place_of
 from brimful.core.decision import Decision, Reason
 from brimful.core.policy import Policy
 from brimful.core.unit import Unit
@@ -29,28 +30,30 @@ def canonical_order(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
 def same_id(packages: Sequence[ContentPackage], policy: Policy) -> tuple[list[ContentPackage], list[Decision]]:
     """Keep one package of each id: a required one first, then the earlier pool, then the newer."""
     survivors: dict[str, ContentPackage] = {}
-    doubles: list[tuple[ContentPackage, ContentPackage]] = []
-    for package in packages:
-        other = survivors.setdefault(package.id, package)
-        if other is not package:
-            doubles.append((package, other))
     decisions = []
-    for package, _ in doubles:
-        holder = survivors[package.id]
-        loser = package if _rank(holder, policy) <= _rank(package, policy) else holder
-        survivors[package.id] = holder if loser is package else package
+    for package in packages:
+        if package.id not in survivors:
+            survivors[package.id] = package
+            continue
+        winner, loser = sorted((survivors[package.id], package), key=lambda rival: _rank(rival, policy))
+        survivors[package.id] = winner
         decisions.append(_duplicate(loser, "same-id", package.id))
     return list(survivors.values()), decisions
 
 
-def same_content(units: Sequence[Unit], kept: Collection[Unit]) -> tuple[list[Unit], list[Decision]]:
-    """Drop single packages whose normalized text is in `kept`, or in an earlier one of `units`."""
+def same_content(
+    units: Sequence[Unit], kept: Collection[Unit], *, everything: bool
+) -> tuple[list[Unit], list[Decision]]:
+    """Drop single packages whose normalized text is in `kept`, or in an earlier one of `units`.
+
+    Turns of the conversation are spared, unless `everything` is meant: two people may say "ok".
+    """
     seen = {package.normalized_hash: package.id for unit in kept for package in unit.packages}
     unique: list[Unit] = []
     decisions: list[Decision] = []
     for unit in units:
         first = unit.packages[0]
-        if unit.items > 1:
+        if unit.items > 1 or not (everything or place_of(first) in ("related", "pinned")):
             unique.append(unit)
             continue
         if first.normalized_hash in seen:

@@ -176,9 +176,10 @@ class _Filling:
 
     def _pick(self, pool: Pool, room: Room) -> None:
         order = ranked(pool, self.waiting[pool.name])
-        if pool.dedupe == "content":
+        if pool.dedupe != "id":
             others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
-            order, self.duplicates[pool.name] = same_content(order, [*self.fixed, *others])
+            everything = pool.dedupe == "all"
+            order, self.duplicates[pool.name] = same_content(order, [*self.fixed, *others], everything=everything)
         held = self._held(pool, order, room)
         if held is not None:
             self.order[pool.name] = order

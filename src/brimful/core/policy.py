@@ -43,7 +43,8 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     - `borrow`: takes tokens that other pools left unspent.
     - `summarize`: clusters that would be dropped give way to their summary first.
     - `low_water`: once history must be trimmed, trim to this share of the limit, so that it happens rarely.
-    - `dedupe`: drop what has the same normalized text as something kept (`content`), or only the same id (`id`).
+    - `dedupe`: drop what has the same normalized text as something kept: only what was `retrieved` (two people may say
+      "ok"), `all`, or nothing but the same id (`id`).
     """
 
     name: str
@@ -58,7 +59,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     borrow: bool = False
     summarize: bool = False
     low_water: float | None = None
-    dedupe: Literal["content", "id"] = "content"
+    dedupe: Literal["retrieved", "all", "id"] = "retrieved"
 
     def takes(self, package: ContentPackage) -> bool:
         """Whether the package competes in this pool."""

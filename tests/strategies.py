@@ -1,0 +1,98 @@
+"""Generated packages, policies and models for the laws."""
+
+from hypothesis import strategies as st
+
+from brimful import ToolCall, ToolResult
+from brimful.core.content import KNOWN_KINDS, Media
+from brimful.core.model import ModelInfo
+from brimful.packagers import conversation, media, package, tool_turn
+from brimful.policies import policy_names
+from brimful.testing import WordCounter
+
+COUNTER = WordCounter()
+NOW = 1_800_000_000.0
+WIRES = ("openai", "anthropic", "gemini", "ollama", "text")
+
+WORDS = st.lists(st.sampled_from("the tea is ready. Ada went home\nafter noon, 茶 </memory> <context> x".split(" ")), max_size=40)
+TEXTS = st.one_of(
+    WORDS.map(" ".join),
+    st.text(max_size=60).map(lambda text: text.encode("utf-16", "replace").decode("utf-16", "replace")),
+)
+NAMES = st.sampled_from(["", "Ada", "Joel B.", "Грета"])
+PLAIN_KINDS = st.sampled_from(
+    [kind for kind in KNOWN_KINDS if not kind.startswith(("tool", "media", "system", "message-current"))] + ["weather"]
+)
+SHARES = st.floats(0.0, 1.0)
+TIMES = st.floats(NOW - 1e7, NOW + 1e5)
+
+
+@st.composite
+def plain(draw, id):
+    kind = draw(PLAIN_KINDS)
+    options = {
+        "importance": draw(SHARES),
+        "timestamp": draw(TIMES),
+        "priority": draw(st.integers(1, 10)),
+        "metadata": {"pinned": True} if draw(st.integers(0, 9)) == 0 else {},
+    }
+    if draw(st.booleans()):
+        options["relevance"] = draw(SHARES)
+    if draw(st.integers(0, 3)) == 0:
+        options["min_tokens"] = draw(st.integers(1, 10))
+    if draw(st.booleans()):
+        options["cluster"] = draw(st.sampled_from(["day-1", "day-2", "thread"]))
+    if kind.startswith("message"):
+        options |= {"role": draw(st.sampled_from(["user", "assistant"])), "name": draw(NAMES)}
+    if draw(st.integers(0, 7)) == 0:
+        options["group"] = draw(st.sampled_from(["g1", "g2"]))
+    return [package(kind, draw(TEXTS), counter=COUNTER, id=id, **options)]
+
+
+@st.composite
+def tool_unit(draw, id):
+    calls = [ToolCall(id=draw(st.sampled_from(["c1", "c2", f"{id}-c"])) + str(n), name="look_up") for n in range(draw(st.integers(1, 3)))]
+    results = [ToolResult(id=call.id, content=draw(TEXTS)) for call in calls]
+    turn = tool_turn(calls, results, counter=COUNTER, id=id, timestamp=draw(TIMES), text=draw(TEXTS))
+    missing = draw(st.sampled_from([None, None, None, 0, 1]))
+    return [entry for at, entry in enumerate(turn) if at != missing]
+
+
+@st.composite
+def picture(draw, id):
+    part = Media(modality="image", url=f"https://example.org/{id}.png", width=draw(st.integers(1, 3000)), height=64)
+    return [media(part, counter=COUNTER, id=id, timestamp=draw(TIMES))]
+
+
+@st.composite
+def piles(draw, most=25):
+    """A pile of candidates: anything, some of it twice, some of it broken, and the current message."""
+    count = draw(st.integers(0, most))
+    pile = []
+    for at in range(count):
+        pile += draw(st.one_of(plain(f"p{at:02d}"), plain(f"p{at:02d}"), tool_unit(f"t{at:02d}"), picture(f"i{at:02d}")))
+    if draw(st.booleans()) and pile:
+        pile.append(draw(st.sampled_from(pile)))
+    if draw(st.booleans()):
+        pile.append(package("system-prompt", draw(TEXTS), counter=COUNTER, id="system"))
+    least = draw(st.sampled_from([None, 3]))
+    options = {} if least is None else {"min_tokens": least}
+    pile.append(package("message-current", draw(TEXTS) + " so?", counter=COUNTER, id="now", timestamp=NOW, **options))
+    return pile
+
+
+@st.composite
+def models(draw):
+    window = draw(st.one_of(st.integers(150, 900), st.integers(2000, 6000)))
+    return ModelInfo(
+        id="m",
+        provider="p",
+        window=window,
+        max_output=draw(st.integers(10, 120)),
+        wire=draw(st.sampled_from(WIRES)),
+        alternate=draw(st.booleans()),
+    )
+
+
+POLICIES = st.sampled_from(policy_names())
+
+__all__ = ["COUNTER", "NOW", "POLICIES", "WIRES", "conversation", "models", "piles"]
