@@ -50,7 +50,7 @@ def test_a_row_like_another(load, tmp_path):
 
 def test_rows_like_each_other_in_any_order(load):
     registry = load(
-        '[models.c]\nlike = "b"\n[models.b]\nlike = "a"\nwindow = 7\n[models.a]\nwindow = 900\nprovider = "x"'
+        '[models.c]\nlike = "b"\n[models.b]\nlike = "a"\nwindow = 7\n[models.a]\nwindow = 900\nwire = "text"'
     )
     assert [registry.resolve(name).window for name in "abc"] == [900, 7, 7]
     assert registry.resolve("c").wire == "text"

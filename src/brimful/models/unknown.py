@@ -10,9 +10,9 @@ FALLBACK_OUTPUT: Final = 4_096  # tokens; half of the window
 
 FALLBACK_PRIOR: Final = Prior(
     tokenizer="o200k_base",
-    factor=1.2,
-    margin=0.3,
-    source="an assumption: together they cover the most expensive tokenizer known, o200k_base × 1.53",
+    factor=1.3,
+    margin=0.25,
+    source="an assumption: together they cover the dearest tokenizer known, o200k_base × 1.53",
 )
 
 
@@ -39,7 +39,7 @@ def unknown_model_warning(info: ModelInfo) -> str:
     """Say what was assumed, and how to do better.
 
     >>> print(unknown_model_warning(unknown_model("acme-1")))
-    unknown model 'acme-1': assuming a window of 8,192 tokens and counting with o200k_base × 1.2 + 30 %; \
+    unknown model 'acme-1': assuming a window of 8,192 tokens and counting with o200k_base × 1.3 + 25 %; \
 describe it in a models.toml file (BRIMFUL_MODELS)
     """
     prior = info.prior or FALLBACK_PRIOR
