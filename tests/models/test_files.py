@@ -64,6 +64,14 @@ def test_a_new_row_needs_only_a_window(load):
     assert (local.window, local.wire) == (5_000, "ollama")
 
 
+@pytest.mark.parametrize(
+    "name", ["acme/Large", "ollama/acme", "gpt-35-turbo", "us.anthropic.acme-v1:0", "ft:gpt-4o:o::i"]
+)
+def test_a_row_of_any_name_is_found_by_it(load, name):
+    info = load(f'[models."{name}"]\nwindow = 999\nwire = "text"').resolve(name)
+    assert (info.window, info.wire, info.canonical) == (999, "text", name)
+
+
 def test_an_alias_may_take_over_a_known_name(load):
     registry = load('[models.mine]\nwindow = 4_000\naliases = ["gpt-4o"]')
     assert registry.canonical("gpt-4o") == "mine"

@@ -44,7 +44,7 @@ def resolve(name: str, registry: Registry | None = None) -> ModelInfo:
     >>> resolve("nobody-knows-me").known
     False
     """
-    return (registry or default_registry()).resolve(name)
+    return (default_registry() if registry is None else registry).resolve(name)
 
 
 @cache

@@ -40,6 +40,7 @@ _BEDROCK: Final = re.compile(
     r"(?:anthropic|cohere|deepseek|google|meta|mistral|moonshot|openai|qwen|zai)\.(?=[a-z])",
 )
 _FIREWORKS: Final = re.compile(r"(?<=\d)p(?=\d)")  # `llama-v3p1` is 3.1
+_AZURE: Final = re.compile(r"^gpt-35(?=-)")
 _SEPARATORS: Final = str.maketrans(" ._", "---")
 _FAMILY: Final = re.compile(r"^(?:meta-)?(llama|qwen|gemma)[-v]*(?=\d)")
 
@@ -54,22 +55,24 @@ _DECORATION: Final = re.compile(
     | [:-](?:i?q\d(?:-[a-z0-9]{1,3}){0,3} | fp16 | bf16 | f16 | fp8 | fp4 | mxfp4 | nvfp4 | int4 | int8 | qat)
     | -(?:gguf | awq | gptq | mlx | bnb | unsloth | quantized | w\da\d+ | [2-8]bit)
     | -(?:instruct | it)
-    )$""",
+    )$ | -instruct(?=-(?:\d{4}|v0-\d)$)                 # … the latter before a version that counts
+    """,
     re.VERBOSE,
 )
 
 
 class Name(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's name, read: the bare name, and the API of the host in its prefix, if that is known.
+    """A model's name, read: as it is, without prefixes, and the API of the host in its prefix, if that is known.
 
     >>> read("openrouter/anthropic/Claude-3.5-Sonnet:beta")
-    Name(bare='claude-3.5-sonnet:beta', wire='openai')
-    >>> read("us.anthropic.claude-3-5-sonnet-20241022-v2:0")
-    Name(bare='claude-3-5-sonnet-20241022-v2:0', wire=None)
-    >>> read("ft:gpt-4o-mini-2024-07-18:acme::x1")
-    Name(bare='gpt-4o-mini-2024-07-18', wire=None)
+    Name(whole='openrouter/anthropic/claude-3.5-sonnet:beta', bare='claude-3.5-sonnet:beta', wire='openai')
+    >>> read("us.anthropic.claude-3-5-sonnet-20241022-v2:0").bare
+    'claude-3-5-sonnet-20241022-v2:0'
+    >>> read("ft:gpt-4o-mini-2024-07-18:acme::x1").bare
+    'gpt-4o-mini-2024-07-18'
     """
 
+    whole: str
     bare: str
     wire: Wire | None = None
 
@@ -80,11 +83,14 @@ class Name(msgspec.Struct, frozen=True, kw_only=True):
         return bool(head and colon and tag) and ":" not in tag and head not in _MAKERS and not tag.isdigit()
 
     def spellings(self) -> Iterator[str]:
-        """Yield the folded name, then ever plainer ones.
+        """Yield the whole name, folded, then ever plainer ones.
 
         >>> list(read("Qwen/Qwen2.5-7B-Instruct-AWQ").spellings())
-        ['qwen-2-5-7b-instruct-awq', 'qwen-2-5-7b-instruct', 'qwen-2-5-7b']
+        ['qwen/qwen2-5-7b-instruct-awq', 'qwen-2-5-7b-instruct-awq', 'qwen-2-5-7b-instruct', 'qwen-2-5-7b']
         """
+        if len(self.whole) > LONGEST_NAME:
+            return
+        yield fold(self.whole)
         yield from _undecorated(self.bare)
         head, colon, rest = self.bare.partition(":")
         if colon and (head in _MAKERS or head in _HOSTS):
@@ -95,13 +101,13 @@ def read(name: str) -> Name:
     """Take a name apart, whatever it is."""
     plain = name.strip().lower()
     if len(plain) > LONGEST_NAME:
-        return Name(bare=plain)
+        return Name(whole=plain, bare=plain)
     first = re.split("[/:]", plain, maxsplit=1)[0]
     last = plain.rsplit("/", 1)[-1]
     tuned = _TUNED.match(last)
     base = (tuned["base"] or tuned["azure"]) if tuned else last
-    bare = _FIREWORKS.sub(".", _BEDROCK.sub("", base))
-    return Name(bare=bare, wire=_HOSTS.get(first) if first != plain else None)
+    bare = _AZURE.sub("gpt-3.5", _FIREWORKS.sub(".", _BEDROCK.sub("", base)))
+    return Name(whole=plain, bare=bare, wire=_HOSTS.get(first) if first != plain else None)
 
 
 def fold(name: str) -> str:
@@ -114,8 +120,6 @@ def fold(name: str) -> str:
 
 
 def _undecorated(bare: str) -> Iterator[str]:
-    if len(bare) > LONGEST_NAME:
-        return
     spelling = fold(bare)
     yield spelling
     while (plainer := _DECORATION.sub("", spelling)) != spelling:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from brimful.core.model import ModelInfo
-from brimful.models.names import read
+from brimful.core.model import ModelInfo, Wire
+from brimful.models.names import fold, read
 from brimful.models.unknown import unknown_model
 
 
@@ -49,4 +49,10 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
         if canonical is None:
             return unknown_model(name)
         row = self.rows[canonical]
-        return msgspec.structs.replace(row, id=name, wire=read(name).wire or row.wire)
+        return msgspec.structs.replace(row, id=name, wire=self._wire(name, row))
+
+    def _wire(self, name: str, row: ModelInfo) -> Wire:
+        """Return the host's API, unless the row was meant by its very name."""
+        if (spelling := fold(name)) in self.hosted or spelling in self.local:
+            return row.wire
+        return read(name).wire or row.wire

@@ -1,0 +1,40 @@
+"""The registry speaks of tokenizers, templates and rules by name: the counting room knows every one of them."""
+
+from importlib.resources import files
+
+import pytest
+
+from brimful.counting import media_rules, tokenizer_names
+from brimful.counting.overheads import overheads_of
+from brimful.models import load_registry
+
+ROWS = tuple(load_registry(environ={}))
+
+
+def used(field):
+    return sorted({value for row in ROWS if (value := getattr(row, field))})
+
+
+@pytest.mark.parametrize("name", used("tokenizer"))
+def test_tokenizer(name):
+    assert name in tokenizer_names()
+
+
+@pytest.mark.parametrize("name", sorted({row.prior.tokenizer for row in ROWS if row.prior}))
+def test_tokenizer_of_a_prior(name):
+    assert name in tokenizer_names()
+
+
+@pytest.mark.parametrize("name", [name for name in used("overhead") if name != "template"])
+def test_overhead(name):
+    assert overheads_of(name).message >= 0
+
+
+@pytest.mark.parametrize("name", used("chat_template"))
+def test_chat_template(name):
+    assert files("brimful.counting").joinpath("templates", f"{name}.jinja").is_file()
+
+
+@pytest.mark.parametrize("modality", ["image", "audio", "video"])
+def test_rules_of_media(modality):
+    assert set(used(f"{modality}_rule")) <= set(getattr(media_rules(), modality))
