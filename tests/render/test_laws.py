@@ -30,11 +30,11 @@ media = st.sampled_from(
         Media(modality="image", url="data:image/png;base64,iVBORw0KGgo="),
         Media(modality="image", data="/9j/4AAQ", detail="odd"),
         Media(modality="image", data="AAAA", media_type="image/tiff"),
-        Media(modality="image", data="AAAA", media_type="application/octet-stream"),
+        Media(modality="image", data="AAAB", media_type="application/octet-stream"),
         Media(modality="audio", data="UklGRg==", seconds=2.0),
         Media(modality="audio", url="https://a.example/a.mp3"),
         Media(modality="video", url="gs://bucket/v.mp4"),
-        Media(modality="video", data="AAAA"),
+        Media(modality="video", data="AAAC"),
     ],
 )
 texts = st.builds(Text, text=words)

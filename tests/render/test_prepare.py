@@ -16,13 +16,13 @@ def keep(_):
 
 def test_a_call_in_a_message_of_another_role_is_refused_with_its_place():
     wrong = Message(role="user", parts=(ToolCall(id="c1", name="f"),))
-    with pytest.raises(InvalidValue, match=r"messages\[0\]: a tool call \('c1'\) stands in a user message"):
+    with pytest.raises(InvalidValue, match=r"messages\[0\]: tool call 'c1' belongs in an assistant message"):
         prepare([wrong], keep)
 
 
 def test_a_result_in_a_message_of_another_role_is_refused_with_its_place():
     wrong = Message(role="assistant", parts=(ToolResult(id="c1", content="x"),))
-    with pytest.raises(InvalidValue, match=r"messages\[0\]: a tool result \('c1'\) stands in a assistant message"):
+    with pytest.raises(InvalidValue, match=r"messages\[0\]: tool result 'c1' belongs in a tool message"):
         prepare([wrong], keep)
 
 

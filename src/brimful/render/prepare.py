@@ -41,9 +41,11 @@ def prepare(messages: Iterable[Message], carries: Carries) -> list[Message]:
 def _check_places(index: int, message: Message) -> Message:
     for part in message.parts:
         if isinstance(part, ToolCall) and message.role != "assistant":
-            raise InvalidValue(f"messages[{index}]", f"a tool call ({part.id!r}) stands in a {message.role} message")
+            reason = f"tool call {part.id!r} belongs in an assistant message, not in one of role {message.role!r}"
+            raise InvalidValue(f"messages[{index}]", reason)
         if isinstance(part, ToolResult) and message.role != "tool":
-            raise InvalidValue(f"messages[{index}]", f"a tool result ({part.id!r}) stands in a {message.role} message")
+            reason = f"tool result {part.id!r} belongs in a tool message, not in one of role {message.role!r}"
+            raise InvalidValue(f"messages[{index}]", reason)
     return message
 
 
