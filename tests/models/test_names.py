@@ -65,6 +65,7 @@ FOUND = {
     "gemini-2.5-flash-preview-09-2025": "gemini-2.5-flash",
     "mistral-large-latest": "mistral-large-2512",
     "mistral-large-2411": "mistral-large-2411",
+    "azure_ai/mistral-large": "mistral-large-2402",
     "grok-4-0709": "grok-4",
     "grok-4-latest": "grok-4",
     # providers' prefixes
@@ -85,6 +86,10 @@ FOUND = {
     "arn:aws:bedrock:us-east-1:1234:inference-profile/us.anthropic.claude-sonnet-4-20250514-v1:0": "claude-sonnet-4",
     "meta.llama3-1-70b-instruct-v1:0": "llama-3.1-70b",
     "openai.gpt-oss-120b-1:0": "gpt-oss-120b",
+    "us.deepseek.r1-v1:0": "deepseek-r1",
+    "deepseek.v3.2": "deepseek-v3.2",
+    "us.meta.llama4-scout-17b-instruct-v1:0": "llama-4-scout",
+    "together_ai/meta-llama/Llama-3.3-70B-Instruct-Turbo": "llama-3.3-70b",
     "vertex_ai/claude-opus-4-7@default": "claude-opus-4-7",
     "vertex_ai/gemini-2.5-pro": "gemini-2.5-pro",
     "models/gemini-2.5-flash": "gemini-2.5-flash",
@@ -156,11 +161,13 @@ NOT_FOUND = [
     "gemini",
     "llama3.1:13b",
     "mistral:13b",
-    "mistral-large-2402",  # 32k
+    "mistral-large-2403",
     "qwen2-57b",  # not qwen2.5-7b
     "deepseek-v9",
     "grok",
     "ft:",
+    "acme/r1",
+    "us.",
     "ft:acme-1:org::id",
     "azure/my-deployment",
     "latest",
@@ -198,6 +205,8 @@ def test_not_found(name):
         ("nobody/x:7b", "ollama"),
         ("ollama/nobody", "ollama"),
         ("openai:nobody", "openai"),
+        ("openai/nobody:x", "openai"),
+        ("mistral:13b", "ollama"),
         ("us.anthropic.nobody-v1:0", "openai"),
     ],
 )

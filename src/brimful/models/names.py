@@ -35,9 +35,9 @@ _MAKERS: Final = frozenset(_MAKER_NAMES.split())
 """First parts of `maker:model`. `mistral:7b` has one too, but that is found before it is read this way."""
 
 _TUNED: Final = re.compile(r"^ft:(?P<base>[^:]+)(?::.*)?$|^(?P<azure>.+?)\.ft-.*$", re.DOTALL)
-_BEDROCK: Final = re.compile(
-    r"^(?:(?:us|us-gov|eu|apac|au|ca|jp|sa|global)\.)?"
-    r"(?:anthropic|cohere|deepseek|google|meta|mistral|moonshot|openai|qwen|zai)\.(?=[a-z])",
+_BEDROCK: Final = re.compile(  # `us.anthropic.claude…`; `deepseek.r1` keeps its maker, for `r1` alone is no name
+    r"^(?:(?:us|us-gov|eu|apac|au|ca|jp|sa|global)\.(?=[a-z]+\.))?"
+    r"(?:(?:anthropic|cohere|google|meta|mistral|moonshot|moonshotai|openai|qwen|zai)\.(?=[a-z]))?",
 )
 _FIREWORKS: Final = re.compile(r"(?<=\d)p(?=\d)")  # `llama-v3p1` is 3.1
 _AZURE: Final = re.compile(r"^gpt-35(?=-)")
@@ -51,11 +51,12 @@ _DECORATION: Final = re.compile(
     | -00[1-9] | @00[1-9] | @default                    # Vertex
     | -v\d+:\d+ | (?<=\d)-v1                            # Bedrock
     | [-:@]latest
-    | :(?:free|nitro|floor|online|exacto|beta|thinking) # OpenRouter
+    | :(?:free|nitro|floor|online|exacto|beta|thinking|extended)  # OpenRouter
     | [:-](?:i?q\d(?:-[a-z0-9]{1,3}){0,3} | fp16 | bf16 | f16 | fp8 | fp4 | mxfp4 | nvfp4 | int4 | int8 | qat)
     | -(?:gguf | awq | gptq | mlx | bnb | unsloth | quantized | w\da\d+ | [2-8]bit)
-    | -(?:instruct | it)
-    )$ | -instruct(?=-(?:\d{4}|v0-\d)$)                 # … the latter before a version that counts
+    | -(?:instruct | instruct-turbo | it)
+    )$
+    | -instruct(?=-(?:\d{4}|v0-\d)$)                    # … before a version that stays
     """,
     re.VERBOSE,
 )
@@ -78,9 +79,11 @@ class Name(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tagged(self) -> bool:
-        """Whether it looks like Ollama's `name:tag`."""
-        head, colon, tag = self.bare.partition(":")
-        return bool(head and colon and tag) and ":" not in tag and head not in _MAKERS and not tag.isdigit()
+        """Whether it looks like Ollama's `name:tag`: `acme:7b`, but neither `openai:acme` nor Bedrock's `acme-v1:0`."""
+        head, _, tag = self.bare.partition(":")
+        if not head or not tag or ":" in tag or tag.isdigit():
+            return False
+        return tag[0].isdigit() or _first_part(self.whole) not in _MAKERS
 
     def spellings(self) -> Iterator[str]:
         """Yield the whole name, folded, then ever plainer ones.
@@ -102,7 +105,7 @@ def read(name: str) -> Name:
     plain = name.strip().lower()
     if len(plain) > LONGEST_NAME:
         return Name(whole=plain, bare=plain)
-    first = re.split("[/:]", plain, maxsplit=1)[0]
+    first = _first_part(plain)
     last = plain.rsplit("/", 1)[-1]
     tuned = _TUNED.match(last)
     base = (tuned["base"] or tuned["azure"]) if tuned else last
@@ -117,6 +120,10 @@ def fold(name: str) -> str:
     ('llama-3-1:8b', 'llama-3-1-8b', 'gpt-4-1')
     """
     return _FAMILY.sub(r"\1-", name.strip().lower().translate(_SEPARATORS))
+
+
+def _first_part(plain: str) -> str:
+    return re.split("[/:]", plain, maxsplit=1)[0]
 
 
 def _undecorated(bare: str) -> Iterator[str]:

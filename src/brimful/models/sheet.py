@@ -74,7 +74,7 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tool_system_tokens: _Amount | UnsetType = UNSET
     alternate: bool | UnsetType = UNSET
     cache: _CacheFields | UnsetType = UNSET
-    source: str | UnsetType = UNSET
+    source: _Word | UnsetType = UNSET
     as_of: date | UnsetType = UNSET
 
 
@@ -107,21 +107,23 @@ def parse(text: str, file: str) -> list[Entry]:
     """
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # besides bad TOML: a number of too many digits
         raise InvalidModel(file, "", f"is not TOML: {error}") from None
     families = _table(data.pop("family", {}), file, "family")
     rows = _table(data.pop("models", {}), file, "models")
     defaults = _values(data, file, "")
-    entries = list(_entries(rows, file, "models", defaults))
+    return [*_entries(rows, file, "models", defaults), *_families(families, file, defaults)]
+
+
+def _families(families: Mapping[str, Any], file: str, defaults: dict[str, Any]) -> Iterator[Entry]:
     inherited: dict[str, dict[str, Any]] = {}
-    for name, family in families.items():
+    for name, raw in families.items():
         key = f"family.{name}"
-        table = dict(_table(family, file, key))
+        table = dict(_table(raw, file, key))
         rows = _table(table.pop("models", {}), file, f"{key}.models")
         parent = _parent(table.pop("extends", None), inherited, file, key)
         inherited[name] = {**(defaults if parent is None else parent), **_values(table, file, key)}
-        entries += _entries(rows, file, f"{key}.models", inherited[name])
-    return entries
+        yield from _entries(rows, file, f"{key}.models", inherited[name])
 
 
 def _parent(name: Any, families: Mapping[str, dict[str, Any]], file: str, key: str) -> dict[str, Any] | None:
@@ -154,11 +156,13 @@ def _values(raw: Any, file: str, key: str) -> dict[str, Any]:
         raise _located(str(error), file, key) from None
     said = {name: getattr(fields, name) for name in fields.__struct_fields__}
     values = {name: _plain(value) for name, value in said.items() if value is not UNSET}
+    if values.get("tokenizer") and "prior" in values:
+        raise InvalidModel(file, f"{key}.prior".lstrip("."), "a tokenizer or a prior counts a model, not both")
     return {**_instead(values), **values}
 
 
 def _instead(values: Mapping[str, Any]) -> dict[str, None]:
-    """Take away what would be inherited: a model is counted by its tokenizer or by a prior, whichever is said last."""
+    """Take away what would be inherited: a tokenizer stands in for a prior, and a prior for a tokenizer."""
     if values.get("tokenizer"):
         return {"prior": None}
     return {"tokenizer": None} if "prior" in values else {}
