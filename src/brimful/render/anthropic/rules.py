@@ -69,8 +69,6 @@ def _check_turns(report: Report, messages: object) -> None:
 
 def _check_turn(report: Report, pairing: Pairing, place: str, turn: Object) -> None:
     role, content = turn["role"], turn.get("content")
-    if role == "assistant":
-        pairing.close()
     if isinstance(content, str):
         report.want_filled(f"{place}.content", content)
     else:

@@ -73,8 +73,6 @@ def _check_contents(report: Report, contents: object) -> None:
             first = place == "contents[0]"
             report.add(place, "the first turn must be the user's" if first else f"two {role} turns in a row")
         before = role
-        if role == "model":
-            pairing.close()
         _check_parts(report, pairing, place, content, role)
         if role == "user":
             pairing.close()
