@@ -35,6 +35,13 @@ def test_chat_template(name):
     assert files("brimful.counting").joinpath("templates", f"{name}.jinja").is_file()
 
 
+@pytest.mark.parametrize("name", used("chat_template"))
+def test_a_row_alternates_where_its_template_insists(name):
+    template = files("brimful.counting").joinpath("templates", f"{name}.jinja").read_text(encoding="utf-8")
+    insists = "must alternate" in template
+    assert {row.alternate for row in ROWS if row.chat_template == name} == {insists}
+
+
 @pytest.mark.parametrize("modality", ["image", "audio", "video"])
 def test_rules_of_media(modality):
     assert set(used(f"{modality}_rule")) <= set(getattr(media_rules(), modality))

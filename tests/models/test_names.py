@@ -214,9 +214,8 @@ def test_wire(name, wire):
     assert REGISTRY.resolve(name).wire == wire
 
 
-@pytest.mark.parametrize("row", tuple(REGISTRY), ids=lambda row: row.id)
-def test_every_row_is_found_under_its_own_id(row):
-    assert REGISTRY.resolve(row.id) == row
+def test_every_row_is_found_under_its_own_id():
+    assert [row.id for row in REGISTRY if REGISTRY.resolve(row.id) != row] == []
 
 
 def test_the_default_registry_answers_too():
