@@ -1,0 +1,10 @@
+"""The command line. One file a group of commands; each has a `register` that adds them to the app.
+
+    app → count | budget | fill | explain | compare | models | policies → options, packages → source, output → failure
+
+A command reads its input (source, packages), calls the library, and shows the result (output): it decides nothing.
+"""
+
+from brimful.cli.app import app, main
+
+__all__ = ["app", "main"]

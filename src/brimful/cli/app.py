@@ -1,0 +1,101 @@
+"""The app: all groups of commands, the version, and what happens when a command fails."""
+
+import io
+import os
+import sys
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+import brimful
+from brimful.cli import budget, compare, count, explain, fill, models, output, policies
+from brimful.cli.failure import BROKEN_PIPE, OPERATION, Failure
+from brimful.errors import BrimfulError
+
+PROGRAM: Final = "brimful"
+GROUPS: Final = (fill, explain, compare, count, budget, models, policies)
+"""One module a group of commands, in the order in which help lists them."""
+
+EXAMPLES: Final = """\
+Examples:
+  brimful count "Fill the window to the brim."
+  brimful fill packages.jsonl --model gpt-4o --out context.json
+  brimful explain context.json --outcome dropped"""
+
+
+class Guarded(TyperGroup):
+    """Commands whose expected failures end in one line and an exit code. A bug still shows its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise typer.Exit(BROKEN_PIPE) from None
+        except (BrimfulError, Failure) as error:
+            output.complain(str(error))
+        except OSError as error:
+            output.complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        raise typer.Exit(OPERATION)
+
+
+def main() -> NoReturn:
+    """Run the command line, and leave quietly if whoever read our output has left."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a locale without ✅ gets a question mark, not a traceback
+    try:
+        app(prog_name=PROGRAM)
+        code: str | int | None = 0
+    except SystemExit as leaving:
+        code = leaving.code
+    sys.exit(code if _delivered() else BROKEN_PIPE)
+
+
+def _delivered() -> bool:
+    """Flush what was said. If nobody listens, say so, and keep Python from trying again on its way out."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it with the option's value
+    if wanted:
+        output.say(f"{PROGRAM} {brimful.__version__}")
+        raise typer.Exit
+
+
+def _root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Fill the context window to the brim, never spill.
+
+    Every command prints a table in a terminal, plain text into a pipe, and
+    with --json data. Exit codes: 0 fine, 1 failed (one line says why), 2 wrong
+    usage.
+    """
+
+
+def _build() -> typer.Typer:
+    built = typer.Typer(
+        cls=Guarded,
+        name=PROGRAM,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    built.callback(epilog=EXAMPLES)(_root)
+    for group in GROUPS:
+        group.register(built)
+    return built
+
+
+app: Final = _build()

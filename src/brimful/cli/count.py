@@ -1,0 +1,123 @@
+"""`brimful count`: how many tokens a text, a file or a whole conversation has, and how sure that is."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+
+from brimful.assembly import counter as counter_of
+from brimful.cli import output
+from brimful.cli.failure import Failure
+from brimful.cli.options import DEFAULT_MODEL, Json, Model, known_model
+from brimful.cli.source import STDIN, parse_json, read_text, source_name
+from brimful.core.content import clean_text
+from brimful.core.policy import Method
+from brimful.core.prompt import Prompt
+from brimful.core.tokens import Count
+from brimful.errors import InvalidRequest
+from brimful.render import renderer_for
+
+EXAMPLES: Final = """\
+Examples:
+  brimful count "Fill the window to the brim." --model gpt-4o
+  brimful count --file README.md --file CHANGELOG.md --json
+  git diff | brimful count --model claude-sonnet-4-5
+  brimful count --messages --file request.json"""
+
+_COLUMNS: Final = output.columns("tokens", "at most", "basis", "tokenizer", "source", right=("tokens", "at most"))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("count", epilog=EXAMPLES)(count)
+
+
+def count(
+    *,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT", help="A text; words are joined by spaces. `-` is standard input."),
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option("--file", "-f", metavar="FILE", help="A file in UTF-8. Repeatable."),
+    ] = None,
+    model: Model = DEFAULT_MODEL,
+    method: Annotated[
+        Method,
+        typer.Option("--method", help="How to count: hybrid takes the best that there is for the model."),
+    ] = "hybrid",
+    messages: Annotated[
+        bool,
+        typer.Option(
+            "--messages",
+            help="The input is a JSON list of messages in OpenAI's form, or a whole request: "
+            "count all that is billed, the overheads of messages, tools and images included.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Count tokens, and say how sure the count is.
+
+    Reads standard input if neither a text nor a file is given.
+    """
+    sources = _sources(texts or [], files or [])
+    info = known_model(model)
+    counter = counter_of(info, method=method)
+    if messages:
+        counts = [counter.prompt(_prompt(name, text)) for name, text in sources]
+    else:
+        counts = counter.texts([clean_text(text) for _, text in sources])
+    rows = [(name, counted) for (name, _), counted in zip(sources, counts, strict=True)]
+    if as_json:
+        output.show_json({"model": info.id, "method": method, **_data(rows)})
+    else:
+        output.show_table(_table(rows))
+
+
+def _sources(texts: Sequence[str], files: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (name, text) of everything to count."""
+    if not texts and not files and sys.stdin.isatty():
+        raise typer.BadParameter("nothing to count: give a text or a --file, or pipe something in", param_hint="TEXT")
+    named = [(source_name(path), read_text(path)) for path in files]
+    if list(texts) == [STDIN] or not (texts or files):
+        return [(source_name(STDIN), read_text(STDIN)), *named]
+    return [("TEXT", " ".join(texts)), *named] if texts else named
+
+
+def _prompt(name: str, text: str) -> Prompt:
+    data = parse_json(text, name)
+    request = {"messages": data} if isinstance(data, list) else data
+    if not isinstance(request, dict):
+        raise Failure(f"{name}: must be a list of messages or a request, not {type(data).__name__}")
+    try:
+        return renderer_for("openai").parse({"model": "any", **request})
+    except InvalidRequest as error:
+        raise Failure(f"{name}: {'; '.join(error.violations)}") from None
+
+
+def _data(rows: Sequence[tuple[str, Count]]) -> dict[str, object]:
+    counts = [counted for _, counted in rows]
+    bases = {counted.basis for counted in counts}
+    return {
+        "tokens": sum(counted.tokens for counted in counts),
+        "margin": sum(counted.margin for counted in counts),
+        "basis": bases.pop() if len(bases) == 1 else "mixed",
+        "tokenizer": counts[0].tokenizer,
+        "counts": [
+            {"source": name, "tokens": counted.tokens, "margin": counted.margin, "basis": counted.basis}
+            for name, counted in rows
+        ],
+    }
+
+
+def _table(rows: Sequence[tuple[str, Count]]) -> output.Table:
+    """Return a row a source, and their sum where there are several. `at most` stands there where a count may miss."""
+    counts = [counted for _, counted in rows]
+    shown = [[f"{c.tokens:,}", f"{c.upper:,}", c.basis, c.tokenizer, name] for name, c in rows]
+    if len(rows) > 1:
+        tokens, upper = sum(c.tokens for c in counts), sum(c.upper for c in counts)
+        shown.append([f"{tokens:,}", f"{upper:,}", "", "", "total"])
+    table = output.Table(_COLUMNS, shown)
+    return table if any(c.margin for c in counts) else table.without("at most")
