@@ -44,10 +44,13 @@ class ConstantsCounter:
         return self._media.count(part)
 
     def tool_call(self, name: str, arguments: str) -> Count:
-        """Count one tool call; its margin holds half of what parallel calls cost, as there are two of them or more."""
-        known = add([*self.texts((name, arguments)), self._constant(self._overheads.tool_call)], self.tokenizer)
-        parallel = math.ceil(self._overheads.parallel_calls / 2)
-        return self._estimate([known, Count(tokens=0, basis="calibrated", margin=parallel)])
+        """Count one tool call; its margin covers its share of what several in one message cost on top."""
+        costs = self._overheads
+        # Two calls or more share what they cost together, so half of it each is enough.
+        shared = costs.parallel_call + math.ceil(costs.parallel_calls / 2)
+        return add(
+            [self._calls([(name, arguments)]), Count(tokens=0, basis="calibrated", margin=shared)], self.tokenizer
+        )
 
     def message_overhead(self, role: Role, name: str = "") -> int:
         """Return what stands around a message."""
@@ -90,11 +93,16 @@ class ConstantsCounter:
     def _turn(self, message: Message) -> Iterator[Count]:
         yield self._constant(self.message_overhead(message.role, message.name))
         yield from self.texts([part.text for part in message.parts if isinstance(part, Text)])
-        for part in message.parts:
-            if isinstance(part, Media):
-                yield self.media(part)
-            elif isinstance(part, ToolCall):
-                yield self.tool_call(part.name, part.arguments)
+        yield from (self.media(part) for part in message.parts if isinstance(part, Media))
+        if calls := [(part.name, part.arguments) for part in message.parts if isinstance(part, ToolCall)]:
+            yield self._calls(calls)
+
+    def _calls(self, calls: Sequence[tuple[str, str]]) -> Count:
+        costs = self._overheads
+        around = costs.tool_call * len(calls)
+        if len(calls) > 1:
+            around += costs.parallel_call * len(calls) + costs.parallel_calls
+        return self._estimate([*self.texts([text for call in calls for text in call]), self._constant(around)])
 
     def _estimate(self, parts: Sequence[Count]) -> Count:
         """Add up what no source vouches for to the token: the sum is calibrated, with the family's margin."""

@@ -9,8 +9,11 @@ from brimful.counting.calibration import Calibration, prior_of
 from brimful.counting.constants import ConstantsCounter
 from brimful.counting.media import MediaCounter
 from brimful.counting.overheads import overheads_of
+from brimful.counting.templated import TemplateCounter
+from brimful.counting.templates import ChatTemplate
 from brimful.counting.texts import CalibratedTexts, ExactTexts, TextCounter
-from brimful.errors import TokenizerUnavailable
+from brimful.counting.vocabularies import vocabulary_of
+from brimful.errors import InvalidModel, TokenizerUnavailable
 
 Method = Literal["approximate", "exact", "calibrated", "hybrid"]
 """How to count.
@@ -39,7 +42,16 @@ def counter_for(
     if method == "approximate":
         return ApproximateCounter(media)
     texts = _texts(model, method, calibration)
+    if model.overhead == "template":
+        return TemplateCounter(texts, _template(model, texts.base), media)
     return ConstantsCounter(texts, overheads_of(model.overhead), media, model.tool_system_tokens)
+
+
+def _template(model: ModelInfo, tokenizer: str) -> ChatTemplate:
+    if not model.chat_template:
+        raise InvalidModel(model.id, "chat_template", "must be named where overhead is 'template'")
+    vocabulary = vocabulary_of(tokenizer)
+    return ChatTemplate.named(model.chat_template, bos=vocabulary.bos, eos=vocabulary.eos)
 
 
 def _texts(

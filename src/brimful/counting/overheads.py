@@ -33,13 +33,14 @@ class Overheads(msgspec.Struct, frozen=True, kw_only=True):
     counts_role: bool
     request: int
     tool_call: int
-    parallel_calls: int
     margin: float
     tools: ToolCosts
     basis: Basis
     source: str
     as_of: str
     name: int | None = None
+    parallel_call: int = 0
+    parallel_calls: int = 0
 
 
 def overheads_of(family: str) -> Overheads:

@@ -1,5 +1,6 @@
 """Texts to counts: exactly, or by calibration. Each text is tokenized once."""
 
+import re
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -8,7 +9,10 @@ from typing import Protocol
 from brimful.core.tokens import Count
 from brimful.counting.calibration import Calibration
 from brimful.counting.memo import CountMemo
+from brimful.counting.sums import add
 from brimful.counting.tokenizers import count_special, count_texts
+
+_MARKERS = re.compile(r"<[|｜][^<>|｜\s]{1,40}[|｜]>")  # <|im_start|>, <｜User｜> and their like
 
 _memos: dict[str, CountMemo] = {}
 _memos_lock = threading.Lock()
@@ -20,6 +24,11 @@ class TextCounter(Protocol):
     @property
     def name(self) -> str:
         """The name of the counts: equal names give equal numbers."""
+        ...
+
+    @property
+    def base(self) -> str:
+        """The tokenizer that is loaded."""
         ...
 
     def text(self, text: str) -> Count:
@@ -44,7 +53,7 @@ class ExactTexts:
 
     def __init__(self, tokenizer: str) -> None:
         """Count by the vocabulary of that name."""
-        self.name = tokenizer
+        self.name = self.base = tokenizer
         self._memo = _memo(tokenizer)
 
     def text(self, text: str) -> Count:
@@ -73,6 +82,7 @@ class CalibratedTexts:
     def __init__(self, calibration: Calibration) -> None:
         """Count as the calibration says."""
         self.name = calibration.name
+        self.base = calibration.tokenizer
         self._calibration = calibration
         self._memo = _memo(calibration.tokenizer)
 
@@ -85,8 +95,10 @@ class CalibratedTexts:
         return [self._calibration.scale(tokens) for tokens in self._memo.counts(texts)]
 
     def rendered(self, text: str) -> Count:
-        """Count a rendered chat template."""
-        return self._calibration.scale(count_special(self._calibration.tokenizer, text))
+        """Count a rendered chat template; a marker is one token in any vocabulary, and no factor changes that."""
+        pieces = _MARKERS.split(text)
+        scaled = self._calibration.scale(sum(self._memo.counts(pieces)))
+        return add([scaled, Count(tokens=len(pieces) - 1, basis="calibrated")], self.name)
 
 
 def _memo(tokenizer: str) -> CountMemo:

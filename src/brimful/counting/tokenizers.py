@@ -13,7 +13,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from brimful.core.content import clean_text
-from brimful.counting.vocabularies import VOCABULARIES, Vocabulary
+from brimful.counting.patterns import any_of
+from brimful.counting.vocabularies import VOCABULARIES, Vocabulary, vocabulary_of
 from brimful.errors import CountingError
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ class _Tokenizer:
         self._nfc = vocabulary.nfc
         matched = splintr.special_tokens()
         own = {token for token, id in matched.items() if id < base_size} if vocabulary.own else set()
-        special = sorted((own | set(vocabulary.special)) - set(vocabulary.absent), key=len, reverse=True)
-        self._special = re.compile("|".join(map(re.escape, special)))
+        self._special = re.compile(any_of((own | set(vocabulary.special)) - set(vocabulary.absent)))
         self._always = re.compile(vocabulary.always) if vocabulary.always else None
         # What the batch call would match: a text without any of these beginnings cannot contain a special token.
         self._marks = tuple(sorted({token[:2] for token in matched}))
@@ -110,11 +110,10 @@ class _Tokenizer:
 def _tokenizer(name: str) -> _Tokenizer:
     if (found := _loaded.get(name)) is not None:
         return found
-    if name not in VOCABULARIES:
-        raise CountingError(f"no tokenizer {name!r}; known: {', '.join(VOCABULARIES)}")
+    vocabulary = vocabulary_of(name)
     with _loading:
         if name not in _loaded:
-            _loaded[name] = _mapped(lambda: _load(VOCABULARIES[name]))
+            _loaded[name] = _mapped(lambda: _load(vocabulary))
         return _loaded[name]
 
 

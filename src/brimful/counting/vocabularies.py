@@ -11,18 +11,23 @@ from typing import Final
 
 import msgspec
 
+from brimful.errors import CountingError
+
 
 class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     """How to count with one of splintr's vocabularies.
 
     `loads` is splintr's name. `nfc` says that the reference normalizes text first. `always` is a pattern of symbols
-    that the reference matches in any text, never merging across them. `own` says that splintr lists the model's special
+    that the reference matches in any text, never merging across them. `bos` and `eos` are what chat templates know as
+    the tokens that begin and end a text. `own` says that splintr lists the model's special
     tokens; `special` adds the ones that it lacks, `absent` takes away the ones of a sibling that shares the merges.
     """
 
     loads: str
     nfc: bool = False
     always: str = ""
+    bos: str = ""
+    eos: str = ""
     own: bool = True
     special: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
@@ -43,31 +48,38 @@ _TEKKEN_CONTROL: Final = (  # ids 10 to 36 of Tekken, in use since Mistral Small
 VOCABULARIES: Final = {
     "o200k_base": Vocabulary(loads="o200k_base"),
     "cl100k_base": Vocabulary(loads="cl100k_base"),
-    "gpt_oss": Vocabulary(loads="gpt_oss"),
+    "gpt_oss": Vocabulary(loads="gpt_oss", bos="<|startoftext|>", eos="<|return|>"),
     "llama3": Vocabulary(
         loads="llama3",
+        bos="<|begin_of_text|>",
+        eos="<|eot_id|>",
         special=tuple(f"<|reserved_special_token_{number}|>" for number in range(251)),
     ),
-    "llama2": Vocabulary(loads="llama2"),
-    "qwen3": Vocabulary(loads="qwen3", nfc=True),
+    "llama2": Vocabulary(loads="llama2", bos="<s>", eos="</s>"),
+    "qwen3": Vocabulary(loads="qwen3", eos="<|im_end|>", nfc=True),
     # Qwen 2 and 2.5 share the merges; thinking and tool responses came with Qwen 3.
     "qwen2": Vocabulary(
         loads="qwen3",
+        eos="<|im_end|>",
         nfc=True,
         absent=("<think>", "</think>", "<tool_response>", "</tool_response>"),
     ),
-    "mistral_v1": Vocabulary(loads="mistral_v1"),
-    "mistral_v2": Vocabulary(loads="mistral_v2"),
-    "mistral_v3": Vocabulary(loads="mistral_v3", special=_TEKKEN_CONTROL),
-    "deepseek_v3": Vocabulary(loads="deepseek_v3"),
+    "mistral_v1": Vocabulary(loads="mistral_v1", bos="<s>", eos="</s>"),
+    "mistral_v2": Vocabulary(loads="mistral_v2", bos="<s>", eos="</s>"),
+    "mistral_v3": Vocabulary(loads="mistral_v3", bos="<s>", eos="</s>", special=_TEKKEN_CONTROL),
+    "deepseek_v3": Vocabulary(loads="deepseek_v3", bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>"),
     "gemma2": Vocabulary(
         loads="gemma2",
+        bos="<bos>",
+        eos="<eos>",
         always=rf"</?(?:{_TAGS_GEMMA_2})>",
         own=False,
         special=(*_GEMMA_CONTROL, "<2mass>", "[@BOS@]", "<start_of_turn>", "<end_of_turn>", "[toxicity=0]"),
     ),
     "gemma3": Vocabulary(
         loads="gemma3",
+        bos="<bos>",
+        eos="<eos>",
         always=rf"</?(?:{_TAGS_GEMMA_3})>",
         own=False,
         special=(
@@ -77,6 +89,8 @@ VOCABULARIES: Final = {
     ),
     "gemma4": Vocabulary(
         loads="gemma4",
+        bos="<bos>",
+        eos="<eos>",
         own=False,
         special=(
             *_GEMMA_CONTROL,
@@ -85,8 +99,19 @@ VOCABULARIES: Final = {
             *("<|image>", "<image|>", "<|image|>", "<|audio>", "<audio|>", "<|audio|>", "<|video|>"),
         ),
     ),
-    "phi4": Vocabulary(loads="phi4"),
-    "glm4": Vocabulary(loads="glm4"),
-    "kimi_k2": Vocabulary(loads="kimi_k2"),
+    "phi4": Vocabulary(loads="phi4", eos="<|im_end|>"),
+    "glm4": Vocabulary(loads="glm4", eos="<|endoftext|>"),
+    "kimi_k2": Vocabulary(loads="kimi_k2", bos="[BOS]", eos="[EOS]"),
 }
 """Every tokenizer that a model may name, and how to count with it."""
+
+
+def vocabulary_of(tokenizer: str) -> Vocabulary:
+    """Return what is known of the tokenizer of that name.
+
+    >>> vocabulary_of("llama3").bos
+    '<|begin_of_text|>'
+    """
+    if tokenizer not in VOCABULARIES:
+        raise CountingError(f"no tokenizer {tokenizer!r}; known: {', '.join(VOCABULARIES)}")
+    return VOCABULARIES[tokenizer]

@@ -1,0 +1,130 @@
+"""The counter for open models: render the chat template, then tokenize the whole.
+
+The number is what the reference servers bill. llama.cpp, vLLM and Hugging Face tokenize the rendered text with special
+tokens enabled, so one that a message spells out does become a single token there, and is counted as such here. `text`
+counts it as plain text, which is never less: budgets built from texts stay on the safe side.
+
+What stands around a message is not guessed: probes are rendered with and without it.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Final
+
+from brimful.core.content import Media, Role, Text, ToolCall
+from brimful.core.prompt import Message, Prompt, Tool
+from brimful.core.tokens import Count
+from brimful.counting.conversation import wire_messages, wire_tools, with_short_ids
+from brimful.counting.media import MediaCounter
+from brimful.counting.probes import Probes
+from brimful.counting.schemas import tool_json
+from brimful.counting.sums import add
+from brimful.counting.templates import ChatTemplate, TemplateRefused
+from brimful.counting.texts import TextCounter
+
+MEDIA_MARKERS: Final = 2  # tokens that begin and end a picture in a rendered template
+_CALLS_REMEMBERED: Final = 4_096
+
+
+class TemplateCounter:
+    """A `TokenCounter` for a model with a chat template."""
+
+    def __init__(self, texts: TextCounter, template: ChatTemplate, media: MediaCounter) -> None:
+        """Count by rendering `template` and tokenizing with `texts`."""
+        self._texts = texts
+        self._template = template
+        self._media = media
+        # Rendering takes a millisecond, and the same call is counted when it is written and when it is fitted.
+        self._call = lru_cache(_CALLS_REMEMBERED)(self._count_call)
+
+    @property
+    def tokenizer(self) -> str:
+        """The name of the counts."""
+        return self._texts.name
+
+    def text(self, text: str) -> Count:
+        """Count one text."""
+        return self._texts.text(text)
+
+    def texts(self, texts: Sequence[str]) -> list[Count]:
+        """Count many texts."""
+        return self._texts.texts(texts)
+
+    def media(self, part: Media) -> Count:
+        """Count an image, a sound or a video; the margin covers the markers around it."""
+        count = self._media.count(part)
+        return Count(
+            tokens=count.tokens,
+            basis=count.basis,
+            tokenizer=count.tokenizer,
+            margin=count.margin + MEDIA_MARKERS,
+        )
+
+    def tool_call(self, name: str, arguments: str) -> Count:
+        """Count one tool call: what a rendered message with it costs more than one without."""
+        return self._call(name, arguments)
+
+    def message_overhead(self, role: Role, name: str = "") -> int:  # noqa: ARG002 - templates have no names
+        """Return the most that stands around a message of that role."""
+        return self._probes.message(role)
+
+    def request_overhead(self) -> int:
+        """Return the most that a request costs beside its messages: date header, default system prompt, the answer."""
+        return self._probes.request
+
+    def prompt(self, prompt: Prompt) -> Count:
+        """Render and tokenize the whole; where the template refuses, add up a bound."""
+        media = [self.media(part) for message in prompt.messages for part in message.parts if isinstance(part, Media)]
+        try:
+            rendered = self._render(prompt.messages, prompt.tools)
+        except TemplateRefused:
+            return add([*self._bound(prompt), *media], self.tokenizer)
+        return add([self._texts.rendered(rendered), *self._unseen(prompt, rendered), *media], self.tokenizer)
+
+    @cached_property
+    def _probes(self) -> Probes:
+        return Probes(self._rendered, lambda text: self.text(text).upper)
+
+    def _rendered(self, messages: Sequence[Message], answer: bool) -> int:  # noqa: FBT001 - `CountRendered`
+        return self._texts.rendered(self._render(messages, answer=answer)).upper
+
+    def _render(self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, answer: bool = True) -> str:
+        sent, described = wire_messages(messages), wire_tools(tools)
+        try:
+            return self._template.render(sent, described, answer=answer)
+        except TemplateRefused:
+            return self._template.render(with_short_ids(sent), described, answer=answer)
+
+    def _unseen(self, prompt: Prompt, rendered: str) -> list[Count]:
+        """Count tools and calls that the template leaves out: servers put them into the prompt in their own way."""
+        tools = [tool_json(tool) for tool in prompt.tools if tool.name not in rendered]
+        calls = [call.name + call.arguments for call in _calls(prompt) if call.name not in rendered]
+        return [_as_bound(count) for count in self.texts(tools + calls)]
+
+    def _bound(self, prompt: Prompt) -> list[Count]:
+        """Count what no server would take as it is: every part by itself, with all that may stand around it."""
+        sent = wire_messages(prompt.messages)
+        around = self.request_overhead() + sum(self.message_overhead(message["role"]) for message in sent)
+        texts = [tool_json(tool) for tool in prompt.tools] + [message["content"] for message in sent]
+        calls = [self.tool_call(call.name, call.arguments) for call in _calls(prompt)]
+        return [Count(tokens=around, basis="bound"), *calls, *self.texts(texts)]
+
+    def _count_call(self, name: str, arguments: str) -> Count:
+        asked = Message(role="user", parts=(Text(text="hi"),))
+        called = Message(role="assistant", parts=(ToolCall(id="call00001", name=name, arguments=arguments),))
+        written = add(self.texts([name, arguments]), self.tokenizer)
+        try:
+            shown = self._rendered([asked, called], False) - self._rendered([asked], False)  # noqa: FBT003
+        except TemplateRefused:
+            return add([written, Count(tokens=self._probes.most, basis="bound")], self.tokenizer)
+        # A template that leaves calls out would show none: they are then charged as if they were text.
+        tokens = max(shown - self.message_overhead("assistant"), written.upper)
+        return Count(tokens=tokens, basis=written.basis, tokenizer=self.tokenizer)
+
+
+def _calls(prompt: Prompt) -> list[ToolCall]:
+    return [part for message in prompt.messages for part in message.parts if isinstance(part, ToolCall)]
+
+
+def _as_bound(count: Count) -> Count:
+    return Count(tokens=count.upper, basis="bound", tokenizer=count.tokenizer)

@@ -1,0 +1,120 @@
+"""Chat templates of open models: rendered as the reference servers render them, and always the same.
+
+The environment is the one that Hugging Face's `apply_chat_template` and llama.cpp define: sandboxed, blocks trimmed,
+`tojson`, `raise_exception` and `strftime_now`. Only the date is ours: it is an argument, never the clock.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from jinja2 import Template, TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from brimful.errors import CountingError, InvalidModel
+
+DEFAULT_DATE: Final = date(2024, 7, 26)
+"""The date that templates print. Any other has as many tokens; Llama 3.1's own template falls back to this one."""
+
+WireMessage = dict[str, Any]
+
+
+class TemplateRefused(CountingError):
+    """A chat template does not take these messages: a role, an order or a tool call that it has no form for."""
+
+
+class ChatTemplate:
+    r"""A chat template that can be rendered.
+
+    >>> chatml = ChatTemplate.named("chatml")
+    >>> chatml.render([{"role": "user", "content": "hi"}])
+    '<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n'
+    """
+
+    def __init__(self, source: str, *, bos: str = "", eos: str = "", today: date = DEFAULT_DATE) -> None:
+        """Compile the source; `bos` and `eos` are the tokens that begin and end a text."""
+        self._template = _compile(source, today)
+        self._bos = bos
+        self._eos = eos
+
+    @classmethod
+    def named(cls, name: str, *, bos: str = "", eos: str = "", today: date = DEFAULT_DATE) -> "ChatTemplate":
+        """Return the template of that name, or the one in the file of that path."""
+        return cls(_source(name), bos=bos, eos=eos, today=today)
+
+    def render(
+        self,
+        messages: Sequence[WireMessage],
+        tools: Sequence[Mapping[str, Any]] = (),
+        *,
+        answer: bool = True,
+    ) -> str:
+        """Return the text that the model reads; with `answer`, it ends where the model's answer begins."""
+        try:
+            return self._template.render(
+                messages=list(messages),
+                tools=list(tools) or None,
+                add_generation_prompt=answer,
+                bos_token=self._bos,
+                eos_token=self._eos,
+            )
+        except (TemplateError, TypeError, ValueError, LookupError, AttributeError) as error:
+            # A template is a program: what it does not foresee shows as any of these.
+            raise TemplateRefused(f"the chat template refused the messages: {error}") from error
+
+
+def template_names() -> tuple[str, ...]:
+    """Return the names of the templates at hand.
+
+    >>> "llama-3.1" in template_names()
+    True
+    """
+    folder = files("brimful.counting").joinpath("templates")
+    return tuple(sorted(file.name.removesuffix(".jinja") for file in folder.iterdir() if file.name.endswith(".jinja")))
+
+
+@cache
+def _source(name: str) -> str:
+    if name in template_names():
+        return files("brimful.counting").joinpath("templates", f"{name}.jinja").read_text(encoding="utf-8")
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        known = ", ".join(template_names())
+        reason = f"no template {name!r} and no readable file of that path ({error}); known: {known}"
+        raise InvalidModel("model", "chat_template", reason) from error
+
+
+@cache
+def _compile(source: str, today: date) -> Template:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.loopcontrols"],
+    )
+    environment.filters["tojson"] = _tojson
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = today.strftime
+    try:
+        return environment.from_string(source)
+    except TemplateError as error:
+        raise InvalidModel("model", "chat_template", f"not a template: {error}") from error
+
+
+def _tojson(
+    value: object,
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - the filter's signature is Hugging Face's
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,  # noqa: FBT001, FBT002 - the filter's signature is Hugging Face's
+) -> str:
+    # Unlike Jinja's own filter, nothing is escaped for HTML.
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise TemplateError(message)
