@@ -13,7 +13,12 @@ COUNTER = WordCounter()
 NOW = 1_800_000_000.0
 WIRES = ("openai", "anthropic", "gemini", "ollama", "text")
 
-WORDS = st.lists(st.sampled_from("the tea is ready. Ada went home\nafter noon, 茶 </memory> <context> x".split(" ")), max_size=40)
+WORDS = st.lists(
+    st.sampled_from(
+        ["the", "tea", "is", "ready.", "Ada", "went", "home\nafter", "noon,", "茶", "</memory>", "<context>", "x"]
+    ),
+    max_size=40,
+)
 TEXTS = st.one_of(
     WORDS.map(" ".join),
     st.text(max_size=60).map(lambda text: text.encode("utf-16", "replace").decode("utf-16", "replace")),
@@ -50,7 +55,10 @@ def plain(draw, id):
 
 @st.composite
 def tool_unit(draw, id):
-    calls = [ToolCall(id=draw(st.sampled_from(["c1", "c2", f"{id}-c"])) + str(n), name="look_up") for n in range(draw(st.integers(1, 3)))]
+    calls = [
+        ToolCall(id=draw(st.sampled_from(["c1", "c2", f"{id}-c"])) + str(n), name="look_up")
+        for n in range(draw(st.integers(1, 3)))
+    ]
     results = [ToolResult(id=call.id, content=draw(TEXTS)) for call in calls]
     turn = tool_turn(calls, results, counter=COUNTER, id=id, timestamp=draw(TIMES), text=draw(TEXTS))
     missing = draw(st.sampled_from([None, None, None, 0, 1]))
@@ -69,7 +77,9 @@ def piles(draw, most=25):
     count = draw(st.integers(0, most))
     pile = []
     for at in range(count):
-        pile += draw(st.one_of(plain(f"p{at:02d}"), plain(f"p{at:02d}"), tool_unit(f"t{at:02d}"), picture(f"i{at:02d}")))
+        pile += draw(
+            st.one_of(plain(f"p{at:02d}"), plain(f"p{at:02d}"), tool_unit(f"t{at:02d}"), picture(f"i{at:02d}"))
+        )
     if draw(st.booleans()) and pile:
         pile.append(draw(st.sampled_from(pile)))
     if draw(st.booleans()):

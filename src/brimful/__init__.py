@@ -1,13 +1,13 @@
 """Brimful: fill the context window to the brim, never spill.
 
-    >>> import brimful
-    >>> packages = [
-    ...     brimful.package("system-prompt", "You are a helpful assistant.", model="gpt-4o"),
-    ...     brimful.package("message-current", "When is the demo?", model="gpt-4o"),
-    ... ]
-    >>> ctx = brimful.assemble(packages, model="gpt-4o", now=1_700_000_000)
-    >>> ctx.tokens <= ctx.budget.hard_limit
-    True
+>>> import brimful
+>>> packages = [
+...     brimful.package("system-prompt", "You are a helpful assistant.", model="gpt-4o"),
+...     brimful.package("message-current", "When is the demo?", model="gpt-4o"),
+... ]
+>>> ctx = brimful.assemble(packages, model="gpt-4o", now=1_700_000_000)
+>>> ctx.tokens <= ctx.budget.hard_limit
+True
 """
 
 from brimful import packagers

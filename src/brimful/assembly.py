@@ -25,7 +25,7 @@ from brimful.packagers import conversation as package_conversation
 from brimful.packagers import package as package_content
 from brimful.packagers.package import Options, seconds
 from brimful.policies import Overrides, load_policy
-from brimful.render import renderer_for
+from brimful.render import read_history, renderer_for
 
 
 def assemble(  # noqa: PLR0913 - every one has a default but the first two
@@ -101,9 +101,11 @@ def package(
 def conversation(
     messages: Sequence[Mapping[str, Any]], *, model: str | ModelInfo, start: float | datetime = 0.0
 ) -> list[ContentPackage]:
-    """Package a list of messages in OpenAI's form, tool calls and images included."""
-    parsed = renderer_for("openai").parse({"model": "", "messages": [dict(message) for message in messages]})
-    return package_conversation(parsed.messages, counter=counter(model), start=start)
+    """Package a list of messages in OpenAI's form, tool calls and images included.
+
+    It may be broken, as histories are: a result without its call becomes a candidate that the fill refuses.
+    """
+    return package_conversation(read_history(list(messages)), counter=counter(model), start=start)
 
 
 def counter(model: str | ModelInfo, *, method: Method = "hybrid") -> TokenCounter:

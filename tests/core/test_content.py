@@ -61,7 +61,7 @@ def test_refuses_a_minimum_that_is_none(least):
 
 @pytest.mark.parametrize("tokens", [-1, 1.5, None, math.nan, True])
 def test_refuses_counts_that_are_none(tokens):
-    with pytest.raises(InvalidPackage, match="^tokens"):
+    with pytest.raises(InvalidPackage, match=r"^tokens"):
         Count(tokens=tokens, basis="exact")
 
 
@@ -89,7 +89,7 @@ def test_refuses_metadata_that_cannot_be_recorded():
     cycle = {}
     cycle["self"] = cycle
     for bad in (cycle, {"f": print}, {"text": "\ud800"}):
-        with pytest.raises(InvalidPackage, match="^metadata"):
+        with pytest.raises(InvalidPackage, match=r"^metadata"):
             make(metadata=bad)
 
 

@@ -3,8 +3,9 @@
 import pytest
 
 from brimful.core.prompt import Media, Message, Prompt, Text, ToolCall, ToolResult
+from brimful.core.sizes import restore_sizes
 from brimful.errors import InvalidValue
-from brimful.render import renderer_for, restore_sizes
+from brimful.render import renderer_for
 from brimful.render.calls import pair_calls
 from brimful.render.canonical import arguments_object, object_schema, request_bytes
 from brimful.render.prepare import prepare

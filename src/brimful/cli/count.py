@@ -78,7 +78,7 @@ def count(
 
 def _sources(texts: Sequence[str], files: Sequence[str]) -> list[tuple[str, str]]:
     """Return (name, text) of everything to count."""
-    if not texts and not files and sys.stdin.isatty():
+    if not texts and not files and sys.stdin and sys.stdin.isatty():
         raise typer.BadParameter("nothing to count: give a text or a --file, or pipe something in", param_hint="TEXT")
     named = [(source_name(path), read_text(path)) for path in files]
     if list(texts) == [STDIN] or not (texts or files):

@@ -30,6 +30,7 @@ from brimful.render import renderer_for
 Form = Literal["whole", "short", "message"]
 
 _SPOKEN: Final = ("message-", "tool-")
+_FIELD: Final = re.compile(r"Object (contains unknown|missing required) field `(.+)`")
 _PLACE: Final = re.compile(r"messages\[(\d+)\]\.?(?:: )?")
 
 
@@ -206,8 +207,11 @@ def _in_its_line(entries: Sequence[Entry], violation: str) -> Failure:
 
 def _located(entry: Entry, error: msgspec.ValidationError) -> Failure:
     """Turn msgspec's `… - at `$.flex.priority`` into a line and a key. Our own checks name the key themselves."""
-    reason, _, path = str(error).partition(" - at `$")
     if isinstance(error.__cause__, BrimfulError):
         return Failure(f"{entry.where}: {error.__cause__}")
-    key = path.rstrip("`").lstrip(".")
-    return Failure(f"{entry.where}: {key}: {reason}" if key else f"{entry.where}: {reason}")
+    reason, _, path = str(error).partition(" - at `$")
+    keys = [path.rstrip("`").lstrip(".")]
+    if field := _FIELD.search(reason):
+        keys.append(field[2])
+        reason = "no such key" if field[1] == "contains unknown" else "is missing"
+    return Failure(": ".join(filter(None, (entry.where, ".".join(filter(None, keys)), reason))))

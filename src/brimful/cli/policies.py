@@ -22,7 +22,6 @@ Examples:
 _COLUMNS: Final = output.columns(
     *("pool", "limit", "order", "least", "most", "kinds", "rules"),
     right=("limit", "least", "most"),
-    spare=("kinds", "most", "least"),
 )
 
 

@@ -23,7 +23,7 @@ def read_bytes(path: str) -> bytes:
     """Read a file, or standard input for `-`. An empty standard input is a pipe that broke before us."""
     name = source_name(path)
     try:
-        data = _read(sys.stdin.buffer) if path == STDIN else _read_file(Path(path))
+        data = _read_stdin() if path == STDIN else _read_file(Path(path))
     except FileNotFoundError:
         raise Failure(f"{name}: no such file") from None
     except IsADirectoryError:
@@ -67,6 +67,10 @@ def write_context(path: Path | None, context: Context) -> None:
     """Write a record, if a path is given."""
     if path is not None:
         path.write_bytes(context.to_json())
+
+
+def _read_stdin() -> bytes:
+    return _read(sys.stdin.buffer) if sys.stdin else b""  # None where whoever started us closed it
 
 
 def _read_file(path: Path) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult
-from brimful.core.cost import place_of, role_of
+from brimful.core.cost import place_of, role_of, speaker
 from brimful.core.fill import Previous, Selection
 from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, labelled
 from brimful.core.model import ModelInfo
@@ -122,7 +122,7 @@ def _packages_in(units: Sequence[Unit], place: str) -> list[ContentPackage]:
 
 
 def _message(package: ContentPackage) -> Message:
-    return Message(role=role_of(package), parts=package.parts, name=package.name, sources=(package.id,))
+    return Message(role=role_of(package), parts=package.parts, name=speaker(package), sources=(package.id,))
 
 
 def _block(role: str, opening: str, closing: str, packages: Sequence[ContentPackage]) -> Message:

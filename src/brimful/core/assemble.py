@@ -12,7 +12,7 @@ from brimful.core.decision import Decision
 from brimful.core.dedupe import canonical_order, same_id
 from brimful.core.explain import COMPONENTS
 from brimful.core.fill import Selection, fill
-from brimful.core.prompt import Request
+from brimful.core.prompt import Prompt, Request
 from brimful.core.shrink import shrinker
 from brimful.core.tokens import TokenCounter
 from brimful.core.unit import make_units
@@ -40,8 +40,11 @@ def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Co
     base = base_cost(candidates, inputs.tools, inputs.model.id, counter)
     for rounds in range(1, _MOST_ROUNDS + 1):
         selection = fill(units, inputs.policy, budget, base=base, shrink=shrinker(counter), previous=inputs.previous)
-        request = _write(selection, inputs, budget, renderer)
-        verification = verify(request, renderer, counter, limit=budget.hard_limit, parts=selection.used, rounds=rounds)
+        prompt = _arranged(selection, inputs, budget)
+        request = _written(prompt, inputs, budget, renderer)
+        verification = verify(
+            request, prompt, renderer, counter, limit=budget.hard_limit, parts=selection.used, rounds=rounds
+        )
         if verification.tokens <= verification.limit:
             decisions = (*duplicates, *refused, *selection.decisions)
             return _record(inputs, budget, selection, decisions, verification, request)
@@ -54,14 +57,17 @@ def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Co
     )
 
 
-def _write(selection: Selection, inputs: Inputs, budget: ContextBudget, renderer: Renderer) -> Request:
-    prompt = arrange(
+def _arranged(selection: Selection, inputs: Inputs, budget: ContextBudget) -> Prompt:
+    return arrange(
         selection,
         model=inputs.model,
         tools=inputs.tools,
         max_output=budget.completion or None,
         layout=inputs.policy.layout,
     )
+
+
+def _written(prompt: Prompt, inputs: Inputs, budget: ContextBudget, renderer: Renderer) -> Request:
     request = renderer.render(prompt, window=budget.window)
     violations = renderer.check(request)
     if violations:

@@ -47,9 +47,8 @@ def allocate(
     """Divide the model's window as the policy says. Every number grows, or stays, as the window grows."""
     whole = model.window if window is None else window
     reserve = _completion(policy, model, whole, completion)
-    hard = max(0, whole - reserve)
-    if policy.total_tokens is not None:
-        hard = min(hard, policy.total_tokens)
+    caps = [cap for cap in (policy.total_tokens, model.max_input) if cap is not None]
+    hard = min([max(0, whole - reserve), *caps])
     margin = min(hard, max(math.floor(whole * policy.margin.share), policy.margin.tokens))
     limits: dict[str, int] = {}
     for pool in policy.pools:

@@ -1,7 +1,7 @@
 """What a package costs where it will stand: its content, and the message or the label around it."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, label
@@ -12,23 +12,35 @@ Place = Literal["system", "pinned", "history", "related", "current"]
 
 _CERTAINTY: Final[tuple[Basis, ...]] = ("exact", "provider", "bound", "calibrated", "approximate")
 _ROLES: Final[dict[str, Role]] = {"system-prompt": "system", "tool-call": "assistant", "tool-result": "tool"}
-_HISTORY: Final = ("message-recent", "tool-call", "tool-result")
+_PLACES: Final[dict[str, Place]] = {
+    "system-prompt": "system",
+    "message-recent": "history",
+    "tool-call": "history",
+    "tool-result": "history",
+    "message-current": "current",
+    "media-image": "current",
+    "media-audio": "current",
+    "media-video": "current",
+}
+"""Where a kind always stands. Any other kind is retrieved content, unless it is pinned."""
 
 
 def place_of(package: ContentPackage) -> Place:
     """Return where in the prompt the package belongs."""
-    if package.kind == "system-prompt":
-        return "system"
-    if package.kind == "message-current" or package.kind.startswith("media-"):
-        return "current"
-    if package.kind in _HISTORY:
-        return "history"
-    return "pinned" if package.metadata.get("pinned") else "related"
+    place = _PLACES.get(package.kind)
+    if place is not None:
+        return place
+    return "pinned" if package.metadata and package.metadata.get("pinned") else "related"
 
 
 def role_of(package: ContentPackage) -> Role:
     """Return who speaks: as the package says, or as its kind implies."""
     return package.role or _ROLES.get(package.kind, "user")
+
+
+def speaker(package: ContentPackage) -> str:
+    """Return the name that is sent. The assistant knows its own, and would begin its answers with it."""
+    return "" if role_of(package) == "assistant" else package.name
 
 
 def count_content(content: str | tuple[Part, ...], counter: TokenCounter) -> Count:
@@ -60,31 +72,37 @@ def recounted(packages: Sequence[ContentPackage], counter: TokenCounter) -> list
 
 
 def surcharge(counter: TokenCounter, *, names_in_text: bool) -> Callable[[ContentPackage], int]:
-    """Return a function that tells what stands around a package costs. Equal surroundings are counted once."""
-    known: dict[tuple[str, str, str], int] = {}
+    """Return a function that tells what stands around a package costs. Equal surroundings are counted once.
 
-    def message(package: ContentPackage) -> int:
-        role, name = role_of(package), package.name
-        if name and names_in_text:
-            return counter.message_overhead(role) + counter.text(f"{name}: ").upper
-        return counter.message_overhead(role, name)
+    Which day a label names makes no difference: every tokenizer gives all dates of one form the same number of tokens.
+    """
+    known: dict[tuple[object, ...], int] = {}
 
     def around(package: ContentPackage) -> int:
-        place = place_of(package)
-        if place in ("related", "pinned"):
-            opening, closing = label(package)
-            key = (opening, closing, "")
-            if key not in known:
-                known[key] = counter.text(opening).upper + counter.text(closing).upper
-            return known[key]
-        if package.kind.startswith("media-"):
-            return 0
-        key = (role_of(package), package.name, "message")
-        if key not in known:
-            known[key] = message(package)
-        return known[key]
+        key = (package.kind, package.role, package.name, package.timestamp != 0, *_in_label(package.metadata))
+        cost = known.get(key)
+        if cost is None:
+            cost = known[key] = _surcharge(package, counter, names_in_text=names_in_text)
+        return cost
 
     return around
+
+
+def _in_label(metadata: dict[str, Any]) -> tuple[object, ...]:
+    return (metadata.get("source"), metadata.get("pinned")) if metadata else ()
+
+
+def _surcharge(package: ContentPackage, counter: TokenCounter, *, names_in_text: bool) -> int:
+    if place_of(package) in ("related", "pinned"):
+        opening, closing = label(package)
+        # Most texts end in a full stop, which the line break behind it joins in many vocabularies.
+        return counter.text(f"{opening}.{closing}").upper - counter.text(".").upper
+    if package.kind.startswith("media-"):
+        return 0
+    name = speaker(package)
+    if name and names_in_text:
+        return counter.message_overhead(role_of(package)) + counter.text(f"{name}: ").upper
+    return counter.message_overhead(role_of(package), name)
 
 
 def base_cost(packages: Sequence[ContentPackage], tools: tuple[Tool, ...], model: str, counter: TokenCounter) -> int:

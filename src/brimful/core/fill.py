@@ -14,6 +14,7 @@ from brimful.core.dedupe import same_content
 from brimful.core.policy import Policy, Pool
 from brimful.core.select import Room, Shrink, ranked, select
 from brimful.core.unit import Unit
+from brimful.core.verdict import Account, PoolUse, summary_verdicts, verdicts
 from brimful.errors import BudgetExceeded
 
 
@@ -22,16 +23,6 @@ class Previous(msgspec.Struct, frozen=True, kw_only=True):
 
     first: str
     summaries: tuple[str, ...] = ()
-
-
-class PoolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a pool may take and what it took; `lent` tokens of it came from other pools."""
-
-    name: str
-    limit: int
-    used: int
-    items: int
-    lent: int = 0
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +84,7 @@ class _Filling:
         self.swapped: dict[str, Unit] = {}
         self.duplicates: dict[str, list[Decision]] = {}
         self.settled: set[str] = set()
+        self.rooms: dict[str, Room] = {}
         self.lent: dict[str, int] = {}
 
     # -- accounts ----------------------------------------------------------------------------------------------------
@@ -145,11 +137,12 @@ class _Filling:
 
     def lend(self, pool: Pool) -> None:
         """Fill a pool again, with all that is left of the window."""
-        if pool.name in self.settled:
+        room = self.room(pool, self.budget.available, within_total=True)
+        if pool.name in self.settled or room == self.rooms[pool.name]:
             return
         limit = self.budget.limit(pool.name)
         before = {unit.key for unit in self.chosen[pool.name]}
-        self._pick(pool, self.room(pool, self.budget.available, within_total=True))
+        self._pick(pool, room)
         for unit in self.chosen[pool.name]:
             if unit.key not in before:
                 self.reasons[unit.key] = "lent"
@@ -175,6 +168,7 @@ class _Filling:
     # -- one pool ----------------------------------------------------------------------------------------------------
 
     def _pick(self, pool: Pool, room: Room) -> None:
+        self.rooms[pool.name] = room
         order = ranked(pool, self.waiting[pool.name])
         if pool.dedupe != "id":
             others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
@@ -259,12 +253,14 @@ class _Filling:
 
     def selection(self) -> Selection:
         """Return what is in, with one decision for each candidate."""
+        standing = {unit.key: unit for units in self.chosen.values() for unit in units}
         decisions: list[Decision] = []
         for unit in self.fixed:
             decisions.extend(unit.decisions("shrunk" if unit.shrunk else "kept", "required"))
         for pool in self.policy.pools:
-            decisions.extend(self._decide(pool))
-        decisions.extend(self._decide_summaries())
+            decisions.extend(self.duplicates.get(pool.name, ()))
+            decisions.extend(verdicts(self._account(pool), self.waiting[pool.name], standing))
+        decisions.extend(summary_verdicts(self.summaries, standing))
         units = [*self.fixed, *(unit for pool in self.policy.pools for unit in self.chosen[pool.name])]
         return Selection(
             units=tuple(units),
@@ -273,51 +269,16 @@ class _Filling:
             used=self.total(),
         )
 
-    def _decide(self, pool: Pool) -> list[Decision]:
-        chosen = {unit.key: unit for unit in self.chosen[pool.name]}
-        order = [unit for unit in self.order.get(pool.name, []) if not unit.stands_for]
-        ranks = {unit.key: at for at, unit in enumerate(order, start=1)}
-        cut = max((rank for key, rank in ranks.items() if key in chosen), default=0)
-        used = sum(unit.cost for unit in self.chosen[pool.name] + self.fixed_in(pool))
-        decisions: list[Decision] = [*self.duplicates.get(pool.name, [])]
-        in_all = {unit.key for units in self.chosen.values() for unit in units}
-        gone = {decision.id for decision in decisions}
-        for unit in self.waiting[pool.name]:
-            rank = ranks.get(unit.key, 0)
-            mine = chosen.get(unit.key)
-            if mine is not None:
-                reason = self.reasons.get(unit.key, "least" if rank <= pool.least else "fits")
-                decisions.extend(mine.decisions("shrunk" if mine.shrunk else "kept", reason, rank=rank, cut=cut))
-            elif unit.key in self.swapped and self.swapped[unit.key].key in in_all:
-                decisions.extend(
-                    unit.decisions("replaced", "summary", by=self.swapped[unit.key].key, rank=rank, cut=cut)
-                )
-            elif unit.key not in gone:
-                reason = self._why_out(pool, unit, used, beyond=rank > cut + 1)
-                decisions.extend(unit.decisions("dropped", reason, rank=rank, cut=cut))
-        return decisions
-
-    def _why_out(self, pool: Pool, unit: Unit, used: int, *, beyond: bool) -> Reason:
-        if self.reasons.get(unit.key) == "trimmed":
-            return "trimmed"
-        items = sum(u.items for u in self.chosen[pool.name] + self.fixed_in(pool))
-        if pool.most is not None and items + unit.items > pool.most:
-            return "most"
-        if pool.contiguous and beyond:
-            return "older"
-        limit = max(self.budget.limit(pool.name), used)
-        return "pool-full" if unit.cost > limit - used else "window-full"
-
-    def _decide_summaries(self) -> list[Decision]:
-        standing = {unit.key: unit for units in self.chosen.values() for unit in units if unit.stands_for}
-        decisions: list[Decision] = []
-        for unit in (unit for units in self.summaries.values() for unit in units):
-            stand_in = standing.get(unit.key)
-            if stand_in is None:
-                decisions.extend(unit.decisions("dropped", "verbatim"))
-            else:
-                decisions.extend(stand_in.decisions("shrunk" if stand_in.shrunk else "kept", "summary"))
-        return decisions
+    def _account(self, pool: Pool) -> Account:
+        return Account(
+            pool=pool,
+            use=self._use(pool),
+            order=[unit for unit in self.order.get(pool.name, []) if not unit.stands_for],
+            chosen={unit.key: unit for unit in self.chosen[pool.name]},
+            reasons=self.reasons,
+            swapped=self.swapped,
+            duplicates={decision.id for decision in self.duplicates.get(pool.name, ())},
+        )
 
     def _use(self, pool: Pool) -> PoolUse:
         units = self.chosen[pool.name] + self.fixed_in(pool)

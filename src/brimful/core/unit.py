@@ -64,38 +64,57 @@ def time_of(package: ContentPackage) -> When:
 
 
 def make_units(
-    packages: Sequence[ContentPackage],
-    policy: Policy,
-    cost_of: Mapping[str, int] | Callable[[ContentPackage], int],
-    now: float,
+    packages: Sequence[ContentPackage], policy: Policy, cost_of: Callable[[ContentPackage], int], now: float
 ) -> tuple[list[Unit], list[Decision]]:
     """Bind what belongs together, and score it. Return the units, and decisions on what cannot be one."""
-    price = cost_of if callable(cost_of) else lambda package: cost_of[package.id]
     groups, unpaired = _groups(packages)
+    pools: dict[tuple[str, bool], str] = {}
     units: list[Unit] = []
     decisions: list[Decision] = []
     for members in groups:
-        pool = policy.pool_for(members[0])
-        scores = [score(package, policy.weights, now) for package in members]
-        costs = tuple([price(package) for package in members])
-        best = scores[0] if len(scores) == 1 else max(scores, key=lambda s: s.total)
-        unit = Unit(
-            key=members[0].id,
-            packages=members,
-            costs=costs,
-            cost=sum(costs),
-            score=best,
-            pool=pool.name if pool else "",
-            fixed=any(not package.flex.can_drop for package in members),
-            when=time_of(members[-1]),
-        )
+        unit = _unit(members, _pool_name(members[0], policy, pools), policy, cost_of, now)
         if unpaired and any(package.id in unpaired for package in members):
             decisions.extend(_refuse(unit, "unpaired"))
-        elif pool is None and not unit.fixed:
+        elif not unit.pool and not unit.fixed:
             decisions.extend(_refuse(unit, "no-pool"))
         else:
             units.append(unit)
     return units, decisions
+
+
+def _unit(
+    members: tuple[ContentPackage, ...],
+    pool: str,
+    policy: Policy,
+    cost_of: Callable[[ContentPackage], int],
+    now: float,
+) -> Unit:
+    if len(members) == 1:
+        costs: tuple[int, ...] = (cost_of(members[0]),)
+        best = score(members[0], policy.weights, now)
+    else:
+        costs = tuple(map(cost_of, members))
+        best = max((score(package, policy.weights, now) for package in members), key=lambda s: s.total)
+    return Unit(
+        key=members[0].id,
+        packages=members,
+        costs=costs,
+        cost=sum(costs),
+        score=best,
+        pool=pool,
+        fixed=not all(package.flex.can_drop for package in members),
+        when=time_of(members[-1]),
+    )
+
+
+def _pool_name(package: ContentPackage, policy: Policy, known: dict[tuple[str, bool], str]) -> str:
+    """Return the name of the pool that takes the package, or nothing. Only kind and pin decide: look them up once."""
+    key = (package.kind, bool(package.metadata and package.metadata.get("pinned")))
+    name = known.get(key)
+    if name is None:
+        pool = policy.pool_for(package)
+        name = known[key] = pool.name if pool else ""
+    return name
 
 
 def _refuse(unit: Unit, reason: Reason) -> Iterable[Decision]:

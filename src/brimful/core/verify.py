@@ -5,6 +5,7 @@ from typing import Protocol
 import msgspec
 
 from brimful.core.prompt import Prompt, Request
+from brimful.core.sizes import restore_sizes
 from brimful.core.tokens import Basis, TokenCounter
 
 
@@ -48,8 +49,8 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verify(
-    request: Request, renderer: Renderer, counter: TokenCounter, *, limit: int, parts: int, rounds: int
+    request: Request, prompt: Prompt, renderer: Renderer, counter: TokenCounter, *, limit: int, parts: int, rounds: int
 ) -> Verification:
-    """Count what will be sent, from the request itself."""
-    count = counter.prompt(renderer.parse(request))
+    """Count what will be sent, from the request itself. The prompt only tells the sizes of its media."""
+    count = counter.prompt(restore_sizes(renderer.parse(request), prompt))
     return Verification(tokens=count.upper, limit=limit, parts=parts, basis=count.basis, rounds=rounds)

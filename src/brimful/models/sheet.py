@@ -61,6 +61,7 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ollama: tuple[_Word, ...] | UnsetType = UNSET
     provider: _Word | UnsetType = UNSET
     window: _Tokens | UnsetType = UNSET
+    max_input: _Tokens | UnsetType = UNSET
     max_output: _Tokens | UnsetType = UNSET
     wire: Wire | UnsetType = UNSET
     tokenizer: str | UnsetType = UNSET

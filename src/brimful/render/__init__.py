@@ -12,11 +12,11 @@ from brimful.render.canonical import request_bytes
 from brimful.render.gemini import Gemini
 from brimful.render.ollama import Ollama
 from brimful.render.openai import OpenAI
+from brimful.render.openai.history import read_history
 from brimful.render.renderer import Renderer
-from brimful.render.sizes import restore_sizes
 from brimful.render.text import PlainText
 
-__all__ = ["Renderer", "renderer_for", "request_bytes", "restore_sizes"]
+__all__ = ["Renderer", "read_history", "renderer_for", "request_bytes"]
 
 _RENDERERS: Final[dict[Wire, Renderer]] = {
     "openai": OpenAI(),

@@ -28,12 +28,24 @@ def find_violations(request: object) -> list[str]:
             report.want_positive(limit, body[limit])
     if body.get("tools") is not None:
         check_tools(report, want_functions(report, body["tools"]))
-    _check_messages(report, body.get("messages"))
+    _check_messages(report, Pairing(report), body.get("messages"))
     return report.violations
 
 
-def _check_messages(report: Report, messages: object) -> None:
-    pairing = Pairing(report)
+def find_malformed(messages: object) -> list[str]:
+    """List what cannot be read in a client's history. Whether calls have their results is not asked here.
+
+    >>> find_malformed([{"role": "tool", "tool_call_id": "c2", "content": "tea"}])
+    []
+    >>> find_malformed([{"role": "user", "content": 7}])
+    ['messages[0].content: must be a text, not a number']
+    """
+    report = Report()
+    _check_messages(report, Pairing(Report()), messages)
+    return report.violations
+
+
+def _check_messages(report: Report, pairing: Pairing, messages: object) -> None:
     for place, message in report.want_objects("messages", messages):
         role = report.want_one_of(f"{place}.role", message.get("role"), _ROLES)
         if role == "tool":

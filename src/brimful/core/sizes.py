@@ -2,8 +2,8 @@
 
 import msgspec
 
-from brimful.core.prompt import Media, Message, Part, Prompt
-from brimful.render.media import inline
+from brimful.core.content import Media, Part
+from brimful.core.prompt import Message, Prompt
 
 
 def restore_sizes(parsed: Prompt, original: Prompt) -> Prompt:
@@ -32,6 +32,6 @@ def restore_sizes(parsed: Prompt, original: Prompt) -> Prompt:
     return msgspec.structs.replace(parsed, messages=tuple(with_sizes(message) for message in parsed.messages))
 
 
-def _key(media: Media) -> tuple[str, str]:
-    whole = inline(media)
-    return whole.url, whole.data
+def _key(media: Media) -> str:
+    """Return the address, or the data, which some wires want inside a `data:` address."""
+    return media.url.partition(",")[2] if media.url.startswith("data:") else media.url or media.data

@@ -1,0 +1,120 @@
+"""Where things stand: stable first, volatile last, nothing torn apart, nothing that closes its own label."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import brimful
+from brimful.core.arrange import alternating
+from brimful.core.content import Media, Text, ToolCall, ToolResult
+from brimful.core.label import label, labelled
+from brimful.core.prompt import Message
+from brimful.packagers import lorebook_entry, media, memory, message, package, tool_turn
+from strategies import COUNTER, NOW
+from support import build, history
+
+
+def pile():
+    return [
+        package("system-prompt", "Be kind.", counter=COUNTER, id="sys"),
+        lorebook_entry("Elves live long.", counter=COUNTER, id="lore", constant=True),
+        *history(3),
+        memory("Ada likes tea.", counter=COUNTER, id="best", relevance=0.9, timestamp=NOW - 86_400),
+        memory("Bob likes rum.", counter=COUNTER, id="worst", relevance=0.1),
+        message("What does Ada like?", counter=COUNTER, id="now", current=True, timestamp=NOW, name="Joel"),
+    ]
+
+
+def test_stable_content_first_and_volatile_last():
+    context = build(pile())
+    roles = [entry["role"] for entry in context.request["messages"]]
+    assert roles == ["system", "system", "user", "user", "user", "user", "user"]
+    texts = [entry["content"] for entry in context.request["messages"]]
+    assert texts[0] == "Be kind."
+    assert "Elves live long." in texts[1]
+    assert texts[5].startswith("<context ")
+    assert texts[5].index("rum") < texts[5].index("tea")
+    assert texts[6] == "What does Ada like?"
+    assert context.request["messages"][6]["name"] == "Joel"
+
+
+def test_the_seeds_order_puts_retrieved_content_before_history():
+    context = build(pile(), overrides={"layout.related": "system"})
+    roles = [entry["role"] for entry in context.request["messages"]]
+    assert roles == ["system", "system", "system", "user", "user", "user", "user"]
+
+
+def test_retrieved_content_bears_its_source_and_date():
+    entry = memory("Ada likes tea.", counter=COUNTER, timestamp=NOW, metadata={"source": 'notes "<x>"'})
+    assert label(entry)[0] == '<memory type="semantic" date="2027-01-15" source="notes &quot;&lt;x&gt;&quot;">\n'
+
+
+@given(st.text(alphabet="</> \tmemorycontextloreMEMORY", max_size=60))
+def test_no_text_can_close_or_open_a_label(text):
+    entry = memory(text, counter=COUNTER)
+    opening, closing = label(entry)
+    body = labelled(entry).removeprefix(opening).removesuffix(closing)
+    squeezed = "".join(body.split()).lower()
+    assert not any(f"<{slash}{tag}" in squeezed for slash in ("", "/") for tag in ("memory>", "context>", "lore>"))
+
+
+def test_pictures_stand_with_the_current_message():
+    part = Media(modality="image", url="https://example.org/a.png")
+    context = build([*pile(), media(part, counter=COUNTER, id="pic")])
+    last = context.request["messages"][-1]["content"]
+    assert [entry["type"] for entry in last] == ["image_url", "text"]
+    alone = build([media(part, counter=COUNTER, id="pic")])
+    assert alone.request["messages"][-1]["content"][0]["type"] == "image_url"
+
+
+def test_results_follow_their_call_whatever_came_between_in_time():
+    turn = tool_turn(
+        [ToolCall(id="a", name="f"), ToolCall(id="b", name="f")],
+        [ToolResult(id="a", content="1"), ToolResult(id="b", content="2")],
+        counter=COUNTER,
+        id="turn",
+        timestamp=NOW - 500,
+    )
+    late = brimful.packagers.package(
+        "tool-result",
+        (ToolResult(id="b", content="2"),),
+        counter=COUNTER,
+        id="turn/b",
+        timestamp=NOW + 50,
+        group="turn",
+    )
+    context = build([*turn[:2], late, message("meanwhile", counter=COUNTER, id="m", timestamp=NOW)])
+    assert [entry["role"] for entry in context.request["messages"]] == ["assistant", "tool", "tool", "user"]
+
+
+def test_strict_templates_get_alternating_turns():
+    def said(role, text, **more):
+        return Message(role=role, parts=(Text(text=text),), **more)
+
+    call = Message(role="assistant", parts=(ToolCall(id="a", name="f"),))
+    messages = [
+        said("system", "s"),
+        said("user", "one", name="Ada", sources=("1",)),
+        said("user", "two", sources=("2",), cache=True),
+        said("system", "late"),
+        said("assistant", "a"),
+        call,
+        Message(role="tool", parts=(ToolResult(id="a", content="x"),)),
+        Message(role="user", parts=(Media(modality="image", url="u"),), name="Ada"),
+    ]
+    merged = alternating(messages)
+    assert [entry.role for entry in merged] == ["system", "user", "assistant", "assistant", "tool", "user"]
+    assert [part.text for part in merged[1].parts] == ["Ada: one", "two", "late"]
+    assert merged[1].sources == ("1", "2")
+    assert merged[-1].name == ""
+
+
+def test_anthropic_breakpoints_stand_where_stable_prefixes_end():
+    context = build(pile(), wire="anthropic")
+    assert context.request["system"][-1]["cache_control"] == {"type": "ephemeral"}
+    marked = [
+        block
+        for entry in context.request["messages"]
+        for block in entry["content"]
+        if isinstance(block, dict) and "cache_control" in block
+    ]
+    assert len(marked) == 1

@@ -1,0 +1,334 @@
+"""The fill by example: what gets in, what stays out, and what is said of it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import brimful
+from brimful.core.cost import base_cost
+from brimful.packagers import lorebook_entry, media, memory, message, package, summary, tool_turn
+from strategies import COUNTER, NOW
+from support import build, history, words
+
+
+def outcomes(context):
+    return {decision.id: (decision.outcome, decision.reason) for decision in context.decisions}
+
+
+def test_auction_goes_on_past_what_does_not_fit():
+    pile = [
+        memory(words(80), counter=COUNTER, id="large", relevance=1.0),
+        memory(words(20), counter=COUNTER, id="small", relevance=0.0),
+    ]
+    context = build(pile, "auction", window=100, completion=20, overrides={"margin.tokens": 0, "margin.share": 0.0})
+    assert outcomes(context) == {"large": ("dropped", "pool-full"), "small": ("kept", "fits")}
+
+
+def test_window_stops_at_the_first_that_does_not_fit():
+    pile = [*history(6), message(words(600), counter=COUNTER, id="flood", timestamp=NOW - 997.5)]
+    context = build(pile, "window", overrides={"pools.recent.least": 0, "pools.recent.limit.minus": 0})
+    found = outcomes(context)
+    assert found["m003"] == ("kept", "fits")
+    assert found["flood"] == ("kept", "fits")
+    assert build(
+        pile, "window", window=700, overrides={"pools.recent.least": 0, "pools.recent.limit.minus": 0}
+    ).kept == (
+        "m003",
+        "m004",
+        "m005",
+    )
+
+
+def test_window_keeps_the_least_messages_even_if_they_eat_the_margin_but_not_the_completion():
+    context = build(history(20, size=40), "window", window=700, completion=300)
+    assert context.budget.limit("recent") == 0
+    assert context.component("recent").items == 5
+    assert context.tokens <= 400
+    squeezed = build(history(20, size=40), "window", window=400, completion=300)
+    assert squeezed.component("recent").items == 2
+
+
+def test_window_keeps_at_most_a_hundred():
+    context = build(history(150, size=1), "window", window=100_000)
+    assert context.component("recent").items == 100
+    assert outcomes(context)["m049"] == ("dropped", "most")
+
+
+def test_split_gives_retrieval_what_history_left():
+    pile = [*history(60), *(memory(words(10), counter=COUNTER, id=f"f{n:02d}", relevance=n / 60) for n in range(60))]
+    limits = {"total_tokens": 600, "pools.recent.limit.tokens": 450, "pools.related.limit.tokens": 150}
+    context = build(pile, "split", window=5000, overrides=limits)
+    recent, related = (next(use for use in context.pools if use.name == name) for name in ("recent", "related"))
+    assert 430 <= recent.used <= 450
+    assert related.used <= min(150, 600 - recent.used)
+    kept = [id for id in context.kept if id.startswith("f")]
+    assert kept == [f"f{n:02d}" for n in range(60 - len(kept), 60)]
+
+
+def test_default_lends_what_history_does_not_need():
+    pile = [*history(3), *(memory(f"fact {n} " + words(8), counter=COUNTER, id=f"f{n:02d}") for n in range(90))]
+    context = build(pile)
+    related = next(use for use in context.pools if use.name == "related")
+    assert related.used > related.limit
+    assert related.lent == related.used - related.limit
+    assert context.tokens >= 0.97 * context.budget.available
+    assert ("kept", "lent") in outcomes(context).values()
+
+
+def test_a_required_part_that_does_not_fit_is_an_error_with_numbers_and_ids():
+    pile = [
+        package("system-prompt", words(80), counter=COUNTER, id="sys-1"),
+        message(words(900), counter=COUNTER, current=True, id="cur"),
+    ]
+    with pytest.raises(
+        brimful.BudgetExceeded, match=r"need 985 tokens, limit 900 .*cur \(902\), sys-1 \(82\)"
+    ) as caught:
+        build(pile)
+    assert caught.value.required == (("cur", 902), ("sys-1", 82))
+    assert (caught.value.needed, caught.value.limit) == (985, 900)
+
+
+def test_a_current_message_is_shrunk_where_the_caller_allows_it():
+    text = " ".join(f"Sentence {n} ends here." for n in range(400))
+    pile = [message(text, counter=COUNTER, current=True, id="cur", min_tokens=50)]
+    context = build(pile)
+    assert outcomes(context) == {"cur": ("shrunk", "required")}
+    sent = context.request["messages"][0]["content"]
+    assert sent.endswith("ends here. […]")
+    assert 850 <= context.tokens <= 900
+
+
+def test_several_required_parts_are_shrunk_the_least_important_first():
+    pile = [
+        package("system-prompt", words(600, "rule."), counter=COUNTER, id="sys", min_tokens=100),
+        message(
+            words(500, "talk."), counter=COUNTER, current=True, id="cur", min_tokens=100, importance=0.1, priority=1
+        ),
+    ]
+    context = build(pile)
+    assert outcomes(context)["cur"] == ("shrunk", "required")
+    assert context.tokens <= 900
+
+
+def test_an_item_is_shrunk_before_it_is_dropped():
+    text = " ".join(f"Fact {n} is known." for n in range(300))
+    pile = [memory(text, counter=COUNTER, id="long", min_tokens=20, relevance=1.0)]
+    for policy in ("default", "auction"):
+        context = build(pile, policy, overrides={"margin.tokens": 0, "margin.share": 0.0})
+        assert outcomes(context)["long"][0] == "shrunk"
+        assert context.tokens >= 0.97 * context.budget.available
+        assert "is known. […]" in str(context.request)
+    fixed = build([memory(text, counter=COUNTER, id="long", relevance=1.0)])
+    assert outcomes(fixed)["long"][0] == "dropped"
+
+
+def test_a_tool_call_and_its_results_are_kept_or_dropped_whole():
+    calls = [brimful.ToolCall(id=f"c{n}", name="look") for n in range(3)]
+    results = [brimful.ToolResult(id=call.id, content=words(200)) for call in calls]
+    turn = tool_turn(calls, results, counter=COUNTER, id="turn", timestamp=NOW - 5)
+    newer = message("hello", counter=COUNTER, id="newer", timestamp=NOW)
+    tight = build([*turn, newer], window=500)
+    assert {tight.decision(entry.id).outcome for entry in turn} == {"dropped"}
+    roomy = build([*turn, newer])
+    assert {tight.decision("newer").outcome, *(roomy.decision(entry.id).outcome for entry in turn)} == {"kept"}
+    assert "one unit with 'turn'" in roomy.explain("turn/c1")
+
+
+def test_calls_without_results_and_results_without_calls_are_dropped_and_said_so():
+    turn = tool_turn(
+        [brimful.ToolCall(id="a", name="f"), brimful.ToolCall(id="b", name="f")],
+        [brimful.ToolResult(id="a", content="1")],
+        counter=COUNTER,
+        id="half",
+    )
+    orphan = package("tool-result", (brimful.ToolResult(id="z", content="?"),), counter=COUNTER, id="orphan")
+    found = outcomes(build([*turn, orphan, *history(1)]))
+    assert found == {
+        "half": ("dropped", "unpaired"),
+        "half/a": ("dropped", "unpaired"),
+        "orphan": ("dropped", "unpaired"),
+        "m000": ("kept", "least"),
+    }
+
+
+def test_a_required_half_of_a_tool_turn_is_refused():
+    orphan = package("tool-result", (brimful.ToolResult(id="z", content="?"),), counter=COUNTER, id="o", can_drop=False)
+    with pytest.raises(brimful.InvalidPackage, match="'o' is required"):
+        build([orphan])
+
+
+def test_call_ids_that_are_used_again_stay_paired_and_become_unique():
+    pile = []
+    for n in range(3):
+        pile += tool_turn(
+            [brimful.ToolCall(id="call_0", name="f")],
+            [brimful.ToolResult(id="call_0", content=f"answer {n}")],
+            counter=COUNTER,
+            id=f"t{n}",
+            timestamp=NOW + n,
+        )
+    context = build(pile)
+    ids = [m["tool_call_id"] for m in context.request["messages"] if m["role"] == "tool"]
+    assert ids == ["call_0", "call_0-2", "call_0-3"]
+
+
+def test_the_same_id_twice_is_one_candidate_and_the_required_one_wins():
+    pile = [
+        memory("old", counter=COUNTER, id="x", timestamp=NOW - 9),
+        memory("new", counter=COUNTER, id="x", timestamp=NOW - 1),
+        message("now", counter=COUNTER, id="y", timestamp=NOW - 1),
+        message("now", counter=COUNTER, id="y", current=True, timestamp=NOW - 9),
+    ]
+    context = build(pile)
+    assert sorted((d.id, d.outcome, d.kind) for d in context.decisions) == [
+        ("x", "duplicate", "memory-semantic"),
+        ("x", "kept", "memory-semantic"),
+        ("y", "duplicate", "message-recent"),
+        ("y", "kept", "message-current"),
+    ]
+    assert "new" in str(context.request)
+    assert context.explain("x").startswith("kept")
+
+
+def test_the_same_text_is_retrieved_once_but_said_twice():
+    pile = [
+        memory("Ada likes tea", counter=COUNTER, id="a", relevance=0.9),
+        memory("ada  LIKES tea", counter=COUNTER, id="b", relevance=0.8),
+        message("ok", counter=COUNTER, id="m1", timestamp=NOW - 2),
+        message("ok", counter=COUNTER, id="m2", timestamp=NOW - 1),
+        memory("OK", counter=COUNTER, id="c"),
+    ]
+    found = outcomes(build(pile))
+    assert found["a"] == ("kept", "fits")
+    assert found["b"] == found["c"] == ("duplicate", "same-content")
+    assert found["m1"] == found["m2"] == ("kept", "least")
+    everything = outcomes(build(pile, overrides={"pools.recent.dedupe": "all"}))
+    assert everything["m1"] == ("duplicate", "same-content")
+
+
+def clustered(day, count, size=20):
+    return [
+        message(
+            words(size), counter=COUNTER, id=f"{day}-{n}", timestamp=NOW - 1000 + n + 100 * day, cluster=f"day-{day}"
+        )
+        for n in range(count)
+    ]
+
+
+def test_old_clusters_give_way_to_their_newest_summary_which_stands_where_they_stood():
+    pile = [
+        *clustered(1, 20),
+        *clustered(2, 10),
+        *clustered(3, 10),
+        summary("an old view", of="day-1", counter=COUNTER, id="s-old", timestamp=NOW - 900),
+        summary("day one in short", of="day-1", counter=COUNTER, id="s-new", timestamp=NOW - 500),
+        summary("day two in short", of="day-2", counter=COUNTER, id="s-2", timestamp=NOW - 500),
+    ]
+    context = build(pile, window=700, overrides={"pools.recent.limit.share": 1.0})
+    found = outcomes(context)
+    assert {found[f"1-{n}"] for n in range(20)} == {("replaced", "summary")}
+    assert context.decision("1-0").by == "s-new"
+    assert found["s-new"] == ("kept", "summary")
+    assert found["s-old"] == ("dropped", "verbatim")
+    assert {found[f"3-{n}"][0] for n in range(10)} == {"kept"}
+    assert "day one in short" in context.request["messages"][0]["content"]
+    assert "covered by summary 's-new'" in context.explain("1-4")
+
+
+def test_a_summary_replaces_exactly_what_it_covers():
+    pile = [
+        *clustered(1, 20),
+        summary("the first ten", of="day-1", counter=COUNTER, id="s", covers=tuple(f"1-{n}" for n in range(10))),
+    ]
+    context = build(pile, window=450)
+    found = outcomes(context)
+    assert {found[f"1-{n}"] for n in range(10)} == {("replaced", "summary")}
+    assert {found[f"1-{n}"][0] for n in range(10, 20)} == {"kept"}
+
+
+def test_a_summary_of_nothing_present_is_a_candidate_itself():
+    context = build([summary("long ago", of="gone", counter=COUNTER, id="s"), *history(2)])
+    assert outcomes(context)["s"] == ("kept", "fits")
+
+
+def test_a_summary_larger_than_its_cluster_saves_nothing():
+    pile = [*clustered(1, 3, size=300), summary(words(950), of="day-1", counter=COUNTER, id="s")]
+    context = build(pile)
+    assert outcomes(context)["s"] == ("dropped", "verbatim")
+    assert ("replaced", "summary") not in outcomes(context).values()
+
+
+def test_pools_drops_low_scores_first_then_summarizes_then_trims_recent_and_spares_persistent():
+    pile = [
+        *clustered(1, 12),
+        summary("day one in short", of="day-1", counter=COUNTER, id="s"),
+        *(memory(f"related {n} " + words(18), counter=COUNTER, id=f"r{n:02d}", relevance=n / 40) for n in range(40)),
+        memory(words(100), counter=COUNTER, id="pin", pinned=True),
+    ]
+    generous = {
+        "margin.tokens": 0,
+        "margin.share": 0.0,
+        "pools.persistent.limit.share": 1.0,
+        "pools.recent.limit.share": 1.0,
+        "pools.related.limit.share": 1.0,
+    }
+    some = outcomes(build(pile, "pools", window=900, overrides=generous))
+    assert some["r00"] == ("dropped", "trimmed")
+    assert some["r39"][0] == some["1-0"][0] == some["pin"][0] == "kept"
+    less = outcomes(build(pile, "pools", window=450, overrides=generous))
+    assert less["r39"] == ("dropped", "trimmed")
+    assert less["1-0"] == ("replaced", "summary")
+    assert less["pin"][0] == less["s"][0] == "kept"
+    without = [entry for entry in pile if entry.id != "s"]
+    least = outcomes(build(without, "pools", window=300, overrides=generous))
+    assert least["1-0"] == ("dropped", "trimmed")
+    assert least["1-11"][0] == least["pin"][0] == "kept"
+    with pytest.raises(brimful.BudgetExceeded, match="pin"):
+        build(without, "pools", window=180, overrides=generous)
+
+
+def test_what_no_pool_takes_is_said():
+    context = build([*history(1), lorebook_entry("The moon is green.", counter=COUNTER, id="lore")], "window")
+    assert outcomes(context)["lore"] == ("dropped", "no-pool")
+    assert "no pool of policy 'window' takes kind 'lorebook'" in context.explain("lore")
+
+
+def test_a_new_kind_needs_no_change_anywhere():
+    context = build(
+        [
+            package("code-snippet", "print()", counter=COUNTER, id="c", priority=7),
+            package("weather", "sun", counter=COUNTER, id="w"),
+        ]
+    )
+    assert context.kept == ("c", "w")
+    assert context.component("weather").items == 1
+
+
+def test_pictures_go_first():
+    part = brimful.Media(modality="image", url="https://example.org/a.png")
+    pile = [media(part, counter=COUNTER, id=f"i{n}", timestamp=NOW - n) for n in range(4)]
+    found = outcomes(build([*pile, message("look", counter=COUNTER, current=True, id="now")]))
+    assert sorted(outcome for outcome, _ in found.values()) == ["dropped", "dropped", "kept", "kept", "kept"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 60)), min_size=1, max_size=40), st.integers(60, 900))
+def test_default_is_within_one_percent_of_the_optimum(items, room):
+    pile = [
+        memory(f"{n} " + words(size - 1) if size > 1 else str(n), counter=COUNTER, id=f"f{n:02d}", relevance=value)
+        for n, (value, size) in enumerate(items)
+    ]
+    none = {"margin.tokens": 0, "margin.share": 0.0, "pools.related.limit.share": 1.0}
+    context = build(pile, window=room + 100, overrides=none)
+    capacity = room - base_cost(pile, (), "m", COUNTER)
+    best = [0.0] * (capacity + 1)
+    scores = {d.id: d.score.total for d in context.decisions}
+    costs = {entry.id: entry.tokens.tokens + COST_OF_LABEL for entry in pile}
+    for entry in pile:
+        for left in range(capacity, costs[entry.id] - 1, -1):
+            best[left] = max(best[left], best[left - costs[entry.id]] + scores[entry.id])
+    value = sum(scores[id] for id in context.kept)
+    assert value >= 0.99 * best[capacity]
+
+
+COST_OF_LABEL = 4  # words in `<memory type="semantic" source="memory">` and `</memory>`
