@@ -13,8 +13,8 @@ def words(count, word="word"):
     return " ".join([word] * count)
 
 
-def build(pile, policy="default", *, window=1000, completion=100, overrides=None, wire="openai", **more):
-    model = ModelInfo(id="m", provider="p", window=window, max_output=window, wire=wire)
+def build(pile, policy="default", *, window=1000, completion=100, overrides=None, wire="openai", known=True, **more):
+    model = ModelInfo(id="m", provider="p", window=window, max_output=window, wire=wire, known=known)
     chosen = load_policy(policy, overrides=overrides)
     inputs = Inputs(
         packages=tuple(pile), policy=chosen, model=model, method="hybrid", now=NOW, completion=completion, **more

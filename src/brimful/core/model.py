@@ -34,11 +34,11 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `id` is the name the user gave and what goes on the wire; `canonical` is the id of the row it was found under.
 
-    `max_input` is a limit of the prompt alone, where a provider has one below its window. `overhead` names the family of
-    per-message costs (`openai`, `anthropic`, `gemini`, or `template`); with `template`, `chat_template` names the chat
-    template that is rendered. `tool_system_tokens` is what a provider's hidden system prompt costs as soon as a request
-    has tools. `alternate` says that the chat template refuses two turns of one speaker in a row. `canonical` is the id of
-    the row, where `id` is the name that was asked for.
+    `max_input` is a limit of the prompt alone, where a provider has one below its window. `overhead` names the family
+    of per-message costs (`openai`, `anthropic`, `gemini`, or `template`); with `template`, `chat_template` names the
+    chat template that is rendered. `tool_system_tokens` is what a provider's hidden system prompt costs as soon as a
+    request has tools. `alternate` says that the chat template refuses two turns of one speaker in a row. `canonical` is
+    the id of the row, where `id` is the name that was asked for.
     """
 
     id: str

@@ -36,7 +36,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A part of the window, and who may compete for it.
 
-    - `kinds`: patterns (`memory-*`); `pinned` narrows them to packages that are pinned, or to those that are not.
+    - `kinds`: patterns (`memory-*`; `!media-*` takes out again); `pinned` narrows them to what is, or is not, pinned.
     - `order`: who comes first. `contiguous`: the first that does not fit ends the pool, so that no gap is left.
     - `optimize`: choose the set of the highest total score instead of going down the list.
     - `least` and `most`: numbers of items. The least may use the safety margin, never the completion reserve.
@@ -228,4 +228,6 @@ def _child(node: Any, key: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def _matches(patterns: tuple[str, ...], kind: str) -> bool:
-    return any(fnmatchcase(kind, pattern) for pattern in patterns)
+    """Tell whether a kind is meant: some pattern names it, and none that begins with `!` takes it out again."""
+    wanted = any(fnmatchcase(kind, pattern) for pattern in patterns if not pattern.startswith("!"))
+    return wanted and not any(fnmatchcase(kind, pattern[1:]) for pattern in patterns if pattern.startswith("!"))

@@ -43,6 +43,7 @@ def package(
     """
     implied = defaults_of(kind)
     clean = _clean(content)
+    options["name"] = clean_text(options.get("name", ""))
     when = seconds(options.get("timestamp", 0.0))
     return ContentPackage(
         id=options["id"] if "id" in options else _id(kind, clean, when, options),
@@ -50,7 +51,7 @@ def package(
         content=clean,
         tokens=_count(clean, counter, options.get("tokens")),
         role=options.get("role"),
-        name=clean_text(options.get("name", "")),
+        name=options["name"],
         importance=options.get("importance", implied.importance),
         timestamp=when,
         position=options.get("position", 0),

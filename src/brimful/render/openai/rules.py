@@ -38,7 +38,7 @@ def find_malformed(messages: object) -> list[str]:
     >>> find_malformed([{"role": "tool", "tool_call_id": "c2", "content": "tea"}])
     []
     >>> find_malformed([{"role": "user", "content": 7}])
-    ['messages[0].content: must be a text, not a number']
+    ['messages[0].content: must be a text or a list of parts, not a number']
     """
     report = Report()
     _check_messages(report, Pairing(Report()), messages)

@@ -1,0 +1,133 @@
+"""What a record says of itself."""
+
+import msgspec
+import pytest
+
+import brimful
+from brimful.core.context import Context
+from brimful.core.decision import Reason
+from brimful.core.explain import status
+from brimful.packagers import media, memory, message, package
+from strategies import COUNTER, NOW
+from support import build, history, words
+
+
+def pile():
+    return [
+        package("system-prompt", words(20), counter=COUNTER, id="sys"),
+        *history(30, size=20),
+        *(
+            memory(f"fact {n} " + words(20), counter=COUNTER, id=f"mem-{n}", relevance=(20 - n) / 20, timestamp=NOW)
+            for n in range(20)
+        ),
+        media(brimful.Media(modality="image", url="https://example.org/a.png"), counter=COUNTER, id="pic"),
+        message("so?", counter=COUNTER, id="now", current=True, timestamp=NOW),
+    ]
+
+
+def test_the_report_has_every_line_of_the_seeds():
+    context = build(pile(), window=1500)
+    report = context.report()
+    for line in (
+        "┌─ BRIMFUL: m ─",
+        "│ Context Window: 1,500 tokens",
+        "│ COMPONENTS:",
+        "│   System Prompt:           22",
+        "│   Memories:",
+        "│   Recent Messages:",
+        "│   Media:                  100 (1 items)",
+        "│   Current Message:          3",
+        "│   TOTAL USED:",
+        "│   Reserved:               116 (completion + safety)",
+        "│   REMAINING:",
+        "│ WARNINGS:",
+        "% of context window (>80%)",
+    ):
+        assert line in report
+    assert f"{context.tokens:,} ({context.percent:.1f}%)" in report
+
+
+def test_a_dropped_memory_says_how_far_it_was_from_the_cut():
+    context = build([entry for entry in pile() if entry.kind != "message-recent"], window=400)
+    pool = next(use for use in context.pools if use.name == "related")
+    worst = context.explain("mem-19")
+    numbers = f"{pool.used:,}/{max(pool.used, pool.limit):,}"
+    assert worst.startswith(f"dropped: pool 'related' full ({numbers} tokens), score 0.")
+    assert worst.endswith("ranks below the cut")
+    first_out = next(d for d in context.decisions if d.pool == "related" and d.rank == d.cut + 1)
+    assert context.explain(first_out.id).endswith(", 1 rank below the cut")
+    assert build(pile(), window=800).explain("mem-19").startswith("dropped: window full (")
+
+
+def test_a_kept_one_says_what_it_cost():
+    assert build(pile()).explain("sys") == "kept: required, score 0.68, 22 tokens"
+
+
+def test_an_unknown_id_is_a_key_error():
+    with pytest.raises(KeyError, match="nobody"):
+        build(pile()).explain("nobody")
+
+
+def test_every_reason_has_words():
+    context = build(pile())
+    for reason in Reason.__args__:
+        decision = msgspec.structs.replace(context.decisions[0], reason=reason, pool="related")
+        line = brimful.core.explain.decision_line(context, decision)
+        assert len(line) > len(reason)
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({"window": 800}, "⚠️  Using 8"),
+        ({"known": False}, "⚠️  Unknown model 'm': assuming a window of 1,000 tokens"),
+        ({"degraded": ("breaker open: recent memories instead",)}, "breaker open"),
+    ],
+)
+def test_warnings(changes, warning):
+    known = changes.pop("known", True)
+    context = build(pile(), known=known, **changes)
+    assert any(entry.startswith(warning) for entry in context.warnings)
+
+
+def test_no_memories_is_worth_a_note():
+    assert "ℹ️  No memories in this context" in build(history(2)).warnings
+    assert build(pile(), window=9000).warnings == ()
+
+
+def test_status():
+    assert status(build(pile(), window=9000)) == "✅ Within budget, healthy margin"
+    assert status(build(pile(), window=1000)) == "✅ Within budget"
+    squeezed = build(history(4, size=100), "window", window=700, completion=200, overrides={"margin.tokens": 200})
+    assert status(squeezed).startswith("⚠️  safety margin in use by")
+    assert any("safety margin are in use" in warning for warning in squeezed.warnings)
+
+
+def test_diff_names_what_entered_left_and_changed_and_how_much_prefix_stayed():
+    small, large = build(pile(), window=700), build(pile(), window=1200)
+    found = brimful.diff(small, large)
+    assert {change.id for change in found.entered} == set(large.kept) - set(small.kept)
+    assert {change.id for change in found.left} == set(small.kept) - set(large.kept)
+    assert (found.tokens_before, found.tokens_after) == (small.tokens, large.tokens)
+    same = brimful.diff(small, small)
+    assert (same.entered, same.left, same.changed, same.prefix_share) == ((), (), (), 1.0)
+    fewer = build([entry for entry in pile() if entry.id != "mem-0"], window=700)
+    gone = next(change for change in brimful.diff(small, fewer).left if change.id == "mem-0")
+    assert (gone.before, gone.after, gone.after_reason) == ("kept", None, None)
+    assert any(change.before is None for change in brimful.diff(fewer, small).entered)
+
+
+@pytest.mark.parametrize("broken", [b"", b"{}", b"[]", b"\xff", '{"form": "brimful/1"}', b'{"form":"brimful/2"}'])
+def test_a_broken_record_is_refused(broken):
+    with pytest.raises(brimful.InvalidRecord, match=r"^context: "):
+        Context.from_json(broken)
+
+
+def test_a_record_with_a_value_out_of_range_names_it():
+    data = build(pile()).to_json().replace(b'"importance":0.5', b'"importance":5.5', 1)
+    with pytest.raises(brimful.InvalidRecord, match=r"importance: must be a number from 0 to 1"):
+        Context.from_json(data)
+
+
+def test_components_of_kinds_that_are_not_there_are_empty():
+    assert build(history(1)).component("lorebook").items == 0

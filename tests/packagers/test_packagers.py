@@ -1,0 +1,151 @@
+import math
+from datetime import UTC, datetime
+
+import pytest
+
+import brimful
+from brimful.core.prompt import Message, Text
+from brimful.packagers import (
+    conversation,
+    lorebook_entry,
+    media,
+    media_if_needed,
+    memory,
+    message,
+    needs_vision,
+    package,
+    summary,
+    tool_turn,
+)
+from strategies import COUNTER
+
+
+@pytest.mark.parametrize(("type", "priority"), [("semantic", 8), ("procedural", 7), ("episodic", 6)])
+def test_memories_by_type(type, priority):
+    made = memory("Ada likes tea.", counter=COUNTER, type=type, relevance=0.7, metadata={"accessCount": 3})
+    assert (made.kind, made.flex.priority, made.flex.can_drop) == (f"memory-{type}", priority, True)
+    assert made.metadata == {"source": "memory", "accessCount": 3}
+    assert made.tokens.tokens == 3
+
+
+def test_messages():
+    current = message("hi", counter=COUNTER, current=True, name="Ada")
+    recent = message("hi", counter=COUNTER, role="assistant")
+    assert (current.kind, current.flex.can_drop, current.flex.priority, current.importance) == (
+        "message-current",
+        False,
+        10,
+        1.0,
+    )
+    assert (recent.kind, recent.flex.can_drop, recent.flex.priority, recent.importance) == (
+        "message-recent",
+        True,
+        9,
+        0.5,
+    )
+    assert (current.role, recent.role, current.name) == ("user", "assistant", "Ada")
+
+
+def test_media():
+    part = brimful.Media(modality="image", url="https://example.org/a.png", width=64, height=64)
+    made = media(part, counter=COUNTER)
+    assert (made.kind, made.flex.priority, made.importance, made.flex.can_drop) == ("media-image", 3, 0.3, True)
+    assert made.metadata["url"] == part.url
+    assert media_if_needed([part], "Thanks!", counter=COUNTER) == []
+    assert len(media_if_needed([part], "Look at this", counter=COUNTER)) == 1
+    assert len(media_if_needed([part], "Thanks!", counter=COUNTER, needed=lambda _: True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("look at this", True),
+        ("Can you SEE it?", True),
+        ("a picture", True),
+        ("describe the scene", True),
+        ("what's shown here", True),
+        ("what is in it", True),
+        ("good morning", False),
+        ("", False),
+    ],
+)
+def test_needs_vision_by_the_seeds_pattern(text, needed):
+    assert needs_vision(text) is needed
+
+
+def test_lorebook_and_summary():
+    entry = lorebook_entry("Elves live long.", counter=COUNTER, book="Eldoria", constant=True)
+    assert entry.metadata == {"source": "Eldoria", "pinned": True}
+    short = summary("All about day one.", of="day-1", counter=COUNTER, covers=("a", "b"))
+    assert (short.kind, short.cluster, short.covers) == ("summary", "day-1", ("a", "b"))
+
+
+def test_a_tool_turn_is_one_group():
+    calls = [brimful.ToolCall(id="a", name="f"), brimful.ToolCall(id="b", name="f")]
+    results = [brimful.ToolResult(id="a", content="1"), brimful.ToolResult(id="b", content="2")]
+    turn = tool_turn(calls, results, counter=COUNTER, text="Let me look.", position=5)
+    assert [entry.kind for entry in turn] == ["tool-call", "tool-result", "tool-result"]
+    assert {entry.group for entry in turn} == {"a"}
+    assert [entry.position for entry in turn] == [5, 6, 7]
+    assert turn[0].text == "Let me look."
+
+
+def test_without_an_id_the_same_thing_is_one_thing():
+    first, second = (package("weather", "sunny", counter=COUNTER, timestamp=5) for _ in range(2))
+    assert first == second
+    assert package("weather", "sunny", counter=COUNTER, timestamp=6).id != first.id
+    with pytest.raises(brimful.InvalidPackage, match=r"^id"):
+        package("weather", "sunny", counter=COUNTER, id="")
+
+
+def test_lone_surrogates_are_replaced_everywhere():
+    made = package("weather", "bad \ud800", counter=COUNTER, name="\udfff")
+    assert (made.content, made.name) == ("bad \ufffd", "\ufffd")
+    parts = [Text(text="\ud800"), brimful.Media(modality="image", url="u")]
+    assert package("weather", parts, counter=COUNTER).text == "\ufffd"
+    result = brimful.ToolResult(id="a", content="\ud800")
+    assert package("tool-result", [result], counter=COUNTER).content[0].content == "\ufffd"
+
+
+def test_times():
+    assert message("x", counter=COUNTER, timestamp=datetime(1970, 1, 2, tzinfo=UTC)).timestamp == 86_400
+    with pytest.raises(brimful.InvalidPackage, match="time zone"):
+        message("x", counter=COUNTER, timestamp=datetime(1970, 1, 2))  # noqa: DTZ001 - that is what is refused
+    with pytest.raises(brimful.InvalidPackage, match=r"^timestamp"):
+        message("x", counter=COUNTER, timestamp=math.nan)
+
+
+def test_a_number_of_tokens_is_the_callers_bound():
+    assert message("x", counter=COUNTER, tokens=99).tokens == brimful.Count(tokens=99, basis="bound")
+    given = brimful.Count(tokens=7, basis="provider")
+    assert message("x", counter=COUNTER, tokens=given).tokens is given
+    with pytest.raises(brimful.InvalidPackage, match=r"^tokens"):
+        message("x", counter=COUNTER, tokens=-1)
+
+
+@pytest.mark.parametrize("content", [None, 7, {"text": "x"}, b"x"])
+def test_what_is_no_content_is_refused(content):
+    with pytest.raises(brimful.InvalidPackage, match=r"^content"):
+        package("weather", content, counter=COUNTER)
+
+
+def said(role, text):
+    return Message(role=role, parts=(Text(text=text),))
+
+
+def test_a_conversation_requires_its_system_its_last_question_and_its_end():
+    call = Message(role="assistant", parts=(brimful.ToolCall(id="a", name="f"),))
+    answer = Message(role="tool", parts=(brimful.ToolResult(id="a", content="1"),))
+    messages = [said("system", "s"), said("user", "q1"), said("assistant", "a1"), said("user", "q2"), call, answer]
+    made = conversation(messages, counter=COUNTER)
+    assert [entry.kind for entry in made] == [
+        "system-prompt",
+        "message-recent",
+        "message-recent",
+        "message-recent",
+        "tool-call",
+        "tool-result",
+    ]
+    assert [entry.flex.can_drop for entry in made] == [False, True, True, False, False, False]
+    assert conversation(messages[:4], counter=COUNTER)[-1].kind == "message-current"
+    assert conversation([], counter=COUNTER) == []

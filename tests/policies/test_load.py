@@ -1,0 +1,136 @@
+import pytest
+
+import brimful
+from brimful.policies import ENVIRONMENT, Overrides, load_policy, policy_names
+
+VALID = """
+name = "mine"
+[[pools]]
+name = "all"
+kinds = ["*"]
+"""
+
+
+@pytest.mark.parametrize("name", policy_names())
+def test_every_policy_that_comes_along_is_valid_and_described(name):
+    policy = load_policy(name)
+    assert policy.name == name
+    assert policy.description
+
+
+def test_a_policy_of_ones_own(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(VALID)
+    assert load_policy(file).name == load_policy(str(file)).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "reason"),
+    [
+        ("name = 1", "name", "Expected `str`, got `int`"),
+        ('name = "x"', "", "missing required field `pools`"),
+        ('name = "x"\npools = []', "pools", "at least one pool"),
+        (VALID + "unknown = 1", "pools[0]", "unknown field `unknown`"),
+        ("typo = 1\n" + VALID, "", "unknown field `typo`"),
+        (VALID + 'order = "oldest"', "pools[0].order", "Invalid enum value"),
+        (VALID + "least = -1", "pools.all.least", "at least 0"),
+        (VALID + "most = 0", "pools.all.most", "at least 1"),
+        (VALID + "least = 5\nmost = 4", "pools.all.most", "at least 5"),
+        (VALID + "limit = { share = 1.5 }", "pools.all.limit.share", "from 0 to 1"),
+        (VALID + "limit = { share = nan }", "pools.all.limit.share", "from 0 to 1"),
+        (VALID + "limit = { tokens = -5 }", "pools.all.limit.tokens", "at least 0"),
+        (VALID + "limit = { minus = -5 }", "pools.all.limit.minus", "at least 0"),
+        (VALID + "limit = { times = 2.0 }", "pools.all.limit", "go together"),
+        (VALID + 'limit = { times = 2.0, pool = "none" }', "pools.all.limit.pool", "no earlier pool"),
+        (VALID + 'limit = { times = -2.0, pool = "none" }', "pools.all.limit.times", "from 0"),
+        (VALID + "contiguous = true\noptimize = true", "pools.all.optimize", "filled in order"),
+        (VALID + "low_water = 0.5", "pools.all.low_water", "contiguous"),
+        (VALID + "contiguous = true\nlow_water = 1.5", "pools.all.low_water", "from 0 to 1"),
+        (VALID + '[[pools]]\nname = "all"\nkinds = ["a"]', "pools.all", "two pools"),
+        (VALID + '[[pools]]\nname = ""\nkinds = ["a"]', "pools", "needs a name"),
+        (VALID + '[[pools]]\nname = "b"\nkinds = []', "pools.b.kinds", "at least one kind"),
+        ("trim = [{}]\n" + VALID, "trim[0]", "either"),
+        ('trim = [{ drop = "none" }]\n' + VALID, "trim[0]", "no pool is named 'none'"),
+        ('trim = [{ drop = "all", summarize = "all" }]\n' + VALID, "trim[0]", "either"),
+        (VALID + "[weights]\npriority = -0.1", "weights.priority", "from 0 to 1"),
+        (VALID + "[weights]\nrecency_days = 0.0", "weights.recency_days", "from 1e-06"),
+        (VALID + "[margin]\nshare = 2.0", "margin.share", "from 0 to 1"),
+        (VALID + "[margin]\ntokens = -2", "margin.tokens", "at least 0"),
+        (VALID + "[completion]\ntokens = -2", "completion.tokens", "at least 0"),
+        (VALID + "[completion]\nat_most_share = 1.1", "completion.at_most_share", "from 0 to 1"),
+        ("total_tokens = 0\n" + VALID, "total_tokens", "at least 1"),
+        ("= broken", "", "is not TOML"),
+    ],
+)
+def test_errors_name_file_key_and_reason(tmp_path, text, key, reason):
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(brimful.InvalidPolicy) as caught:
+        load_policy(file)
+    assert caught.value.file == str(file)
+    assert caught.value.key == key
+    assert reason in caught.value.reason
+    assert str(file) in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for path in (tmp_path / "missing.toml", tmp_path / "folder.toml", binary):
+        if path.name == "folder.toml":
+            path.mkdir()
+        with pytest.raises(brimful.InvalidPolicy, match="cannot be read"):
+            load_policy(path)
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(brimful.UnknownPolicy, match="auction, default, pools, split, window"):
+        load_policy("defualt")
+
+
+def test_the_environment_sets_the_seeds_limits():
+    environ = {
+        "BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": "100,000",
+        "BRIMFUL_CONTEXT_RECENT_HISTORY_TOKEN_BUDGET": "70_000",
+        "BRIMFUL_CONTEXT_RAG_TOKEN_BUDGET": "30000",
+        "BRIMFUL_CONTEXT_COMPLETION_TOKENS": "500",
+    }
+    assert environ.keys() == ENVIRONMENT.keys()
+    policy = load_policy("split", environ=environ)
+    assert policy.total_tokens == 100_000
+    assert policy.pool("recent").limit.tokens == 70_000
+    assert policy.pool("related").limit.tokens == 30_000
+    assert policy.completion.tokens == 500
+
+
+def test_the_environment_is_read_by_assemble(monkeypatch):
+    monkeypatch.setenv("BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT", "5000")
+    assert brimful.budget(model="gpt-4o", policy="split").hard_limit == 5000
+
+
+@pytest.mark.parametrize("value", ["many", "-5", "", "1e5"])
+def test_a_wrong_number_in_the_environment_is_named(value):
+    with pytest.raises(brimful.InvalidPolicy, match="BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT"):
+        load_policy("split", environ={"BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": value})
+
+
+def test_overrides_win_over_the_environment():
+    environ = {"BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": "5000"}
+    assert load_policy("split", environ=environ, overrides={"total_tokens": 77}).total_tokens == 77
+
+
+@pytest.mark.parametrize("key", ["nope", "pools.nope.most", "pools.recent.nope", "name.deeper", "weights.nope"])
+def test_an_override_of_nothing_is_refused(key):
+    with pytest.raises(brimful.InvalidPolicy):
+        load_policy("split", overrides={key: 1})
+
+
+def test_a_persona_changes_share_least_most_and_method():
+    persona = Overrides(budget_share=0.9, least_messages=10, most_messages=50, counting="approximate")
+    policy = load_policy("window", overrides=persona.keys())
+    recent = policy.pool("recent")
+    assert (recent.limit.share, recent.least, recent.most, policy.counting) == (0.9, 10, 50, "approximate")
+    budget = brimful.budget(model="gpt-4", policy="window", completion=3000, overrides=persona)
+    assert budget.limit("recent") == int((8192 - 3000 - 500) * 0.9)
+    with pytest.raises(brimful.InvalidPolicy, match="has no such key or pool"):
+        load_policy("auction", overrides=persona.keys())
