@@ -23,7 +23,7 @@ REPLAY_EXAMPLES: Final = """\
 Examples:
   brimful replay context.json
   brimful replay context.json --model gpt-4 --completion 1000
-  brimful replay context.json --policy window --set pools.recent.most=20 -o b.json"""
+  brimful replay context.json -p window --set pools.recent.most=20 --out b.json"""
 
 _COLUMNS: Final = output.columns(
     "change", "id", "before", "after", "tokens", right=["tokens"], spare=["tokens", "before"]

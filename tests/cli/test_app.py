@@ -1,0 +1,68 @@
+"""The whole program: version, help, completion, exit codes."""
+
+import re
+
+import pytest
+
+import brimful
+
+COMMANDS = ("fill", "explain", "diff", "replay", "count", "budget", "models", "policies")
+
+
+def test_version(run):
+    assert run("--version").stdout == f"brimful {brimful.__version__}\n"
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+def test_help_teaches_by_example(command, flag, run):
+    text = run(*command, flag).stdout
+    examples = text.partition("Examples:")[2]
+    assert re.search(rf"^ *brimful {command[0] if command else ''}", examples, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_fit_into_80_columns(command, run):
+    examples = run(command, "-h").stdout.partition("Examples:")[2].split("\n")
+    assert [line for line in examples if line.strip() and "brimful" not in line] == []
+
+
+def test_help_lists_every_command(run):
+    text = run("--help").stdout
+    assert all(re.search(rf"│ {name} ", text) for name in COMMANDS)
+
+
+def test_no_command_shows_help(run):
+    assert "Usage: brimful" in run(code=2).output
+
+
+@pytest.mark.parametrize(
+    "args", [("bogus",), ("count", "--bogus"), ("fill", "x.jsonl"), ("count", "x", "--method", "guess"), ("explain",)]
+)
+def test_wrong_usage(args, run):
+    result = run(*args, code=2)
+    assert result.stdout == ""
+    assert "Usage: brimful" in result.stderr
+
+
+@pytest.mark.parametrize("setting", ["novalue", "=5", ""])
+def test_a_setting_that_is_none(setting, run):
+    assert "KEY=VALUE" in run("budget", "--set", setting, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("pools.nope.most=5", "window.toml: pools.nope.most: policy 'window' has no such key or pool"),
+        ("pools.recent.most=many", "window.toml: pools[1].most: Expected `int | null`, got `str`"),
+        ("pools.recent.least=-1", "window.toml: pools.recent.least: must be a whole number of at least 0, not -1"),
+    ],
+)
+def test_a_setting_that_the_policy_does_not_take(setting, complaint, fails):
+    assert fails("budget", "-p", "window", "--set", setting) == complaint
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell, run, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    assert "_BRIMFUL_COMPLETE" in run("--show-completion", shell).stdout

@@ -1,0 +1,110 @@
+"""brimful explain."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+
+def rows(text):
+    """The table below the report, as lists of words."""
+    lines = text.splitlines()
+    at = next(at for at, line in enumerate(lines) if line.startswith("outcome"))
+    return [line.split() for line in lines[at + 1 :]]
+
+
+def test_report_and_table(run, context):
+    text = run("explain", context).stdout
+    assert text.startswith("┌─ BRIMFUL: gpt-4 ─")
+    header = next(line for line in text.splitlines() if line.startswith("outcome")).split()
+    assert header == [
+        *("outcome", "reason", "id", "kind", "pool", "rank", "tokens"),
+        *("score", "priority", "importance", "relevance", "recency"),
+    ]
+    assert len(rows(text)) == len(json.loads(Path(context).read_bytes())["decisions"])
+
+
+def test_what_is_out_follows_what_is_in_nearest_to_the_cut_first(run_json, context):
+    candidates = run_json("explain", context)["candidates"]
+    is_in = [row["outcome"] in ("kept", "shrunk") for row in candidates]
+    assert is_in == sorted(is_in, reverse=True)
+    below = [row["rank"] - row["cut"] for row in candidates if row["outcome"] == "dropped"]
+    assert below == sorted(below)
+
+
+def test_schema(run_json, context):
+    data = run_json("explain", context)
+    assert {key: type(value) for key, value in data.items()} == {
+        **dict.fromkeys(("id", "model", "policy"), str),
+        **dict.fromkeys(("window", "reserved", "tokens", "remaining"), int),
+        "percent": float,
+        **dict.fromkeys(("components", "pools", "warnings", "candidates"), list),
+    }
+    assert {"id", "kind", "outcome", "reason", "tokens", "cost", "pool", "score", "line"} <= data["candidates"][
+        0
+    ].keys()
+
+
+@pytest.mark.parametrize(
+    ("args", "holds"),
+    [
+        (("--outcome", "dropped"), lambda row: row["outcome"] == "dropped"),
+        (("--pool", "related"), lambda row: row["pool"] == "related"),
+        (("--kind", "memory-*"), lambda row: row["kind"].startswith("memory-")),
+        (("--kind", "media-image", "--outcome", "dropped"), lambda row: row["id"] == "img"),
+    ],
+)
+def test_filters(args, holds, run_json, context):
+    every = run_json("explain", context)["candidates"]
+    some = run_json("explain", context, *args)["candidates"]
+    assert some == [row for row in every if holds(row)] != []
+
+
+def test_limit(run, context):
+    assert len(rows(run("explain", context, "--limit", 3).stdout)) == 3
+
+
+def test_none_left(run, context):
+    assert run("explain", context, "--kind", "weather").stdout.endswith("no such candidates\n")
+
+
+def test_one_that_is_out(run, context):
+    first, _, *facts = run("explain", context, "m00").stdout.splitlines()
+    assert first.startswith("dropped: older than the history that fits in pool 'recent'")
+    assert "ranks below the cut" in first
+    named = dict(line.split(maxsplit=1) for line in facts)
+    assert named["reason"] == "older"
+    assert named["date"] == "2025-11-15"
+    assert named["text"].startswith("Message number 0: we talked about")
+
+
+def test_a_copy_names_what_it_copies(run, context):
+    text = run("explain", context, "mem-copy").stdout
+    assert text.startswith("duplicate: same text as 'mem-semantic'")
+
+
+def test_one_as_json(run_json, context):
+    data = run_json("explain", context, "img")
+    assert data["line"].startswith("dropped: pool 'media' full")
+    assert data["decision"]["id"] == data["package"]["id"] == "img"
+
+
+def test_nobody_of_that_name(fails, context):
+    assert fails("explain", context, "mem-sematic").endswith("nearest: mem-semantic, mem-episodic")
+
+
+def test_from_standard_input(run, context):
+    text = Path(context).read_text(encoding="utf-8")
+    assert run("explain", "-", stdin=text).stdout == run("explain", context).stdout
+
+
+def test_content_cannot_steer_the_terminal(run):
+    line = {"kind": "message-current", "id": "e\x1b[31m", "content": "\x1b]0;title\x07 and\nmore"}
+    Path("p.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    run("fill", "p.jsonl", "-m", "gpt-4o", "-o", "c.json")
+    for command in (("explain", "c.json"), ("explain", "c.json", line["id"])):
+        assert "\x1b" not in run(*command).stdout
+
+
+def test_an_outcome_that_is_none_is_wrong_usage(run, context):
+    run("explain", context, "--outcome", "lost", code=2)

@@ -1,0 +1,78 @@
+"""Files that cannot be read or written end in one clear line."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+READERS = (
+    ("count", "--file", "{}"),
+    ("fill", "{}", "-m", "gpt-4o"),
+    ("explain", "{}"),
+    ("replay", "{}"),
+    ("diff", "{}", "{}"),
+)
+
+
+def given(command, path):
+    return [arg.format(path) for arg in command]
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_missing(command, fails):
+    assert fails(*given(command, "nowhere.json")) == "nowhere.json: no such file"
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_directory(command, fails):
+    Path("folder").mkdir()
+    assert fails(*given(command, "folder")) == "folder: is a directory, not a file"
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_not_utf_8(command, fails):
+    Path("latin.txt").write_bytes("{} über".encode("latin-1"))
+    assert fails(*given(command, "latin.txt")) == "latin.txt: is not UTF-8 text (byte 3)"
+
+
+def test_huge(fails):
+    with Path("huge.txt").open("wb") as file:
+        file.truncate(257 * 2**20)
+    assert fails("count", "-f", "huge.txt") == "huge.txt: is larger than 256 MiB"
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="everything may be read")
+def test_forbidden(fails):
+    Path("secret.txt").touch(mode=0)
+    assert fails("count", "-f", "secret.txt") == "secret.txt: cannot be read: Permission denied"
+
+
+@pytest.mark.parametrize("command", [("count", "-"), ("count",), ("fill", "-", "-m", "gpt-4o"), ("explain", "-")])
+def test_empty_standard_input(command, fails):
+    assert fails(*command, stdin="") == "<stdin>: is empty"
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "[]"])
+def test_no_packages(text, fails):
+    Path("empty.jsonl").write_text(text, encoding="utf-8")
+    assert fails("fill", "empty.jsonl", "-m", "gpt-4o") == "empty.jsonl: holds no packages"
+
+
+def test_an_empty_file_counts_nothing(run_json):
+    Path("empty.txt").touch()
+    assert run_json("count", "-f", "empty.txt")["tokens"] == 0
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", "nonsense", '{"form": "brimful/9"}'])
+def test_no_record(text, fails):
+    Path("x.json").write_text(text, encoding="utf-8")
+    assert fails("explain", "x.json").startswith("x.json: is not the record of a context: ")
+
+
+def test_nesting_without_end(fails):
+    assert fails("fill", "-", "-m", "gpt-4o", stdin="[" * 100_000).startswith("<stdin>: is not JSON: ")
+
+
+def test_nowhere_to_write(fails, chat):
+    out = str(Path("no") / "where.json")
+    assert fails("fill", chat, "-m", "gpt-4o", "--out", out) == f"{out}: No such file or directory"

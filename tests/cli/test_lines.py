@@ -1,0 +1,71 @@
+"""What is wrong with a line of packages is said with the line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+GOOD = '{"kind": "note", "content": "fine"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ('{"kind": "note", "content": "x", "importance": 7}', "importance: must be a number from 0 to 1, not 7"),
+        (
+            '{"kind": "note", "content": "x", "priority": 11}',
+            "flex.priority: must be a whole number from 1 to 10, not 11",
+        ),
+        ('{"kind": "note", "content": "x", "importence": 0.7}', "importence: no such key"),
+        ('{"kind": "note"}', "content: is missing"),
+        ('{"kind": "", "content": "x"}', "kind: must not be empty"),
+        ('{"kind": "note", "content": 5}', "content: Expected `str | array`, got `int`"),
+        ('{"kind": "note", "content": [{"type": "media"}]}', "content[0].modality: is missing"),
+        ('{"kind": "note", "content": "x", "role": "king"}', "role: Invalid enum value 'king'"),
+        ('{"kind": "note", "content": "x", "timestamp": "once"}', "timestamp: 'once' is no ISO 8601 time"),
+        ('{"kind": "note", "content": "x", "timestamp": "2025-11-15"}', "timestamp: needs a time zone"),
+        ('{"kind": "note", "content": "x", "tokens": -1}', "tokens: must not be negative, not -1"),
+        ('{"id": "a", "kind": "n", "content": "x", "tokens": {"tokens": 1}}', "tokens.basis: is missing"),
+        (
+            '{"id": "a", "kind": "n", "content": "", "tokens": {"tokens":1, "basis":"bound"}, "flex": {"priority": 0}}',
+            "flex.priority: must be a whole number from 1 to 10, not 0",
+        ),
+        (
+            '{"role": "king", "content": "x"}',
+            "role: must be one of system, developer, user, assistant, tool, not 'king'",
+        ),
+        ('{"role": "tool", "tool_call_id": "c", "content": "x"}', "tool result for 'c' without its call"),
+        ('{"text": "x"}', "needs a 'kind' (content to package) or a 'role' (a message)"),
+        ("5", "must be a JSON object, not 5"),
+        ('{"kind": ', "is not JSON: "),
+    ],
+)
+def test_lines(line, complaint, fails):
+    Path("packages.jsonl").write_text(f"{GOOD}\n\n{line}\n{GOOD}\n", encoding="utf-8")
+    assert fails("fill", "packages.jsonl", "-m", "gpt-4o").startswith(f"packages.jsonl:3: {complaint}")
+
+
+def test_items_of_an_array(fails):
+    Path("packages.json").write_text(f"[{GOOD}, 3]", encoding="utf-8")
+    assert fails("fill", "packages.json", "-m", "gpt-4o") == "packages.json[1]: must be a JSON object, not 3"
+
+
+def test_messages_of_a_request(fails):
+    request = {"messages": [{"role": "user", "content": "x"}, {"role": "user"}]}
+    complaint = fails("fill", "-", "-m", "gpt-4o", stdin=json.dumps(request))
+    assert complaint == "<stdin>: messages[1]: content: must be a text or a list of parts, and is missing"
+
+
+@pytest.mark.parametrize(
+    ("tools", "complaint"),
+    [('{"name": "f"}', "t.json: must be a list of tools"), ('[{"name": "no spaces"}]', "t.json: tools[0]")],
+)
+def test_tools(tools, complaint, fails):
+    Path("t.json").write_text(tools, encoding="utf-8")
+    Path("p.jsonl").write_text(GOOD, encoding="utf-8")
+    assert fails("fill", "p.jsonl", "-m", "gpt-4o", "--tools", "t.json").startswith(complaint)
+
+
+def test_a_separator_inside_of_a_text_ends_no_line(run):
+    Path("p.jsonl").write_text('{"kind": "message-current", "content": "a\u2028b"}\n', encoding="utf-8")
+    assert "a\u2028b" in run("fill", "p.jsonl", "-m", "gpt-4o", "--request").stdout

@@ -1,0 +1,72 @@
+"""brimful models."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from brimful.models import default_registry
+
+
+@pytest.fixture
+def without_prices(monkeypatch):
+    """As if the extra were not installed."""
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+
+
+def test_all(run, run_json):
+    lines = run("models").stdout.splitlines()
+    assert lines[0].split()[:3] == ["model", "provider", "window"]
+    assert len(lines) - 1 == len(run_json("models")) == len(default_registry())
+
+
+def test_of_one_provider(run_json):
+    assert {row["provider"] for row in run_json("models", "--provider", "anthropic")} == {"anthropic"}
+
+
+def test_no_such_provider(fails):
+    assert fails("models", "--provider", "acme").startswith("no models of provider 'acme'; there are: anthropic, ")
+
+
+def test_details(run):
+    text = run("models", "gpt-4o").stdout
+    facts = dict(line.split(maxsplit=1) for line in text.splitlines() if not line.startswith(("max", "as of")))
+    assert facts["window"] == "128,000 tokens"
+    assert facts["tokenizer"] == "o200k_base (exact)"
+    assert facts["wire"] == "openai"
+    assert facts["price"].startswith("$2.50 prompt, $10.00 completion a million tokens (genai-prices")
+
+
+def test_names_as_people_write_them(run):
+    text = run("models", "anthropic/claude-3-5-sonnet-20241022", "qwen2.5:7b").stdout
+    assert "known as    claude-3-5-sonnet" in text
+    assert "calibrated" in text
+    assert "wire        ollama" in text
+
+
+def test_details_as_json(run_json):
+    [row] = run_json("models", "gpt-4o")
+    assert (row["id"], row["window"], row["tokenizer"]) == ("gpt-4o", 128_000, "o200k_base")
+    assert (row["price_per_million"]["prompt"], row["price_per_million"]["completion"]) == (2.5, 10)
+
+
+@pytest.mark.usefixtures("without_prices")
+def test_without_the_extra_the_way_to_prices_is_told(run, run_json):
+    assert "pip install 'brimful[prices]'" in run("models", "gpt-4o").stdout
+    assert run_json("models", "gpt-4o")[0]["price_per_million"] is None
+
+
+def test_an_unknown_one(run):
+    result = run("models", "acme-1")
+    assert "unknown model 'acme-1'" in result.stderr
+    assert "8,192 tokens" in result.stdout
+
+
+def test_a_broken_file_of_ones_own(fails, monkeypatch):
+    Path("models.toml").write_text("[models.mine]\nwindow = -1\n", encoding="utf-8")
+    monkeypatch.setenv("BRIMFUL_MODELS", "models.toml")
+    default_registry.cache_clear()
+    try:
+        assert fails("models") == "models.toml: models.mine.window: Expected `int` >= 1"
+    finally:
+        default_registry.cache_clear()
