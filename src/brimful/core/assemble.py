@@ -1,6 +1,6 @@
 """The stages in order: dedupe → allocate → fill (substitute, trim, lend) → arrange → render → verify → record."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -20,7 +20,26 @@ from brimful.core.verify import Renderer, Verification, verify
 from brimful.errors import BudgetExceeded, InvalidRequest
 
 NEARLY_FULL = 80  # percent of the window; the seeds warn above it
-_MOST_ROUNDS = 12  # each round learns at least one token that the parts did not foresee; one or two are the rule
+_MOST_ROUNDS = 12  # one is the rule, two where a template joins what was counted apart
+_MOST_REFILLS = 2  # rounds spent on room that turned out to be left
+_WORTH_A_ROUND = 0.005  # of the budget
+
+
+class _Attempt(msgspec.Struct, frozen=True):
+    """One fill, written out and counted as a whole."""
+
+    selection: Selection
+    request: Request
+    verification: Verification
+
+    @property
+    def surprise(self) -> int:
+        """What the whole costs beyond what the fill planned with; negative if it planned with too much."""
+        return self.verification.tokens - self.selection.used
+
+    @property
+    def fits(self) -> bool:
+        return self.verification.tokens <= self.verification.limit
 
 
 def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Context:
@@ -28,32 +47,59 @@ def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Co
     inputs = msgspec.structs.replace(inputs, packages=tuple(canonical_order(inputs.packages)))
     budget = allocate(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
     candidates, duplicates = same_id(inputs.packages, inputs.policy)
-    counts = recounted(candidates, counter)
-    candidates = [
-        package if package.tokens is count else msgspec.structs.replace(package, tokens=count)
-        for package, count in zip(candidates, counts, strict=True)
-    ]
+    candidates = recounted(candidates, counter)
     around = surcharge(counter, names_in_text=renderer.names_in_text)
     units, refused = make_units(
         candidates, inputs.policy, lambda package: package.tokens.upper + around(package), inputs.now
     )
-    base = base_cost(candidates, inputs.tools, inputs.model.id, counter)
-    for rounds in range(1, _MOST_ROUNDS + 1):
+
+    foreseen = base_cost(candidates, inputs.tools, inputs.model.id, counter)
+
+    def attempt(base: int, rounds: int) -> _Attempt:
         selection = fill(units, inputs.policy, budget, base=base, shrink=shrinker(counter), previous=inputs.previous)
         prompt = _arranged(selection, inputs, budget)
         request = _written(prompt, inputs, budget, renderer)
-        verification = verify(
-            request, prompt, renderer, counter, limit=budget.hard_limit, parts=selection.used, rounds=rounds
-        )
-        if verification.tokens <= verification.limit:
-            decisions = (*duplicates, *refused, *selection.decisions)
-            return _record(inputs, budget, selection, decisions, verification, request)
-        base += max(1, verification.tokens - max(selection.used, verification.limit))
-    raise BudgetExceeded(
-        needed=verification.tokens,
-        limit=budget.hard_limit,
-        required=[(unit.key, unit.cost) for unit in selection.units],
-        where=f"the request counts {verification.difference:,} tokens more than its parts",
+        parts = selection.used - base + foreseen
+        verification = verify(request, prompt, renderer, counter, limit=budget.hard_limit, parts=parts, rounds=rounds)
+        return _Attempt(selection, request, verification)
+
+    done = _to_the_brim(attempt, foreseen, budget)
+    return _record(inputs, budget, done, [*duplicates, *refused, *done.selection.decisions])
+
+
+def _to_the_brim(attempt: Callable[[int, int], _Attempt], base: int, budget: ContextBudget) -> _Attempt:
+    """Fill until the whole fits, and again if the parts were counted so high that there is room left.
+
+    What the whole costs beyond its parts is added to the base of the next round, so every round comes closer.
+    """
+    done = attempt(base, 1)
+    while not done.fits:
+        if done.verification.rounds == _MOST_ROUNDS:
+            raise _unverified(done)
+        base += done.surprise
+        done = attempt(base, done.verification.rounds + 1)
+    for _ in range(_MOST_REFILLS):
+        left = -done.surprise
+        if left <= _WORTH_A_ROUND * budget.available or not _wanted(done.selection):
+            break
+        fuller = attempt(base - left, done.verification.rounds + 1)
+        if not fuller.fits or fuller.verification.tokens <= done.verification.tokens:
+            break
+        base, done = base - left, fuller
+    return done
+
+
+def _wanted(selection: Selection) -> bool:
+    """Say whether anything stayed out only for want of room."""
+    return any(decision.reason in ("pool-full", "window-full", "older", "trimmed") for decision in selection.decisions)
+
+
+def _unverified(done: _Attempt) -> BudgetExceeded:
+    return BudgetExceeded(
+        needed=done.verification.tokens,
+        limit=done.verification.limit,
+        required=[(unit.key, unit.cost) for unit in done.selection.units],
+        where=f"the request counts {done.surprise:,} tokens more than its parts, round after round",
     )
 
 
@@ -75,25 +121,19 @@ def _written(prompt: Prompt, inputs: Inputs, budget: ContextBudget, renderer: Re
     return request
 
 
-def _record(
-    inputs: Inputs,
-    budget: ContextBudget,
-    selection: Selection,
-    decisions: Sequence[Decision],
-    verification: Verification,
-    request: Request,
-) -> Context:
+def _record(inputs: Inputs, budget: ContextBudget, done: _Attempt, decisions: Sequence[Decision]) -> Context:
+    verification = done.verification
     components = _components(decisions, verification.tokens)
     context = Context(
         id=context_id(inputs),
         inputs=inputs,
         budget=budget,
-        pools=selection.pools,
+        pools=done.selection.pools,
         components=components,
         decisions=tuple(sorted(decisions, key=lambda d: (d.id, d.outcome, d.reason, d.tokens))),
         verification=verification,
-        request=request,
-        history=previous_mark(selection),
+        request=done.request,
+        history=previous_mark(done.selection),
         warnings=(),
     )
     return msgspec.structs.replace(context, warnings=tuple(_warnings(context)))

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
+import msgspec
+
 from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, label
 from brimful.core.prompt import Message, Prompt, Tool
@@ -56,19 +58,23 @@ def count_content(content: str | tuple[Part, ...], counter: TokenCounter) -> Cou
     )
 
 
-def recounted(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[Count]:
-    """Return each package's count for this counter: the one it bears, or a new one if another tokenizer made that.
+def recounted(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[ContentPackage]:
+    """Return the packages with counts of this counter: those they bear, or new ones if another tokenizer made them.
 
     A count that names no tokenizer is the caller's word, and stands.
     """
-    counts = [package.tokens for package in packages]
-    foreign = [at for at, count in enumerate(counts) if count.tokenizer not in ("", counter.tokenizer)]
+    ours = ("", counter.tokenizer)
+    foreign = [at for at, package in enumerate(packages) if package.tokens.tokenizer not in ours]
+    if not foreign:
+        return list(packages)
     plain = [at for at in foreign if isinstance(packages[at].content, str)]
-    for at, count in zip(plain, counter.texts([str(packages[at].content) for at in plain]), strict=True):
-        counts[at] = count
+    counts = dict(zip(plain, counter.texts([str(packages[at].content) for at in plain]), strict=True))
     for at in set(foreign).difference(plain):
         counts[at] = count_content(packages[at].content, counter)
-    return counts
+    return [
+        msgspec.structs.replace(package, tokens=counts[at]) if at in counts else package
+        for at, package in enumerate(packages)
+    ]
 
 
 def surcharge(counter: TokenCounter, *, names_in_text: bool) -> Callable[[ContentPackage], int]:
