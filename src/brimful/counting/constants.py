@@ -47,7 +47,7 @@ class ConstantsCounter:
         """Count one tool call; its margin covers its share of what several in one message cost on top."""
         costs = self._overheads
         # Two calls or more share what they cost together, so half of it each is enough.
-        shared = costs.parallel_call + math.ceil(costs.parallel_calls / 2)
+        shared = math.ceil((costs.parallel_call + costs.parallel_calls / 2) * (1 + costs.margin))
         return add(
             [self._calls([(name, arguments)]), Count(tokens=0, basis="calibrated", margin=shared)], self.tokenizer
         )

@@ -8,7 +8,7 @@ from brimful.core.content import Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Part
 from brimful.counting.templates import TemplateRefused
 
-_PROBES: Final = ("hi", "1", "\nhi", " hi", "hi\n", "漢", "…")
+_PROBES: Final = ("hi", "", "1", "\nhi", " hi", "hi\n", "hi ", "ing", "漢", "…", "<b>\r\n")
 """Texts that meet what stands before and after them in different ways: the largest difference counts."""
 
 CountRendered = Callable[[Sequence[Message], bool], int]

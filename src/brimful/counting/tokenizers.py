@@ -71,7 +71,8 @@ class _Tokenizer:
         self._special = re.compile(any_of((own | set(vocabulary.special)) - set(vocabulary.absent)))
         self._always = re.compile(vocabulary.always) if vocabulary.always else None
         # What the batch call would match: a text without any of these beginnings cannot contain a special token.
-        self._marks = tuple(sorted({token[:2] for token in matched}))
+        # The empty mark is in every text.
+        self._marks = tuple(sorted({token[:2] for token in matched})) if vocabulary.batches else ("",)
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count ordinary texts."""

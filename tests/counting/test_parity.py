@@ -1,0 +1,83 @@
+"""What is called exact is exact: no difference to an independent implementation, on any text."""
+
+import inspect
+import json
+import random
+import textwrap
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from brimful.counting import count_text, count_texts
+from brimful.counting.vocabularies import VOCABULARIES
+
+DATA = Path(__file__).parent / "data"
+SEPARATOR = "\n__ggml_vocab_test__\n"
+
+DOCUMENTS = (
+    inspect.getsource(json.decoder),
+    inspect.getsource(textwrap),
+    inspect.getsource(random),
+    "水满则溢，月盈则亏。上下文窗口也是如此：装得太多，就会丢失最重要的内容。" * 5,
+    "コンテキストの窓を縁まで満たし、決してこぼさない。東京は今日も雨です。" * 5,
+    "문맥 창을 가장자리까지 채우되 결코 넘치지 않게 하라." * 5,
+    "Наполни окно контекста до краёв, но не пролей ни капли." * 5,
+    "املأ نافذة السياق حتى الحافة ولا تسكب." * 5,
+    "संदर्भ विंडो को किनारे तक भरें, कभी न छलकाएँ।" * 5,
+    "👩‍👩‍👧‍👦 🏳️‍🌈 👍🏽 🇪🇺 e\N{COMBINING ACUTE ACCENT} ﬁ Å \N{ANGSTROM SIGN} ½ ①" * 5,
+    '{"a": [1, 2.5e-10, null], "ключ": "значение", "e": "\\u00e9"}\r\n\r\n' * 5,
+    "| a | b |\n|---|---|\n| 1 | 2 |\n\n```py\nx  =  1\t# two\n```\n" * 5,
+)
+RUNS = tuple(unit * length for unit in " a\n\t1漢!é👩=-_.\r" for length in (2, 3, 17, 31, 32, 33, 64, 257, 1000))
+MIXES = st.lists(
+    st.sampled_from(
+        [" ", "  ", "\n", "\t", "\r\n", "a", "the", "Word", " x", "1", "2026", "é", "漢字", "!", "()", "'s"]
+    )
+    | st.characters(exclude_categories=["Cs"]),
+    max_size=40,
+).map("".join)
+
+
+@pytest.mark.parametrize("text", DOCUMENTS, ids=range(len(DOCUMENTS)))
+def test_documents(reference, text):
+    tokenizer, encode = reference
+    assert count_text(tokenizer, text) == len(encode(text))
+
+
+def test_runs_of_one_character(reference):
+    tokenizer, encode = reference
+    assert count_texts(tokenizer, RUNS) == [len(encode(text)) for text in RUNS]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(MIXES, min_size=1, max_size=8))
+def test_any_text(reference, texts):
+    tokenizer, encode = reference
+    assert count_texts(tokenizer, texts) == [len(encode(text)) for text in texts]
+
+
+@pytest.mark.parametrize(("tokenizer", "file"), [("llama2", "llama-spm"), ("gemma4", "gemma-4")])
+def test_reference_pairs(tokenizer, file):
+    texts = (DATA / f"{file}.inp").read_text(encoding="utf-8").split(SEPARATOR)
+    expected = [len(line.split()) for line in (DATA / f"{file}.out").read_text(encoding="utf-8").splitlines()]
+    assert len(expected) > 40
+    assert count_texts(tokenizer, texts[: len(expected)]) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(MIXES)
+def test_gemma_3_counts_as_gemma_4_does(text):
+    # No package carries Gemma 3's vocabulary, but Gemma 4's merges are the same; only its tags are plain text.
+    assert count_text("gemma3", text.replace("<", "")) == count_text("gemma4", text.replace("<", ""))
+
+
+def test_a_vocabulary_without_a_reference_is_not_called_exact(reference):
+    tokenizer, _ = reference
+    assert VOCABULARIES[tokenizer].reference
+    assert {name for name, vocabulary in VOCABULARIES.items() if not vocabulary.reference} == {
+        "gemma2",
+        "glm4",
+        "kimi_k2",
+    }
