@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from brimful.cli import app
+from brimful.cli.app import app
 
 NOW = 1_763_211_000
 

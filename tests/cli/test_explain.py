@@ -18,7 +18,7 @@ def test_report_and_table(run, context):
     assert text.startswith("┌─ BRIMFUL: gpt-4 ─")
     header = next(line for line in text.splitlines() if line.startswith("outcome")).split()
     assert header == [
-        *("outcome", "reason", "id", "kind", "pool", "rank", "tokens"),
+        *("outcome", "reason", "id", "kind", "pool", "rank/cut", "tokens"),
         *("score", "priority", "importance", "relevance", "recency"),
     ]
     assert len(rows(text)) == len(json.loads(Path(context).read_bytes())["decisions"])

@@ -1,5 +1,6 @@
 """The program as a process: pipes, terminals, signals, the completion of a shell."""
 
+import json
 import os
 import re
 import signal
@@ -89,7 +90,8 @@ def test_nothing_to_count_at_a_terminal_is_wrong_usage():
 @POSIX
 @pytest.mark.parametrize("args", [("count", "hello"), ("models", "--json")])
 def test_a_reader_who_leaves_is_no_error(args):
-    with subprocess.Popen([*BRIMFUL, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    with subprocess.Popen([*BRIMFUL, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
@@ -134,3 +136,13 @@ def test_a_shell_completes(words, completed):
 def test_nothing_on_standard_input():
     result = brimful("count", stdin=subprocess.DEVNULL)
     assert (result.returncode, result.stderr) == (1, b"brimful: error: <stdin>: is empty\n")
+
+
+@POSIX
+def test_bytes_that_are_no_text_are_shown_as_such(tmp_path):
+    path = os.fsencode(tmp_path) + b"/\xff.txt"
+    with open(path, "wb") as file:  # noqa: PTH123 - pathlib has no bytes
+        file.write(b"hello")
+    counted = json.loads(brimful("count", "--file", path, "--model", b"\xff", "--json").stdout)
+    assert counted["model"] == "\N{REPLACEMENT CHARACTER}"
+    assert counted["counts"][0]["source"].endswith("/\N{REPLACEMENT CHARACTER}.txt")

@@ -5,6 +5,6 @@
 A command reads its input (source, packages), calls the library, and shows the result (output): it decides nothing.
 """
 
-from brimful.cli.app import app, main
+from brimful.cli.app import main
 
-__all__ = ["app", "main"]
+__all__ = ["main"]

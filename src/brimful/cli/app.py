@@ -3,7 +3,7 @@
 import io
 import os
 import sys
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -40,17 +40,15 @@ class Guarded(TyperGroup):
         raise typer.Exit(OPERATION)
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Run the command line, and leave quietly if whoever read our output has left."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a locale without ✅ gets a question mark, not a traceback
     try:
         app(prog_name=PROGRAM)
-        code: str | int | None = 0
     except SystemExit as leaving:
-        code = leaving.code
-    sys.exit(code if _delivered() else BROKEN_PIPE)
+        sys.exit(leaving.code if _delivered() else BROKEN_PIPE)
 
 
 def _delivered() -> bool:

@@ -38,6 +38,10 @@ TYPICAL: Final = {
 2 images ~2,600). For a dry run only: a fill counts."""
 
 
+def _each(name: str) -> str:
+    return f"{TYPICAL[name].title}, ~{TYPICAL[name].tokens:,} tokens each."
+
+
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """What all items of a sort would take."""
 
@@ -92,9 +96,9 @@ def budget(  # noqa: PLR0913 - the options of a command
     policy: PolicyName = "default",
     window: Window = None,
     completion: Completion = None,
-    messages: Annotated[int, typer.Option(metavar="N", min=0, help="Messages, ~400 tokens each.")] = 0,
-    memories: Annotated[int, typer.Option(metavar="N", min=0, help="Memories, ~800 tokens each.")] = 0,
-    images: Annotated[int, typer.Option(metavar="N", min=0, help="Images, ~1,300 tokens each.")] = 0,
+    messages: Annotated[int, typer.Option(metavar="N", min=0, help=_each("messages"))] = 0,
+    memories: Annotated[int, typer.Option(metavar="N", min=0, help=_each("memories"))] = 0,
+    images: Annotated[int, typer.Option(metavar="N", min=0, help=_each("images"))] = 0,
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:

@@ -28,10 +28,10 @@ Examples:
 
 _PREVIEW: Final = 60  # characters of a content: enough to know it by
 _COLUMNS: Final = output.columns(
-    *("outcome", "reason", "id", "kind", "pool", "rank", "tokens"),
+    *("outcome", "reason", "id", "kind", "pool", "rank/cut", "tokens"),
     *("score", "priority", "importance", "relevance", "recency"),
-    right=("rank", "tokens", "score", "priority", "importance", "relevance", "recency"),
-    spare=("pool", "kind", "rank", "relevance", "importance", "priority", "recency"),
+    right=("rank/cut", "tokens", "score", "priority", "importance", "relevance", "recency"),
+    spare=("pool", "kind", "rank/cut", "relevance", "importance", "priority", "recency"),
 )
 
 

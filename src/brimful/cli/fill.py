@@ -76,6 +76,11 @@ def fill(  # noqa: PLR0913 - the options of a command
       {"kind": "memory-semantic", "content": "Ada likes tea.", "relevance": 0.8}
     - `role`: a message in OpenAI's form; all of them are one conversation:
       {"role": "user", "content": "When is the demo?"}
+
+    Options of a package: id, role, name, importance, timestamp (seconds or
+    ISO 8601), position, relevance, priority, can_drop, min_tokens, cluster,
+    group, covers, metadata, tokens. FILE may also be a JSON array of such
+    objects, or one request in OpenAI's form.
     """
     info = known_model(model)
     changes = read_overrides(settings)

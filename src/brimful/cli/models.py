@@ -52,7 +52,7 @@ def models(
 
     Add your own, or correct one of ours, in a file that BRIMFUL_MODELS names.
     """
-    found = [known_model(name) for name in names] if names else list(default_registry())
+    found = [known_model(name) for name in names] if names else sorted(default_registry(), key=_by_maker)
     wanted = [info for info in found if provider in (None, info.provider)]
     if not wanted:
         makers = sorted({info.provider for info in found})
@@ -62,8 +62,11 @@ def models(
     elif names:
         _show_details(wanted)
     else:
-        rows = sorted(wanted, key=lambda info: (info.provider, info.id))
-        output.show_table(output.Table(_COLUMNS, [_row(info) for info in rows]))
+        output.show_table(output.Table(_COLUMNS, [_row(info) for info in wanted]))
+
+
+def _by_maker(info: ModelInfo) -> tuple[str, str]:
+    return (info.provider, info.id)
 
 
 def _row(info: ModelInfo) -> list[str]:

@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from brimful.cli.output import warn
+from brimful.core.content import clean_text
 from brimful.core.model import ModelInfo
 from brimful.errors import InvalidPackage
 from brimful.models import default_registry, unknown_model_warning
@@ -82,7 +83,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else
 
 def known_model(name: str) -> ModelInfo:
     """Return what is known of a model; warn where that is nothing."""
-    info = default_registry().resolve(name)
+    info = default_registry().resolve(clean_text(name))
     if not info.known:
         warn(unknown_model_warning(info))
     return info

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import typer
@@ -142,7 +142,8 @@ def _hanging(value: str, indent: int) -> str:
     """Break a value where a terminal would, so that it goes on below itself; a pipe gets it as it is."""
     if not sys.stdout.isatty():
         return value
-    lines = wrap(value, max(_NARROWEST, get_terminal_size().columns - indent), break_long_words=False)
+    width = max(_NARROWEST, get_terminal_size().columns - indent)
+    lines = wrap(value, width, break_long_words=False, break_on_hyphens=False)
     return f"\n{' ' * indent}".join(lines)
 
 
@@ -162,7 +163,7 @@ def _print_rich(table: Table) -> None:
     console.print(drawn)
 
 
-_STYLES: Final[dict[str, Any]] = {
+_STYLES: Final = {
     "kept": "green",
     "entered": "green",
     "shrunk": "yellow",

@@ -7,6 +7,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from brimful.cli.failure import Failure
+from brimful.core.content import clean_text
 from brimful.core.context import Context
 from brimful.errors import InvalidRecord
 
@@ -15,8 +16,8 @@ MOST_BYTES: Final = 256 * 2**20  # beyond this it is a mistake, not a prompt: so
 
 
 def source_name(path: str) -> str:
-    """Return how messages call the source."""
-    return "<stdin>" if path == STDIN else path
+    """Return how we call the source. A path may hold bytes that are no text; a message may not."""
+    return "<stdin>" if path == STDIN else clean_text(path)
 
 
 def read_bytes(path: str) -> bytes:
