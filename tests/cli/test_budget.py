@@ -86,3 +86,8 @@ def test_an_unknown_model_has_8192(run):
 @pytest.mark.parametrize("args", [("--window", 0), ("--completion", -1), ("--messages", -1), ("--window", "many")])
 def test_numbers_that_are_none_are_wrong_usage(args, run):
     run("budget", *args, code=2)
+
+
+def test_a_completion_that_leaves_nothing(run_json):
+    data = run_json("budget", "--window", 1000, "--completion", 3000)
+    assert (data["available"], data["status"]) == (0, "over budget")

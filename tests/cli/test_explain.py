@@ -108,3 +108,7 @@ def test_content_cannot_steer_the_terminal(run):
 
 def test_an_outcome_that_is_none_is_wrong_usage(run, context):
     run("explain", context, "--outcome", "lost", code=2)
+
+
+def test_one_candidate_with_filters_is_wrong_usage(run, context):
+    run("explain", context, "m00", "--outcome", "kept", code=2)

@@ -80,7 +80,7 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def status(self) -> Status:
         """How the budget would stand."""
-        if self.remaining < 0:
+        if self.remaining < 0 or not self.budget.available:
             return "over budget"
         return "nearly full" if self.percent > NEARLY_FULL else "healthy"
 

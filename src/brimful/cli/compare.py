@@ -10,6 +10,7 @@ from brimful.cli import output
 from brimful.cli.options import Completion, Json, Out, Settings, Window, complete_model, complete_policy, known_model
 from brimful.cli.options import overrides as read_overrides
 from brimful.cli.source import read_context, write_context
+from brimful.cli.table import Table, columns
 from brimful.core.context import Context
 from brimful.core.explain import Change, Difference
 from brimful.core.explain import diff as difference_of
@@ -25,9 +26,7 @@ Examples:
   brimful replay context.json --model gpt-4 --completion 1000
   brimful replay context.json -p window --set pools.recent.most=20 --out b.json"""
 
-_COLUMNS: Final = output.columns(
-    "change", "id", "before", "after", "tokens", right=["tokens"], spare=["tokens", "before"]
-)
+_COLUMNS: Final = columns("change", "id", "before", "after", "tokens", right=["tokens"], spare=["tokens", "before"])
 
 
 def register(app: typer.Typer) -> None:
@@ -94,7 +93,7 @@ def _show(before: Context, after: Context, *, as_json: bool) -> None:
     rows = [_row(name, change) for name, change in _changes(difference)]
     if rows:
         output.say()
-        output.show_table(output.Table(_COLUMNS, rows))
+        output.show_table(Table(_COLUMNS, rows))
 
 
 def _facts(before: Context, after: Context, difference: Difference) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from brimful.cli import output
 from brimful.cli.failure import Failure
 from brimful.cli.options import DEFAULT_MODEL, Json, Model, known_model
 from brimful.cli.source import STDIN, parse_json, read_text, source_name
+from brimful.cli.table import Table, columns
 from brimful.core.content import clean_text
 from brimful.core.policy import Method
 from brimful.core.prompt import Prompt
@@ -25,7 +26,7 @@ Examples:
   git diff | brimful count --model claude-sonnet-4-5
   brimful count --messages --file request.json"""
 
-_COLUMNS: Final = output.columns("tokens", "at most", "basis", "tokenizer", "source", right=("tokens", "at most"))
+_COLUMNS: Final = columns("tokens", "at most", "basis", "tokenizer", "source", right=("tokens", "at most"))
 
 
 def register(app: typer.Typer) -> None:
@@ -112,12 +113,12 @@ def _data(rows: Sequence[tuple[str, Count]]) -> dict[str, object]:
     }
 
 
-def _table(rows: Sequence[tuple[str, Count]]) -> output.Table:
+def _table(rows: Sequence[tuple[str, Count]]) -> Table:
     """Return a row a source, and their sum where there are several. `at most` stands there where a count may miss."""
     counts = [counted for _, counted in rows]
     shown = [[f"{c.tokens:,}", f"{c.upper:,}", c.basis, c.tokenizer, name] for name, c in rows]
     if len(rows) > 1:
         tokens, upper = sum(c.tokens for c in counts), sum(c.upper for c in counts)
         shown.append([f"{tokens:,}", f"{upper:,}", "", "", "total"])
-    table = output.Table(_COLUMNS, shown)
+    table = Table(_COLUMNS, shown)
     return table if any(c.margin for c in counts) else table.without("at most")

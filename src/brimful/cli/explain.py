@@ -13,6 +13,7 @@ from brimful.cli import output
 from brimful.cli.failure import Failure
 from brimful.cli.options import Json
 from brimful.cli.source import read_context
+from brimful.cli.table import Table, columns
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
 from brimful.core.decision import Decision, Outcome
@@ -27,7 +28,7 @@ Examples:
   brimful explain context.json --kind 'memory-*' --json"""
 
 _PREVIEW: Final = 60  # characters of a content: enough to know it by
-_COLUMNS: Final = output.columns(
+_COLUMNS: Final = columns(
     *("outcome", "reason", "id", "kind", "pool", "rank/cut", "tokens"),
     *("score", "priority", "importance", "relevance", "recency"),
     right=("rank/cut", "tokens", "score", "priority", "importance", "relevance", "recency"),
@@ -87,8 +88,10 @@ def explain(
     Without an ID: the report, and a table of all candidates. What is in
     stands first; of what is out, the nearest to the cut.
     """
-    context = read_context(file)
     wanted = Filter(outcome=outcome, pool=pool, kind=kind, limit=limit)
+    if id is not None and wanted != Filter():
+        raise typer.BadParameter("one candidate needs no filters", param_hint="ID")
+    context = read_context(file)
     if id is not None:
         _explain_one(context, id, as_json=as_json)
     elif as_json:
@@ -153,7 +156,7 @@ def _show(context: Context, decisions: Sequence[Decision]) -> None:
     output.say(context.report())
     output.say()
     if decisions:
-        output.show_table(output.Table(_COLUMNS, [_row(decision) for decision in decisions]))
+        output.show_table(Table(_COLUMNS, [_row(decision) for decision in decisions]))
     else:
         output.say("no such candidates")
 

@@ -10,6 +10,7 @@ import typer
 from brimful.cli import output
 from brimful.cli.failure import Failure
 from brimful.cli.options import Json, complete_model, known_model
+from brimful.cli.table import Table, columns
 from brimful.core.model import ModelInfo
 from brimful.errors import MissingExtra
 from brimful.models import default_registry, price
@@ -21,7 +22,7 @@ Examples:
   brimful models gpt-4o --json | jq '.[0].window'"""
 
 _PROBE: Final = 1_000  # tokens; few, for some prices rise with the length of a prompt
-_COLUMNS: Final = output.columns(
+_COLUMNS: Final = columns(
     *("model", "provider", "window", "max output", "tokenizer", "counts", "wire", "images", "as of"),
     right=("window", "max output"),
     spare=("counts", "provider", "tokenizer", "max output", "wire", "images", "as of"),
@@ -62,7 +63,7 @@ def models(
     elif names:
         _show_details(wanted)
     else:
-        output.show_table(output.Table(_COLUMNS, [_row(info) for info in wanted]))
+        output.show_table(Table(_COLUMNS, [_row(info) for info in wanted]))
 
 
 def _by_maker(info: ModelInfo) -> tuple[str, str]:

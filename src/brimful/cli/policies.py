@@ -9,6 +9,7 @@ import typer
 from brimful.assembly import budget as budget_of
 from brimful.cli import output
 from brimful.cli.options import DEFAULT_MODEL, Json, Model, complete_policy, known_model
+from brimful.cli.table import Table, columns
 from brimful.core.budget import ContextBudget
 from brimful.core.policy import Policy, Pool, Step
 from brimful.policies import load_policy, policy_names
@@ -19,7 +20,7 @@ Examples:
   brimful policies window --model gpt-4
   brimful policies ./mine.toml --json"""
 
-_COLUMNS: Final = output.columns(
+_COLUMNS: Final = columns(
     *("pool", "limit", "order", "least", "most", "kinds", "rules"),
     right=("limit", "least", "most"),
 )
@@ -53,13 +54,13 @@ def policies(
         output.show_json([{"name": policy.name, "description": policy.description} for policy in all_of_them])
     else:
         rows = [[policy.name, policy.description] for policy in all_of_them]
-        output.show_table(output.Table(output.columns("policy", "description"), rows))
+        output.show_table(Table(columns("policy", "description"), rows))
 
 
 def _show(policy: Policy, divided: ContextBudget) -> None:
     output.show_facts(_facts(policy, divided))
     output.say()
-    output.show_table(output.Table(_COLUMNS, [_row(pool, divided) for pool in policy.pools]))
+    output.show_table(Table(_COLUMNS, [_row(pool, divided) for pool in policy.pools]))
 
 
 def _facts(policy: Policy, divided: ContextBudget) -> Iterator[tuple[str, str]]:
