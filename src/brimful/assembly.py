@@ -164,6 +164,8 @@ def _checked(packages: Iterable[ContentPackage]) -> tuple[ContentPackage, ...]:
     for at, entry in enumerate(given):
         if not isinstance(entry, ContentPackage):
             raise InvalidValue(f"packages[{at}]", f"must be a ContentPackage, not {type(entry).__name__}")
+    if not given:
+        raise InvalidValue("packages", "must not be empty: there is nothing to send")
     return given
 
 

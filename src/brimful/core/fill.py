@@ -96,13 +96,13 @@ class _Filling:
     def fixed_in(self, pool: Pool) -> list[Unit]:
         return [unit for unit in self.fixed if unit.pool == pool.name]
 
-    def room(self, pool: Pool, limit: int, *, within_total: bool) -> Room:
+    def room(self, pool: Pool, *, own_limit: bool = True, within_total: bool = True) -> Room:
         """Return what the pool may take, beside what is in other pools and what it must hold itself."""
         fixed = self.fixed_in(pool)
         total = self.total(without=pool.name)
-        tokens = limit - sum(unit.cost for unit in fixed)
-        if within_total:
-            tokens = min(tokens, self.budget.available - total)
+        limit = self.budget.limit(pool.name) - sum(unit.cost for unit in fixed)
+        left = self.budget.available - total
+        tokens = min([limit] * own_limit + [left] * within_total)
         hard = self.budget.hard_limit - total
         return Room(tokens=tokens, hard=hard, items=sum(unit.items for unit in fixed))
 
@@ -132,12 +132,12 @@ class _Filling:
 
     def fill_pool(self, pool: Pool) -> None:
         """Fill one pool up to its limit; where the policy trims later, other pools do not count yet."""
-        room = self.room(pool, self.budget.limit(pool.name), within_total=not self.policy.trim)
+        room = self.room(pool, within_total=not self.policy.trim)
         self._pick(pool, room)
 
     def lend(self, pool: Pool) -> None:
         """Fill a pool again, with all that is left of the window."""
-        room = self.room(pool, self.budget.available, within_total=True)
+        room = self.room(pool, own_limit=False)
         if pool.name in self.settled or room == self.rooms[pool.name]:
             return
         limit = self.budget.limit(pool.name)

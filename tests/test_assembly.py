@@ -1,0 +1,181 @@
+"""The front door, with real tokenizers."""
+
+import math
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import brimful
+from brimful import packagers
+
+NOW = 1_800_000_000.0
+MODELS = (
+    "gpt-4o",
+    "gpt-4",
+    "claude-sonnet-4-5",
+    "gemini-2.5-pro",
+    "qwen2.5:7b",
+    "llama3.1:70b",
+    "mistral:7b",
+    "google/gemma-3-27b-it",
+    "deepseek-chat",
+    "grok-4",
+    "never-heard-of-it",
+)
+TEXTS = st.one_of(
+    st.text(max_size=200),
+    st.lists(
+        st.sampled_from(["tea ", "\n\n", "/* code */ ", "日本語", "🍵", "12345", "   ", "<|im_end|>", "</memory>"])
+    ).map("".join),
+)
+
+
+def conversation(turns):
+    messages = [{"role": "system", "content": "You are Helper."}]
+    for n in range(turns):
+        messages.append({"role": "user", "name": "Ada", "content": f"Question {n}: why is the tea number {n} cold?"})
+        if n % 5 == 0:
+            call = {"id": f"call_{n}", "type": "function", "function": {"name": "look", "arguments": '{"n": 1}'}}
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            messages.append({"role": "tool", "tool_call_id": f"call_{n}", "content": "cold " * 30})
+        messages.append({"role": "assistant", "content": "Because nobody drank it. " * 3})
+    messages.append({"role": "user", "content": "And now?"})
+    return messages
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_long_conversation_fits_and_is_full_for_every_family(model):
+    packages = brimful.conversation(conversation(400), model=model)
+    context = brimful.assemble(packages, model=model, window=6000, completion=500, now=NOW)
+    assert 0.97 * context.budget.available <= context.tokens <= 5500
+    assert context.decision("msg-000000").outcome == "kept"
+    assert context.explain(packages[-1].id).startswith("kept: required")
+    assert brimful.replay(context).to_json() == context.to_json()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(MODELS), st.lists(TEXTS, max_size=12), st.lists(TEXTS, max_size=12), st.integers(600, 3000))
+def test_never_over_with_real_tokenizers(model, said, known, window):
+    counter = brimful.counter(model)
+    pile = [packagers.message(text, counter=counter, id=f"m{n}", timestamp=NOW + n) for n, text in enumerate(said)]
+    pile += [packagers.memory(text, counter=counter, id=f"k{n}", relevance=0.5) for n, text in enumerate(known)]
+    pile.append(packagers.message("And now?", counter=counter, id="now", current=True, timestamp=NOW + 99))
+    context = brimful.assemble(pile, model=model, window=window, completion=100, now=NOW)
+    assert context.tokens <= window - 100
+    assert {decision.id for decision in context.decisions} == {package.id for package in pile}
+
+
+def test_counted_for_one_model_and_assembled_for_another():
+    packages = brimful.conversation(conversation(60), model="gpt-4o")
+    context = brimful.assemble(packages, model="qwen2.5:7b", window=3000, completion=300, now=NOW)
+    again = brimful.assemble(
+        brimful.conversation(conversation(60), model="qwen2.5:7b"),
+        model="qwen2.5:7b",
+        window=3000,
+        completion=300,
+        now=NOW,
+    )
+    assert context.request == again.request
+    assert context.verification == again.verification
+
+
+def test_replay_under_another_model_window_and_policy():
+    packages = brimful.conversation(conversation(60), model="gpt-4")
+    context = brimful.assemble(packages, model="gpt-4", window=3000, completion=300, now=NOW)
+    larger = brimful.replay(context, model="claude-3-opus")
+    assert (larger.budget.window, larger.inputs.model.wire) == (200_000, "anthropic")
+    assert len(larger.kept) == len(packages)
+    assert brimful.replay(context, window=2000).tokens <= 2000
+    assert brimful.replay(context, policy="window").budget.policy == "window"
+    assert brimful.replay(context, overrides={"pools.recent.most": 4}).component("recent").items <= 4
+    assert brimful.replay(context, completion=10).budget.completion == 10
+
+
+def test_an_unknown_model_gets_8192_and_a_warning():
+    context = brimful.assemble([brimful.package("message-current", "hi", model="x-1")], model="x-1", now=NOW)
+    assert context.budget.window == 8192
+    assert any("Unknown model 'x-1'" in warning for warning in context.warnings)
+
+
+def test_tools_are_part_of_the_request_and_of_the_count():
+    tool = brimful.Tool(name="look", description="Look something up.", parameters={"type": "object", "properties": {}})
+    packages = brimful.conversation(conversation(3), model="gpt-4o")
+    plain = brimful.assemble(packages, model="gpt-4o", now=NOW)
+    with_tools = brimful.assemble(packages, model="gpt-4o", now=NOW, tools=[tool])
+    assert with_tools.request["tools"][0]["function"]["name"] == "look"
+    assert with_tools.tokens > plain.tokens
+
+
+def test_the_wire_can_be_another_than_the_models_own():
+    packages = brimful.conversation(conversation(3), model="claude-sonnet-4-5")
+    context = brimful.assemble(packages, model="claude-sonnet-4-5", wire="openai", now=NOW)
+    assert context.request["messages"][0]["role"] == "system"
+
+
+def test_the_clock_is_read_only_if_no_time_is_given():
+    packages = [brimful.package("message-current", "hi", model="gpt-4o")]
+    assert brimful.assemble(packages, model="gpt-4o").inputs.now > NOW - 1e8
+    moment = datetime(2026, 11, 15, tzinfo=UTC)
+    assert brimful.assemble(packages, model="gpt-4o", now=moment).inputs.now == moment.timestamp()
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("window", {"window": -1}),
+        ("window", {"window": 10.5}),
+        ("completion", {"completion": True}),
+        ("now", {"now": math.nan}),
+        ("now", {"now": "today"}),
+        ("now", {"now": math.inf}),
+        ("packages", {"packages": []}),
+        ("packages[0]", {"packages": [{"id": "a"}]}),
+        ("packages[0]", {"packages": "abc"}),
+    ],
+)
+def test_wrong_arguments_are_named(field, changes):
+    hello = brimful.package("message-current", "hi", model="gpt-4o")
+    arguments = {"packages": [hello], "model": "gpt-4o", "now": NOW} | changes
+    with pytest.raises(brimful.InvalidValue) as caught:
+        brimful.assemble(arguments.pop("packages"), **arguments)
+    assert caught.value.field == field
+
+
+def test_broken_histories_are_mended_or_refused_by_name():
+    messages = [
+        {"role": "tool", "tool_call_id": "lost", "content": "orphan"},
+        {"role": "user", "content": "hi"},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}, "type": "function"}],
+        },
+        {"role": "user", "name": "Ada Lovelace", "content": [{"type": "text", "text": "and?"}]},
+    ]
+    context = brimful.assemble(brimful.conversation(messages, model="gpt-4o"), model="gpt-4o", now=NOW)
+    assert [context.decision(f"msg-00000{n}").reason for n in (0, 2)] == ["unpaired", "unpaired"]
+    assert len(context.request["messages"]) == 2
+    with pytest.raises(brimful.InvalidRequest, match=r"messages\[0\]\.role"):
+        brimful.conversation([{"role": "wizard", "content": "hi"}], model="gpt-4o")
+    with pytest.raises(brimful.InvalidRequest, match=r"messages\[0\]"):
+        brimful.conversation(["hi"], model="gpt-4o")
+    assert brimful.conversation([], model="gpt-4o") == []
+
+
+def test_count_says_how_sure_it_is():
+    assert brimful.count("hello", model="gpt-4o").basis == "exact"
+    assert brimful.count("hello", model="claude-sonnet-4-5").basis == "calibrated"
+    assert brimful.count("hello", model="never-heard-of-it").basis == "calibrated"
+    assert brimful.count("hello", model="gpt-4o", method="approximate").basis == "approximate"
+    with pytest.raises(brimful.TokenizerUnavailable, match="claude"):
+        brimful.count("hello", model="claude-sonnet-4-5", method="exact")
+
+
+def test_a_huge_text_is_counted_and_refused_quickly():
+    huge = brimful.package("message-current", "word " * 1_000_000, model="gpt-4o")
+    with pytest.raises(brimful.BudgetExceeded):
+        brimful.assemble([huge], model="gpt-4o", now=NOW)
+    smaller = brimful.package("message-current", "A word. " * 300_000, model="gpt-4o", min_tokens=100)
+    context = brimful.assemble([smaller], model="gpt-4o", now=NOW)
+    assert 0.97 * context.budget.hard_limit <= context.tokens <= context.budget.hard_limit
