@@ -42,6 +42,8 @@ def at_home(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for variable in ("BRIMFUL_MODELS", "BRIMFUL_CONTEXT_COMPLETION_TOKENS", "FORCE_COLOR", "NO_COLOR"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("_TYPER_FORCE_DISABLE_TERMINAL", "1")  # a CI that asks for colours would get them in help
 
 
 @pytest.fixture
