@@ -1,0 +1,397 @@
+"""The docs are true and whole: every example runs, and nothing that a user may name is missing.
+
+Blocks of a page share one namespace and one empty directory, in the order of the page:
+
+    ```pycon      run as a doctest, `...` matches anything, white space is free
+    ```python     executed
+    ```console    lines after `$` are run by a shell if they call brimful; the output must be as printed: `…` alone on
+                  a line stands for any lines, `...` within a line for anything
+    <!-- file chat.jsonl -->      before a block: the block is written to that file
+    <!-- policy mine.toml -->     before a block: … and must load as a policy
+    <!-- models models.toml -->   before a block: … and must load as a file of models
+    <!-- part -->                 before a block: a part of a file, shown and not run
+"""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+import msgspec
+import pytest
+import typer
+
+import brimful
+from brimful import errors, models, packagers, policies, testing
+from brimful.cli.app import app
+from brimful.core.content import KNOWN_KINDS, ContentPackage, Flex, Media, ToolCall, ToolResult
+from brimful.core.context import Context, Inputs
+from brimful.core.decision import Decision, Outcome, Reason
+from brimful.core.explain import COMPONENTS, Difference
+from brimful.core.model import CacheRule, ModelInfo, Prior, Wire
+from brimful.core.policy import Method, Policy
+from brimful.core.tokens import Basis, Count
+from brimful.core.verify import Verification
+from brimful.counting.media import media_rules
+from brimful.counting.overheads import overheads_of
+from brimful.counting.templates import template_names
+from brimful.counting.vocabularies import VOCABULARIES
+from brimful.models.load import ENVIRONMENT_KEY, load_registry
+from brimful.packagers.kinds import OTHER, defaults_of
+from brimful.packagers.package import Options
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+GENERATED = ("benchmarks.md",)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+WRITTEN = [page for page in PAGES if page.name not in GENERATED]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+SHOWN_ONLY = ("pip ", "make ", "git ", "cd ", "python -m venv ")
+"""What a console block may show without running it."""
+
+
+# -- reading pages ---------------------------------------------------------------------------------------------------
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, its text, its marker (`policy mine.toml`), and the line of its first line."""
+
+    language: str
+    text: str
+    marker: str
+    line: int
+
+
+FENCE = re.compile(
+    r"(?:^<!-- (?P<marker>[^\n]+?) -->\n+)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
+)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+ROW = re.compile(r"^\| `([^`]+)` \|(.*)\|$", re.MULTILINE)
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(found["language"], found["text"], found["marker"] or "", text.count("\n", 0, found.start("text")) + 1)
+        for found in FENCE.finditer(text)
+    ]
+
+
+def prose(page: Path) -> str:
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def section(page: Path, title: str) -> str:
+    """Return what stands under a heading, up to the next one of its level."""
+    level = title.partition(" ")[0]
+    text = prose(page)
+    assert f"\n{title}\n" in text, f"{page.name} has no section {title!r}"
+    return re.split(rf"^#{{1,{len(level)}}} ", text.split(f"\n{title}\n")[1], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def named_in(text: str) -> str:
+    """Return all that stands in code spans: what a text names, as opposed to what it says in passing."""
+    return "\n".join(CODE.findall(text))
+
+
+def names(text: str, name: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", named_in(text)) is not None
+
+
+def anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+# -- every example runs ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def an_empty_home(tmp_path, monkeypatch):
+    """Stand in an empty directory, with none of the caller's settings, and with our own commands on the path."""
+    monkeypatch.chdir(tmp_path)
+    for variable in [name for name in os.environ if name.startswith("BRIMFUL_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.setenv("PATH", os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("PYTHONUTF8", "1")
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
+def test_every_example_of_the_page_runs(page):
+    namespace: dict[str, Any] = {"__name__": "__main__", "brimful": brimful}
+    for block in blocks(page):
+        place = f"{page.name}:{block.line}"
+        if block.marker and block.marker != "part":
+            write(block, place)
+        elif block.language == "pycon":
+            run_pycon(block, namespace, place)
+        elif block.language == "python":
+            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), namespace)  # noqa: S102 - our own
+        elif block.language == "console" and page.name != "CONTRIBUTING.md":
+            run_console(block, place)
+        elif block.language in ("toml", "jsonl") and page.parent == DOCS:
+            assert block.marker == "part", f"{place}: say what it is: <!-- policy … -->, <!-- models … -->"
+
+
+def write(block: Block, place: str) -> None:
+    """Write the block to the file that its marker names, and load it as what the marker says it is."""
+    what, _, name = block.marker.partition(" ")
+    assert what in ("file", "policy", "models"), f"{place}: no such marker: {block.marker!r}"
+    file = Path(name or f"{what}.toml")
+    file.write_text(block.text, encoding="utf-8")
+    if what == "policy":
+        assert brimful.load_policy(file).pools, place
+    elif what == "models":
+        assert load_registry(file), place
+
+
+def run_pycon(block: Block, namespace: dict[str, Any], place: str) -> None:
+    test = doctest.DocTestParser().get_doctest(block.text, namespace, place, place, block.line - 1)
+    test.globs = namespace  # shared by the blocks of a page; the parser made a copy
+    said: list[str] = []
+    failed = doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=said.append, clear_globs=False)
+    assert not failed.failed, "".join(said)
+
+
+def run_console(block: Block, place: str) -> None:
+    assert block.text.startswith("$ "), f"{place}: a console block begins with a command"
+    for command, expected in re.findall(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE):
+        if not re.search(r"(^|\| )brimful ", command):
+            assert command.startswith(SHOWN_ONLY), f"{place}: not run by the tests: {command}"
+            continue
+        done = subprocess.run(
+            ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        assert re.fullmatch(pattern(expected), trimmed(done.stdout)), (
+            f"{place}: $ {command}expected:\n{expected}\ngot:\n{done.stdout}"
+        )
+        assert (done.returncode == 0) is ("error:" not in expected), f"{place}: $ {command}exits {done.returncode}"
+
+
+def pattern(expected: str) -> str:
+    lines = [
+        r"(?:.*\n)*?" if line == "…" else re.escape(line).replace(r"\.\.\.", ".*?") + r"\n"
+        for line in trimmed(expected).splitlines()
+    ]
+    return "".join(lines)
+
+
+def trimmed(text: str) -> str:
+    return "".join(f"{line.rstrip()}\n" for line in text.strip("\n").splitlines())
+
+
+# -- nothing is missing ----------------------------------------------------------------------------------------------
+
+
+def keys(struct: type[msgspec.Struct], path: str = "") -> list[str]:
+    """Return the dotted keys of a file that is read into the struct, those of nested tables and lists included."""
+    found = []
+    for name, hint in get_type_hints(struct).items():
+        nested = [
+            kind for kind in (hint, *get_args(hint)) if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+        ]
+        found += keys(nested[0], f"{path}{name}.") if nested else [f"{path}{name}"]
+    return found
+
+
+def properties(kind: type) -> list[str]:
+    """Return the fields, properties and methods of a struct that its users see."""
+    inherited = set(dir(msgspec.Struct))
+    return [name for name in dir(kind) if not name.startswith("_") and name not in inherited]
+
+
+ERRORS = [
+    name
+    for name, value in vars(errors).items()
+    if isinstance(value, type) and issubclass(value, errors.BrimfulError) and not name.startswith("_")
+]
+FILE_ONLY = ("like", "aliases", "ollama", "extends")  # keys of a model file that are no field of a model
+NOT_IN_FILE = ("id", "known", "canonical")
+MODEL_KEYS = [*keys(ModelInfo), *(f"prior.{key}" for key in keys(Prior)), *(f"cache.{key}" for key in keys(CacheRule))]
+MODEL_FILE = [key for key in dict.fromkeys((*MODEL_KEYS, *FILE_ONLY)) if key not in NOT_IN_FILE]
+MEDIA_RULES = [name for rules in msgspec.structs.astuple(media_rules()) for name in rules]
+
+EXPECTED = {
+    "packages.md": {
+        "kind": KNOWN_KINDS,
+        "field": properties(ContentPackage),
+        "field of Flex": properties(Flex),
+        "field of Media": properties(Media),
+        "field of ToolCall": properties(ToolCall),
+        "field of ToolResult": properties(ToolResult),
+        "option of package()": list(Options.__annotations__),
+        "packager": packagers.__all__,
+    },
+    "counting.md": {
+        "method": get_args(Method),
+        "basis": get_args(Basis),
+        "field of Count": properties(Count),
+        "method of TokenCounter": properties(brimful.TokenCounter),
+        "tokenizer": list(VOCABULARIES),
+        "chat template": template_names(),
+        "media rule": MEDIA_RULES,
+        "fake": testing.__all__,
+    },
+    "models.md": {
+        "field of ModelInfo": properties(ModelInfo),
+        "key of a model file": MODEL_FILE,
+        "environment variable": [ENVIRONMENT_KEY],
+        "name of brimful.models": models.__all__,
+    },
+    "policies.md": {
+        "key of a policy": keys(Policy),
+        "policy": brimful.policy_names(),
+        "environment variable": list(policies.ENVIRONMENT),
+        "persona's override": properties(brimful.Overrides),
+        "field of ContextBudget": properties(brimful.ContextBudget),
+        "counting method": get_args(Method),
+    },
+    "fill.md": {"order of a pool": ("score", "newest", "relevance"), "pool's rule": ("least", "most", "low_water")},
+    "requests.md": {"wire": get_args(Wire)},
+    "record.md": {
+        "outcome": get_args(Outcome),
+        "reason": get_args(Reason),
+        "field of Context": properties(Context),
+        "field of Inputs": properties(Inputs),
+        "field of Decision": properties(Decision),
+        "field of Difference": properties(Difference),
+        "field of Verification": properties(Verification),
+        "component": sorted(set(COMPONENTS.values())),
+    },
+    "errors.md": {"error": ERRORS},
+    "index.md": {"public name": brimful.__all__},
+}
+
+
+@pytest.mark.parametrize(
+    ("page", "what", "wanted"),
+    [(page, what, wanted) for page, sorts in EXPECTED.items() for what, wanted in sorts.items()],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_everything_that_a_user_may_name_is_documented(page, what, wanted):
+    text = prose(DOCS / page)
+    missing = [name for name in wanted if not names(text, name)]
+    assert not missing, f"docs/{page} must name, in `code`, each {what}; missing: {', '.join(missing)}"
+
+
+@pytest.mark.parametrize(
+    ("page", "title", "known"),
+    [
+        ("policies.md", "## Every key", keys(Policy)),
+        ("policies.md", "## Environment variables", policies.ENVIRONMENT),
+        ("packages.md", "## Kinds", KNOWN_KINDS),
+        ("record.md", "## Outcomes", get_args(Outcome)),
+        ("record.md", "## Reasons", get_args(Reason)),
+        ("requests.md", "## Wires", get_args(Wire)),
+        ("counting.md", "## Methods", get_args(Method)),
+        ("counting.md", "## Basis", get_args(Basis)),
+        ("counting.md", "## Tokenizers", VOCABULARIES),
+        ("counting.md", "## Media rules", MEDIA_RULES),
+        ("models.md", "## Keys of a model file", MODEL_FILE),
+        ("index.md", "## Public names", brimful.__all__),
+    ],
+)
+def test_tables_hold_each_name_once_and_no_other(page, title, known):
+    found = [name for name, _ in ROW.findall(section(DOCS / page, title))]
+    assert sorted(found) == sorted(known), f"docs/{page}, {title}: exactly one row for each"
+
+
+def test_the_table_of_kinds_tells_the_defaults():
+    rows = dict(ROW.findall(section(DOCS / "packages.md", "## Kinds")))
+    for kind in KNOWN_KINDS:
+        implied = defaults_of(kind)
+        cells = [cell.strip() for cell in rows[kind].split("|")][:3]
+        assert cells == [str(implied.priority), str(implied.importance), "yes" if implied.can_drop else "no"], kind
+    assert f"priority {OTHER.priority}, importance {OTHER.importance}" in prose(DOCS / "packages.md")
+
+
+def test_the_table_of_tokenizers_tells_what_each_is_compared_with():
+    rows = dict(ROW.findall(section(DOCS / "counting.md", "## Tokenizers")))
+    for name, vocabulary in VOCABULARIES.items():
+        assert rows[name].split("|")[0].strip() == (vocabulary.reference or "none at hand"), name
+
+
+def test_the_overheads_of_families_are_as_told():
+    rows = dict(ROW.findall(section(DOCS / "counting.md", "## Overheads")))
+    for family in ("openai", "openai-cl100k", "anthropic", "gemini"):
+        costs = overheads_of(family)
+        cells = [cell.strip() for cell in rows[family].split("|")][:2]
+        assert cells == [str(costs.message), str(costs.request)], family
+
+
+def test_each_error_has_a_section_and_its_facts():
+    titles = re.findall(r"^##+ `(\w+)`$", prose(DOCS / "errors.md"), re.MULTILINE)
+    assert sorted(titles) == sorted(ERRORS)
+
+
+def test_each_public_name_leads_to_a_page_that_names_it():
+    rows = dict(ROW.findall(section(DOCS / "index.md", "## Public names")))
+    for name, cells in rows.items():
+        target = LINK.search(cells)
+        assert target, f"docs/index.md: {name} leads nowhere"
+        page = DOCS / target[1].partition("#")[0]
+        assert names(page.read_text(encoding="utf-8"), name), f"docs/{page.name} does not name {name}"
+
+
+COMMANDS = {
+    name: command
+    for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
+    if not command.hidden
+}
+
+
+def test_there_is_a_section_for_each_command_and_no_other():
+    titles = re.findall(r"^## `brimful (\w+)`$", prose(DOCS / "cli.md"), re.MULTILINE)
+    assert sorted(titles) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_every_option_of_a_command_is_in_its_section(name):
+    command = COMMANDS[name] if name else typer.main.get_command(app)
+    text = section(DOCS / "cli.md", f"## `brimful {name}`" if name else "## All commands")
+    spelled = [option for param in command.params for option in (*param.opts, *param.secondary_opts)]
+    arguments = [param.metavar.strip("[].") for param in command.params if param.param_type_name == "argument"]
+    options = [option for option in spelled if option.startswith("-")]
+    missing = [
+        option for option in (*options, *arguments) if option not in ("--help", "-h") and not names(text, option)
+    ]
+    assert not missing, f"docs/cli.md, brimful {name}: missing: {', '.join(missing)}"
+
+
+# -- pages hang together ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for link in LINK.findall(prose(page)):
+        if "://" in link:
+            continue
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        assert target.exists(), f"{page.name}: no file {link}"
+        assert not anchor or anchor in anchors(target), f"{page.name}: no heading {link}"
+
+
+def test_every_page_is_on_the_map():
+    linked = {link.partition("#")[0] for link in LINK.findall(prose(DOCS / "index.md"))}
+    orphans = {page.name for page in DOCS.glob("*.md")} - linked - {"index.md"}
+    assert not orphans, f"docs/index.md leads to every page but: {', '.join(sorted(orphans))}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_know_no_machine_but_the_readers(page):
+    found = re.findall(r"(?<![\w.])/(?:home|root|tmp|usr|work|Users)/\S*", page.read_text(encoding="utf-8"))
+    assert not found
+
+
+def test_the_changelog_begins_with_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    top = re.search(r"^## \[?v?([\w.]+)", text, re.MULTILINE)
+    assert top, "CHANGELOG.md: a version is a heading of the second level"
+    assert top[1] in (brimful.__version__, "Unreleased")
