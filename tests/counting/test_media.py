@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from brimful.core.content import Media
 from brimful.counting.media import MediaCounter, media_rules
@@ -51,3 +53,75 @@ def test_worked_examples(rule, expected):
 
 def test_every_rule_has_a_worked_example():
     assert set(TABLE) == set(media_rules().image)
+
+
+def test_low_detail_is_the_base_alone():
+    assert MediaCounter(image="openai-tiles-85-170").count(image(1920, 1080, "low")).tokens == 85
+
+
+@pytest.mark.parametrize(("detail", "tokens"), [("low", 280), ("medium", 560), ("high", 1120), ("ultra", 2240)])
+def test_gemini_3_goes_by_detail(detail, tokens):
+    assert MediaCounter(image="gemini-3").count(image(100, 100, detail)).tokens == tokens
+
+
+@pytest.mark.parametrize("rule", TABLE)
+@given(width=st.integers(1, 20_000), height=st.integers(1, 20_000))
+def test_any_image_costs_something_and_lying_down_as_much_as_standing_up(rule, width, height):
+    counter = MediaCounter(image=rule)
+    tokens = counter.count(image(width, height)).tokens
+    assert tokens > 0 or rule in ("seed-qwen", "seed-default")
+    if rule not in ("pixtral", "mistral-small-3.1", "llava-next", "llama-4"):  # their rows end with a token
+        assert counter.count(image(height, width)).tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("rule", "most"),
+    [
+        ("openai-tiles-85-170", 1445),
+        ("openai-patches-1.62", 2489),
+        ("claude-standard", 1568),
+        ("claude-high", 4784),
+        ("qwen2-vl-1280", 1280),
+        ("llama-3.2-vision", 6404),
+    ],
+)
+@given(width=st.integers(1, 20_000), height=st.integers(1, 20_000))
+def test_no_image_costs_more_than_the_most(rule, most, width, height):
+    if max(width, height) <= 100 * min(width, height):  # thinner ones are refused
+        assert MediaCounter(image=rule).count(image(width, height)).tokens <= most
+
+
+@pytest.mark.parametrize(
+    ("modality", "rule", "tokens"),
+    [
+        ("audio", "openai-audio", 100),
+        ("audio", "openai-audio-assistant", 200),
+        ("audio", "gemini-2-audio", 320),
+        ("audio", "gemini-3-audio", 250),
+        ("audio", "qwen2.5-omni-audio", 250),
+        ("audio", "qwen3-omni-audio", 130),
+        ("video", "gemini-2-video", 2630),
+        ("video", "gemini-3-video", 700),
+        ("video", "gemini-3-video-high", 2800),
+        ("video", "qwen3-vl-video", 15360),
+    ],
+)
+def test_sounds_and_videos_cost_by_the_second(modality, rule, tokens):
+    counter = MediaCounter(**{modality: rule})
+    count = counter.count(Media(modality=modality, url="https://example.com/a", seconds=10))
+    assert (count.tokens, count.basis, count.tokenizer) == (tokens, "calibrated", rule)
+    unknown = counter.count(Media(modality=modality, url="https://example.com/a"))
+    assert (unknown.tokens, unknown.basis) == (tokens * 6, "approximate")
+
+
+def test_the_basis_says_how_sure_it_is():
+    at = "https://example.com/a"
+    assert MediaCounter(image="claude-high").count(image(100, 100)).basis == "exact"
+    assert MediaCounter(image="openai-patches-2500").count(image(100, 100)).basis == "calibrated"
+    assert MediaCounter(image="claude-high").count(Media(modality="image", url=at)).basis == "approximate"
+    assert MediaCounter().count(image(100, 100)).basis == "approximate"
+
+
+def test_the_size_is_read_from_the_data():
+    picture = Media(modality="image", data="R0lGODlhQAEgAQ==")
+    assert MediaCounter(image="claude-standard").count(picture).tokens == 12 * 11

@@ -51,7 +51,7 @@ def test_runs_of_one_character(reference):
     assert count_texts(tokenizer, RUNS) == [len(encode(text)) for text in RUNS]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(MIXES, min_size=1, max_size=8))
 def test_any_text(reference, texts):
     tokenizer, encode = reference

@@ -126,12 +126,14 @@ class Cells(_Rule, frozen=True, kw_only=True, tag="cells"):
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
         """Return the cells at the largest scale that keeps both limits."""
         scale = min(Fraction(1), Fraction(self.longest, max(width, height)))
-        if _cells(width * scale, height * scale, self.side) <= self.most:
-            return _cells(width * scale, height * scale, self.side)
-        # The number of cells only changes where a side crosses a whole number of cells.
-        scales = [Fraction(n * self.side, side) for side in (width, height) for n in range(1, self.most + 1)]
-        fitting = (_cells(width * s, height * s, self.side) for s in scales if s <= scale)
-        return max(cells for cells in fitting if cells <= self.most)
+        cells = _cells(width * scale, height * scale, self.side)
+        if cells <= self.most:
+            return cells
+        # A smaller scale gives fewer cells only where a side falls to a whole number of them: try those.
+        whole = range(1, self.longest // self.side + 1)
+        by_columns = (columns * -(-height * columns // width) for columns in whole)
+        by_rows = (rows * -(-width * rows // height) for rows in whole)
+        return max(cells for cells in (*by_columns, *by_rows) if cells <= self.most)
 
 
 class CropUnits(_Rule, frozen=True, kw_only=True, tag="crop-units"):

@@ -1,16 +1,15 @@
 """Count tokens by name of the vocabulary: linear on any input, deaf to special tokens that a text spells out.
 
 Of splintr's calls only `encode_ordinary` declines special tokens; every other one matches them, and with them tokens of
-splintr's own that no model has. So texts go through the fast batch call (which also lets other threads run) only where
-they cannot contain any special token at all, and through `encode_ordinary` otherwise.
+splintr's own that no model has. So texts go through the faster flat calls only where they cannot contain any special
+token at all, and through `encode_ordinary` otherwise.
 """
 
 import re
 import threading
 import unicodedata
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from brimful.core.content import clean_text
 from brimful.counting.patterns import any_of
@@ -19,6 +18,9 @@ from brimful.errors import CountingError
 
 if TYPE_CHECKING:
     from splintr import AnyTokenizer
+
+_BYTES_PER_ID: Final = 4  # the flat calls return 32-bit ids
+_LONG: Final = 65_536  # characters; from here on the call that lets other threads run is worth its price
 
 _Result = TypeVar("_Result")
 
@@ -70,9 +72,9 @@ class _Tokenizer:
         own = {token for token, id in matched.items() if id < base_size} if vocabulary.own else set()
         self._special = re.compile(any_of((own | set(vocabulary.special)) - set(vocabulary.absent)))
         self._always = re.compile(vocabulary.always) if vocabulary.always else None
-        # What the batch call would match: a text without any of these beginnings cannot contain a special token.
-        # The empty mark is in every text.
-        self._marks = tuple(sorted({token[:2] for token in matched})) if vocabulary.batches else ("",)
+        self._flat = vocabulary.flat
+        self._matched = re.compile(any_of(matched))
+        self._beginnings = tuple(sorted({token[:2] for token in matched}))
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count ordinary texts."""
@@ -86,26 +88,28 @@ class _Tokenizer:
     def _count(self, texts: Sequence[str]) -> list[int]:
         # After the split at special tokens, as the reference does: a combining mark must not swallow a token's end.
         normal = [unicodedata.normalize("NFC", text) for text in texts] if self._nfc else texts
-        return self._plain(normal) if self._always is None else [self._between(self._always, text) for text in normal]
+        if self._always is None:
+            return [self._plain(text) for text in normal]
+        return [self._between(self._always, text) for text in normal]
 
     def _between(self, always: re.Pattern[str], text: str) -> int:
         pieces = always.split(text)
-        return len(pieces) - 1 + sum(self._plain([piece for piece in pieces if piece]))
+        return len(pieces) - 1 + sum(self._plain(piece) for piece in pieces if piece)
 
-    def _plain(self, texts: Sequence[str]) -> list[int]:
-        unmarked = [text for text in texts if not self._marked(text)]
-        if len(unmarked) == len(texts):
-            return self._batch(texts)
-        counts = iter(self._batch(unmarked))
-        return [len(self._splintr.encode_ordinary(text)) if self._marked(text) else next(counts) for text in texts]
+    def _plain(self, text: str) -> int:
+        if not self._flat or self._spells_out_a_token(text):
+            return len(self._splintr.encode_ordinary(text))
+        if len(text) < _LONG:
+            return len(self._splintr.encode_flat(text)) // _BYTES_PER_ID
+        ids, _ = self._splintr.encode_batch_flat((text,))
+        return len(ids) // _BYTES_PER_ID
 
-    def _marked(self, text: str) -> bool:
-        return any(mark in text for mark in self._marks)
-
-    def _batch(self, texts: Sequence[str]) -> list[int]:
-        _, ends = self._splintr.encode_batch_flat(texts)
-        offsets = memoryview(ends).cast("Q")
-        return [end - start for start, end in pairwise(offsets)]
+    def _spells_out_a_token(self, text: str) -> bool:
+        # Few texts have even the beginning of one, and looking for two characters is next to free.
+        for beginning in self._beginnings:
+            if beginning in text:
+                return self._matched.search(text) is not None
+        return False
 
 
 def _tokenizer(name: str) -> _Tokenizer:

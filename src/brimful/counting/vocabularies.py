@@ -18,8 +18,8 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     """How to count with one of splintr's vocabularies.
 
     `loads` is splintr's name. `reference` names the independent implementation that the tests compare it with; a
-    vocabulary without one is not called exact. `batches` says that splintr's batch call may be used: for Gemma 2 and 3
-    it matches symbols that splintr does not list, and takes quadratic time on empty lines. `nfc` says that the
+    vocabulary without one is not called exact. `flat` says that splintr's flat calls may be used: for Gemma 2 and 3
+    they match symbols that splintr does not list, and take quadratic time on empty lines. `nfc` says that the
     reference normalizes text first. `always` is a pattern of symbols that it matches in any text, never merging across
     them. `bos` and `eos` are what chat templates know as the tokens that begin and end a text. `own` says that splintr
     lists the model's special tokens; `special` adds the ones that it lacks, `absent` takes away the ones of a sibling
@@ -28,7 +28,7 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
 
     loads: str
     reference: str = ""
-    batches: bool = True
+    flat: bool = True
     nfc: bool = False
     always: str = ""
     bos: str = ""
@@ -38,6 +38,7 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     absent: tuple[str, ...] = ()
 
 
+_LINES: Final = r"\n{1,31}"  # ids 108 to 138 of Gemma 2, one less in Gemma 3
 _TAGS_GEMMA_2: Final = (
     "table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|strong|em|b|i|u|s|sub|sup|code"  # ids 169 to 216
 )
@@ -83,8 +84,8 @@ VOCABULARIES: Final = {
         loads="gemma2",
         bos="<bos>",
         eos="<eos>",
-        batches=False,
-        always=rf"</?(?:{_TAGS_GEMMA_2})>",
+        flat=False,
+        always=rf"{_LINES}|</?(?:{_TAGS_GEMMA_2})>",
         own=False,
         special=(*_GEMMA_CONTROL, "<2mass>", "[@BOS@]", "<start_of_turn>", "<end_of_turn>", "[toxicity=0]"),
     ),
@@ -93,8 +94,8 @@ VOCABULARIES: Final = {
         reference="llama.cpp, by way of gemma4",
         bos="<bos>",
         eos="<eos>",
-        batches=False,
-        always=rf"</?(?:{_TAGS_GEMMA_3})>",
+        flat=False,
+        always=rf"{_LINES}|</?(?:{_TAGS_GEMMA_3})>",
         own=False,
         special=(
             *_GEMMA_CONTROL,
