@@ -13,13 +13,17 @@ def words(count, word="word"):
     return " ".join([word] * count)
 
 
-def build(pile, policy="default", *, window=1000, completion=100, overrides=None, wire="openai", known=True, **more):
-    model = ModelInfo(id="m", provider="p", window=window, max_output=window, wire=wire, known=known)
+def build(pile, policy="default", *, window=1000, completion=100, overrides=None, **more):
+    """Build a context; what is said of the model goes to the model, the rest to the inputs."""
+    of_model = {field: more.pop(field) for field in ("wire", "known", "overhead") if field in more}
+    model = ModelInfo(
+        **{"id": "m", "provider": "p", "window": window, "max_output": window, "wire": "openai"} | of_model
+    )
     chosen = load_policy(policy, overrides=overrides)
     inputs = Inputs(
         packages=tuple(pile), policy=chosen, model=model, method="hybrid", now=NOW, completion=completion, **more
     )
-    return assemble(inputs, counter=COUNTER, renderer=renderer_for(wire))
+    return assemble(inputs, counter=COUNTER, renderer=renderer_for(model.wire))
 
 
 def history(count, size=10, **options):

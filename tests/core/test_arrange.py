@@ -103,9 +103,13 @@ def test_strict_templates_get_alternating_turns():
     ]
     merged = alternating(messages)
     assert [entry.role for entry in merged] == ["system", "user", "assistant", "assistant", "tool", "user"]
-    assert [part.text for part in merged[1].parts] == ["Ada: one", "two", "late"]
+    assert [part.text for part in merged[1].parts] == ["one", "two", "late"]
     assert merged[1].sources == ("1", "2")
-    assert merged[-1].name == ""
+
+
+def test_where_templates_know_no_names_they_stand_in_the_text():
+    context = build(pile(), overhead="template")
+    assert context.request["messages"][-1] == {"role": "user", "content": "Joel: What does Ada like?"}
 
 
 def test_anthropic_breakpoints_stand_where_stable_prefixes_end():

@@ -31,6 +31,8 @@ def arrange(
     else:
         messages = [*_mark(stable), *_mark(history), *related, *current]
     messages = _unique_call_ids(messages)
+    if model.names_in_text:
+        messages = [_named(message) for message in messages]
     if model.alternate:
         messages = alternating(messages)
     return Prompt(model=model.id, messages=tuple(messages), tools=tools, max_output=max_output)
@@ -47,15 +49,13 @@ def previous_mark(selection: Selection) -> Previous | None:
 def alternating(messages: Iterable[Message]) -> list[Message]:
     """Merge neighbours of the same role, for templates that refuse two turns of one speaker in a row.
 
-    Names move into the text, and a system message behind the first turn becomes the user's.
+    A system message behind the first turn becomes the user's.
     """
     merged: list[Message] = []
     for message in messages:
         now = message
         if now.role == "system" and any(earlier.role != "system" for earlier in merged):
             now = msgspec.structs.replace(now, role="user")
-        if now.name:
-            now = msgspec.structs.replace(now, name="", parts=_with_name(now.name, now.parts))
         last = merged[-1] if merged else None
         if last is not None and last.role == now.role and now.role != "tool" and not _calls(last) and not _calls(now):
             merged[-1] = _merge(last, now)
@@ -159,13 +159,14 @@ def _calls(message: Message) -> bool:
     return any(isinstance(part, ToolCall) for part in message.parts)
 
 
-def _with_name(name: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    at = next((i for i, part in enumerate(parts) if isinstance(part, Text)), None)
-    if at is None:
-        return parts
-    first = parts[at]
-    text = first.text if isinstance(first, Text) else ""
-    return (*parts[:at], Text(text=f"{name}: {text}"), *parts[at + 1 :])
+def _named(message: Message) -> Message:
+    """Move the speaker's name into the first text."""
+    parts = list(message.parts)
+    for at, part in enumerate(parts):
+        if message.name and isinstance(part, Text):
+            parts[at] = Text(text=f"{message.name}: {part.text}")
+            break
+    return msgspec.structs.replace(message, name="", parts=tuple(parts))
 
 
 def _merge(first: Message, second: Message) -> Message:

@@ -48,7 +48,7 @@ def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Co
     budget = allocate(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
     candidates, duplicates = same_id(inputs.packages, inputs.policy)
     candidates = recounted(candidates, counter)
-    around = surcharge(counter, names_in_text=renderer.names_in_text)
+    around = surcharge(counter, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
     units, refused = make_units(
         candidates, inputs.policy, lambda package: package.tokens.upper + around(package), inputs.now
     )

@@ -16,10 +16,10 @@ class PoolLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ContextBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """The window, divided: `window` = `completion` + `margin` + `available`.
+    """The window, divided: what is kept for the answer, what is kept safe, and what may be filled.
 
-    `hard_limit` is what the law allows (`window` − `completion`); `available` is what the fill plans with.
-    `target_tokens` is what history may take: the limit of the pool of recent messages.
+    `hard_limit` is what the law allows: `window` − `completion`, or less where the policy or the model caps the prompt.
+    `available` is what the fill plans with: the hard limit without the margin.
     """
 
     model: str

@@ -78,7 +78,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The ids of what the model sees, in time."""
+        """The ids of what the model sees, sorted."""
         return tuple(sorted(decision.id for decision in self.decisions if decision.included))
 
     def component(self, name: str) -> Component:

@@ -174,35 +174,29 @@ class _Filling:
             others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
             everything = pool.dedupe == "all"
             order, self.duplicates[pool.name] = same_content(order, [*self.fixed, *others], everything=everything)
-        held = self._held(pool, order, room)
-        if held is not None:
-            self.order[pool.name] = order
-            self.chosen[pool.name] = held
-            return
+        if pool.low_water is not None and (span := self._span(pool, order)):
+            # The pool is settled: what is left over goes to what stands behind history, not before it.
+            self.settled.add(pool.name)
+            if sum(unit.cost for unit in span) <= self._high_water(pool, room):
+                self.order[pool.name], self.chosen[pool.name] = order, span
+                return
+            room = Room(tokens=int(room.tokens * pool.low_water), hard=room.hard, items=room.items)
         if pool.summarize:
             order = self._summarized(pool, order, room)
         self.order[pool.name] = order
         self.chosen[pool.name] = select(pool, order, room, self.shrink)
 
-    def _held(self, pool: Pool, order: list[Unit], room: Room) -> list[Unit] | None:
-        """Begin history where it began last time, if that still fits; else trim in one large step.
-
-        Either way the pool is settled: tokens that are left over go to what stands behind history, not before it.
-        """
-        if pool.low_water is None or self.previous is None:
-            return None
+    def _span(self, pool: Pool, order: list[Unit]) -> list[Unit]:
+        """Return history from where it began last time, with the summaries that stood in it, or nothing."""
+        if self.previous is None:
+            return []
         again = [s for s in substitute.swaps(order, self.summaries) if s.summary.key in self.previous.summaries]
         units = ranked(pool, substitute.apply(order, again))
-        ends = [at for at, unit in enumerate(units) if unit.key == self.previous.first]
-        if not ends:
-            return None
-        self.settled.add(pool.name)
-        span = units[: ends[0] + 1]
-        if sum(unit.cost for unit in span) <= self._high_water(pool, room):
-            self._swap(again)
-            return span
-        low = int(room.tokens * pool.low_water)
-        return select(pool, order, Room(tokens=low, hard=room.hard, items=room.items), self.shrink)
+        end = next((at for at, unit in enumerate(units) if unit.key == self.previous.first), None)
+        if end is None:
+            return []
+        self._swap(again)
+        return units[: end + 1]
 
     def _high_water(self, pool: Pool, room: Room) -> int:
         """Return the pool's room and what the pools after it will surely leave."""

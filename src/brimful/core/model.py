@@ -62,3 +62,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     as_of: str = ""
     known: bool = True
     canonical: str = ""
+
+    @property
+    def names_in_text(self) -> bool:
+        """Whether a speaker's name must stand in the text, for chat templates know no names."""
+        return self.overhead == "template"

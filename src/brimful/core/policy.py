@@ -114,7 +114,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     total_tokens: int | None = None
     completion: Completion = Completion()
     margin: Margin = Margin()
-    system_tokens: int = 0
     weights: Weights = Weights()
     pools: tuple[Pool, ...]
     trim: tuple[Step, ...] = ()
@@ -165,7 +164,6 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
     yield from _whole("margin.tokens", policy.margin.tokens, 0)
     yield from _whole("completion.tokens", policy.completion.tokens, 0)
     yield from _number("completion.at_most_share", policy.completion.at_most_share, 0.0, 1.0)
-    yield from _whole("system_tokens", policy.system_tokens, 0)
     if policy.total_tokens is not None:
         yield from _whole("total_tokens", policy.total_tokens, 1)
 
