@@ -154,6 +154,25 @@ def test_2_byte_identical_across_processes_and_hash_seeds(tmp_path):
     assert {"kept", "dropped"} <= {decision.outcome for decision in context.decisions}
 
 
+def test_7_the_same_candidates_again_give_the_same_prefix():
+    picture = brimful.packagers.media(brimful.Media(modality="image", url="u"), counter=COUNTER, id="pic", tokens=5000)
+    model = brimful.ModelInfo(id="m", provider="p", window=1200, max_output=100, wire="openai")
+    said = [
+        brimful.packagers.message("word " * 12, counter=COUNTER, id=f"t{n:03d}", timestamp=NOW + n) for n in range(99)
+    ]
+    first = build([*said, picture], "default", model)
+    again = build([*said, picture], "default", model, previous=first.history)
+    assert again.request == first.request
+
+
+def test_4_whole_numbers_replay_as_well():
+    model = brimful.ModelInfo(id="m", provider="p", window=1200, max_output=100, wire="openai")
+    package = brimful.packagers.memory("x", counter=COUNTER, importance=1, relevance=0, timestamp=5)
+    context = build([package], "default", model)
+    stored = Context.from_json(context.to_json())
+    assert assemble(stored.inputs, counter=COUNTER, renderer=renderer_for("openai")).to_json() == context.to_json()
+
+
 def test_history_is_trimmed_in_rare_large_steps():
     model = brimful.ModelInfo(id="m", provider="p", window=1200, max_output=100, wire="openai")
     system = brimful.packagers.package("system-prompt", "be kind", counter=COUNTER, id="system")

@@ -54,7 +54,7 @@ def test_a_setting_that_is_none(setting, run):
     ("setting", "complaint"),
     [
         ("pools.nope.most=5", "window.toml: pools.nope.most: policy 'window' has no such key or pool"),
-        ("pools.recent.most=many", "window.toml: pools[1].most: Expected `int | null`, got `str`"),
+        ("pools.recent.most=many", "window.toml: pools.recent.most: Expected `int | null`, got `str`"),
         ("pools.recent.least=-1", "window.toml: pools.recent.least: must be a whole number of at least 0, not -1"),
     ],
 )

@@ -30,9 +30,9 @@ def test_a_policy_of_ones_own(tmp_path):
         ("name = 1", "name", "Expected `str`, got `int`"),
         ('name = "x"', "", "missing required field `pools`"),
         ('name = "x"\npools = []', "pools", "at least one pool"),
-        (VALID + "unknown = 1", "pools[0]", "unknown field `unknown`"),
+        (VALID + "unknown = 1", "pools.all", "unknown field `unknown`"),
         ("typo = 1\n" + VALID, "", "unknown field `typo`"),
-        (VALID + 'order = "oldest"', "pools[0].order", "Invalid enum value"),
+        (VALID + 'order = "oldest"', "pools.all.order", "Invalid enum value"),
         (VALID + "least = -1", "pools.all.least", "at least 0"),
         (VALID + "most = 0", "pools.all.most", "at least 1"),
         (VALID + "least = 5\nmost = 4", "pools.all.most", "at least 5"),
@@ -114,12 +114,19 @@ def test_a_wrong_number_in_the_environment_is_named(value):
         load_policy("split", environ={"BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": value})
 
 
+def test_a_policy_given_as_a_value_is_taken_as_it_is():
+    mine = load_policy("split", overrides={"total_tokens": 77})
+    assert load_policy(mine, environ={"BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": "5000"}) is mine
+
+
 def test_overrides_win_over_the_environment():
     environ = {"BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": "5000"}
     assert load_policy("split", environ=environ, overrides={"total_tokens": 77}).total_tokens == 77
 
 
-@pytest.mark.parametrize("key", ["nope", "pools.nope.most", "pools.recent.nope", "name.deeper", "weights.nope"])
+@pytest.mark.parametrize(
+    "key", ["nope", "pools.nope.most", "pools.recent.nope", "name.deeper", "name.x.y", "pools.0.most", "weights.nope"]
+)
 def test_an_override_of_nothing_is_refused(key):
     with pytest.raises(brimful.InvalidPolicy):
         load_policy("split", overrides={key: 1})

@@ -72,12 +72,6 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.budget.available - self.total
 
     @property
-    def target_tokens(self) -> int:
-        """What history may take: the limit of the pool of recent messages, or all where there is none."""
-        limits = {pool.name: pool.limit for pool in self.budget.pools}
-        return limits.get("recent", self.budget.available)
-
-    @property
     def status(self) -> Status:
         """How the budget would stand."""
         if self.remaining < 0 or not self.budget.available:
@@ -149,7 +143,7 @@ def _data(run: DryRun) -> dict[str, object]:
         "available": divided.available,
         "hard_limit": divided.hard_limit,
         "pools": divided.pools,
-        "target_tokens": run.target_tokens,
+        "target_tokens": run.budget.target_tokens,
         "estimates": run.estimates,
         "total": run.total,
         "percent": round(run.percent, 1),

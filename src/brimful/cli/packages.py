@@ -169,16 +169,11 @@ def _short(entry: Entry, line: int, counter: TokenCounter) -> ContentPackage:
             said["timestamp"] = _moment(short.timestamp)
         if kind.startswith(_SPOKEN):
             said.setdefault("position", line)
-        return _as_recorded(package(kind, content, counter=counter, **said))
+        return package(kind, content, counter=counter, **said)
     except msgspec.ValidationError as error:
         raise _located(entry, error) from None
     except BrimfulError as error:
         raise Failure(f"{entry.where}: {error}") from None
-
-
-def _as_recorded(made: ContentPackage) -> ContentPackage:
-    """Return the package as its record will be read back: a `1` that comes back as `1.0` would be another input."""
-    return msgspec.convert(msgspec.to_builtins(made), ContentPackage)
 
 
 def _moment(text: str) -> datetime:

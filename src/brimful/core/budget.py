@@ -36,6 +36,11 @@ class ContextBudget(msgspec.Struct, frozen=True, kw_only=True):
         """Completion and safety margin together."""
         return self.window - self.available
 
+    @property
+    def target_tokens(self) -> int:
+        """What history may take: the limit of the pool of recent messages, or all where the policy has none."""
+        return next((row.limit for row in self.pools if row.name == "recent"), self.available)
+
     def limit(self, pool: str) -> int:
         """Return the limit of the pool of that name."""
         return next(row.limit for row in self.pools if row.name == pool)

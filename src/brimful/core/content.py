@@ -145,6 +145,10 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True):
             _share("relevance", self.relevance)
         if not isinstance(self.timestamp, float | int) or not math.isfinite(self.timestamp):
             raise InvalidPackage("timestamp", f"must be a finite number of seconds, not {self.timestamp!r}")
+        for field in ("importance", "relevance", "timestamp"):
+            # A whole number would be another number in the record, where all of these are read back as floats.
+            if type(value := getattr(self, field)) is int:
+                msgspec.structs.force_setattr(self, field, float(value))
         if self.metadata:
             msgspec.structs.force_setattr(self, "metadata", _plain(self.metadata))
         if not isinstance(self.content, str) or self.role == "tool" or self.kind == "tool-result":

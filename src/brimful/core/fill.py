@@ -201,9 +201,14 @@ class _Filling:
     def _high_water(self, pool: Pool, room: Room) -> int:
         """Return the pool's room and what the pools after it will surely leave."""
         later = self.policy.pools[self.policy.pools.index(pool) + 1 :]
-        wanted = sum(min(self.budget.limit(p.name), sum(u.cost for u in self.waiting[p.name])) for p in later)
+        wanted = sum(self._demand(pool) for pool in later)
         left = self.budget.available - self.total(without=pool.name) - wanted
         return max(room.tokens, left) if pool.borrow else room.tokens
+
+    def _demand(self, pool: Pool) -> int:
+        """Return what a pool could take at the most: its limit, or all that waits for it and would fit."""
+        limit = self.budget.limit(pool.name)
+        return min(limit, sum(unit.cost for unit in self.waiting[pool.name] if unit.cost <= limit))
 
     # -- summaries ---------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Reads a policy file, applies overrides, and says what is wrong by file, key and reason."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -38,16 +39,24 @@ def load_policy(
 ) -> Policy:
     """Return a policy by name or by the path of a TOML file.
 
-    Overrides win over the environment, and that wins over the file.
+    Overrides win over the environment, and that wins over the file. A policy given as a value is taken as it is.
 
     >>> load_policy("window", overrides={"pools.recent.most": 50}).pool("recent").most
     50
     """
-    policy, file = (name, name.name) if isinstance(name, Policy) else _read(name)
-    for variable, key in ENVIRONMENT.items():
-        if environ is not None and variable in environ:
-            policy = _changed(policy, variable, {key: _whole_number(variable, environ[variable])})
+    if isinstance(name, Policy):
+        policy, file = name, name.name
+    else:
+        policy, file = _read(name)
+        policy = _in_environment(policy, environ or {})
     return _changed(policy, file, overrides) if overrides else policy
+
+
+def _in_environment(policy: Policy, environ: Mapping[str, str]) -> Policy:
+    for variable, key in ENVIRONMENT.items():
+        if variable in environ:
+            policy = _changed(policy, variable, {key: _whole_number(variable, environ[variable])})
+    return policy
 
 
 def _read(name: str | Path) -> tuple[Policy, str]:
@@ -80,16 +89,30 @@ def _convert(data: Any, file: str) -> Policy:
         policy = msgspec.convert(data, type=Policy)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$.")
-        raise InvalidPolicy(file, path.rstrip("`"), reason) from None
+        raise InvalidPolicy(file, _by_name(path.rstrip("`"), data), reason) from None
     for key, reason in violations(policy):
         raise InvalidPolicy(file, key, reason)
     return policy
 
 
+def _by_name(path: str, data: Any) -> str:
+    """Name the pool that a path only numbers.
+
+    >>> _by_name("pools[1].most", {"pools": [{}, {"name": "recent"}]})
+    'pools.recent.most'
+    """
+
+    def name(match: re.Match[str]) -> str:
+        pool = data["pools"][int(match[1])]
+        return f"pools.{pool['name']}" if isinstance(pool, dict) and isinstance(pool.get("name"), str) else match[0]
+
+    return re.sub(r"^pools\[(\d+)\]", name, path)
+
+
 def _changed(policy: Policy, file: str, overrides: Mapping[str, Any]) -> Policy:
     try:
         return _convert(apply_overrides(policy, overrides), file)
-    except (KeyError, StopIteration):
+    except (KeyError, TypeError, AttributeError, StopIteration):
         keys = ", ".join(overrides)
         raise InvalidPolicy(file, keys, f"policy {policy.name!r} has no such key or pool") from None
 
