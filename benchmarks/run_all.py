@@ -1,0 +1,100 @@
+"""Measure everything that Brimful claims, side by side with its peers in one run, and write docs/benchmarks.md.
+
+python benchmarks/run_all.py                    all, in less than ten minutes on two cores
+python benchmarks/run_all.py --quick            a smoke run that prints and writes nothing
+python benchmarks/run_all.py --only fill,prefix
+BENCH_DATA=folder python benchmarks/run_all.py  texts and transcripts from a folder of JSON files
+"""
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import counting
+import fill
+import prefix
+import quality
+import scaling
+import startup
+from tables import Section, table
+
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+PACKAGES = ("brimful", "splintr-rs", "tiktoken", "langchain-core", "litellm", "llama-index-core")
+
+INTRODUCTION = """# Benchmarks
+
+Brimful beside the libraries that people use for the same work, measured in one run by `make bench`. This page is
+written by that run and by nothing else; [`benchmarks/`](../benchmarks) holds every line of it.
+
+Machines differ and are noisy, so ratios come first: both sides of a ratio were measured in the same minutes on the
+same machine. Each way runs in a process of its own with a time limit, so that one that hangs or panics costs a row,
+not the run. Nothing is downloaded, and telemetry is off. Where a package is not installed, its rows say so."""
+
+
+def main() -> None:
+    """Run the sections that were asked for, and write the page."""
+    options = _options()
+    began = time.perf_counter()
+    sections = [_run(name, report) for name, report in _reports(options).items()]
+    page = "\n\n".join([INTRODUCTION, _circumstances(options.data), *(section.markdown() for section in sections)])
+    print(f"\ndone in {time.perf_counter() - began:.0f} s\n")
+    if options.quick or options.only:
+        print(page)
+    else:
+        PAGE.parent.mkdir(exist_ok=True)
+        PAGE.write_text(page + "\n", encoding="utf-8")
+        print(f"written: {PAGE.relative_to(Path.cwd()) if PAGE.is_relative_to(Path.cwd()) else PAGE}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a smoke run in less than a minute")
+    parser.add_argument("--only", default="", help="sections, separated by commas; the page is printed, not written")
+    parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
+    return parser.parse_args()
+
+
+def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
+    reports: dict[str, Callable[[], Section]] = {
+        "fill": partial(fill.report, options.data, quick=options.quick),
+        "prefix": partial(prefix.report, quick=options.quick),
+        "quality": partial(quality.report, quick=options.quick),
+        "scaling": partial(scaling.report, quick=options.quick),
+        "counting": partial(counting.report, options.data, quick=options.quick),
+        "startup": partial(startup.report, quick=options.quick),
+    }
+    chosen = options.only.split(",") if options.only else list(reports)
+    return {name: reports[name] for name in chosen}
+
+
+def _run(name: str, report: Callable[[], Section]) -> Section:
+    print(f"{name} …", flush=True)
+    began = time.perf_counter()
+    section = report()
+    print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
+    return section
+
+
+def _circumstances(data: Path | None) -> str:
+    texts = "a folder of real data" if data else "the manual and the sources that ship with Python"
+    rows = [[f"`{package}`", _version(package)] for package in PACKAGES]
+    today = datetime.now(UTC).date().isoformat()
+    said = f"Measured on {today} with Python {platform.python_version()} on {os.cpu_count()} cores. Texts: {texts}."
+    return f"{said}\n\n{table(['package', 'version'], rows)}"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""How long the stages take as candidates grow: memories, lore and messages for one window."""
+
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from statistics import median
+from typing import Any
+
+from brimful import ContentPackage, Count, Flex, assemble, counter
+from brimful.core import assemble as stages
+from isolated import Failure, Isolated
+from peers import MODEL, NOW
+from tables import Section, duration, table, times
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+QUICK_SIZES = (1_000, 10_000)
+ROUNDS = 5
+LIMIT_SECONDS = 240.0
+HOUR = 3_600.0
+
+STAGES = {
+    "canonical_order": "order",
+    "same_id": "dedupe",
+    "recounted": "recount",
+    "make_units": "units",
+    "fill": "fill",
+    "arrange": "arrange",
+    "_written": "render",
+    "verify": "verify",
+    "_record": "record",
+}
+
+ABOUT = f"""Candidates are half memories and a fifth lore, both with a relevance, the rest messages; 20 to 120
+tokens each, already counted, for one window of {MODEL} (128,000 tokens) under the default policy.
+Stages are timed where `assemble` calls them, medians of up to {ROUNDS} calls; "whole" is
+`brimful.assemble`, the record of every candidate included. "Growth" compares with the size before
+it: ten times as many candidates may take ten times as long, and a little more for sorting."""
+
+
+def report(*, quick: bool) -> Section:
+    """Measure each size in a process of its own, so that none inherits the memory of another."""
+    sizes = QUICK_SIZES if quick else SIZES
+    found = {size: _isolated(size) for size in sizes}
+    return Section("Candidates and time", ABOUT, (_table(found),))
+
+
+def candidates(size: int, seed: int = 7) -> list[ContentPackage]:
+    """Return packages of mixed kinds, counted; the texts are as long as their counts say."""
+    choice = random.Random(seed)
+    made = [_candidate(at, choice) for at in range(size)]
+    question = _package("current", "message-current", 0, choice, can_drop=False)
+    return [_package("system", "system-prompt", 0, choice, can_drop=False), *made, question]
+
+
+def _candidate(at: int, choice: random.Random) -> ContentPackage:
+    kind = choice.choices(("memory-semantic", "memory-episodic", "lorebook", "message-recent"), (30, 20, 20, 30))[0]
+    return _package(f"c{at:07d}", kind, at, choice)
+
+
+def _package(id: str, kind: str, at: int, choice: random.Random, *, can_drop: bool = True) -> ContentPackage:
+    tokens = choice.randint(20, 120)
+    return ContentPackage(
+        id=id,
+        kind=kind,
+        content=f"{id}" + " brim" * (tokens - len(id) // 3),
+        tokens=Count(tokens=tokens, basis="exact", tokenizer=counter(MODEL).tokenizer),
+        timestamp=NOW - HOUR * choice.randint(1, 20_000),
+        position=at,
+        relevance=None if kind.startswith("message") else choice.random(),
+        importance=choice.random(),
+        flex=Flex(priority=choice.randint(1, 10), can_drop=can_drop),
+    )
+
+
+def measure(size: int) -> dict[str, float]:
+    """Return the median seconds of each stage, and of the whole."""
+    packages = candidates(size)
+    rounds = [_timed(packages) for _ in range(ROUNDS if size < 100_000 else 1)]
+    return {stage: median([seconds[stage] for seconds in rounds]) for stage in rounds[0]}
+
+
+def _timed(packages: list[ContentPackage]) -> dict[str, float]:
+    with _stages_timed() as seconds:
+        began = time.perf_counter()
+        assemble(packages, model=MODEL, now=NOW)
+        return {"whole": time.perf_counter() - began, **seconds}
+
+
+@contextmanager
+def _stages_timed() -> Iterator[dict[str, float]]:
+    """Wrap each stage in a clock, and unwrap it again."""
+    seconds: dict[str, float] = defaultdict(float)
+    originals = {name: getattr(stages, name) for name in STAGES}
+    for name, original in originals.items():
+        setattr(stages, name, _clocked(original, STAGES[name], seconds))
+    yield seconds
+    for name, original in originals.items():
+        setattr(stages, name, original)
+
+
+def _clocked(function: Callable[..., Any], stage: str, seconds: dict[str, float]) -> Callable[..., Any]:
+    @wraps(function)
+    def timed(*arguments: Any, **named: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return function(*arguments, **named)
+        finally:
+            seconds[stage] += time.perf_counter() - began
+
+    return timed
+
+
+def _isolated(size: int) -> dict[str, float] | Failure:
+    print(f"  scaling: {size:,} candidates", flush=True)
+    with Isolated(_ready) as process:
+        return process.call(measure, size, seconds=LIMIT_SECONDS)
+
+
+def _ready() -> None:
+    """Count something, so that the vocabulary is loaded."""
+    counter(MODEL).text("warm up")
+
+
+def _table(found: dict[int, dict[str, float] | Failure]) -> str:
+    rows: list[list[str]] = []
+    before: dict[str, float] = {}
+    for size, row in found.items():
+        if isinstance(row, Failure):
+            rows.append([f"{size:,}", row.reason, *("–" for _ in STAGES)])
+            continue
+        growth = times(row["whole"] / before["whole"]) if before else "–"
+        rows.append([f"{size:,}", growth, *(duration(row[stage]) for stage in ("whole", *STAGES.values()))])
+        before = row
+    return table(["candidates", "growth", "whole", *STAGES.values()], rows)
