@@ -13,6 +13,7 @@ JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF\x00" + bytes(9) + b"\xff\xc2\x00\x11\x08" 
 WEBP_EXTENDED = b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0" + bytes(4) + (639).to_bytes(3, "little") + (479).to_bytes(3, "little")
 WEBP_LOSSLESS = b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0/" + (639 | 479 << 14).to_bytes(4, "little") + bytes(8)
 WEBP_LOSSY = b"RIFF\0\0\0\0WEBPVP8 " + bytes(10) + struct.pack("<HH", 640, 480)
+UNKNOWN_WEBP = b"RIFF\0\0\0\0WEBPALPH" + bytes(20)
 IMAGES = {
     "png": PNG,
     "gif": GIF,
@@ -38,7 +39,9 @@ def test_a_header_that_is_cut_off_says_nothing(image):
         assert read_dimensions(encoded(image[:length])) in (None, (640, 480))
 
 
-@pytest.mark.parametrize("data", ["", "not base64!", "é", encoded(b"%PDF-1.7"), encoded(PNG[:16] + bytes(8))])
+@pytest.mark.parametrize(
+    "data", ["", "not base64!", "é", encoded(b"%PDF-1.7"), encoded(PNG[:16] + bytes(8)), encoded(UNKNOWN_WEBP)]
+)
 def test_what_is_no_image_says_nothing(data):
     assert read_dimensions(data) is None
 

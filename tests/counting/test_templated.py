@@ -132,7 +132,7 @@ def test_a_special_token_in_a_message_is_one_in_the_prompt_as_on_the_servers():
 def test_what_a_template_refuses_is_bounded(template):
     whole = counter(template).prompt(prompt(said("user", "hi"), said("user", "there")))
     merged = counter(template).prompt(prompt(said("user", "hi\n\nthere")))
-    assert whole.basis == "bound"
+    assert not whole.exact
     assert whole.upper >= merged.tokens
 
 
@@ -141,6 +141,35 @@ def test_tools_that_a_template_leaves_out_are_charged_as_text():
     with_tools = counter("llama-3").prompt(prompt(said("user", "hi"), tools=(WEATHER,)))
     assert with_tools.basis == "bound"
     assert with_tools.tokens > without.tokens + 20
+
+
+@pytest.mark.parametrize("template", ["deepseek-v3", "phi-4", "gemma-3"])
+def test_a_name_that_occurs_in_the_text_by_chance_hides_no_tool(template):
+    brief = (said("user", "Be brief."),)
+    with_tools = counter(template).prompt(prompt(*brief, tools=(Tool(name="f"),)))
+    assert with_tools.tokens > counter(template).prompt(prompt(*brief)).tokens + 5
+
+
+def test_calls_that_a_template_refuses_are_bounded(tmp_path):
+    file = tmp_path / "no-calls.jinja"
+    source = (
+        "{% for m in messages %}{% if m.tool_calls %}{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}"
+    )
+    file.write_text(source, encoding="utf-8")
+    counted = counter_for(
+        ModelInfo(
+            id="m",
+            provider="p",
+            window=8192,
+            max_output=1024,
+            wire="openai",
+            overhead="template",
+            chat_template=str(file),
+            tokenizer="o200k_base",
+        ),
+    )
+    assert counted.tool_call("f", "{}").basis == "bound"
+    assert counted.prompt(prompt(said("user", "hi"), ASKED, ANSWERED)).basis == "bound"
 
 
 def test_calls_that_a_template_leaves_out_are_charged_as_text():
@@ -154,8 +183,9 @@ def test_ids_of_calls_are_shortened_where_a_template_wants_that():
     assert counter("mistral-nemo").prompt(prompt(said("user", "hi"), call, result)).basis == "exact"
 
 
-def test_arguments_that_are_no_json_are_counted_as_they_are():
-    call = Message(role="assistant", parts=(ToolCall(id="1", name="f", arguments="{oops"),))
+@pytest.mark.parametrize("arguments", ["{oops", "[" * 100_000, "NaN", "9" * 5000])
+def test_arguments_that_are_no_json_are_counted_as_they_are(arguments):
+    call = Message(role="assistant", parts=(ToolCall(id="1", name="f", arguments=arguments),))
     assert counter("qwen-3").prompt(prompt(said("user", "hi"), call)).tokens > 10
 
 

@@ -87,5 +87,5 @@ def _call(call: ToolCall) -> dict[str, Any]:
 def _arguments(arguments: str) -> object:
     try:
         return json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments

@@ -1,6 +1,7 @@
 """The counter for a model: exact where its tokenizer is public, calibrated where not; approximate where wanted."""
 
-from typing import Literal, assert_never
+from functools import lru_cache
+from typing import Final, Literal, assert_never
 
 from brimful.core.model import ModelInfo
 from brimful.core.tokens import TokenCounter
@@ -24,6 +25,8 @@ Method = Literal["approximate", "exact", "calibrated", "hybrid"]
 - `hybrid`: exact where possible, calibrated otherwise. A count's basis says which it was.
 """
 
+_COUNTERS_KEPT: Final = 256
+
 
 def counter_for(
     model: ModelInfo,
@@ -38,6 +41,12 @@ def counter_for(
     >>> counter_for(model).text("Fill the context window to the brim.")
     Count(tokens=8, basis='exact', tokenizer='o200k_base', margin=0)
     """
+    return _counter(model, method, calibration)
+
+
+@lru_cache(_COUNTERS_KEPT)
+def _counter(model: ModelInfo, method: Method, calibration: Calibration | None) -> TokenCounter:
+    # A counter is a pure function of these, and one for a template has probed it: it is worth keeping.
     media = MediaCounter.of(model)
     if method == "approximate":
         return ApproximateCounter(media)

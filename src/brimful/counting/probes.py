@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Final, assert_never
 
 from brimful.core.content import Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Part
@@ -44,6 +44,8 @@ class Probes:
                 return self._system
             case "tool":
                 return self._tool
+            case _:
+                assert_never(role)
 
     @cached_property
     def _user(self) -> int:

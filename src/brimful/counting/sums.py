@@ -5,7 +5,7 @@ from typing import Final
 
 from brimful.core.tokens import Basis, Count
 
-_WEAKEST_LAST: Final[tuple[Basis, ...]] = ("exact", "provider", "calibrated", "bound", "approximate")
+_WEAKEST_LAST: Final[tuple[Basis, ...]] = ("exact", "provider", "bound", "calibrated", "approximate")
 
 
 def add(counts: Iterable[Count], tokenizer: str) -> Count:

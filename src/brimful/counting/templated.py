@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Final
 
-from brimful.core.content import Media, Role, Text, ToolCall
+from brimful.core.content import Media, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Count
 from brimful.counting.conversation import wire_messages, wire_tools, with_short_ids
@@ -24,6 +24,8 @@ from brimful.counting.texts import TextCounter
 
 MEDIA_MARKERS: Final = 2  # tokens that begin and end a picture in a rendered template
 _CALLS_REMEMBERED: Final = 4_096
+_PROBE: Final = "probe_of_brimful"  # a name that no template prints of itself
+_HI: Final = Message(role="user", parts=(Text(text="hi"),))
 
 
 class TemplateCounter:
@@ -79,7 +81,7 @@ class TemplateCounter:
             rendered = self._render(prompt.messages, prompt.tools)
         except TemplateRefused:
             return add([*self._bound(prompt), *media], self.tokenizer)
-        return add([self._texts.rendered(rendered), *self._unseen(prompt, rendered), *media], self.tokenizer)
+        return add([self._texts.rendered(rendered), *self._unseen(prompt), *media], self.tokenizer)
 
     @cached_property
     def _probes(self) -> Probes:
@@ -95,11 +97,27 @@ class TemplateCounter:
         except TemplateRefused:
             return self._template.render(with_short_ids(sent), described, answer=answer)
 
-    def _unseen(self, prompt: Prompt, rendered: str) -> list[Count]:
+    def _unseen(self, prompt: Prompt) -> list[Count]:
         """Count tools and calls that the template leaves out: servers put them into the prompt in their own way."""
-        tools = [tool_json(tool) for tool in prompt.tools if tool.name not in rendered]
-        calls = [call.name + call.arguments for call in _calls(prompt) if call.name not in rendered]
+        tools = [] if self._shows_tools else [tool_json(tool) for tool in prompt.tools]
+        calls = [] if self._shows_calls else [call.name + call.arguments for call in _calls(prompt)]
         return [_as_bound(count) for count in self.texts(tools + calls)]
+
+    @cached_property
+    def _shows_tools(self) -> bool:
+        return self._shows((_HI,), (Tool(name=_PROBE, description=_PROBE),))
+
+    @cached_property
+    def _shows_calls(self) -> bool:
+        call, result = ToolCall(id="call00001", name=_PROBE), ToolResult(id="call00001", content="1")
+        asked = (Message(role="assistant", parts=(call,)), Message(role="tool", parts=(result,)))
+        return self._shows((_HI, *asked), ())
+
+    def _shows(self, messages: Sequence[Message], tools: Sequence[Tool]) -> bool:
+        try:
+            return _PROBE in self._render(messages, tools)
+        except TemplateRefused:
+            return False
 
     def _bound(self, prompt: Prompt) -> list[Count]:
         """Count what no server would take as it is: every part by itself, with all that may stand around it."""
@@ -110,11 +128,10 @@ class TemplateCounter:
         return [Count(tokens=around, basis="bound"), *calls, *self.texts(texts)]
 
     def _count_call(self, name: str, arguments: str) -> Count:
-        asked = Message(role="user", parts=(Text(text="hi"),))
         called = Message(role="assistant", parts=(ToolCall(id="call00001", name=name, arguments=arguments),))
         written = add(self.texts([name, arguments]), self.tokenizer)
         try:
-            shown = self._rendered([asked, called], False) - self._rendered([asked], False)  # noqa: FBT003
+            shown = self._rendered([_HI, called], False) - self._rendered([_HI], False)  # noqa: FBT003
         except TemplateRefused:
             return add([written, Count(tokens=self._probes.most, basis="bound")], self.tokenizer)
         # A template that leaves calls out would show none: they are then charged as if they were text.

@@ -62,7 +62,15 @@ class ChatTemplate:
                 bos_token=self._bos,
                 eos_token=self._eos,
             )
-        except (TemplateError, TypeError, ValueError, LookupError, AttributeError) as error:
+        except (
+            TemplateError,
+            TypeError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
             # A template is a program: what it does not foresee shows as any of these.
             raise TemplateRefused(f"the chat template refused the messages: {error}") from error
 
