@@ -115,8 +115,8 @@ def _whole_share(seed: int) -> float:
 def _assembled(seed: int) -> Context:
     texts, choice = Texts(seed), random.Random(seed)
     memories = [
-        package("memory-semantic", texts.prose(choice.randint(40, 1_200)), model=MODEL, relevance=choice.random())
-        for _ in range(ITEMS)
+        package("memory-semantic", f"{at}: {texts.prose(size)}", model=MODEL, relevance=choice.random())
+        for at, size in enumerate(choice.choices(range(40, 1_200), k=ITEMS))
     ]
     question = package("message-current", "When is the demo?", model=MODEL)
     return assemble([*memories, question], model=MODEL, window=CAPACITY + COMPLETION, completion=COMPLETION, now=NOW)

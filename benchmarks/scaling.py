@@ -9,17 +9,19 @@ from functools import wraps
 from statistics import median
 from typing import Any
 
-from brimful import ContentPackage, Count, Flex, assemble, counter
+from brimful import ContentPackage, Count, Flex, assemble, counter, package
 from brimful.core import assemble as stages
 from isolated import Failure, Isolated
 from peers import MODEL, NOW
 from tables import Section, duration, table, times
+from texts import Texts
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 QUICK_SIZES = (1_000, 10_000)
 ROUNDS = 5
 LIMIT_SECONDS = 240.0
 HOUR = 3_600.0
+KINDS = {"memory-semantic": 30, "memory-episodic": 20, "lorebook": 20, "message-recent": 30}  # percent
 
 STAGES = {
     "canonical_order": "order",
@@ -48,30 +50,28 @@ def report(*, quick: bool) -> Section:
 
 
 def candidates(size: int, seed: int = 7) -> list[ContentPackage]:
-    """Return packages of mixed kinds, counted; the texts are as long as their counts say."""
-    choice = random.Random(seed)
-    made = [_candidate(at, choice) for at in range(size)]
-    question = _package("current", "message-current", 0, choice, can_drop=False)
-    return [_package("system", "system-prompt", 0, choice, can_drop=False), *made, question]
+    """Return a system prompt, a question, and packages of mixed kinds between them, all counted."""
+    texts, choice = Texts(seed), random.Random(seed)
+    contents = [f"{at}: {texts.prose(choice.randint(80, 480))}" for at in range(size)]
+    counts = counter(MODEL).texts(contents)
+    kinds = choice.choices(list(KINDS), list(KINDS.values()), k=size)
+    system = package("system-prompt", "You are a helpful assistant.", model=MODEL)
+    question = package("message-current", "When is the demo?", model=MODEL)
+    made = [_candidate(*row, choice) for row in zip(range(size), kinds, contents, counts, strict=True)]
+    return [system, *made, question]
 
 
-def _candidate(at: int, choice: random.Random) -> ContentPackage:
-    kind = choice.choices(("memory-semantic", "memory-episodic", "lorebook", "message-recent"), (30, 20, 20, 30))[0]
-    return _package(f"c{at:07d}", kind, at, choice)
-
-
-def _package(id: str, kind: str, at: int, choice: random.Random, *, can_drop: bool = True) -> ContentPackage:
-    tokens = choice.randint(20, 120)
+def _candidate(at: int, kind: str, content: str, tokens: Count, choice: random.Random) -> ContentPackage:
     return ContentPackage(
-        id=id,
+        id=f"c{at:07d}",
         kind=kind,
-        content=f"{id}" + " brim" * (tokens - len(id) // 3),
-        tokens=Count(tokens=tokens, basis="exact", tokenizer=counter(MODEL).tokenizer),
+        content=content,
+        tokens=tokens,
         timestamp=NOW - HOUR * choice.randint(1, 20_000),
         position=at,
         relevance=None if kind.startswith("message") else choice.random(),
         importance=choice.random(),
-        flex=Flex(priority=choice.randint(1, 10), can_drop=can_drop),
+        flex=Flex(priority=choice.randint(1, 10)),
     )
 
 
