@@ -341,11 +341,7 @@ def test_each_public_name_leads_to_a_page_that_names_it():
         assert names(page.read_text(encoding="utf-8"), name), f"docs/{page.name} does not name {name}"
 
 
-COMMANDS = {
-    name: command
-    for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
-    if not command.hidden
-}
+COMMANDS = {name: command for name, command in typer.main.get_command(app).commands.items() if not command.hidden}
 
 
 def test_there_is_a_section_for_each_command_and_no_other():
