@@ -13,7 +13,7 @@ def words(count, word="word"):
     return " ".join([word] * count)
 
 
-def build(pile, policy="default", *, window=1000, completion=100, overrides=None, **more):
+def build(pile, policy="default", *, window=1000, completion=100, overrides=None, counter=COUNTER, **more):
     """Build a context; what is said of the model goes to the model, the rest to the inputs."""
     of_model = {field: more.pop(field) for field in ("wire", "known", "overhead") if field in more}
     model = ModelInfo(
@@ -23,7 +23,7 @@ def build(pile, policy="default", *, window=1000, completion=100, overrides=None
     inputs = Inputs(
         packages=tuple(pile), policy=chosen, model=model, method="hybrid", now=NOW, completion=completion, **more
     )
-    return assemble(inputs, counter=COUNTER, renderer=renderer_for(model.wire))
+    return assemble(inputs, counter=counter, renderer=renderer_for(model.wire))
 
 
 def history(count, size=10, **options):

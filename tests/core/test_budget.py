@@ -17,7 +17,8 @@ def model(window, max_output=100_000):
 
 @pytest.mark.parametrize(("name", "target"), [("gpt-4", 3753), ("claude-3-sonnet", 157_200)])
 def test_window_targets_eighty_percent_of_what_is_left(name, target):
-    assert brimful.budget(model=name, policy="window", completion=3000).limit("recent") == target
+    budget = brimful.budget(model=name, policy="window", completion=3000)
+    assert budget.limit("recent") == budget.target_tokens == target
 
 
 def test_an_unknown_model_has_8192():
@@ -84,3 +85,13 @@ def test_budget_is_plain_data():
     assert msgspec.json.decode(msgspec.json.encode(budget), type=type(budget)) == budget
     with pytest.raises(StopIteration):
         budget.limit("no such pool")
+
+
+def test_where_there_is_no_pool_of_recent_messages_all_is_the_target():
+    budget = allocate(load_policy("auction"), model(8_192))
+    assert budget.target_tokens == budget.available
+
+
+def test_a_limit_of_the_input_alone_holds():
+    limited = msgspec.structs.replace(model(400_000), max_input=272_000)
+    assert allocate(load_policy("default"), limited, completion=1000).hard_limit == 272_000

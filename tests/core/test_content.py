@@ -36,6 +36,7 @@ def make(**changes):
         ("content", {"content": None}),
         ("content", {"role": "tool"}),
         ("content", {"kind": "tool-result", "content": (Text(text="x"),)}),
+        ("role", {"role": "wizard"}),
         ("role", {"content": (ToolResult(id="c", content="x"),)}),
         ("role", {"content": (ToolCall(id="c", name="f"),), "role": "user"}),
     ],

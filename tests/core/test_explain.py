@@ -63,6 +63,17 @@ def test_a_kept_one_says_what_it_cost():
     assert build(pile()).explain("sys") == "kept: required, score 0.68, 22 tokens"
 
 
+def test_a_twin_by_id_says_so():
+    context = build([memory("x", counter=COUNTER, id="x"), memory("x", counter=COUNTER, id="x")])
+    twin = next(decision for decision in context.decisions if decision.outcome == "duplicate")
+    line = brimful.core.explain.decision_line(context, twin)
+    assert line == "duplicate: another candidate has this id"
+
+
+def test_a_report_without_warnings_has_no_warnings():
+    assert "WARNINGS" not in build(pile(), window=9000).report()
+
+
 def test_an_unknown_id_is_a_key_error():
     with pytest.raises(KeyError, match="nobody"):
         build(pile()).explain("nobody")

@@ -6,7 +6,10 @@ from hypothesis import strategies as st
 
 import brimful
 from brimful.core.cost import base_cost
+from brimful.core.shrink import shrinker
+from brimful.core.unit import make_units
 from brimful.packagers import lorebook_entry, media, memory, message, package, summary, tool_turn
+from brimful.policies import load_policy
 from strategies import COUNTER, NOW
 from support import build, history, words
 
@@ -332,3 +335,138 @@ def test_default_is_within_one_percent_of_the_optimum(items, room):
 
 
 COST_OF_LABEL = 4  # words in `<memory type="semantic" source="memory">` and `</memory>`
+
+
+def test_a_pool_that_is_not_contiguous_goes_on_past_its_most_items_for_smaller_units():
+    turn = tool_turn(
+        [brimful.ToolCall(id="c", name="f")],
+        [brimful.ToolResult(id="c", content="x")],
+        counter=COUNTER,
+        id="t",
+        priority=10,
+    )
+    pile = [*turn, *(memory(f"fact {n}", counter=COUNTER, id=f"f{n}", relevance=n / 9) for n in range(9))]
+    context = build(pile, "auction", window=3000, overrides={"pools.all.most": 1})
+    assert context.kept == ("f8",)
+
+
+def test_the_best_set_respects_least_and_most():
+    facts = [memory(f"{n} " + words(40 - n), counter=COUNTER, id=f"f{n:02d}", relevance=n / 20) for n in range(20)]
+    few = build(facts, overrides={"pools.related.most": 3})
+    assert few.kept == ("f17", "f18", "f19")
+    large = memory(words(300), counter=COUNTER, id="large", relevance=1.0)
+    forced = build([*facts, large], window=500, overrides={"pools.related.least": 1})
+    assert outcomes(forced)["large"] == ("kept", "least")
+    text = " ".join(f"Fact {n} is known." for n in range(300))
+    capped = build(
+        [*facts[:2], memory(text, counter=COUNTER, id="long", min_tokens=5)], overrides={"pools.related.most": 2}
+    )
+    assert capped.kept == ("f00", "f01")
+
+
+def test_groups_never_exceed_the_most_items_of_a_best_set():
+    pairs = [
+        memory(f"half {n} {side}", counter=COUNTER, id=f"p{n}{side}", group=f"g{n}", relevance=n / 9)
+        for n in range(4)
+        for side in "ab"
+    ]
+    assert build(pairs, overrides={"pools.related.most": 3}).kept == ("p3a", "p3b")
+
+
+def test_what_cannot_be_cut_is_dropped():
+    pile = [memory("x" * 50 + " " + words(2000), counter=COUNTER, id="long", min_tokens=1)]
+    assert outcomes(build(pile, window=115, completion=100))["long"][0] == "dropped"
+    picture = package("note", [brimful.Text(text=words(2000))], counter=COUNTER, id="parts", min_tokens=5)
+    assert outcomes(build([picture]))["parts"][0] == "dropped"
+
+
+def test_a_text_that_has_no_place_to_be_cut_cannot_shrink():
+    long = memory(words(50), counter=COUNTER, id="long", min_tokens=1)
+    [unit], _ = make_units([long], load_policy("default"), lambda entry: entry.tokens.upper + 4, NOW)
+    assert shrinker(COUNTER)(unit, 5) is None
+    assert shrinker(COUNTER)(unit, 6).cost == 6
+
+
+def test_the_same_text_may_stay_where_only_ids_count():
+    pile = [memory("Ada likes tea", counter=COUNTER, id=id) for id in ("a", "b")]
+    assert build(pile, overrides={"pools.related.dedupe": "id"}).kept == ("a", "b")
+
+
+def test_a_cut_shorter_than_the_least_is_no_cut():
+    pile = [memory("Yes. " + words(3000), counter=COUNTER, id="long", min_tokens=400)]
+    context = build(pile)
+    assert outcomes(context)["long"][0] in ("shrunk", "dropped")
+
+
+def test_summaries_that_cover_nothing_present_of_their_cluster_are_passed_over():
+    pile = [
+        *clustered(1, 30),
+        summary("of others", of="day-1", counter=COUNTER, id="s-new", covers=("gone",), timestamp=NOW),
+        summary("of all", of="day-1", counter=COUNTER, id="s-old", timestamp=NOW - 9),
+    ]
+    context = build(pile, window=500)
+    assert context.decision("1-0").by == "s-old"
+    alone = build([entry for entry in pile if entry.id != "s-old"], window=500)
+    assert outcomes(alone)["s-new"] == ("dropped", "verbatim")
+
+
+def test_history_whose_beginning_is_gone_is_filled_anew():
+    first = build(history(60), window=500)
+    assert first.history is not None
+    rest = [entry for entry in history(60) if entry.id != first.history.first]
+    assert build(rest, window=500, previous=first.history).tokens >= 0.97 * (400 - 16)
+
+
+class Surprising(type(COUNTER)):
+    """Counts a whole prompt higher, or lower, than its parts."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def prompt(self, prompt):
+        count = super().prompt(prompt)
+        return brimful.Count(tokens=int(count.tokens * self.factor), basis="exact", tokenizer=self.tokenizer)
+
+
+def surprised(pile, factor):
+    return build(pile, counter=Surprising(factor))
+
+
+def test_a_whole_that_is_larger_than_its_parts_is_filled_again_until_it_fits():
+    context = surprised(history(90), 1.3)
+    assert 0.9 * 900 <= context.tokens <= 900
+    assert context.verification.rounds > 1
+    assert context.verification.difference > 0
+
+
+def test_a_whole_that_is_smaller_than_its_parts_is_filled_to_the_brim():
+    context = surprised(history(300), 0.5)
+    assert context.tokens >= 0.95 * context.budget.available
+    assert context.verification.difference < 0
+    everything = surprised(history(30), 0.5)
+    assert everything.verification.rounds == 1
+
+
+def test_a_refill_that_gains_nothing_is_not_taken():
+    large = [message(words(400), counter=COUNTER, id=f"m{n}", timestamp=NOW + n) for n in range(9)]
+    assert surprised(large, 0.9).verification.rounds == 1
+
+
+def test_a_counter_that_never_agrees_is_an_error_and_not_a_loop():
+    required = [package("note", words(30), counter=COUNTER, id=f"n{n}", can_drop=False) for n in range(5)]
+    with pytest.raises(brimful.BudgetExceeded, match="required parts need"):
+        surprised(required, 9.0)
+
+    class Stubborn(type(COUNTER)):
+        def prompt(self, prompt):
+            del prompt
+            return brimful.Count(tokens=901, basis="exact", tokenizer=self.tokenizer)
+
+    with pytest.raises(brimful.BudgetExceeded, match="more than its parts, round after round"):
+        build(history(90), counter=Stubborn())
+
+
+def test_several_current_messages_all_stand_at_the_end():
+    pile = [message(f"part {n}", counter=COUNTER, id=f"c{n}", current=True, timestamp=NOW + n) for n in range(3)]
+    context = build([*history(2), *pile])
+    assert [entry["content"] for entry in context.request["messages"]][-3:] == ["part 0", "part 1", "part 2"]

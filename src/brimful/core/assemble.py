@@ -82,10 +82,13 @@ def _to_the_brim(attempt: Callable[[int, int], _Attempt], base: int, budget: Con
         left = -done.surprise
         if left <= _WORTH_A_ROUND * budget.available or not _wanted(done.selection):
             break
-        fuller = attempt(base - left, done.verification.rounds + 1)
+        # Content will go on to cost as much for each planned token as it did, so that much more can be planned.
+        planned = done.selection.used - base
+        base -= left * planned // max(1, done.verification.tokens)
+        fuller = attempt(base, done.verification.rounds + 1)
         if not fuller.fits or fuller.verification.tokens <= done.verification.tokens:
             break
-        base, done = base - left, fuller
+        done = fuller
     return done
 
 

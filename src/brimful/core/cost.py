@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall, ToolResult
+from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall
 from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, label
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Basis, Count, TokenCounter
@@ -134,5 +134,5 @@ def _count_part(part: Part, counter: TokenCounter) -> Count:
             return counter.media(part)
         case ToolCall():
             return counter.tool_call(part.name, part.arguments)
-        case ToolResult():
+        case _:
             return counter.text(part.content)

@@ -29,7 +29,7 @@ def ranked(pool: Pool, units: Sequence[Unit]) -> list[Unit]:
             return sorted(units, key=lambda unit: unit.when, reverse=True)
         case "relevance":
             return sorted(units, key=lambda u: (-u.score.relevance, -u.score.total, u.key))
-        case "score":
+        case _:
             return sorted(units, key=lambda u: (-u.score.total, u.key))
 
 

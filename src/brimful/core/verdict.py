@@ -35,12 +35,13 @@ def verdicts(account: Account, candidates: Sequence[Unit], standing: Mapping[str
     """Yield one decision for each package of the candidates, duplicates left out. `standing` is all that is in."""
     ranks = _ranks(account)
     cut = max((rank for key, rank in ranks.items() if key in account.chosen), default=0)
+    least = {unit.key for unit in account.order[: account.pool.least]}
     for unit in candidates:
         rank = ranks.get(unit.key, 0)
         inside = account.chosen.get(unit.key)
         summary = account.swapped.get(unit.key)
         if inside is not None:
-            reason = account.reasons.get(unit.key, "least" if rank <= account.pool.least else "fits")
+            reason = account.reasons.get(unit.key, "least" if unit.key in least else "fits")
             yield from inside.decisions("shrunk" if inside.shrunk else "kept", reason, rank=rank, cut=cut)
         elif summary is not None and summary.key in standing:
             yield from unit.decisions("replaced", "summary", by=summary.key, rank=rank, cut=cut)
