@@ -4,6 +4,7 @@ from brimful.counting.approximate import approximate_message, approximate_text
 from brimful.counting.calibration import DEFAULT_PRIOR, Calibration, prior_of
 from brimful.counting.counters import Method, counter_for
 from brimful.counting.media import MediaCounter, media_rules
+from brimful.counting.templates import template_names
 from brimful.counting.tokenizers import count_special, count_text, count_texts, tokenizer_names
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "counter_for",
     "media_rules",
     "prior_of",
+    "template_names",
     "tokenizer_names",
 ]

@@ -4,7 +4,6 @@ These are the numbers of the `countMessageTokens` that many chat applications st
 JavaScript, where a string's length is counted in UTF-16 units: an emoji counts as two.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Final, assert_never
 
@@ -12,6 +11,7 @@ from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt
 from brimful.core.tokens import Count
 from brimful.counting.media import MediaCounter
+from brimful.counting.schemas import tool_json
 from brimful.counting.sums import add
 
 CHARACTERS_PER_TOKEN: Final = 4
@@ -83,7 +83,7 @@ class ApproximateCounter:
 
     def prompt(self, prompt: Prompt) -> Count:
         """Count the messages one by one, each rounded up as a whole."""
-        tools = [self.text(_tool_json(tool.name, tool.description, tool.parameters)) for tool in prompt.tools]
+        tools = self.texts([tool_json(tool) for tool in prompt.tools])
         return add([*tools, *(part for message in prompt.messages for part in self._message(message))], self.tokenizer)
 
     def _message(self, message: Message) -> list[Count]:
@@ -107,10 +107,6 @@ def _sent_text(part: Part) -> str:
             return ""
         case _:
             assert_never(part)
-
-
-def _tool_json(name: str, description: str, parameters: object) -> str:
-    return json.dumps({"name": name, "description": description, "parameters": parameters}, separators=(",", ":"))
 
 
 def _quarter(length: int) -> int:
