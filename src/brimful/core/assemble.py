@@ -17,12 +17,11 @@ from brimful.core.shrink import shrinker
 from brimful.core.tokens import TokenCounter
 from brimful.core.unit import make_units
 from brimful.core.verify import Renderer, Verification, verify
-from brimful.errors import BudgetExceeded, InvalidRequest
+from brimful.errors import BudgetExceeded
 
 NEARLY_FULL = 80  # percent of the window; the seeds warn above it
 _MOST_ROUNDS = 12  # one is the rule, two where a template joins what was counted apart
-_MOST_REFILLS = 2  # rounds spent on room that turned out to be left
-_WORTH_A_ROUND = 0.005  # of the budget
+_WORTH_A_ROUND = 0.005  # of the budget: room that turned out to be left
 
 
 class _Attempt(msgspec.Struct, frozen=True):
@@ -58,7 +57,7 @@ def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Co
     def attempt(base: int, rounds: int) -> _Attempt:
         selection = fill(units, inputs.policy, budget, base=base, shrink=shrinker(counter), previous=inputs.previous)
         prompt = _arranged(selection, inputs, budget)
-        request = _written(prompt, inputs, budget, renderer)
+        request = renderer.render(prompt, window=budget.window)
         parts = selection.used - base + foreseen
         verification = verify(request, prompt, renderer, counter, limit=budget.hard_limit, parts=parts, rounds=rounds)
         return _Attempt(selection, request, verification)
@@ -78,18 +77,13 @@ def _to_the_brim(attempt: Callable[[int, int], _Attempt], base: int, budget: Con
             raise _unverified(done)
         base += done.surprise
         done = attempt(base, done.verification.rounds + 1)
-    for _ in range(_MOST_REFILLS):
-        left = -done.surprise
-        if left <= _WORTH_A_ROUND * budget.available or not _wanted(done.selection):
-            break
-        # Content will go on to cost as much for each planned token as it did, so that much more can be planned.
-        planned = done.selection.used - base
-        base -= left * planned // max(1, done.verification.tokens)
-        fuller = attempt(base, done.verification.rounds + 1)
-        if not fuller.fits or fuller.verification.tokens <= done.verification.tokens:
-            break
-        done = fuller
-    return done
+    left = -done.surprise
+    if left <= _WORTH_A_ROUND * budget.available or not _wanted(done.selection):
+        return done
+    # Content will go on to cost as much for each planned token as it did, so that much more can be planned.
+    planned = done.selection.used - base
+    fuller = attempt(base - left * planned // max(1, done.verification.tokens), done.verification.rounds + 1)
+    return fuller if fuller.fits and fuller.verification.tokens > done.verification.tokens else done
 
 
 def _wanted(selection: Selection) -> bool:
@@ -114,14 +108,6 @@ def _arranged(selection: Selection, inputs: Inputs, budget: ContextBudget) -> Pr
         max_output=budget.completion or None,
         layout=inputs.policy.layout,
     )
-
-
-def _written(prompt: Prompt, inputs: Inputs, budget: ContextBudget, renderer: Renderer) -> Request:
-    request = renderer.render(prompt, window=budget.window)
-    violations = renderer.check(request)
-    if violations:
-        raise InvalidRequest(inputs.model.wire, violations)
-    return request
 
 
 def _record(inputs: Inputs, budget: ContextBudget, done: _Attempt, decisions: Sequence[Decision]) -> Context:

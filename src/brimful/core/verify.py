@@ -22,11 +22,7 @@ class Renderer(Protocol):
         ...
 
     def parse(self, request: Request) -> Prompt:
-        """Read a request back: what is counted is what will be sent."""
-        ...
-
-    def check(self, request: Request) -> list[str]:
-        """Return the provider's rules that the request breaks."""
+        """Read a request back: what is counted is what will be sent. Raise `InvalidRequest` if a rule is broken."""
         ...
 
 
@@ -51,6 +47,9 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 def verify(
     request: Request, prompt: Prompt, renderer: Renderer, counter: TokenCounter, *, limit: int, parts: int, rounds: int
 ) -> Verification:
-    """Count what will be sent, from the request itself. The prompt only tells the sizes of its media."""
+    """Read the request back, which checks its provider's rules, and count what will be sent from the request itself.
+
+    The prompt only tells the sizes of its media.
+    """
     count = counter.prompt(restore_sizes(renderer.parse(request), prompt))
     return Verification(tokens=count.upper, limit=limit, parts=parts, basis=count.basis, rounds=rounds)
