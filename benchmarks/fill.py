@@ -17,8 +17,8 @@ from tables import Section, duration, percent, table, times
 BUDGETS = (1_500, 8_000, 32_000)
 ENDINGS = 8  # where a conversation is cut by luck, eight neighbours of it are not
 ROUNDS = 5
-ENOUGH_SECONDS = 2.0  # a slow way is asked less often
-LIMIT_SECONDS = 12.0
+ENOUGH_SECONDS = 1.2  # a slow way is asked less often
+LIMIT_SECONDS = 10.0
 
 ABOUT = f"""One list of messages and one budget for all. Every result is judged by one strict count that shares
 no code with any of them: tiktoken's o200k over roles, contents and names with the constants of
@@ -65,14 +65,17 @@ def report(data: Path | None, *, quick: bool) -> Section:
 
 def measure(filler: Filler, messages: Messages, budget: int) -> tuple[tuple[Audit, ...], float]:
     """Judge the results at several endings of the conversation, then time the turn at its last one."""
+    audits = [_judged(filler, ending(messages, turns), budget) for turns in _while_quick(ENDINGS)]
+    return tuple(audits), median([_timed(filler, messages, budget) for _ in _while_quick(ROUNDS)])
+
+
+def _while_quick(most: int) -> Iterator[int]:
+    """Count up, at least once, as long as there is time."""
     began = time.perf_counter()
-    audits: list[Audit] = []
-    while len(audits) < ENDINGS and (not audits or time.perf_counter() - began < ENOUGH_SECONDS):
-        audits.append(_judged(filler, ending(messages, len(audits)), budget))
-    seconds: list[float] = []
-    while len(seconds) < ROUNDS and sum(seconds) < ENOUGH_SECONDS:
-        seconds.append(_timed(filler, messages, budget))
-    return tuple(audits), median(seconds)
+    for at in range(most):
+        yield at
+        if time.perf_counter() - began > ENOUGH_SECONDS:
+            break
 
 
 def _judged(filler: Filler, messages: Messages, budget: int) -> Audit:

@@ -93,7 +93,7 @@ def _timed(packages: list[ContentPackage]) -> dict[str, float]:
 def _stages_timed() -> Iterator[dict[str, float]]:
     """Wrap each stage in a clock, and unwrap it again."""
     seconds: dict[str, float] = defaultdict(float)
-    originals = {name: getattr(stages, name) for name in STAGES}
+    originals = {name: getattr(stages, name) for name in STAGES if hasattr(stages, name)}
     for name, original in originals.items():
         setattr(stages, name, _clocked(original, STAGES[name], seconds))
     yield seconds
@@ -129,9 +129,9 @@ def _table(found: dict[int, dict[str, float] | Failure]) -> str:
     before: dict[str, float] = {}
     for size, row in found.items():
         if isinstance(row, Failure):
-            rows.append([f"{size:,}", row.reason, *("–" for _ in STAGES)])
+            rows.append([f"{size:,}", "–", row.reason, *("–" for _ in STAGES)])
             continue
         growth = times(row["whole"] / before["whole"]) if before else "–"
-        rows.append([f"{size:,}", growth, *(duration(row[stage]) for stage in ("whole", *STAGES.values()))])
+        rows.append([f"{size:,}", growth, *(duration(row.get(stage)) for stage in ("whole", *STAGES.values()))])
         before = row
     return table(["candidates", "growth", "whole", *STAGES.values()], rows)
