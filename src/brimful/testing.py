@@ -33,9 +33,9 @@ class WordCounter:
         del part
         return Count(tokens=IMAGE_TOKENS, basis="exact", tokenizer=self.tokenizer)
 
-    def tool_call(self, name: str, arguments: str) -> Count:
-        """Count the words of the name and the arguments."""
-        return self.text(f"{name} {arguments}")
+    def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
+        """Count the words of the names and the arguments."""
+        return self.text(" ".join(f"{call.name} {call.arguments}" for call in calls))
 
     def message_overhead(self, role: Role, name: str = "") -> int:
         """Two for the message, and the words of the name."""
@@ -63,6 +63,6 @@ class WordCounter:
             case Media():
                 return self.media(part).tokens
             case ToolCall():
-                return self.tool_call(part.name, part.arguments).tokens
+                return self.tool_calls([part]).tokens
             case ToolResult():
                 return self.text(part.content).tokens

@@ -62,4 +62,4 @@ def test_parts_counted_alone_are_never_less_than_the_message():
     alone = COUNTER.text("Hello world").tokens + COUNTER.message_overhead("user", "Joel")
     assert alone >= approximate_message("Hello world", "user", "Joel")
     assert COUNTER.texts(["abcde", ""])[0].tokens == 2
-    assert COUNTER.tool_call("now", "{}").tokens == 4
+    assert COUNTER.tool_calls([ToolCall(id="c", name="now", arguments="{}")]).tokens == 4

@@ -96,12 +96,12 @@ def test_openai_tool_calls_as_users_were_billed(calls, tokens):
 
 
 @pytest.mark.parametrize("calls", range(1, 6))
-def test_calls_counted_one_by_one_cover_calls_counted_together(calls):
+def test_the_calls_of_a_message_are_counted_as_in_the_whole(calls):
     counter = counter_for(model(*GPT_4O))
     call = ToolCall(id="a", name="calculator", arguments='{"a":2, "b":2}')
     together = counter.prompt(prompt(Message(role="assistant", parts=(call,) * calls)))
-    alone = counter.tool_call(call.name, call.arguments).upper * calls
-    assert together.upper <= alone + counter.message_overhead("assistant") + counter.request_overhead()
+    alone = counter.tool_calls([call] * calls).upper
+    assert together.upper == alone + counter.message_overhead("assistant") + counter.request_overhead()
 
 
 def claude(**fields):

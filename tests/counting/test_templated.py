@@ -168,7 +168,7 @@ def test_calls_that_a_template_refuses_are_bounded(tmp_path):
             tokenizer="o200k_base",
         ),
     )
-    assert counted.tool_call("f", "{}").basis == "bound"
+    assert counted.tool_calls([ToolCall(id="c", name="f")]).basis == "bound"
     assert counted.prompt(prompt(said("user", "hi"), ASKED, ANSWERED)).basis == "bound"
 
 
@@ -208,7 +208,7 @@ def test_a_tool_call_alone_covers_what_it_adds(template):
     call = ASKED.parts[0]
     before = counted.prompt(prompt(said("user", "hi"))).upper
     after = counted.prompt(prompt(said("user", "hi"), ASKED, ANSWERED)).upper
-    alone = counted.tool_call(call.name, call.arguments).upper + counted.text(ANSWERED.parts[0].content).upper
+    alone = counted.tool_calls([call]).upper + counted.text(ANSWERED.parts[0].content).upper
     assert after <= before + alone + counted.message_overhead("assistant") + counted.message_overhead("tool")
 
 

@@ -11,7 +11,7 @@ from brimful.core.cost import base_cost, recounted, surcharge
 from brimful.core.decision import Decision
 from brimful.core.dedupe import canonical_order, same_id
 from brimful.core.explain import COMPONENTS
-from brimful.core.fill import Selection, fill
+from brimful.core.fill import Base, Selection, fill
 from brimful.core.prompt import Prompt, Request
 from brimful.core.shrink import shrinker
 from brimful.core.tokens import TokenCounter
@@ -36,9 +36,10 @@ class _Attempt(msgspec.Struct, frozen=True):
         """What the whole costs beyond what the fill planned with; negative if it planned with too much."""
         return self.verification.tokens - self.selection.used
 
-    @property
-    def fits(self) -> bool:
-        return self.verification.tokens <= self.verification.limit
+    def over(self, budget: ContextBudget) -> bool:
+        """Whether it takes more than it may: the safety margin is for what was planned to need it, and nothing else."""
+        planned = budget.hard_limit if self.selection.used > budget.available else budget.available
+        return self.verification.tokens > planned
 
 
 def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Context:
@@ -52,13 +53,19 @@ def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Co
         candidates, inputs.policy, lambda package: package.tokens.upper + around(package), inputs.now
     )
 
-    foreseen = base_cost(candidates, inputs.tools, inputs.model.id, counter)
+    required = [package for package in candidates if not package.flex.can_drop]
+    foreseen = Base(
+        full=base_cost(candidates, inputs.tools, inputs.model.id, counter),
+        required=base_cost(required, inputs.tools, inputs.model.id, counter),
+    )
 
-    def attempt(base: int, rounds: int) -> _Attempt:
+    def attempt(base: Base, rounds: int) -> _Attempt:
         selection = fill(units, inputs.policy, budget, base=base, shrink=shrinker(counter), previous=inputs.previous)
         prompt = _arranged(selection, inputs, budget)
         request = renderer.render(prompt, window=budget.window)
-        parts = selection.used - base + foreseen
+        planned = base.full if selection.optional else base.required
+        expected = foreseen.full if selection.optional else foreseen.required
+        parts = selection.used - planned + expected
         verification = verify(request, prompt, renderer, counter, limit=budget.hard_limit, parts=parts, rounds=rounds)
         return _Attempt(selection, request, verification)
 
@@ -66,24 +73,31 @@ def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Co
     return _record(inputs, budget, done, [*duplicates, *refused, *done.selection.decisions])
 
 
-def _to_the_brim(attempt: Callable[[int, int], _Attempt], base: int, budget: ContextBudget) -> _Attempt:
+def _to_the_brim(attempt: Callable[[Base, int], _Attempt], base: Base, budget: ContextBudget) -> _Attempt:
     """Fill until the whole fits, and again if the parts were counted so high that there is room left.
 
-    What the whole costs beyond its parts is added to the base of the next round, so every round comes closer.
+    What the whole costs beyond the plan is added to the base of the next round, so every round comes closer.
     """
     done = attempt(base, 1)
-    while not done.fits:
+    while done.over(budget):
         if done.verification.rounds == _MOST_ROUNDS:
             raise _unverified(done)
-        base += done.surprise
+        base = _dearer(base, done)
         done = attempt(base, done.verification.rounds + 1)
     left = -done.surprise
     if left <= _WORTH_A_ROUND * budget.available or not _wanted(done.selection):
         return done
     # Content will go on to cost as much for each planned token as it did, so that much more can be planned.
-    planned = done.selection.used - base
-    fuller = attempt(base - left * planned // max(1, done.verification.tokens), done.verification.rounds + 1)
-    return fuller if fuller.fits and fuller.verification.tokens > done.verification.tokens else done
+    more = left * (done.selection.used - base.full) // max(1, done.verification.tokens)
+    fuller = attempt(Base(full=base.full - more, required=base.required), done.verification.rounds + 1)
+    return fuller if not fuller.over(budget) and fuller.verification.tokens > done.verification.tokens else done
+
+
+def _dearer(base: Base, done: _Attempt) -> Base:
+    """Charge what was not foreseen to whatever may still give way: optional content first, then what may shrink."""
+    if done.selection.optional:
+        return Base(full=base.full + done.surprise, required=base.required)
+    return Base(full=base.full + done.surprise, required=base.required + done.surprise)
 
 
 def _wanted(selection: Selection) -> bool:

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall
+from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, label
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Basis, Count, TokenCounter
@@ -49,7 +49,10 @@ def count_content(content: str | tuple[Part, ...], counter: TokenCounter) -> Cou
     """Count a content once: its texts, media, tool calls and tool results. The least certain part names the basis."""
     if isinstance(content, str):
         return counter.text(content)
-    counts = [_count_part(part, counter) for part in content]
+    calls = [part for part in content if isinstance(part, ToolCall)]
+    counts = [_count_part(part, counter) for part in content if not isinstance(part, ToolCall)]
+    if calls:
+        counts.append(counter.tool_calls(calls))
     return Count(
         tokens=sum(count.tokens for count in counts),
         margin=sum(count.margin for count in counts),
@@ -61,16 +64,16 @@ def count_content(content: str | tuple[Part, ...], counter: TokenCounter) -> Cou
 def recounted(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[ContentPackage]:
     """Return the packages with counts of this counter: those they bear, or new ones if another tokenizer made them.
 
+    Media and tool calls are counted again in any case: models that share a tokenizer have different rules for them.
     A count that names no tokenizer is the caller's word, and stands.
     """
     ours = ("", counter.tokenizer)
-    foreign = [at for at, package in enumerate(packages) if package.tokens.tokenizer not in ours]
-    if not foreign:
+    plain = [at for at, p in enumerate(packages) if p.tokens.tokenizer not in ours and isinstance(p.content, str)]
+    parted = [at for at, p in enumerate(packages) if p.tokens.tokenizer and not isinstance(p.content, str)]
+    if not plain and not parted:
         return list(packages)
-    plain = [at for at in foreign if isinstance(packages[at].content, str)]
     counts = dict(zip(plain, counter.texts([str(packages[at].content) for at in plain]), strict=True))
-    for at in set(foreign).difference(plain):
-        counts[at] = count_content(packages[at].content, counter)
+    counts |= {at: count_content(packages[at].content, counter) for at in parted}
     return [
         msgspec.structs.replace(package, tokens=counts[at]) if at in counts else package
         for at, package in enumerate(packages)
@@ -126,13 +129,11 @@ def base_cost(packages: Sequence[ContentPackage], tools: tuple[Tool, ...], model
     return cost
 
 
-def _count_part(part: Part, counter: TokenCounter) -> Count:
+def _count_part(part: Text | Media | ToolResult, counter: TokenCounter) -> Count:
     match part:
         case Text():
             return counter.text(part.text)
         case Media():
             return counter.media(part)
-        case ToolCall():
-            return counter.tool_call(part.name, part.arguments)
         case _:
             return counter.text(part.content)

@@ -25,6 +25,13 @@ class Previous(msgspec.Struct, frozen=True, kw_only=True):
     summaries: tuple[str, ...] = ()
 
 
+class Base(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the request costs before any unit is in it: with all that may come, and with the required units alone."""
+
+    full: int
+    required: int
+
+
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The units that are in, one decision for each candidate, and the pools' accounts."""
 
@@ -33,17 +40,22 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[PoolUse, ...]
     used: int
 
+    @property
+    def optional(self) -> bool:
+        """Whether anything is in that might have been left out."""
+        return not all(unit.fixed for unit in self.units)
+
 
 def fill(
     units: Sequence[Unit],
     policy: Policy,
     budget: ContextBudget,
     *,
-    base: int,
+    base: Base,
     shrink: Shrink,
     previous: Previous | None = None,
 ) -> Selection:
-    """Choose the units that get in. `base` is what the request costs before any of them."""
+    """Choose the units that get in."""
     filling = _Filling(units, policy, budget, base, shrink, previous)
     filling.require()
     for pool in policy.pools:
@@ -63,7 +75,7 @@ class _Filling:
         units: Sequence[Unit],
         policy: Policy,
         budget: ContextBudget,
-        base: int,
+        base: Base,
         shrink: Shrink,
         previous: Previous | None,
     ) -> None:
@@ -89,9 +101,10 @@ class _Filling:
 
     # -- accounts ----------------------------------------------------------------------------------------------------
 
-    def total(self, *, without: str = "") -> int:
-        flexible = sum(unit.cost for name, units in self.chosen.items() if name != without for unit in units)
-        return self.base + sum(unit.cost for unit in self.fixed) + flexible
+    def total(self) -> int:
+        flexible = sum(unit.cost for units in self.chosen.values() for unit in units)
+        base = self.base.full if any(self.chosen.values()) else self.base.required
+        return base + sum(unit.cost for unit in self.fixed) + flexible
 
     def fixed_in(self, pool: Pool) -> list[Unit]:
         return [unit for unit in self.fixed if unit.pool == pool.name]
@@ -99,7 +112,8 @@ class _Filling:
     def room(self, pool: Pool, *, own_limit: bool = True, within_total: bool = True) -> Room:
         """Return what the pool may take, beside what is in other pools and what it must hold itself."""
         fixed = self.fixed_in(pool)
-        total = self.total(without=pool.name)
+        others = sum(unit.cost for name, units in self.chosen.items() if name != pool.name for unit in units)
+        total = self.base.full + sum(unit.cost for unit in self.fixed) + others
         limit = self.budget.limit(pool.name) - sum(unit.cost for unit in fixed)
         left = self.budget.available - total
         tokens = min([limit] * own_limit + [left] * within_total)
@@ -202,7 +216,7 @@ class _Filling:
         """Return the pool's room and what the pools after it will surely leave."""
         later = self.policy.pools[self.policy.pools.index(pool) + 1 :]
         wanted = sum(self._demand(pool) for pool in later)
-        left = self.budget.available - self.total(without=pool.name) - wanted
+        left = self.room(pool, own_limit=False).tokens - wanted
         return max(room.tokens, left) if pool.borrow else room.tokens
 
     def _demand(self, pool: Pool) -> int:
@@ -298,5 +312,5 @@ class _Filling:
             needed=self.total(),
             limit=budget.hard_limit,
             required=sorted(required, key=lambda row: (-row[1], row[0])),
-            where=f"window {budget.window:,} − completion {budget.completion:,}; {self.base:,} for the request itself",
+            where=f"window {budget.window:,} − completion {budget.completion:,}; {self.base.required:,} for the request itself",
         )

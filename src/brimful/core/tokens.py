@@ -8,7 +8,7 @@ import msgspec
 from brimful.errors import InvalidPackage
 
 if TYPE_CHECKING:
-    from brimful.core.content import Media
+    from brimful.core.content import Media, ToolCall
     from brimful.core.prompt import Prompt, Role
 
 Basis = Literal["exact", "provider", "calibrated", "approximate", "bound"]
@@ -78,8 +78,8 @@ class TokenCounter(Protocol):
         """Count an image, a sound or a video by the model's rule."""
         ...
 
-    def tool_call(self, name: str, arguments: str) -> Count:
-        """Count one tool call of an assistant's message, its own overhead included."""
+    def tool_calls(self, calls: "Sequence[ToolCall]") -> Count:
+        """Count all tool calls of one assistant's message, their overhead included."""
         ...
 
     def message_overhead(self, role: "Role", name: str = "") -> int:

@@ -69,9 +69,10 @@ class ApproximateCounter:
         """Count an image, a sound or a video."""
         return self._media.count(part)
 
-    def tool_call(self, name: str, arguments: str) -> Count:
-        """Count one tool call, structure included."""
-        return self._count(_quarter(utf16_length(name) + utf16_length(arguments) + CHARACTERS_PER_MESSAGE))
+    def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
+        """Count tool calls, structure included."""
+        lengths = [utf16_length(call.name) + utf16_length(call.arguments) + CHARACTERS_PER_MESSAGE for call in calls]
+        return self._count(sum(map(_quarter, lengths)))
 
     def message_overhead(self, role: Role, name: str = "") -> int:
         """Count a message without content."""

@@ -43,14 +43,14 @@ class ConstantsCounter:
         """Count an image, a sound or a video."""
         return self._media.count(part)
 
-    def tool_call(self, name: str, arguments: str) -> Count:
-        """Count one tool call; its margin covers its share of what several in one message cost on top."""
+    def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
+        """Count the tool calls of one message; several cost more than each by itself."""
         costs = self._overheads
-        # Two calls or more share what they cost together, so half of it each is enough.
-        shared = math.ceil((costs.parallel_call + costs.parallel_calls / 2) * (1 + costs.margin))
-        return add(
-            [self._calls([(name, arguments)]), Count(tokens=0, basis="calibrated", margin=shared)], self.tokenizer
-        )
+        around = costs.tool_call * len(calls)
+        if len(calls) > 1:
+            around += costs.parallel_call * len(calls) + costs.parallel_calls
+        texts = self.texts([text for call in calls for text in (call.name, call.arguments)])
+        return self._estimate([*texts, self._constant(around)])
 
     def message_overhead(self, role: Role, name: str = "") -> int:
         """Return what stands around a message."""
@@ -94,15 +94,8 @@ class ConstantsCounter:
         yield self._constant(self.message_overhead(message.role, message.name))
         yield from self.texts([part.text for part in message.parts if isinstance(part, Text)])
         yield from (self.media(part) for part in message.parts if isinstance(part, Media))
-        if calls := [(part.name, part.arguments) for part in message.parts if isinstance(part, ToolCall)]:
-            yield self._calls(calls)
-
-    def _calls(self, calls: Sequence[tuple[str, str]]) -> Count:
-        costs = self._overheads
-        around = costs.tool_call * len(calls)
-        if len(calls) > 1:
-            around += costs.parallel_call * len(calls) + costs.parallel_calls
-        return self._estimate([*self.texts([text for call in calls for text in call]), self._constant(around)])
+        if calls := [part for part in message.parts if isinstance(part, ToolCall)]:
+            yield self.tool_calls(calls)
 
     def _estimate(self, parts: Sequence[Count]) -> Count:
         """Add up what no source vouches for to the token: the sum is calibrated, with the family's margin."""

@@ -62,9 +62,9 @@ class TemplateCounter:
             margin=count.margin + MEDIA_MARKERS,
         )
 
-    def tool_call(self, name: str, arguments: str) -> Count:
-        """Count one tool call: what a rendered message with it costs more than one without."""
-        return self._call(name, arguments)
+    def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
+        """Count tool calls: what a rendered message with each of them costs more than one without."""
+        return add([self._call(call.name, call.arguments) for call in calls], self.tokenizer)
 
     def message_overhead(self, role: Role, name: str = "") -> int:  # noqa: ARG002 - templates have no names
         """Return the most that stands around a message of that role."""
@@ -124,8 +124,7 @@ class TemplateCounter:
         sent = wire_messages(prompt.messages)
         around = self.request_overhead() + sum(self.message_overhead(message["role"]) for message in sent)
         texts = [tool_json(tool) for tool in prompt.tools] + [message["content"] for message in sent]
-        calls = [self.tool_call(call.name, call.arguments) for call in _calls(prompt)]
-        return [Count(tokens=around, basis="bound"), *calls, *self.texts(texts)]
+        return [Count(tokens=around, basis="bound"), self.tool_calls(_calls(prompt)), *self.texts(texts)]
 
     def _count_call(self, name: str, arguments: str) -> Count:
         called = Message(role="assistant", parts=(ToolCall(id="call00001", name=name, arguments=arguments),))
