@@ -17,8 +17,8 @@ from tables import Section, duration, percent, table, times
 BUDGETS = (1_500, 8_000, 32_000)
 ENDINGS = 8  # where a conversation is cut by luck, eight neighbours of it are not
 ROUNDS = 5
-ENOUGH_SECONDS = 1.2  # a slow way is asked less often
-LIMIT_SECONDS = 10.0
+ENOUGH_SECONDS = 0.8  # a slow way is asked less often
+LIMIT_SECONDS = 8.0
 
 ABOUT = f"""One list of messages and one budget for all. Every result is judged by one strict count that shares
 no code with any of them: tiktoken's o200k over roles, contents and names with the constants of

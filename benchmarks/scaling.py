@@ -30,16 +30,16 @@ STAGES = {
     "make_units": "units",
     "fill": "fill",
     "arrange": "arrange",
-    "_written": "render",
     "verify": "verify",
     "_record": "record",
 }
+REST = "rest"  # rendering, and what stands between the stages
 
-ABOUT = f"""Candidates are half memories and a fifth lore, both with a relevance, the rest messages; 20 to 120
-tokens each, already counted, for one window of {MODEL} (128,000 tokens) under the default policy.
-Stages are timed where `assemble` calls them, medians of up to {ROUNDS} calls; "whole" is
-`brimful.assemble`, the record of every candidate included. "Growth" compares with the size before
-it: ten times as many candidates may take ten times as long, and a little more for sorting."""
+ABOUT = f"""Candidates are half memories and a fifth lore, both with a relevance, the rest messages; 20 to 120 tokens
+each, already counted, for one window of {MODEL} (128,000 tokens) under the default policy. Stages are timed
+where `assemble` calls them, medians of up to {ROUNDS} calls; "whole" is `brimful.assemble`, the record of
+every candidate included, and "rest" is rendering and what stands between the stages. "Growth" compares with
+the size before it: ten times as many candidates may take ten times as long, and a little more for sorting."""
 
 
 def report(*, quick: bool) -> Section:
@@ -86,7 +86,8 @@ def _timed(packages: list[ContentPackage]) -> dict[str, float]:
     with _stages_timed() as seconds:
         began = time.perf_counter()
         assemble(packages, model=MODEL, now=NOW)
-        return {"whole": time.perf_counter() - began, **seconds}
+        whole = time.perf_counter() - began
+    return {"whole": whole, **seconds, REST: whole - sum(seconds.values())}
 
 
 @contextmanager
@@ -125,13 +126,14 @@ def _ready() -> None:
 
 
 def _table(found: dict[int, dict[str, float] | Failure]) -> str:
+    columns = ["whole", *STAGES.values(), REST]
     rows: list[list[str]] = []
     before: dict[str, float] = {}
     for size, row in found.items():
         if isinstance(row, Failure):
-            rows.append([f"{size:,}", "–", row.reason, *("–" for _ in STAGES)])
+            rows.append([f"{size:,}", "–", row.reason, *("–" for _ in columns[1:])])
             continue
         growth = times(row["whole"] / before["whole"]) if before else "–"
-        rows.append([f"{size:,}", growth, *(duration(row.get(stage)) for stage in ("whole", *STAGES.values()))])
+        rows.append([f"{size:,}", growth, *(duration(row.get(stage)) for stage in columns)])
         before = row
-    return table(["candidates", "growth", "whole", *STAGES.values()], rows)
+    return table(["candidates", "growth", *columns], rows)
