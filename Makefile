@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# A folder with real conversations for the benchmarks; without it they generate their own.
+DATA ?=
 
 .PHONY: demo test check bench format clean
 
@@ -10,33 +12,32 @@ demo: $(VENV)/.base
 	$(BIN)/python examples/demo.py
 
 test: check
-	$(BIN)/python tests/run_all.py
+	$(BIN)/python -m pytest --numprocesses auto --cov=brimful --cov-branch --cov-report=
+	$(BIN)/coverage report --include='src/brimful/core/*' --fail-under=100 --skip-covered
 
 check: $(VENV)/.dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_docs.py
 
 bench: $(VENV)/.bench
-	$(BIN)/python benchmarks/run_all.py
+	BENCH_DATA='$(DATA)' $(BIN)/python benchmarks/run_all.py
 
 format: $(VENV)/.dev
-	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
-$(VENV)/.pip: constraints.txt
+$(VENV)/.base: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip
-	touch $@
-
-$(VENV)/.base: $(VENV)/.pip pyproject.toml
 	$(PIP) install --constraint constraints.txt --editable '.[prices]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.base
 	$(PIP) install --constraint constraints.txt --group test --group check
+	$(PIP) install --constraint constraints.txt --no-deps --group oracles
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
@@ -44,4 +45,4 @@ $(VENV)/.bench: $(VENV)/.dev
 	touch $@
 
 clean:
-	rm -rf $(VENV) .cache .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -108,6 +108,25 @@ def test_tools_are_part_of_the_request_and_of_the_count():
     assert with_tools.tokens > plain.tokens
 
 
+def test_tools_may_be_in_the_form_of_openai():
+    function = {"name": "look", "description": "Look it up.", "parameters": {"type": "object", "properties": {}}}
+    packages = brimful.conversation(conversation(3), model="gpt-4o")
+    theirs = brimful.assemble(packages, model="gpt-4o", now=NOW, tools=[{"type": "function", "function": function}])
+    assert theirs.inputs.tools == (brimful.Tool(**function),)
+    with pytest.raises(brimful.InvalidRequest, match=r"tools\[0\]\.function\.name"):
+        brimful.assemble(packages, model="gpt-4o", now=NOW, tools=[{"type": "function", "function": {}}])
+
+
+def test_an_unknown_method_is_named():
+    with pytest.raises(brimful.InvalidValue, match="method: must be one of approximate, exact, calibrated, hybrid"):
+        brimful.counter("gpt-4o", method="guess")
+
+
+def test_a_misspelt_option_is_named():
+    with pytest.raises(brimful.InvalidPackage, match="relevence: is no option of a package"):
+        brimful.package("memory-semantic", "tea", model="gpt-4o", relevence=0.9)
+
+
 def test_the_wire_can_be_another_than_the_models_own():
     packages = brimful.conversation(conversation(3), model="claude-sonnet-4-5")
     context = brimful.assemble(packages, model="claude-sonnet-4-5", wire="openai", now=NOW)
@@ -127,6 +146,13 @@ def test_the_clock_is_read_only_if_no_time_is_given():
         ("window", {"window": -1}),
         ("window", {"window": 10.5}),
         ("completion", {"completion": True}),
+        ("completion", {"completion": 0}),
+        ("model", {"model": None}),
+        ("policy", {"policy": None}),
+        ("wire", {"wire": "telex"}),
+        ("previous", {"previous": "ctx-1"}),
+        ("tools[1]", {"tools": [brimful.Tool(name="f"), "g"]}),
+        ("now", {"now": datetime(2026, 1, 1)}),  # noqa: DTZ001 - that is what is refused
         ("now", {"now": math.nan}),
         ("now", {"now": "today"}),
         ("now", {"now": math.inf}),

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Final, Unpack, get_args
 
 import msgspec
 
@@ -25,7 +25,10 @@ from brimful.packagers import conversation as package_conversation
 from brimful.packagers import package as package_content
 from brimful.packagers.package import Options, seconds
 from brimful.policies import Overrides, load_policy
-from brimful.render import read_history, renderer_for
+from brimful.render import read_history, read_tool, renderer_for
+
+METHODS: Final[tuple[str, ...]] = get_args(Method)
+WIRES: Final[tuple[str, ...]] = get_args(Wire)
 
 
 def assemble(  # noqa: PLR0913 - every one has a default but the first two
@@ -35,7 +38,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     policy: str | Path | Policy = "default",
     now: float | datetime | None = None,
     previous: Context | Previous | None = None,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[Tool | Mapping[str, Any]] = (),
     window: int | None = None,
     completion: int | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
@@ -46,7 +49,8 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
 
     `previous` is the context before this one in the same conversation: history then begins where it began, so that
     the provider's prompt cache holds. `now` ages the packages; the clock is read only if it is not given.
-    `window` and `completion` replace the model's window and the policy's reserve; `wire` the form of the request.
+    `tools` are ours or in OpenAI's form. `window` and `completion` replace the model's window and the policy's reserve;
+    `wire` the form of the request.
     """
     info = _model(model, wire)
     chosen = _policy(policy, overrides)
@@ -59,8 +63,8 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
             now=time.time() if now is None else _moment(now),
             window=_positive("window", window),
             completion=_positive("completion", completion),
-            tools=tuple(tools),
-            previous=previous.history if isinstance(previous, Context) else previous,
+            tools=_tools(tools),
+            previous=_previous(previous),
             degraded=tuple(degraded),
         )
     )
@@ -110,6 +114,8 @@ def conversation(
 
 def counter(model: str | ModelInfo, *, method: Method = "hybrid") -> TokenCounter:
     """Return the counter for a model: `hybrid` takes the best one at hand, and each count says which that was."""
+    if method not in METHODS:
+        raise InvalidValue("method", f"must be one of {', '.join(METHODS)}, not {method!r}")
     return counter_for(_model(model, None), method)
 
 
@@ -150,11 +156,17 @@ def _assembled(inputs: Inputs) -> Context:
 
 
 def _model(model: str | ModelInfo, wire: Wire | None) -> ModelInfo:
+    if not isinstance(model, str | ModelInfo):
+        raise InvalidValue("model", f"must be a name or a ModelInfo, not {model!r}")
+    if wire is not None and wire not in WIRES:
+        raise InvalidValue("wire", f"must be one of {', '.join(WIRES)}, not {wire!r}")
     info = default_registry().resolve(model) if isinstance(model, str) else model
     return info if wire is None else msgspec.structs.replace(info, wire=wire)
 
 
 def _policy(policy: str | Path | Policy, overrides: Mapping[str, Any] | Overrides | None) -> Policy:
+    if not isinstance(policy, str | Path | Policy):
+        raise InvalidValue("policy", f"must be a name, the path of a file, or a Policy, not {policy!r}")
     keys = overrides.keys() if isinstance(overrides, Overrides) else overrides
     return load_policy(policy, overrides=keys, environ=os.environ)
 
@@ -169,14 +181,32 @@ def _checked(packages: Iterable[ContentPackage]) -> tuple[ContentPackage, ...]:
     return given
 
 
+def _tools(tools: Sequence[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
+    ours = []
+    for at, tool in enumerate(tools):
+        if not isinstance(tool, Tool | Mapping):
+            raise InvalidValue(f"tools[{at}]", f"must be a Tool or a tool in OpenAI's form, not {tool!r}")
+        ours.append(tool if isinstance(tool, Tool) else read_tool(dict(tool), f"tools[{at}]"))
+    return tuple(ours)
+
+
+def _previous(previous: Context | Previous | None) -> Previous | None:
+    if previous is not None and not isinstance(previous, Context | Previous):
+        raise InvalidValue("previous", f"must be the context before this one, not {type(previous).__name__}")
+    return previous.history if isinstance(previous, Context) else previous
+
+
 def _moment(now: float | datetime) -> float:
-    moment = seconds(now)
+    try:
+        moment = seconds(now)
+    except InvalidValue as error:
+        raise InvalidValue("now", error.reason) from None
     if not isinstance(moment, float | int) or moment != moment or abs(moment) == float("inf"):  # noqa: PLR0124 - NaN
         raise InvalidValue("now", f"must be a finite number of seconds or a datetime, not {now!r}")
     return float(moment)
 
 
 def _positive(field: str, value: int | None) -> int | None:
-    if value is not None and (type(value) is not int or value < 0):
-        raise InvalidValue(field, f"must be a whole number of tokens, not {value!r}")
+    if value is not None and (type(value) is not int or value < 1):
+        raise InvalidValue(field, f"must be a positive whole number of tokens, not {value!r}")
     return value

@@ -34,7 +34,7 @@ GOOD = '{"kind": "note", "content": "fine"}'
             '{"role": "king", "content": "x"}',
             "role: must be one of system, developer, user, assistant, tool, not 'king'",
         ),
-        ('{"role": "tool", "tool_call_id": "c", "content": "x"}', "tool result for 'c' without its call"),
+        ('{"role": "tool", "content": "x"}', "tool_call_id: must be a text, and is missing"),
         ('{"text": "x"}', "needs a 'kind' (content to package) or a 'role' (a message)"),
         ("5", "must be a JSON object, not 5"),
         ('{"kind": ', "is not JSON: "),
@@ -51,9 +51,9 @@ def test_items_of_an_array(fails):
 
 
 def test_messages_of_a_request(fails):
-    request = {"messages": [{"role": "user", "content": "x"}, {"role": "user"}]}
+    request = {"messages": [{"role": "user", "content": "x"}, {"role": "user", "content": 7}]}
     complaint = fails("fill", "-", "-m", "gpt-4o", stdin=json.dumps(request))
-    assert complaint == "<stdin>: messages[1]: content: must be a text or a list of parts, and is missing"
+    assert complaint == "<stdin>: messages[1]: content: must be a text or a list of parts, not a number"
 
 
 @pytest.mark.parametrize(

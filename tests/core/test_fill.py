@@ -24,7 +24,7 @@ def test_auction_goes_on_past_what_does_not_fit():
         memory(words(20), counter=COUNTER, id="small", relevance=0.0),
     ]
     context = build(pile, "auction", window=100, completion=20, overrides={"margin.tokens": 0, "margin.share": 0.0})
-    assert outcomes(context) == {"large": ("dropped", "pool-full"), "small": ("kept", "fits")}
+    assert outcomes(context) == {"large": ("dropped", "too-large"), "small": ("kept", "fits")}
 
 
 def test_window_stops_at_the_first_that_does_not_fit():

@@ -149,3 +149,6 @@ def test_a_conversation_requires_its_system_its_last_question_and_its_end():
     assert [entry.flex.can_drop for entry in made] == [False, True, True, False, False, False]
     assert conversation(messages[:4], counter=COUNTER)[-1].kind == "message-current"
     assert conversation([], counter=COUNTER) == []
+    orphaned = conversation([said("user", "q"), said("assistant", "a"), answer], counter=COUNTER)
+    assert [entry.flex.can_drop for entry in orphaned] == [False, True, True]
+    assert conversation([answer], counter=COUNTER)[0].flex.can_drop

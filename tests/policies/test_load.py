@@ -56,7 +56,7 @@ def test_a_policy_of_ones_own(tmp_path):
         (VALID + "[weights]\nrecency_days = 0.0", "weights.recency_days", "from 1e-06"),
         (VALID + "[margin]\nshare = 2.0", "margin.share", "from 0 to 1"),
         (VALID + "[margin]\ntokens = -2", "margin.tokens", "at least 0"),
-        (VALID + "[completion]\ntokens = -2", "completion.tokens", "at least 0"),
+        (VALID + "[completion]\ntokens = 0", "completion.tokens", "at least 1"),
         (VALID + "[completion]\nat_most_share = 1.1", "completion.at_most_share", "from 0 to 1"),
         ("total_tokens = 0\n" + VALID, "total_tokens", "at least 1"),
         ("= broken", "", "is not TOML"),

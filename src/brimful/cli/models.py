@@ -12,6 +12,7 @@ from brimful.cli.failure import Failure
 from brimful.cli.options import Json, complete_model, known_model
 from brimful.cli.table import Table, columns
 from brimful.core.model import ModelInfo
+from brimful.counting import is_proven
 from brimful.errors import MissingExtra
 from brimful.models import default_registry, price
 
@@ -111,9 +112,9 @@ def _tokenizer(info: ModelInfo) -> str:
 
 
 def _certainty(info: ModelInfo) -> str:
-    if info.prior:
+    if info.tokenizer is None:
         return "calibrated"
-    return "exact" if info.tokenizer else "approximate"
+    return "exact" if is_proven(info.tokenizer) else "calibrated"
 
 
 def _counted_by(info: ModelInfo) -> str:

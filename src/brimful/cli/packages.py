@@ -25,7 +25,7 @@ from brimful.core.prompt import Tool
 from brimful.core.tokens import TokenCounter
 from brimful.errors import BrimfulError, InvalidRequest
 from brimful.packagers import conversation, package
-from brimful.render import renderer_for
+from brimful.render import read_history, renderer_for
 
 Form = Literal["whole", "short", "message"]
 
@@ -97,6 +97,8 @@ def read_tools(data: Any, where: str) -> tuple[Tool, ...]:
     """Read tools: as OpenAI writes them (`function`), or plainly with name, description and parameters."""
     if not isinstance(data, list):
         raise Failure(f"{where}: must be a list of tools")
+    if not data:
+        return ()
     wrapped = [{"type": "function", "function": tool} if _plain_tool(tool) else tool for tool in data]
     probe = {"model": "any", "messages": [{"role": "user", "content": ""}], "tools": wrapped}
     try:
@@ -186,12 +188,11 @@ def _moment(text: str) -> datetime:
 def _conversation(entries: Sequence[Entry], counter: TokenCounter, start: float) -> tuple[ContentPackage, ...]:
     if not entries:
         return ()
-    request = {"model": "any", "messages": [entry.data for entry in entries]}
     try:
-        prompt = renderer_for("openai").parse(request)
+        messages = read_history([entry.data for entry in entries])
     except InvalidRequest as error:
         raise _in_its_line(entries, error.violations[0]) from None
-    return tuple(conversation(prompt.messages, counter=counter, start=start))
+    return tuple(conversation(messages, counter=counter, start=start))
 
 
 def _in_its_line(entries: Sequence[Entry], violation: str) -> Failure:

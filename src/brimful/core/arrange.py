@@ -19,7 +19,7 @@ from brimful.core.unit import Unit, time_of
 
 
 def arrange(
-    selection: Selection, *, model: ModelInfo, tools: tuple[Tool, ...], max_output: int | None, layout: Layout
+    selection: Selection, *, model: ModelInfo, tools: tuple[Tool, ...], max_output: int, layout: Layout
 ) -> Prompt:
     """Return the prompt that holds exactly the selected units."""
     stable = [*_system(selection.units), *_pinned(selection.units)]

@@ -119,7 +119,7 @@ def _arranged(selection: Selection, inputs: Inputs, budget: ContextBudget) -> Pr
         selection,
         model=inputs.model,
         tools=inputs.tools,
-        max_output=budget.completion or None,
+        max_output=budget.completion,
         layout=inputs.policy.layout,
     )
 

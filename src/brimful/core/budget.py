@@ -43,7 +43,10 @@ class ContextBudget(msgspec.Struct, frozen=True, kw_only=True):
 
     def limit(self, pool: str) -> int:
         """Return the limit of the pool of that name."""
-        return next(row.limit for row in self.pools if row.name == pool)
+        for row in self.pools:
+            if row.name == pool:
+                return row.limit
+        raise KeyError(pool)
 
 
 def allocate(
@@ -76,15 +79,14 @@ def _completion(policy: Policy, model: ModelInfo, window: int, asked: int | None
     if asked is not None:
         return asked
     share = math.floor(window * policy.completion.at_most_share)
-    return min(policy.completion.tokens, share, model.max_output)
+    return max(1, min(policy.completion.tokens, share, model.max_output))
 
 
 def _tokens(limit: Limit, earlier: dict[str, int], *, window: int, prompt: int, most: int) -> int:
-    said = [] if limit.tokens is None else [limit.tokens]
+    tokens = most
     if limit.share is not None:
         base = window if limit.of == "window" else prompt
-        said.append(math.floor(max(0, base - limit.minus) * limit.share))
-    tokens = min(said, default=most)
+        tokens = math.floor(max(0, base - limit.minus) * limit.share)
     if limit.times is not None and limit.pool is not None:
         tokens = max(tokens, math.floor(earlier[limit.pool] * limit.times))
-    return tokens
+    return tokens if limit.tokens is None else min(tokens, limit.tokens)

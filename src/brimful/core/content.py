@@ -149,6 +149,10 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True):
             # A whole number would be another number in the record, where all of these are read back as floats.
             if type(value := getattr(self, field)) is int:
                 msgspec.structs.force_setattr(self, field, float(value))
+        _require(type(self.position) is int, "position", f"must be a whole number, not {self.position!r}")
+        for field in ("name", "cluster", "group"):
+            value = getattr(self, field)
+            _require(value is None or isinstance(value, str), field, f"must be a text, not {value!r}")
         if self.metadata:
             msgspec.structs.force_setattr(self, "metadata", _plain(self.metadata))
         if not isinstance(self.content, str) or self.role == "tool" or self.kind == "tool-result":

@@ -16,6 +16,7 @@ Reason = Literal[
     "summary",  # stands for the cluster that it covers, or gave way to the summary that covers it
     "same-id",  # another candidate has its id
     "same-content",  # something kept has its normalized text
+    "too-large",  # larger than all that its pool may ever take
     "pool-full",  # the pool's limit is reached
     "window-full",  # the window is full
     "most",  # the pool's most items are reached

@@ -153,6 +153,7 @@ def _headline(context: "Context", decision: Decision) -> str:
         "summary": f"covered by summary {decision.by!r}" if decision.by else "stands for its cluster",
         "same-id": "another candidate has this id",
         "same-content": f"same text as {decision.by!r}",
+        "too-large": f"its {decision.tokens:,} tokens are more than {named} may take ({pool.limit if pool else 0:,})",
         "pool-full": f"{named} full{numbers}",
         "window-full": f"window full ({context.tokens:,}/{context.budget.available:,} tokens)",
         "most": f"{named} has its most items ({pool.items if pool else 0:,})",

@@ -286,6 +286,7 @@ class _Filling:
         return Account(
             pool=pool,
             use=self._use(pool),
+            most=self.budget.available if pool.borrow else self.budget.limit(pool.name),
             order=[unit for unit in self.order.get(pool.name, []) if not unit.stands_for],
             chosen={unit.key: unit for unit in self.chosen[pool.name]},
             reasons=self.reasons,
@@ -308,9 +309,10 @@ class _Filling:
             (package.id, cost) for unit in units for package, cost in zip(unit.packages, unit.costs, strict=True)
         ]
         budget = self.budget
+        window = f"window {budget.window:,} − completion {budget.completion:,}"
         return BudgetExceeded(
             needed=self.total(),
             limit=budget.hard_limit,
             required=sorted(required, key=lambda row: (-row[1], row[0])),
-            where=f"window {budget.window:,} − completion {budget.completion:,}; {self.base.required:,} for the request itself",
+            where=f"{window}; {self.base.required:,} for the request itself",
         )

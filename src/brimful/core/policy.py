@@ -19,9 +19,9 @@ RelatedPlace = Literal["before-current", "system"]
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many tokens a pool may take: the smallest of what is said, but at least `times` the limit of `pool`.
+    """How many tokens a pool may take: a `share`, but at least `times` the limit of `pool`, and at most `tokens`.
 
-    `share` is of the window, or of what the window leaves beside the completion (`prompt`), `minus` tokens first.
+    The share is of the window, or of what the window leaves beside the completion (`prompt`), `minus` tokens first.
     A limit that says nothing is no limit.
     """
 
@@ -162,7 +162,7 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
     yield from _number("weights.recency_days", weights.recency_days, 1e-6, 1e9)
     yield from _number("margin.share", policy.margin.share, 0.0, 1.0)
     yield from _whole("margin.tokens", policy.margin.tokens, 0)
-    yield from _whole("completion.tokens", policy.completion.tokens, 0)
+    yield from _whole("completion.tokens", policy.completion.tokens, 1)
     yield from _number("completion.at_most_share", policy.completion.at_most_share, 0.0, 1.0)
     if policy.total_tokens is not None:
         yield from _whole("total_tokens", policy.total_tokens, 1)

@@ -20,10 +20,14 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool after the fill: who was considered in which order, who is in, and what was noted on the way."""
+    """A pool after the fill: who was considered in which order, who is in, and what was noted on the way.
+
+    `most` is what the pool could ever take: its limit, or the whole window's where it borrows.
+    """
 
     pool: Pool
     use: PoolUse
+    most: int
     order: Sequence[Unit]
     chosen: Mapping[str, Unit]
     reasons: Mapping[str, Reason]
@@ -35,7 +39,8 @@ def verdicts(account: Account, candidates: Sequence[Unit], standing: Mapping[str
     """Yield one decision for each package of the candidates, duplicates left out. `standing` is all that is in."""
     ranks = _ranks(account)
     cut = max((rank for key, rank in ranks.items() if key in account.chosen), default=0)
-    least = {unit.key for unit in account.order[: account.pool.least]}
+    required = account.use.items - sum(unit.items for unit in account.chosen.values())
+    least = {unit.key for unit in account.order[: max(0, account.pool.least - required)]}
     for unit in candidates:
         rank = ranks.get(unit.key, 0)
         inside = account.chosen.get(unit.key)
@@ -75,4 +80,6 @@ def _why_out(account: Account, unit: Unit, below: int) -> Reason:
         return "most"
     if pool.contiguous and below > 1:
         return "older"
+    if unit.cost > account.most:
+        return "too-large"
     return "pool-full" if unit.cost > max(use.limit, use.used) - use.used else "window-full"

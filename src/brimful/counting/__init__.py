@@ -6,6 +6,7 @@ from brimful.counting.counters import Method, counter_for
 from brimful.counting.media import MediaCounter, media_rules
 from brimful.counting.templates import template_names
 from brimful.counting.tokenizers import count_special, count_text, count_texts, tokenizer_names
+from brimful.counting.vocabularies import is_proven
 
 __all__ = [
     "DEFAULT_PRIOR",
@@ -18,6 +19,7 @@ __all__ = [
     "count_text",
     "count_texts",
     "counter_for",
+    "is_proven",
     "media_rules",
     "prior_of",
     "template_names",

@@ -1,19 +1,14 @@
 """Chat templates of open models: rendered as the reference servers render them, and always the same.
 
-The environment is the one that Hugging Face's `apply_chat_template` and llama.cpp define: sandboxed, blocks trimmed,
-`tojson`, `raise_exception` and `strftime_now`. Only the date is ours: it is an argument, never the clock.
+Only the date is ours: it is an argument, never the clock.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, NoReturn
-
-from jinja2 import Template, TemplateError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from typing import Any, Final
 
 from brimful.errors import CountingError, InvalidModel
 
@@ -37,7 +32,9 @@ class ChatTemplate:
 
     def __init__(self, source: str, *, bos: str = "", eos: str = "", today: date = DEFAULT_DATE) -> None:
         """Compile the source; `bos` and `eos` are the tokens that begin and end a text."""
-        self._template = _compile(source, today)
+        from brimful.counting.sandbox import compile_template  # noqa: PLC0415 - jinja2 loads for those who need it
+
+        self._render = compile_template(source, today)
         self._bos = bos
         self._eos = eos
 
@@ -55,7 +52,7 @@ class ChatTemplate:
     ) -> str:
         """Return the text that the model reads; with `answer`, it ends where the model's answer begins."""
         try:
-            return self._template.render(
+            return self._render(
                 messages=list(messages),
                 tools=list(tools) or None,
                 add_generation_prompt=answer,
@@ -63,7 +60,6 @@ class ChatTemplate:
                 eos_token=self._eos,
             )
         except (
-            TemplateError,
             TypeError,
             ValueError,
             LookupError,
@@ -95,34 +91,3 @@ def _source(name: str) -> str:
         known = ", ".join(template_names())
         reason = f"no template {name!r} and no readable file of that path ({error}); known: {known}"
         raise InvalidModel("model", "chat_template", reason) from error
-
-
-@cache
-def _compile(source: str, today: date) -> Template:
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=["jinja2.ext.loopcontrols"],
-    )
-    environment.filters["tojson"] = _tojson
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = today.strftime
-    try:
-        return environment.from_string(source)
-    except TemplateError as error:
-        raise InvalidModel("model", "chat_template", f"not a template: {error}") from error
-
-
-def _tojson(
-    value: object,
-    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - the filter's signature is Hugging Face's
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002 - the filter's signature is Hugging Face's
-) -> str:
-    # Unlike Jinja's own filter, nothing is escaped for HTML.
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def _raise_exception(message: str) -> NoReturn:
-    raise TemplateError(message)

@@ -12,7 +12,7 @@ from brimful.counting.calibration import Calibration
 from brimful.counting.memo import CountMemo
 from brimful.counting.sums import add
 from brimful.counting.tokenizers import count_special, count_texts
-from brimful.counting.vocabularies import vocabulary_of
+from brimful.counting.vocabularies import is_proven
 
 UNPROVEN_MARGIN: Final = 0.01
 """The share added where a vocabulary is the model's own, but no independent implementation was at hand to compare."""
@@ -59,7 +59,7 @@ class ExactTexts:
     def __init__(self, tokenizer: str) -> None:
         """Count by the vocabulary of that name."""
         self.name = self.base = tokenizer
-        self._proven = bool(vocabulary_of(tokenizer).reference)
+        self._proven = is_proven(tokenizer)
         self._memo = _memo(tokenizer)
 
     def text(self, text: str) -> Count:

@@ -122,6 +122,15 @@ VOCABULARIES: Final = {
 """Every tokenizer that a model may name, and how to count with it."""
 
 
+def is_proven(tokenizer: str) -> bool:
+    """Say whether an independent implementation has confirmed the tokenizer, so that its counts are called exact.
+
+    >>> is_proven("o200k_base"), is_proven("glm4")
+    (True, False)
+    """
+    return bool(vocabulary_of(tokenizer).reference)
+
+
 def vocabulary_of(tokenizer: str) -> Vocabulary:
     """Return what is known of the tokenizer of that name.
 

@@ -74,12 +74,11 @@ def conversation(
 
 def _last_turn(messages: Sequence[Message]) -> Iterator[int]:
     """Yield the positions of what ends the conversation: one message, or a tool call and its results."""
-    at = len(messages) - 1
-    while at >= 0 and messages[at].role == "tool":
-        yield at
-        at -= 1
-    if at >= 0:
-        yield at
+    start = len(messages) - 1
+    while start >= 0 and messages[start].role == "tool":
+        start -= 1
+    if start >= 0 and (start == len(messages) - 1 or _kind(messages[start], current=False) == "tool-call"):
+        yield from range(start, len(messages))
 
 
 def _kind(entry: Message, *, current: bool) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
 
@@ -33,6 +33,9 @@ class Options(TypedDict, total=False):
     tokens: int | Count
 
 
+_KNOWN: Final = tuple(Options.__annotations__)
+
+
 def package(
     kind: str, content: str | tuple[Part, ...] | list[Part], *, counter: TokenCounter, **options: Unpack[Options]
 ) -> ContentPackage:
@@ -41,6 +44,8 @@ def package(
     Without an id, it gets one from its content and its time: the same thing packaged twice is one thing.
     A number given as `tokens` is the caller's upper bound, and is not counted again.
     """
+    for option in set(options).difference(_KNOWN):
+        raise InvalidPackage(option, f"is no option of a package; known: {', '.join(_KNOWN)}")
     implied = defaults_of(kind)
     clean = _clean(content)
     options["name"] = clean_text(options.get("name", ""))

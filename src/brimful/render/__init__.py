@@ -9,6 +9,7 @@ from typing import Final
 from brimful.core.model import Wire
 from brimful.render.anthropic import Anthropic
 from brimful.render.canonical import request_bytes
+from brimful.render.functions import read_tool
 from brimful.render.gemini import Gemini
 from brimful.render.ollama import Ollama
 from brimful.render.openai import OpenAI
@@ -16,7 +17,7 @@ from brimful.render.openai.history import read_history
 from brimful.render.renderer import Renderer
 from brimful.render.text import PlainText
 
-__all__ = ["Renderer", "read_history", "renderer_for", "request_bytes"]
+__all__ = ["Renderer", "read_history", "read_tool", "renderer_for", "request_bytes"]
 
 _RENDERERS: Final[dict[Wire, Renderer]] = {
     "openai": OpenAI(),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from brimful.core.prompt import Tool
+from brimful.errors import InvalidRequest
 from brimful.render.canonical import object_schema
 from brimful.render.rules import Object, Report
 
@@ -30,6 +31,24 @@ def read_function(function: dict[str, Any]) -> Tool:
         description=function.get("description") or "",
         parameters=function.get("parameters") or {},
     )
+
+
+def read_tool(tool: dict[str, Any], place: str) -> Tool:
+    """Read a tool that a caller gives in OpenAI's form.
+
+    >>> read_tool({"type": "function", "function": {"name": "now"}}, "tools[0]").name
+    'now'
+    >>> read_tool({"type": "function"}, "tools[0]")
+    Traceback (most recent call last):
+    ...
+    brimful.errors.InvalidRequest: openai would refuse this request: tools[0].function: must be an object, and is missing
+    """
+    report = Report()
+    for _, function in want_functions(report, [tool]):
+        report.want_filled("tools[0].function.name", function.get("name"))
+    if report.violations:
+        raise InvalidRequest("openai", [finding.replace("tools[0]", place, 1) for finding in report.violations])
+    return read_function(tool["function"])
 
 
 def want_functions(report: Report, tools: object) -> Iterator[tuple[str, Object]]:
