@@ -1,10 +1,9 @@
 """Count images, sounds and videos by the rule that a model names; base64 data is never counted as text."""
 
 import math
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final, TypeVar, assert_never
 
 import msgspec
@@ -44,8 +43,8 @@ class MediaRules(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def media_rules() -> MediaRules:
     """Return the table, read once."""
-    table = files("brimful.counting").joinpath("media_rules.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(table), MediaRules)
+    table = Path(__file__).with_name("media_rules.toml").read_text(encoding="utf-8")
+    return msgspec.toml.decode(table, type=MediaRules)
 
 
 class MediaCounter:

@@ -1,8 +1,7 @@
 """What a request costs beside its texts, by family; the numbers stand in `overheads.toml`."""
 
-import tomllib
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -57,5 +56,5 @@ def overheads_of(family: str) -> Overheads:
 
 @cache
 def _table() -> dict[str, Overheads]:
-    text = files("brimful.counting").joinpath("overheads.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), dict[str, Overheads])
+    text = Path(__file__).with_name("overheads.toml").read_text(encoding="utf-8")
+    return msgspec.toml.decode(text, type=dict[str, Overheads])

@@ -6,7 +6,6 @@ Only the date is ours: it is an argument, never the clock.
 from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +13,8 @@ from brimful.errors import CountingError, InvalidModel
 
 DEFAULT_DATE: Final = date(2024, 7, 26)
 """The date that templates print. Any other has as many tokens; Llama 3.1's own template falls back to this one."""
+
+_FOLDER: Final = Path(__file__).with_name("templates")
 
 WireMessage = dict[str, Any]
 
@@ -77,14 +78,13 @@ def template_names() -> tuple[str, ...]:
     >>> "llama-3.1" in template_names()
     True
     """
-    folder = files("brimful.counting").joinpath("templates")
-    return tuple(sorted(file.name.removesuffix(".jinja") for file in folder.iterdir() if file.name.endswith(".jinja")))
+    return tuple(sorted(file.name.removesuffix(".jinja") for file in _FOLDER.glob("*.jinja")))
 
 
 @cache
 def _source(name: str) -> str:
     if name in template_names():
-        return files("brimful.counting").joinpath("templates", f"{name}.jinja").read_text(encoding="utf-8")
+        return (_FOLDER / f"{name}.jinja").read_text(encoding="utf-8")
     try:
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

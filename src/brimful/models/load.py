@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +52,7 @@ def _own_models() -> Registry:
 
 
 def _own_entries() -> Iterator[Entry]:
-    for file in sorted(files("brimful.models").joinpath("data").iterdir(), key=lambda file: file.name):
+    for file in sorted(Path(__file__).with_name("data").glob("*.toml")):
         yield from parse(file.read_text(encoding="utf-8"), file.name)
 
 

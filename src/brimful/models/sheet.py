@@ -20,7 +20,6 @@ A file may look like this:
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Annotated, Any, Final
@@ -107,8 +106,8 @@ def parse(text: str, file: str) -> list[Entry]:
     brimful.errors.InvalidModel: models.toml: models.mine.window: Expected `int` >= 1
     """
     try:
-        data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # besides bad TOML: a number of too many digits
+        data = msgspec.toml.decode(text)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # besides bad TOML: a number of too many digits
         raise InvalidModel(file, "", f"is not TOML: {error}") from None
     families = _table(data.pop("family", {}), file, "family")
     rows = _table(data.pop("models", {}), file, "models")

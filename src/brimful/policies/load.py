@@ -1,10 +1,8 @@
 """Reads a policy file, applies overrides, and says what is wrong by file, key and reason."""
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +10,8 @@ import msgspec
 
 from brimful.core.policy import Policy, apply_overrides, violations
 from brimful.errors import InvalidPolicy, UnknownPolicy
+
+_HERE: Final = Path(__file__).parent
 
 ENVIRONMENT: Final = {
     "BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": "total_tokens",
@@ -28,7 +28,7 @@ def policy_names() -> tuple[str, ...]:
     >>> policy_names()
     ('auction', 'default', 'pools', 'split', 'window')
     """
-    return tuple(sorted(path.name.removesuffix(".toml") for path in _files() if path.name.endswith(".toml")))
+    return tuple(sorted(path.stem for path in _HERE.glob("*.toml")))
 
 
 def load_policy(
@@ -74,14 +74,15 @@ def _read(name: str | Path) -> tuple[Policy, str]:
 
 @cache
 def _bundled(name: str) -> Policy:
-    return _parse((resources.files(__package__) / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml")
+    return _parse((_HERE / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml")
 
 
 def _parse(text: str, file: str) -> Policy:
     try:
-        return _convert(tomllib.loads(text), file)
-    except tomllib.TOMLDecodeError as error:
+        data = msgspec.toml.decode(text)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # besides bad TOML: a number of too many digits
         raise InvalidPolicy(file, "", f"is not TOML ({error})") from None
+    return _convert(data, file)
 
 
 def _convert(data: Any, file: str) -> Policy:
@@ -122,7 +123,3 @@ def _whole_number(variable: str, text: str) -> int:
         return int(text.replace(",", "").replace("_", ""))
     except ValueError:
         raise InvalidPolicy(variable, "", f"must be a whole number of tokens, not {text!r}") from None
-
-
-def _files() -> list[Any]:
-    return list(resources.files(__package__).iterdir())

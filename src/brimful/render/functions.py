@@ -38,10 +38,10 @@ def read_tool(tool: dict[str, Any], place: str) -> Tool:
 
     >>> read_tool({"type": "function", "function": {"name": "now"}}, "tools[0]").name
     'now'
-    >>> read_tool({"type": "function"}, "tools[0]")
+    >>> read_tool({"type": "function", "function": {"name": 7}}, "t[0]")
     Traceback (most recent call last):
     ...
-    brimful.errors.InvalidRequest: openai would refuse this request: tools[0].function: must be an object, and is missing
+    brimful.errors.InvalidRequest: openai would refuse this request: t[0].function.name: must be a text, not a number
     """
     report = Report()
     for _, function in want_functions(report, [tool]):
