@@ -108,6 +108,17 @@ def test_tools_are_part_of_the_request_and_of_the_count():
     assert with_tools.tokens > plain.tokens
 
 
+def test_messages_that_may_be_cut_fill_the_window_to_the_brim():
+    long = [{"role": "user", "content": f"Message {n}. " + "It says a lot. " * 150} for n in range(9)]
+    for least in (None, 50):
+        packages = brimful.conversation([*long, {"role": "user", "content": "So?"}], model="gpt-4o", min_tokens=least)
+        context = brimful.assemble(packages, model="gpt-4o", window=1800, completion=100, now=NOW)
+        assert (context.tokens >= 0.97 * context.budget.available) is (least == 50)
+    assert context.decision("msg-000006").outcome == "shrunk"
+    with pytest.raises(brimful.InvalidPackage, match=r"flex\.min_tokens"):
+        brimful.conversation(long, model="gpt-4o", min_tokens=0)
+
+
 def test_tools_may_be_in_the_form_of_openai():
     function = {"name": "look", "description": "Look it up.", "parameters": {"type": "object", "properties": {}}}
     packages = brimful.conversation(conversation(3), model="gpt-4o")

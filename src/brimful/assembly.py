@@ -103,13 +103,20 @@ def package(
 
 
 def conversation(
-    messages: Sequence[Mapping[str, Any]], *, model: str | ModelInfo, start: float | datetime = 0.0
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    model: str | ModelInfo,
+    start: float | datetime = 0.0,
+    min_tokens: int | None = None,
 ) -> list[ContentPackage]:
     """Package a list of messages in OpenAI's form, tool calls and images included.
 
-    It may be broken, as histories are: a result without its call becomes a candidate that the fill refuses.
+    It may be broken, as histories are: a result without its call becomes a candidate that the fill refuses. With
+    `min_tokens`, messages may be cut down to so many tokens where that fills the window.
     """
-    return package_conversation(read_history(list(messages)), counter=counter(model), start=start)
+    return package_conversation(
+        read_history(list(messages)), counter=counter(model), start=start, min_tokens=min_tokens
+    )
 
 
 def counter(model: str | ModelInfo, *, method: Method = "hybrid") -> TokenCounter:

@@ -133,7 +133,7 @@ def _record(inputs: Inputs, budget: ContextBudget, done: _Attempt, decisions: Se
         budget=budget,
         pools=done.selection.pools,
         components=components,
-        decisions=tuple(sorted(decisions, key=lambda d: (d.id, d.outcome, d.reason, d.tokens))),
+        decisions=tuple(decisions),
         verification=verification,
         request=done.request,
         history=previous_mark(done.selection),

@@ -36,13 +36,13 @@ HIGHEST_PRIORITY: Final = 10
 _ROLES: Final = (None, "user", "assistant", "system", "tool")
 
 
-class Text(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="text"):
+class Text(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="text"):
     """A run of text."""
 
     text: str
 
 
-class Media(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="media"):
+class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="media"):
     """An image, a sound or a video, by URL or as base64 `data`."""
 
     modality: Modality
@@ -63,7 +63,7 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="me
                 raise InvalidPackage(f"content.{field}", f"must be a positive number, not {value!r}")
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool_call"):
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="tool_call"):
     """The assistant asks for a tool. `arguments` is a JSON text."""
 
     id: str
@@ -71,7 +71,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
     arguments: str = "{}"
 
 
-class ToolResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool_result"):
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="tool_result"):
     """What the tool answered to the call `id`."""
 
     id: str
@@ -101,7 +101,7 @@ class Flex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             raise InvalidPackage("flex.min_tokens", f"must be a positive whole number, not {self.min_tokens!r}")
 
 
-class ContentPackage(msgspec.Struct, frozen=True, kw_only=True):
+class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Anything that may go into a prompt, counted.
 
     `group` binds packages that are kept or dropped together. `cluster` names what a summary may stand for; a summary

@@ -115,4 +115,4 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
 def context_id(inputs: Inputs) -> str:
     """Return the id of the context that these inputs give."""
-    return "ctx-" + hashlib.blake2b(msgspec.json.encode(inputs), digest_size=12).hexdigest()
+    return "ctx-" + hashlib.sha256(msgspec.json.encode(inputs)).hexdigest()[:24]

@@ -14,7 +14,7 @@ Place = Literal["system", "pinned", "history", "related", "current"]
 
 _CERTAINTY: Final[tuple[Basis, ...]] = ("exact", "provider", "bound", "calibrated", "approximate")
 _ROLES: Final[dict[str, Role]] = {"system-prompt": "system", "tool-call": "assistant", "tool-result": "tool"}
-_PLACES: Final[dict[str, Place]] = {
+PLACED: Final[dict[str, Place]] = {
     "system-prompt": "system",
     "message-recent": "history",
     "tool-call": "history",
@@ -29,7 +29,7 @@ _PLACES: Final[dict[str, Place]] = {
 
 def place_of(package: ContentPackage) -> Place:
     """Return where in the prompt the package belongs."""
-    place = _PLACES.get(package.kind)
+    place = PLACED.get(package.kind)
     if place is not None:
         return place
     return "pinned" if package.metadata and package.metadata.get("pinned") else "related"
@@ -69,7 +69,7 @@ def recounted(packages: Sequence[ContentPackage], counter: TokenCounter) -> list
     """
     ours = ("", counter.tokenizer)
     plain = [at for at, p in enumerate(packages) if p.tokens.tokenizer not in ours and isinstance(p.content, str)]
-    parted = [at for at, p in enumerate(packages) if p.tokens.tokenizer and not isinstance(p.content, str)]
+    parted = [at for at, p in enumerate(packages) if not isinstance(p.content, str) and p.tokens.tokenizer]
     if not plain and not parted:
         return list(packages)
     counts = dict(zip(plain, counter.texts([str(packages[at].content) for at in plain]), strict=True))

@@ -6,7 +6,7 @@ from itertools import pairwise
 import msgspec
 
 from brimful.core.content import ContentPackage
-from brimful.core.cost import place_of
+from brimful.core.cost import PLACED
 from brimful.core.decision import Decision, Reason
 from brimful.core.policy import Policy
 from brimful.core.unit import Unit
@@ -53,7 +53,7 @@ def same_content(
     decisions: list[Decision] = []
     for unit in units:
         first = unit.packages[0]
-        if unit.items > 1 or not (everything or place_of(first) in ("related", "pinned")):
+        if unit.items > 1 or (first.kind in PLACED and not everything):
             unique.append(unit)
             continue
         if first.normalized_hash in seen:

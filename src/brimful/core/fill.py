@@ -90,6 +90,7 @@ class _Filling:
         for unit in candidates:
             if not unit.fixed:
                 self.waiting[unit.pool].append(unit)
+        self.ranking = {pool.name: ranked(pool, self.waiting[pool.name]) for pool in policy.pools}
         self.order: dict[str, list[Unit]] = {}
         self.chosen: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
         self.reasons: dict[str, Reason] = {}
@@ -183,7 +184,7 @@ class _Filling:
 
     def _pick(self, pool: Pool, room: Room) -> None:
         self.rooms[pool.name] = room
-        order = ranked(pool, self.waiting[pool.name])
+        order = self.ranking[pool.name]
         if pool.dedupe != "id":
             others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
             everything = pool.dedupe == "all"
@@ -191,10 +192,11 @@ class _Filling:
         if pool.low_water is not None and (span := self._span(pool, order)):
             # The pool is settled: what is left over goes to what stands behind history, not before it.
             self.settled.add(pool.name)
-            if sum(unit.cost for unit in span) <= self._high_water(pool, room):
+            high = self._high_water(pool, room)
+            if sum(unit.cost for unit in span) <= high:
                 self.order[pool.name], self.chosen[pool.name] = order, span
                 return
-            room = Room(tokens=int(room.tokens * pool.low_water), hard=room.hard, items=room.items)
+            room = Room(tokens=int(high * pool.low_water), hard=room.hard, items=room.items)
         if pool.summarize:
             order = self._summarized(pool, order, room)
         self.order[pool.name] = order

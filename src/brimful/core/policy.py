@@ -42,7 +42,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     - `least` and `most`: numbers of items. The least may use the safety margin, never the completion reserve.
     - `borrow`: takes tokens that other pools left unspent.
     - `summarize`: clusters that would be dropped give way to their summary first.
-    - `low_water`: once history must be trimmed, trim to this share of the limit, so that it happens rarely.
+    - `low_water`: once history must be trimmed, trim to this share of what it may take, so that it happens rarely.
     - `dedupe`: drop what has the same normalized text as something kept: only what was `retrieved` (two people may say
       "ok"), `all`, or nothing but the same id (`id`).
     """

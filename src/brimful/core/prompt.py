@@ -20,7 +20,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any] = {}
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One turn. `sources` are the ids of the packages in it; `cache` says that a stable prefix ends here."""
 
     role: Role

@@ -13,7 +13,7 @@ from brimful.errors import InvalidPackage
 When = tuple[float, int, str]
 
 
-class Unit(msgspec.Struct, frozen=True, kw_only=True):
+class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Packages that share one fate, what they cost together, and the best score among them.
 
     `key` is the id of the first of them, `when` the time of the last. `stands_for` is true for a summary that took
@@ -38,11 +38,12 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
     def decisions(
         self, outcome: Outcome, reason: Reason, *, by: str = "", rank: int = 0, cut: int = 0
-    ) -> Iterable[Decision]:
-        """Yield one decision for each package."""
+    ) -> list[Decision]:
+        """Return one decision for each package."""
         kept = outcome in ("kept", "shrunk")
-        for package, cost in zip(self.packages, self.costs, strict=True):
-            yield Decision(
+        group = self.key if len(self.packages) > 1 else ""
+        return [
+            Decision(
                 id=package.id,
                 kind=package.kind,
                 outcome=outcome,
@@ -54,8 +55,10 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
                 by=by,
                 rank=rank,
                 cut=cut,
-                group=self.key if len(self.packages) > 1 else "",
+                group=group,
             )
+            for package, cost in zip(self.packages, self.costs, strict=True)
+        ]
 
 
 def time_of(package: ContentPackage) -> When:
@@ -89,20 +92,21 @@ def _unit(
     cost_of: Callable[[ContentPackage], int],
     now: float,
 ) -> Unit:
-    if len(members) == 1:
-        costs: tuple[int, ...] = (cost_of(members[0]),)
-        best = score(members[0], policy.weights, now)
-    else:
-        costs = tuple(map(cost_of, members))
-        best = max((score(package, policy.weights, now) for package in members), key=lambda s: s.total)
+    first = members[0]
+    costs: tuple[int, ...] = (cost_of(first),) if len(members) == 1 else tuple(map(cost_of, members))
+    best = score(first, policy.weights, now)
+    fixed = not first.flex.can_drop
+    for other in members[1:]:
+        best = max(best, score(other, policy.weights, now), key=lambda parts: parts.total)
+        fixed = fixed or not other.flex.can_drop
     return Unit(
-        key=members[0].id,
+        key=first.id,
         packages=members,
         costs=costs,
         cost=sum(costs),
         score=best,
         pool=pool,
-        fixed=not all(package.flex.can_drop for package in members),
+        fixed=fixed,
         when=time_of(members[-1]),
     )
 

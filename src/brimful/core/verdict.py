@@ -35,23 +35,25 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: Collection[str]
 
 
-def verdicts(account: Account, candidates: Sequence[Unit], standing: Mapping[str, Unit]) -> Iterator[Decision]:
-    """Yield one decision for each package of the candidates, duplicates left out. `standing` is all that is in."""
+def verdicts(account: Account, candidates: Sequence[Unit], standing: Mapping[str, Unit]) -> list[Decision]:
+    """Return one decision for each package of the candidates, duplicates left out. `standing` is all that is in."""
     ranks = _ranks(account)
     cut = max((rank for key, rank in ranks.items() if key in account.chosen), default=0)
     required = account.use.items - sum(unit.items for unit in account.chosen.values())
     least = {unit.key for unit in account.order[: max(0, account.pool.least - required)]}
+    decisions: list[Decision] = []
     for unit in candidates:
         rank = ranks.get(unit.key, 0)
         inside = account.chosen.get(unit.key)
         summary = account.swapped.get(unit.key)
         if inside is not None:
             reason = account.reasons.get(unit.key, "least" if unit.key in least else "fits")
-            yield from inside.decisions("shrunk" if inside.shrunk else "kept", reason, rank=rank, cut=cut)
+            decisions += inside.decisions("shrunk" if inside.shrunk else "kept", reason, rank=rank, cut=cut)
         elif summary is not None and summary.key in standing:
-            yield from unit.decisions("replaced", "summary", by=summary.key, rank=rank, cut=cut)
+            decisions += unit.decisions("replaced", "summary", by=summary.key, rank=rank, cut=cut)
         elif unit.key not in account.duplicates:
-            yield from unit.decisions("dropped", _why_out(account, unit, rank - cut), rank=rank, cut=cut)
+            decisions += unit.decisions("dropped", _why_out(account, unit, rank - cut), rank=rank, cut=cut)
+    return decisions
 
 
 def summary_verdicts(summaries: Mapping[str, Sequence[Unit]], standing: Mapping[str, Unit]) -> Iterator[Decision]:

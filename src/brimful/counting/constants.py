@@ -1,7 +1,10 @@
 """The counter for APIs that frame messages at a constant price: OpenAI, Anthropic, Gemini."""
 
+import json
 import math
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from brimful.core.content import Media, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
@@ -44,13 +47,18 @@ class ConstantsCounter:
         return self._media.count(part)
 
     def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
-        """Count the tool calls of one message; several cost more than each by itself."""
+        """Count the tool calls of one message; several cost more than each by itself.
+
+        The margin reaches to the calls written as JSON: who counts strictly counts them so, and is not to be surprised.
+        """
         costs = self._overheads
         around = costs.tool_call * len(calls)
         if len(calls) > 1:
             around += costs.parallel_call * len(calls) + costs.parallel_calls
         texts = self.texts([text for call in calls for text in (call.name, call.arguments)])
-        return self._estimate([*texts, self._constant(around)])
+        count = self._estimate([*texts, self._constant(around)])
+        strict = sum(written.upper for written in self.texts([_as_json(call) for call in calls]))
+        return msgspec.structs.replace(count, margin=max(count.margin, strict - count.tokens))
 
     def message_overhead(self, role: Role, name: str = "") -> int:
         """Return what stands around a message."""
@@ -106,3 +114,7 @@ class ConstantsCounter:
 
     def _constant(self, tokens: int) -> Count:
         return Count(tokens=tokens, basis=self._overheads.basis, tokenizer=self.tokenizer)
+
+
+def _as_json(call: ToolCall) -> str:
+    return json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)

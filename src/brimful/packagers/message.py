@@ -46,30 +46,43 @@ def tool_turn(
 
 
 def conversation(
-    messages: Sequence[Message], *, counter: TokenCounter, start: float | datetime = 0.0, id_prefix: str = "msg-"
+    messages: Sequence[Message],
+    *,
+    counter: TokenCounter,
+    start: float | datetime = 0.0,
+    id_prefix: str = "msg-",
+    min_tokens: int | None = None,
 ) -> list[ContentPackage]:
     """Package a whole conversation, oldest first. Its order is kept by position.
 
     System messages are required, and so is the last message of the user and whatever ends the conversation: without
-    them there would be nothing to answer.
+    them there would be nothing to answer. With `min_tokens`, a message may be cut down to that many tokens: the oldest
+    one that is in fills the window to the brim.
     """
     when = seconds(start)
     last_user = max((at for at, m in enumerate(messages) if m.role == "user"), default=-1)
     required = {last_user, *_last_turn(messages)}
-    return [
-        package(
-            _kind(entry, current=at == last_user == len(messages) - 1),
-            entry.parts,
-            counter=counter,
-            id=f"{id_prefix}{at:06d}",
-            role=entry.role,
-            name=entry.name,
-            timestamp=when,
-            position=at,
-            can_drop=entry.role != "system" and at not in required,
-        )
-        for at, entry in enumerate(messages)
-    ]
+    packages = []
+    for at, entry in enumerate(messages):
+        kind = _kind(entry, current=at == last_user == len(messages) - 1)
+        options: Options = {
+            "id": f"{id_prefix}{at:06d}",
+            "role": entry.role,
+            "name": entry.name,
+            "timestamp": when,
+            "position": at,
+            "can_drop": entry.role != "system" and at not in required,
+        }
+        if min_tokens is not None and entry.role != "system":
+            options["min_tokens"] = min_tokens
+        packages.append(package(kind, _content(entry), counter=counter, **options))
+    return packages
+
+
+def _content(entry: Message) -> str | tuple[Part, ...]:
+    """Return plain text as plain text: it is counted once per tokenizer, where parts hang on the model's rules, too."""
+    first = entry.parts[0] if len(entry.parts) == 1 else None
+    return first.text if isinstance(first, Text) else entry.parts
 
 
 def _last_turn(messages: Sequence[Message]) -> Iterator[int]:
