@@ -25,15 +25,16 @@ no code with any of them: tiktoken's o200k over roles, contents and names with t
 OpenAI's cookbook (3 a message, 3 a request), and tool calls as JSON of name and arguments. Only
 conversations larger than the budget are here; "full" is the strict count over the budget. Each
 conversation is judged at its last {ENDINGS} turns, for a cut may fall well by luck; a way that is
-slow is judged at fewer of them. "Altered" results hold a message that nobody wrote: one with its
-middle cut out. "Broken tool chains" are results without their call, or calls without their results.
+slow is judged at fewer of them. "Altered" results hold a message that nobody wrote: one that was
+cut. "Broken tool chains" are results without their call, or calls without their results.
 
 What makes it comparable: peers know message budgets only, so Brimful gets a window whose hard limit equals the
 budget, and no safety margin. langchain-core's exact counter is the strict count itself. litellm trims by its own
 counter. llama-index's Memory holds the system prompt outside, gets the rest of the budget for history alone, counts
 by o200k, has lived through the newest messages, and puts the last one within the timed call. "brimful" has its
 packages at hand (each message is counted once, when it is written); "brimful, counting" packages and counts the
-whole history within the call.
+whole history within the call; "brimful, cutting" may cut the oldest message that is in at a sentence's end and mark
+it, so that the window is full whatever the size of the messages.
 
 Times are medians of up to {ROUNDS} calls, each on texts that no cache has seen, converted beforehand to the form
 that each way wants. A way that has no result after {LIMIT_SECONDS:.0f} s is stopped."""

@@ -18,6 +18,7 @@ MODEL: Final = "gpt-4o"
 COMPLETION: Final = 1_024  # kept for the answer, beside the budget
 NOW: Final = 1_800_000_000.0
 
+LEAST_OF_A_CUT: Final = 32  # tokens that are left of a message, at the least, where it may be cut
 LANGCHAIN_ROLES: Final = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
 
 QUIET: Final = {
@@ -66,6 +67,7 @@ def fillers() -> list[Filler]:
     return [
         Filler("brimful", ("brimful",), _brimful_counted),
         Filler("brimful, counting", ("brimful",), _brimful_counting),
+        Filler("brimful, cutting", ("brimful",), partial(_brimful_counted, min_tokens=LEAST_OF_A_CUT)),
         *(
             Filler(
                 f"langchain-core, {counter}" + (", start_on" if start_on else ""),
@@ -102,9 +104,9 @@ def request_messages(context: Any) -> Messages:
     return messages
 
 
-def _brimful_counted(messages: Messages, budget: int) -> Turn:
+def _brimful_counted(messages: Messages, budget: int, *, min_tokens: int | None = None) -> Turn:
     """Have the packages at hand: each message was counted once, when it was written."""
-    packages = import_module("brimful").conversation(messages, model=MODEL)
+    packages = import_module("brimful").conversation(messages, model=MODEL, min_tokens=min_tokens)
     return Turn(partial(brimful_request, packages, budget), request_messages)
 
 
