@@ -6,7 +6,6 @@ reading share no code on purpose: what will be billed is counted from what was r
 
 from functools import cache
 from importlib import import_module
-from typing import Final
 
 from brimful.core.model import Wire
 from brimful.render.canonical import request_bytes
@@ -16,15 +15,6 @@ from brimful.render.renderer import Renderer
 
 __all__ = ["Renderer", "read_history", "read_tool", "renderer_for", "request_bytes"]
 
-_RENDERERS: Final[dict[Wire, str]] = {
-    "openai": "OpenAI",
-    "anthropic": "Anthropic",
-    "gemini": "Gemini",
-    "ollama": "Ollama",
-    "text": "PlainText",
-}
-"""The class of each wire, in the module of the wire's name. Most programs speak one of them, and load no other."""
-
 
 @cache
 def renderer_for(wire: Wire) -> Renderer:
@@ -33,5 +23,6 @@ def renderer_for(wire: Wire) -> Renderer:
     >>> renderer_for("anthropic").names_in_text
     True
     """
-    renderer: Renderer = getattr(import_module(f"brimful.render.{wire}"), _RENDERERS[wire])()
+    # Most programs speak one wire, and load no other.
+    renderer: Renderer = import_module(f"brimful.render.{wire}").RENDERER
     return renderer

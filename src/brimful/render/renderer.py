@@ -1,23 +1,26 @@
 """What every wire can do: write a request, read it back, and check it."""
 
-from typing import Protocol
+from collections.abc import Callable
+
+import msgspec
 
 from brimful.core.model import Wire
 from brimful.core.prompt import Prompt, Request
+from brimful.errors import InvalidRequest
 
 
-class Renderer(Protocol):
-    """One provider's form of a request. Every method is a pure function of its arguments."""
+class Renderer(msgspec.Struct, frozen=True, kw_only=True):
+    """One provider's form of a request. Every method is a pure function of its arguments.
 
-    @property
-    def wire(self) -> Wire:
-        """The name of the form."""
-        ...
+    `names_in_text` says that a speaker's name is written into the content, as `name: text`, for want of a field.
+    `write`, `read` and `find_violations` are the wire's own; `write` also gets the window.
+    """
 
-    @property
-    def names_in_text(self) -> bool:
-        """Whether a speaker's name is written into the content, as `name: text`, for want of a field."""
-        ...
+    wire: Wire
+    names_in_text: bool
+    write: Callable[[Prompt, int], Request]
+    read: Callable[[Request], Prompt]
+    find_violations: Callable[[object], list[str]]
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
         """Write the request. The same prompt gives the same bytes; a valid prompt gives a request that `check` passes.
@@ -30,18 +33,21 @@ class Renderer(Protocol):
 
         Raise `InvalidValue` for a call or a result in a message of another role.
         """
-        ...
+        return self.write(prompt, window)
 
     def parse(self, request: Request) -> Prompt:
         """Read a finished request back: what the provider will bill is counted from this, however it was written.
 
         Raise `InvalidRequest` if `check` finds anything.
         """
-        ...
+        violations = self.check(request)
+        if violations:
+            raise InvalidRequest(self.wire, violations)
+        return self.read(request)
 
     def check(self, request: Request) -> list[str]:
         """List what the provider would refuse, each as a sentence with its place. Never raises, whatever it is given.
 
         `["messages[3]: tool result for 'c2' without its call"]`
         """
-        ...
+        return self.find_violations(request)

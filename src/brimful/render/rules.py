@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from brimful.core.prompt import Request
-from brimful.errors import InvalidRequest
 from brimful.render.names import is_tool_name
 
 Object = dict[str, Any]
@@ -133,13 +131,6 @@ def check_tools(report: Report, tools: Iterator[tuple[str, Object]]) -> None:
             seen.add(str(name))
         if "description" in tool:
             report.want_text(f"{place}.description", tool["description"])
-
-
-def require_valid(wire: str, request: Request, violations: list[str]) -> Request:
-    """Return the request, or raise with all its violations."""
-    if violations:
-        raise InvalidRequest(wire, violations)
-    return request
 
 
 def shown(value: object) -> str:

@@ -8,53 +8,57 @@ transcript as one text, which is what is billed.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from brimful.core.model import Wire
 from brimful.core.prompt import Media, Message, Part, Prompt, Request, Text, Tool, ToolCall, ToolResult
 from brimful.render.canonical import json_text, object_schema
 from brimful.render.media import placeholder
 from brimful.render.prepare import prepare
-from brimful.render.rules import Report, require_valid
+from brimful.render.renderer import Renderer
+from brimful.render.rules import Report
 
 _LABELS: Final = {"system": "System", "user": "User", "assistant": "Assistant", "tool": "Tool"}
 
 
-class PlainText:
-    """The `text` wire."""
+def write_request(prompt: Prompt) -> Request:
+    r"""Write the request.
 
-    wire: Final[Wire] = "text"
-    names_in_text: Final = True
+    >>> said = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
+    >>> write_request(Prompt(model="m", messages=(said,), max_output=9))
+    {'model': 'm', 'max_tokens': 9, 'prompt': 'Ada: Hi\n\nAssistant:'}
+    """
+    request: Request = {"model": prompt.model}
+    if prompt.max_output is not None:
+        request["max_tokens"] = prompt.max_output
+    messages = prepare(prompt.messages, lambda _: False)
+    lines = (*_tools(prompt.tools), *_transcript(messages), f"{_next_speaker(messages)}:")
+    request["prompt"] = "\n\n".join(lines)
+    return request
 
-    def render(self, prompt: Prompt, *, window: int) -> Request:  # noqa: ARG002 - the window is the server's own
-        r"""Write the request.
 
-        >>> said = Message(role="user", name="Ada", parts=(Text(text="Hi"),))
-        >>> PlainText().render(Prompt(model="m", messages=(said,), max_output=9), window=99)
-        {'model': 'm', 'max_tokens': 9, 'prompt': 'Ada: Hi\n\nAssistant:'}
-        """
-        request: Request = {"model": prompt.model}
-        if prompt.max_output is not None:
-            request["max_tokens"] = prompt.max_output
-        messages = prepare(prompt.messages, lambda _: False)
-        lines = (*_tools(prompt.tools), *_transcript(messages), f"{_next_speaker(messages)}:")
-        request["prompt"] = "\n\n".join(lines)
-        return request
+def read_request(request: Request) -> Prompt:
+    """Read a finished request back, as one message."""
+    message = Message(role="user", parts=(Text(text=request["prompt"]),))
+    return Prompt(model=request["model"], messages=(message,), max_output=request.get("max_tokens"))
 
-    def parse(self, request: Request) -> Prompt:
-        """Read a finished request back, as one message."""
-        body = require_valid(self.wire, request, self.check(request))
-        message = Message(role="user", parts=(Text(text=body["prompt"]),))
-        return Prompt(model=body["model"], messages=(message,), max_output=body.get("max_tokens"))
 
-    def check(self, request: Request) -> list[str]:
-        """List what a completion API would refuse."""
-        report = Report()
-        body = report.want_object("request", request)
-        if body is not None:
-            report.want_filled("model", body.get("model"))
-            report.want_filled("prompt", body.get("prompt"))
-            if body.get("max_tokens") is not None:
-                report.want_positive("max_tokens", body["max_tokens"])
-        return report.violations
+def find_violations(request: object) -> list[str]:
+    """List what a completion API would refuse."""
+    report = Report()
+    body = report.want_object("request", request)
+    if body is not None:
+        report.want_filled("model", body.get("model"))
+        report.want_filled("prompt", body.get("prompt"))
+        if body.get("max_tokens") is not None:
+            report.want_positive("max_tokens", body["max_tokens"])
+    return report.violations
+
+
+RENDERER: Final = Renderer(
+    wire="text",
+    names_in_text=True,
+    write=lambda prompt, _: write_request(prompt),
+    read=read_request,
+    find_violations=find_violations,
+)
 
 
 def _tools(tools: Iterable[Tool]) -> Iterator[str]:
