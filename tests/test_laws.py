@@ -18,6 +18,7 @@ from brimful.core.context import Context, Inputs
 from brimful.policies import load_policy
 from brimful.render import renderer_for
 from strategies import COUNTER, NOW, POLICIES, models, piles
+from support import history
 
 SLOW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 DECISIONS = {"kept", "shrunk", "replaced", "duplicate", "dropped"}
@@ -152,6 +153,21 @@ def test_2_byte_identical_across_processes_and_hash_seeds(tmp_path):
     assert len(outputs) == 1
     context = Context.from_json(outputs.pop())
     assert {"kept", "dropped"} <= {decision.outcome for decision in context.decisions}
+
+
+def test_7_the_most_items_hold_and_are_trimmed_in_steps_as_well():
+    model = brimful.ModelInfo(id="m", provider="p", window=90_000, max_output=100, wire="openai")
+    policy = load_policy("default", overrides={"pools.recent.most": 20})
+    said, previous, firsts = history(80), None, []
+    for turns in range(10, 80):
+        inputs = Inputs(
+            packages=tuple(said[:turns]), policy=policy, model=model, method="hybrid", now=NOW, previous=previous
+        )
+        context = assemble(inputs, counter=COUNTER, renderer=renderer_for("openai"))
+        assert context.component("recent").items <= 20
+        previous = context.history
+        firsts.append(previous.first)
+    assert 8 <= len(set(firsts)) <= 16
 
 
 def test_7_the_same_candidates_again_give_the_same_prefix():

@@ -4,6 +4,7 @@ Fixed before flexible; pools in the policy's order; trimming where the policy tr
 """
 
 from collections.abc import Sequence
+from math import inf
 
 import msgspec
 
@@ -193,10 +194,13 @@ class _Filling:
             # The pool is settled: what is left over goes to what stands behind history, not before it.
             self.settled.add(pool.name)
             high = self._high_water(pool, room)
-            if sum(unit.cost for unit in span) <= high:
+            most = inf if pool.most is None else pool.most
+            if sum(u.cost for u in span) <= high and room.items + sum(u.items for u in span) <= most:
                 self.order[pool.name], self.chosen[pool.name] = order, span
                 return
             room = Room(tokens=int(high * pool.low_water), hard=room.hard, items=room.items)
+            if pool.most is not None:
+                pool = msgspec.structs.replace(pool, most=max(1, int(pool.most * pool.low_water)))
         if pool.summarize:
             order = self._summarized(pool, order, room)
         self.order[pool.name] = order
