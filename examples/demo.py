@@ -26,22 +26,27 @@ COLOURS = {
     "format": "grey50",
 }
 
-QUESTIONS = (
-    "My order arrived with a broken lid. What can you do?",
-    "Which beans would you take for a moka pot, and how fine should I grind them?",
-    "I was charged twice for the subscription in October, once on the 2nd and once on the 3rd.",
-    "Can I pause deliveries while we are away in December?",
-    "The tracking page says 'delivered', but there is nothing at the door.",
-)
-ANSWERS = (
-    "I am sorry about that. A new lid is on its way, and you may keep the old one for parts; there is nothing to return.",
-    "A medium roast, ground a little coarser than for espresso: about the size of table salt. Fill the basket, do not "
-    "press it down, and take the pot off the heat as soon as it begins to gurgle.",
-    "I see both charges. The second one has been returned today; banks take three to five working days to show it.",
-    "Yes: deliveries can be paused for up to three months. I have set the pause from the 10th of December on, and you "
-    "will get a note three days before they begin again.",
-    "Couriers sometimes scan a parcel before they set it down. If it has not turned up by tomorrow noon, tell me, and I "
-    "will send it again without any further questions.",
+TURNS = (
+    (
+        "My order arrived with a broken lid. What can you do?",
+        "I am sorry about that. A new lid is on its way. Keep the old one for parts; there is nothing to return.",
+    ),
+    (
+        "Which beans would you take for a moka pot, and how fine should I grind them?",
+        "A medium roast, ground a little coarser than for espresso. Fill the basket without pressing it down.",
+    ),
+    (
+        "I was charged twice for the subscription in October, once on the 2nd and once on the 3rd.",
+        "I see both charges. The second one has been returned today; banks take three to five working days to show it.",
+    ),
+    (
+        "Can I pause deliveries while we are away in December?",
+        "Yes, for up to three months. I have set the pause from the 10th on, and will write before it ends.",
+    ),
+    (
+        "The tracking page says 'delivered', but there is nothing at the door.",
+        "Couriers sometimes scan too early. If it has not turned up by tomorrow noon, I will send it again.",
+    ),
 )
 FACTS = (
     "Ada lives in Lisbon and prefers delivery on Thursdays.",
@@ -62,7 +67,7 @@ TOOLS = (
 )
 
 
-def pile(turns: int = 120) -> list[ContentPackage]:
+def pile(turns: int = 200) -> list[ContentPackage]:
     """Return everything that may go into the prompt: far more than fits."""
     return [*known(), *remembered(), *said(turns), question()]
 
@@ -106,9 +111,8 @@ def said(turns: int) -> Iterator[ContentPackage]:
     counter = brimful.counter(MODEL)
     for n in range(turns):
         when = NOW - (turns - n) * 120
-        yield packagers.message(
-            QUESTIONS[n % 5], counter=counter, id=f"q-{n:03d}", timestamp=when, name="Ada", role="user"
-        )
+        asked, answered = TURNS[n % len(TURNS)]
+        yield packagers.message(asked, counter=counter, id=f"q-{n:03d}", timestamp=when, name="Ada", role="user")
         if n % 4 == 2:  # noqa: PLR2004 - every fourth turn
             yield from packagers.tool_turn(
                 [ToolCall(id=f"call-{n}", name="find_order", arguments='{"customer": "Ada"}')],
@@ -117,7 +121,7 @@ def said(turns: int) -> Iterator[ContentPackage]:
                 id=f"tool-{n:03d}",
                 timestamp=when + 20,
             )
-        yield packagers.message(ANSWERS[n % 5], counter=counter, id=f"a-{n:03d}", timestamp=when + 60, role="assistant")
+        yield packagers.message(answered, counter=counter, id=f"a-{n:03d}", timestamp=when + 60, role="assistant")
 
 
 def question() -> ContentPackage:
@@ -179,7 +183,7 @@ def what_if(context: Context) -> Table:
             other.verification.basis,
             str(outcomes.count("kept")),
             str(outcomes.count("dropped")),
-            other.explain("mem-04").split(",")[0],
+            other.decision("mem-04").outcome + ", " + other.decision("mem-04").reason,
         )
     return table
 
@@ -205,13 +209,14 @@ def main() -> None:
     console.print(bar(context))
     console.print(legend(context), "\n")
     console.print(context.report(), markup=False)
+    counted = context.verification
     console.print(
-        f"\nVerified: the request counts {context.tokens:,} tokens as a whole, its parts {context.verification.parts:,}; "
-        f"the limit is {context.verification.limit:,}.\n"
+        f"\nVerified: the request counts {counted.tokens:,} tokens as a whole, its parts {counted.parts:,}; "
+        f"the limit is {counted.limit:,}.\n"
     )
     console.print("[bold]Why was this in, and that out?[/]")
-    for id in ("now", "mem-04", "mem-echo", "mem-40", "q-119", "tool-118", "q-003", "lore-roast"):
-        console.print(f"  {id:<11} {context.explain(id)}", markup=False)
+    for id in ("now", "mem-04", "mem-echo", "mem-40", "q-199", "tool-198", "q-003", "lore-roast"):
+        console.print(f"  {id:<11} {context.explain(id)}", markup=False, soft_wrap=True)
     console.print()
     console.print(what_if(context))
     shares = sorted(prefix_shares())
