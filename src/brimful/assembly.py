@@ -13,10 +13,10 @@ from brimful.core.assemble import assemble as assemble_inputs
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.content import ContentPackage, Part
 from brimful.core.context import Context, Inputs
-from brimful.core.fill import Previous
 from brimful.core.model import ModelInfo, Wire
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Tool
+from brimful.core.selection import Previous
 from brimful.core.tokens import Count, TokenCounter
 from brimful.counting import counter_for
 from brimful.errors import InvalidValue

@@ -10,11 +10,11 @@ import msgspec
 
 from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult
 from brimful.core.cost import place_of, role_of, speaker
-from brimful.core.fill import Previous, Selection
 from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, labelled
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Layout
 from brimful.core.prompt import Message, Prompt, Tool
+from brimful.core.selection import Previous, Selection
 from brimful.core.unit import Unit, time_of
 
 

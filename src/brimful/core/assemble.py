@@ -11,8 +11,9 @@ from brimful.core.cost import base_cost, recounted, surcharge
 from brimful.core.decision import Decision
 from brimful.core.dedupe import canonical_order, same_id
 from brimful.core.explain import COMPONENTS
-from brimful.core.fill import Base, Selection, fill
+from brimful.core.fill import fill
 from brimful.core.prompt import Prompt, Request
+from brimful.core.selection import Base, Selection
 from brimful.core.shrink import shrinker
 from brimful.core.tokens import TokenCounter
 from brimful.core.unit import make_units

@@ -9,10 +9,10 @@ from brimful.core import explain
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
-from brimful.core.fill import Previous
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Request, Tool
+from brimful.core.selection import Previous
 from brimful.core.verdict import PoolUse
 from brimful.core.verify import Verification
 from brimful.errors import InvalidRecord
