@@ -392,6 +392,26 @@ def test_the_same_text_may_stay_where_only_ids_count():
     assert build(pile, overrides={"pools.related.dedupe": "id"}).kept == ("a", "b")
 
 
+def dumps(count, **options):
+    call = brimful.ToolCall(id="c", name="read_file")
+    result = brimful.ToolResult(id="c", content=" ".join(f"Line {n} of the file." for n in range(count)))
+    return tool_turn([call], [result], counter=COUNTER, id="t", timestamp=NOW, **options)
+
+
+def test_a_tools_answer_may_be_cut_within_its_unit():
+    context = build(dumps(400, min_tokens=50))
+    assert outcomes(context) == {"t": ("kept", "least"), "t/c": ("shrunk", "least")}
+    assert context.request["messages"][-1]["content"].endswith("of the file. […]")
+    assert context.tokens >= 0.97 * context.budget.available
+    required = build(dumps(400, min_tokens=50, can_drop=False))
+    assert required.tokens <= 900
+    assert outcomes(required)["t/c"] == ("shrunk", "required")
+    with pytest.raises(brimful.BudgetExceeded):
+        build(dumps(400, can_drop=False))
+    with pytest.raises(brimful.BudgetExceeded):
+        build(dumps(400, can_drop=False, min_tokens=1500))
+
+
 def test_a_cut_shorter_than_the_least_is_no_cut():
     pile = [memory("Yes. " + words(3000), counter=COUNTER, id="long", min_tokens=400)]
     context = build(pile)

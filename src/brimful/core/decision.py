@@ -31,9 +31,10 @@ Reason = Literal[
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One candidate's end.
 
-    `tokens` is the candidate's count; `cost` is what it took, its message or label included (0 if it is not in).
-    `by` names the summary, or the candidate that it duplicates. `rank` counts from 1 in the order of its pool, and
-    `cut` is the rank of the last one that is in. `group` names the packages that shared its fate.
+    `tokens` is the candidate's count, or that of what is left of it, if it was shrunk; `cost` is what it took, its
+    message or label included (0 if it is not in). `by` names the summary, or the candidate that it duplicates. `rank`
+    counts from 1 in the order of its pool, and `cut` is the rank of the last one that is in. `group` names the packages
+    that shared its fate.
     """
 
     id: str

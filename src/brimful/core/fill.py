@@ -15,6 +15,7 @@ from brimful.core.dedupe import same_content
 from brimful.core.policy import Policy, Pool
 from brimful.core.select import Room, Shrink, ranked, select
 from brimful.core.selection import Base, Previous, Selection
+from brimful.core.shrink import least_cost
 from brimful.core.unit import Unit
 from brimful.core.verdict import Account, PoolUse, summary_verdicts, verdicts
 from brimful.errors import BudgetExceeded
@@ -111,13 +112,9 @@ class _Filling:
             raise self._exceeded(self.fixed)
 
     def _smallest(self, unit: Unit, room: int) -> Unit | None:
-        """Shrink to the room if that can be done, else as far as the package allows."""
-        least = unit.packages[0].flex.min_tokens
-        if least is None:
-            return None
-        around = unit.cost - unit.packages[0].tokens.upper
-        # A cut at a sentence end falls short of the room; a few tokens more than the least leave it a place to fall.
-        return self.shrink(unit, room) or self.shrink(unit, max(room, around + 2 * least))
+        """Shrink to the room if that can be done, else as far as the packages allow."""
+        least = least_cost(unit)
+        return None if least is None else self.shrink(unit, room) or self.shrink(unit, max(room, least))
 
     def fill_pool(self, pool: Pool) -> None:
         """Fill one pool up to its limit; where the policy trims later, other pools do not count yet."""
@@ -248,7 +245,7 @@ class _Filling:
         standing = {unit.key: unit for units in self.chosen.values() for unit in units}
         decisions: list[Decision] = []
         for unit in self.fixed:
-            decisions.extend(unit.decisions("shrunk" if unit.shrunk else "kept", "required"))
+            decisions.extend(unit.decisions("kept", "required"))
         for pool in self.policy.pools:
             decisions.extend(self.duplicates.get(pool.name, ()))
             decisions.extend(verdicts(self._account(pool), self.waiting[pool.name], standing))

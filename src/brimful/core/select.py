@@ -49,7 +49,7 @@ def _in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> 
                 break
             continue
         limit = room.hard if items < pool.least else room.tokens
-        taken = unit if unit.cost <= limit - used else shrink(unit, limit - used)
+        taken = unit if unit.cost <= limit - used else shrink(unit, limit - used) if unit.may_shrink else None
         if taken is None:
             if pool.contiguous:
                 break
@@ -87,7 +87,7 @@ def _at_most(chosen: Sequence[Unit], most: int) -> list[Unit]:
 
 def _fill_gap(order: Sequence[Unit], taken: set[str], left: int, shrink: Shrink) -> list[Unit]:
     """Shrink the best one that was left out into the tokens that are left over."""
-    may_shrink = (u for u in order if u.packages[0].flex.min_tokens is not None and u.key not in taken)
+    may_shrink = (unit for unit in order if unit.may_shrink and unit.key not in taken)
     for unit, _ in zip(may_shrink, range(_SHRINKING_TRIES), strict=False):
         shrunk = shrink(unit, left)
         if shrunk is not None:

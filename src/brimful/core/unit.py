@@ -16,8 +16,8 @@ When = tuple[float, int, str]
 class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Packages that share one fate, what they cost together, and the best score among them.
 
-    `key` is the id of the first of them, `when` the time of the last. `stands_for` is true for a summary that took
-    the place of a cluster.
+    `key` is the id of the first of them, `when` the time of the last. `shrunk` names those of
+    them that were cut. `stands_for` is true for a summary that took the place of a cluster.
     """
 
     key: str
@@ -28,7 +28,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pool: str
     fixed: bool
     when: When
-    shrunk: bool = False
+    shrunk: tuple[str, ...] = ()
     stands_for: bool = False
 
     @property
@@ -36,17 +36,22 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """How many packages there are in it."""
         return len(self.packages)
 
+    @property
+    def may_shrink(self) -> bool:
+        """Whether any of its packages may be cut."""
+        return any(package.flex.min_tokens is not None for package in self.packages)
+
     def decisions(
         self, outcome: Outcome, reason: Reason, *, by: str = "", rank: int = 0, cut: int = 0
     ) -> list[Decision]:
-        """Return one decision for each package."""
-        kept = outcome in ("kept", "shrunk")
+        """Return one decision for each package; what is kept but was cut is shrunk."""
+        kept = outcome == "kept"
         group = self.key if len(self.packages) > 1 else ""
         return [
             Decision(
                 id=package.id,
                 kind=package.kind,
-                outcome=outcome,
+                outcome="shrunk" if kept and package.id in self.shrunk else outcome,
                 reason=reason,
                 tokens=package.tokens.tokens,
                 cost=cost if kept else 0,

@@ -48,7 +48,7 @@ def verdicts(account: Account, candidates: Sequence[Unit], standing: Mapping[str
         summary = account.swapped.get(unit.key)
         if inside is not None:
             reason = account.reasons.get(unit.key, "least" if unit.key in least else "fits")
-            decisions += inside.decisions("shrunk" if inside.shrunk else "kept", reason, rank=rank, cut=cut)
+            decisions += inside.decisions("kept", reason, rank=rank, cut=cut)
         elif summary is not None and summary.key in standing:
             decisions += unit.decisions("replaced", "summary", by=summary.key, rank=rank, cut=cut)
         elif unit.key not in account.duplicates:
@@ -63,7 +63,7 @@ def summary_verdicts(summaries: Mapping[str, Sequence[Unit]], standing: Mapping[
         if inside is None:
             yield from unit.decisions("dropped", "verbatim")
         else:
-            yield from inside.decisions("shrunk" if inside.shrunk else "kept", "summary")
+            yield from inside.decisions("kept", "summary")
 
 
 def _ranks(account: Account) -> dict[str, int]:
