@@ -100,6 +100,7 @@ def models(draw):
         max_output=draw(st.integers(10, 120)),
         wire=draw(st.sampled_from(WIRES)),
         alternate=draw(st.booleans()),
+        modalities=draw(st.sampled_from([("text",), ("text", "image")])),
         overhead=draw(st.sampled_from(["openai", "template"])),
     )
 

@@ -8,6 +8,8 @@ from brimful.policies import load_policy
 from brimful.render import renderer_for
 from strategies import COUNTER, NOW
 
+EYES = ("text", "image")
+
 
 def words(count, word="word"):
     return " ".join([word] * count)
@@ -15,10 +17,9 @@ def words(count, word="word"):
 
 def build(pile, policy="default", *, window=1000, completion=100, overrides=None, counter=COUNTER, **more):
     """Build a context; what is said of the model goes to the model, the rest to the inputs."""
-    of_model = {field: more.pop(field) for field in ("wire", "known", "overhead") if field in more}
-    model = ModelInfo(
-        **{"id": "m", "provider": "p", "window": window, "max_output": window, "wire": "openai"} | of_model
-    )
+    of_model = {field: more.pop(field) for field in ("wire", "known", "overhead", "modalities") if field in more}
+    usual = {"id": "m", "provider": "p", "window": window, "max_output": window, "wire": "openai", "modalities": EYES}
+    model = ModelInfo(**usual | of_model)
     chosen = load_policy(policy, overrides=overrides)
     inputs = Inputs(
         packages=tuple(pile), policy=chosen, model=model, method="hybrid", now=NOW, completion=completion, **more

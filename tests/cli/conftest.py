@@ -99,5 +99,5 @@ def chat(write_lines):
 @pytest.fixture
 def context(chat, run):
     """The path of a record: the chat in a window that is too small for all of it."""
-    run("fill", chat, "-m", "gpt-4", "--now", NOW, "--window", 3000, "--completion", 500, "--out", "context.json")
+    run("fill", chat, "-m", "gpt-4-turbo", "--now", NOW, "--window", 3000, "--completion", 500, "--out", "context.json")
     return "context.json"

@@ -35,7 +35,7 @@ def test_a_larger_window_lets_more_in(run, run_json, context):
 
 def test_another_model_policy_and_reserve(run, context):
     text = run("replay", context, "-m", "claude-3-sonnet", "-p", "window", "--completion", 100, "-o", "b.json").stdout
-    assert "model        gpt-4 → claude-3-sonnet" in text
+    assert "model        gpt-4-turbo → claude-3-sonnet" in text
     assert "policy       default → window" in text
     after = brimful.Context.from_json(Path("b.json").read_bytes())
     assert (after.budget.window, after.budget.completion) == (200_000, 100)
@@ -72,7 +72,7 @@ def test_diff_with_itself(run, context):
 def test_what_was_no_candidate(run, chat, context):
     lines = Path(chat).read_text(encoding="utf-8").splitlines()
     Path("less.jsonl").write_text("\n".join(line for line in lines if "mem-episodic" not in line), encoding="utf-8")
-    run("fill", "less.jsonl", "-m", "gpt-4", "--now", 1_763_211_000, "--window", 3000, "-o", "less.json")
+    run("fill", "less.jsonl", "-m", "gpt-4-turbo", "--now", 1_763_211_000, "--window", 3000, "-o", "less.json")
     [row] = [line for line in run("diff", context, "less.json").stdout.splitlines() if "mem-episodic" in line]
     assert row.startswith("left")
     assert "not a candidate" in row

@@ -15,7 +15,7 @@ def rows(text):
 
 def test_report_and_table(run, context):
     text = run("explain", context).stdout
-    assert text.startswith("┌─ BRIMFUL: gpt-4 ─")
+    assert text.startswith("┌─ BRIMFUL: gpt-4-turbo ─")
     header = next(line for line in text.splitlines() if line.startswith("outcome")).split()
     assert header == [
         *("outcome", "reason", "id", "kind", "pool", "rank/cut", "tokens"),
@@ -85,7 +85,7 @@ def test_a_copy_names_what_it_copies(run, context):
 
 def test_one_as_json(run_json, context):
     data = run_json("explain", context, "img")
-    assert data["line"].startswith("dropped: its 1,398 tokens are more than pool 'media' may take")
+    assert data["line"].startswith("dropped: larger than all that pool 'media' may take (625 tokens)")
     assert data["decision"]["id"] == data["package"]["id"] == "img"
 
 

@@ -26,8 +26,8 @@ def request_of(run, *args):
 
 
 def test_the_report(run, chat):
-    text = run("fill", chat, "--model", "gpt-4", "--now", NOW, "--window", 3000, "--completion", 500).stdout
-    assert text.startswith("┌─ BRIMFUL: gpt-4 ─")
+    text = run("fill", chat, "--model", "gpt-4-turbo", "--now", NOW, "--window", 3000, "--completion", 500).stdout
+    assert text.startswith("┌─ BRIMFUL: gpt-4-turbo ─")
     assert "Context Window: 3,000 tokens" in text
     assert "Memories:" in text
     assert "(3 items)" in text
@@ -35,7 +35,7 @@ def test_the_report(run, chat):
 
 
 def test_the_record_is_the_same_printed_and_written(run, chat):
-    args = ("fill", chat, "--model", "gpt-4", "--now", NOW, "--window", 3000, "--completion", 500)
+    args = ("fill", chat, "--model", "gpt-4-turbo", "--now", NOW, "--window", 3000, "--completion", 500)
     printed = brimful.Context.from_json(run(*args, "--json", "--out", "written.json").stdout)
     assert printed == brimful.Context.from_json(Path("written.json").read_bytes())
     assert printed.tokens <= printed.budget.hard_limit == 2500
@@ -109,7 +109,7 @@ def test_packages_of_a_record_can_be_filled_again(run, context, write_lines):
     record = json.loads(Path(context).read_text(encoding="utf-8"))
     write_lines("again.jsonl", record["inputs"]["packages"])
     args = ("--now", NOW, "--window", 3000, "--completion", 500)
-    again = json.loads(run("fill", "again.jsonl", "-m", "gpt-4", *args, "--json").stdout)
+    again = json.loads(run("fill", "again.jsonl", "-m", "gpt-4-turbo", *args, "--json").stdout)
     assert again["id"] == record["id"]
 
 
@@ -134,7 +134,7 @@ def test_what_is_not_said_in_turn_has_an_id_of_its_own(run_json, write_lines):
 
 
 def test_previous_is_where_history_goes_on_from(run_json, chat, context):
-    record = run_json("fill", chat, "-m", "gpt-4", "--now", NOW, "--previous", context)
+    record = run_json("fill", chat, "-m", "gpt-4-turbo", "--now", NOW, "--previous", context)
     assert record["inputs"]["previous"] == json.loads(Path(context).read_text(encoding="utf-8"))["history"]
 
 

@@ -6,7 +6,6 @@ import pytest
 import brimful
 from brimful.core.context import Context
 from brimful.core.decision import Reason
-from brimful.core.explain import status
 from brimful.packagers import media, memory, message, package
 from strategies import COUNTER, NOW
 from support import build, history, words
@@ -51,8 +50,8 @@ def test_a_dropped_memory_says_how_far_it_was_from_the_cut():
     context = build([entry for entry in pile() if entry.kind != "message-recent"], window=400)
     pool = next(use for use in context.pools if use.name == "related")
     worst = context.explain("mem-19")
-    numbers = f"{pool.used:,}/{max(pool.used, pool.limit):,}"
-    assert worst.startswith(f"dropped: pool 'related' full ({numbers} tokens), score 0.")
+    numbers = f"{pool.used:,}/{pool.limit:,} tokens, {pool.lent:,} lent"
+    assert worst.startswith(f"dropped: pool 'related' full ({numbers}), score 0.")
     assert worst.endswith("ranks below the cut")
     first_out = next(d for d in context.decisions if d.pool == "related" and d.rank == d.cut + 1)
     assert context.explain(first_out.id).endswith(", 1 rank below the cut")
@@ -106,11 +105,10 @@ def test_no_memories_is_worth_a_note():
     assert build(pile(), window=9000).warnings == ()
 
 
-def test_status():
-    assert status(build(pile(), window=9000)) == "✅ Within budget, healthy margin"
-    assert status(build(pile(), window=1000)) == "✅ Within budget"
+def test_the_status_is_said_where_nothing_is_to_be_warned_of():
+    assert "STATUS: ✅ Within budget, healthy margin" in build(pile(), window=9000).report()
+    assert "STATUS" not in build(pile(), window=1000).report()
     squeezed = build(history(4, size=100), "window", window=700, completion=200, overrides={"margin.tokens": 200})
-    assert status(squeezed).startswith("⚠️  safety margin in use by")
     assert any("safety margin are in use" in warning for warning in squeezed.warnings)
 
 

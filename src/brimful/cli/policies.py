@@ -98,7 +98,8 @@ def _rules(pool: Pool) -> str:
 
 
 def _step(step: Step) -> str:
-    return f"drop {step.drop}" if step.drop else f"summarize {step.summarize}"
+    below = "" if step.below is None else f" below {step.below:g}"
+    return f"drop {step.drop}{below}" if step.drop else f"summarize {step.summarize}"
 
 
 def _data(divided: ContextBudget) -> dict[str, object]:

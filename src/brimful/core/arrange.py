@@ -15,7 +15,7 @@ from brimful.core.model import ModelInfo
 from brimful.core.policy import Layout
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.selection import Previous, Selection
-from brimful.core.unit import Unit, time_of
+from brimful.core.unit import Unit, When, time_of
 
 
 def arrange(
@@ -39,8 +39,8 @@ def arrange(
 
 
 def previous_mark(selection: Selection) -> Previous | None:
-    """Return what the next context needs to know of this one's history."""
-    units = _history_units(selection.units)
+    """Return what the next context needs to know of this one's history: where its optional part began."""
+    units = [unit for unit in _history_units(selection.units) if not unit.fixed]
     if not units:
         return None
     return Previous(first=units[0].key, summaries=tuple(unit.key for unit in units if unit.stands_for))
@@ -80,36 +80,56 @@ def _pinned(units: Sequence[Unit]) -> Iterator[Message]:
 
 def _related(units: Sequence[Unit]) -> Iterator[Message]:
     """Yield the retrieved block, the best last: nearest to the question."""
-    ordered = sorted((u for u in units if not u.stands_for), key=lambda u: (u.score.total, u.when))
-    packages = [package for unit in ordered for package in unit.packages if place_of(package) == "related"]
+    ordered = sorted(units, key=lambda u: (u.score.total, u.when))
+    packages = [package for unit in ordered for package in unit.packages if _place(unit, package) == "related"]
     if packages:
         yield _block("user", RELATED_OPEN, RELATED_CLOSE, packages)
 
 
 def _history(units: Sequence[Unit]) -> Iterator[Message]:
-    for unit in _history_units(units):
-        for package in unit.packages:
-            if unit.stands_for:
-                yield Message(role="user", parts=(Text(text=labelled(package).rstrip()),), sources=(package.id,))
-            elif place_of(package) == "history":
-                yield _message(package)
+    """Yield turns in time. Packages of one fate keep their own times; only a call and its results stand together."""
+    turns = [turn for unit in _history_units(units) for turn in _turns(unit)]
+    for _, messages in sorted(turns, key=lambda turn: turn[0]):
+        yield from messages
+
+
+def _turns(unit: Unit) -> list[tuple[When, list[Message]]]:
+    if unit.stands_for:
+        (package,) = unit.packages
+        text = Text(text=labelled(package).rstrip())
+        return [(unit.when, [Message(role="user", parts=(text,), sources=(package.id,))])]
+    turns: list[tuple[When, list[Message]]] = []
+    open_calls: dict[str, list[Message]] = {}
+    for package in (package for package in unit.packages if place_of(package) == "history"):
+        if role_of(package) == "tool":
+            for part in (part for part in package.parts if isinstance(part, ToolResult)):
+                open_calls[part.id].append(Message(role="tool", parts=(part,), sources=(package.id,)))
+            continue
+        messages = [_message(package)]
+        turns.append((time_of(package), messages))
+        open_calls |= {part.id: messages for part in package.parts if isinstance(part, ToolCall)}
+    return turns
 
 
 def _current(units: Sequence[Unit]) -> Iterator[Message]:
     packages = _packages_in(units, "current")
     media = [package for package in packages if package.kind.startswith("media-")]
     messages = [package for package in packages if not package.kind.startswith("media-")]
-    for package in messages[:-1]:
-        yield _message(package)
-    last = _message(messages[-1]) if messages else Message(role="user", parts=())
     seen = tuple(part for package in media for part in package.parts)
-    if last.parts or seen:
-        sources = (*(package.id for package in media), *last.sources)
-        yield msgspec.structs.replace(last, parts=(*seen, *last.parts), sources=sources)
+    spoken = [_message(package) for package in messages]
+    if seen and (not spoken or spoken[-1].role != "user"):
+        spoken.insert(max(0, len(spoken) - 1), Message(role="user", parts=()))
+    at = next((at for at in reversed(range(len(spoken))) if spoken[at].role == "user"), 0)
+    for here, message in enumerate(spoken):
+        if seen and here == at:
+            sources = (*(package.id for package in media), *message.sources)
+            yield msgspec.structs.replace(message, parts=(*seen, *message.parts), sources=sources)
+        else:
+            yield message
 
 
 def _history_units(units: Sequence[Unit]) -> list[Unit]:
-    inside = [u for u in units if u.stands_for or any(place_of(package) == "history" for package in u.packages)]
+    inside = [u for u in units if any(_place(u, package) == "history" for package in u.packages)]
     return sorted(inside, key=lambda u: u.when if u.stands_for else time_of(u.packages[0]))
 
 
@@ -117,8 +137,13 @@ def _history_units(units: Sequence[Unit]) -> list[Unit]:
 
 
 def _packages_in(units: Sequence[Unit], place: str) -> list[ContentPackage]:
-    inside = (package for unit in units if not unit.stands_for for package in unit.packages)
-    return sorted((package for package in inside if place_of(package) == place), key=time_of)
+    inside = (package for unit in units for package in unit.packages if _place(unit, package) == place)
+    return sorted(inside, key=time_of)
+
+
+def _place(unit: Unit, package: ContentPackage) -> str:
+    """Return where a package stands: a summary stands where its cluster stood."""
+    return unit.stands_for or place_of(package)
 
 
 def _message(package: ContentPackage) -> Message:
@@ -160,12 +185,16 @@ def _calls(message: Message) -> bool:
 
 
 def _named(message: Message) -> Message:
-    """Move the speaker's name into the first text."""
+    """Move the speaker's name into the first text, on one line: a name is not a place to write turns of others."""
+    name = " ".join(message.name.split())
+    if not name:
+        return msgspec.structs.replace(message, name="")
     parts = list(message.parts)
-    for at, part in enumerate(parts):
-        if message.name and isinstance(part, Text):
-            parts[at] = Text(text=f"{message.name}: {part.text}")
-            break
+    at = next((at for at, part in enumerate(parts) if isinstance(part, Text)), None)
+    if at is None:
+        parts.insert(0, Text(text=f"{name}:"))
+    else:
+        parts[at] = Text(text=f"{name}: {getattr(parts[at], 'text', '')}")
     return msgspec.structs.replace(message, name="", parts=tuple(parts))
 
 

@@ -12,6 +12,7 @@ from brimful.core.decision import Decision
 from brimful.core.dedupe import canonical_order, same_id
 from brimful.core.explain import COMPONENTS
 from brimful.core.fill import fill
+from brimful.core.modality import perceivable
 from brimful.core.prompt import Prompt, Request
 from brimful.core.selection import Base, Selection
 from brimful.core.shrink import shrinker
@@ -48,6 +49,7 @@ def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Co
     inputs = msgspec.structs.replace(inputs, packages=tuple(canonical_order(inputs.packages)))
     budget = allocate(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
     candidates, duplicates = same_id(inputs.packages, inputs.policy)
+    candidates, unseen = perceivable(candidates, inputs.model, renderer)
     candidates = recounted(candidates, counter)
     around = surcharge(counter, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
     units, refused = make_units(
@@ -71,7 +73,7 @@ def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Co
         return _Attempt(selection, request, verification)
 
     done = _to_the_brim(attempt, foreseen, budget)
-    return _record(inputs, budget, done, [*duplicates, *refused, *done.selection.decisions])
+    return _record(inputs, budget, done, [*duplicates, *unseen, *refused, *done.selection.decisions])
 
 
 def _to_the_brim(attempt: Callable[[Base, int], _Attempt], base: Base, budget: ContextBudget) -> _Attempt:

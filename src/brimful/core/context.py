@@ -1,6 +1,7 @@
 """The record: what went in, what was decided, what came out. It explains itself and can be replayed."""
 
 import hashlib
+from functools import cached_property
 from typing import Literal, Self
 
 import msgspec
@@ -43,7 +44,7 @@ class Component(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     items: int
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True):
+class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One built context: the verified request, and the answer to "why was this in, and that out?".
 
     `history` is what the next context of the conversation needs to keep its prefix: pass this context as `previous`.
@@ -87,10 +88,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     def decision(self, id: str) -> Decision:
         """Return what became of a candidate. Of several with one id, the one that is in."""
-        found = [decision for decision in self.decisions if decision.id == id]
-        if not found:
-            raise KeyError(id)
-        return next((decision for decision in found if decision.included), found[0])
+        return self._by_id[id]
+
+    @cached_property
+    def _by_id(self) -> dict[str, Decision]:
+        return explain.by_id(self)
 
     def explain(self, id: str) -> str:
         """Say in one line what became of a candidate, and why."""
@@ -109,7 +111,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         """Read a record back, with every value checked."""
         try:
             return msgspec.json.decode(data, type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeError, TypeError, RecursionError) as error:
             raise InvalidRecord("context", str(error)) from None
 
 

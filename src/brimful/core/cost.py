@@ -32,6 +32,9 @@ def place_of(package: ContentPackage) -> Place:
     place = PLACED.get(package.kind)
     if place is not None:
         return place
+    parts = () if isinstance(package.content, str) else package.content
+    if any(isinstance(part, ToolCall | ToolResult) for part in parts):
+        return "history"
     return "pinned" if package.metadata and package.metadata.get("pinned") else "related"
 
 

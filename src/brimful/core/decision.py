@@ -20,8 +20,10 @@ Reason = Literal[
     "pool-full",  # the pool's limit is reached
     "window-full",  # the window is full
     "most",  # the pool's most items are reached
+    "low-water",  # history was trimmed in one large step, so that its prefix holds for many turns
     "older",  # history is contiguous, and ended after it
     "trimmed",  # in at first, and the worst of its pool when the whole was over the limit
+    "no-modality",  # the model cannot see or hear it, or the wire does not carry it
     "no-pool",  # no pool of the policy takes its kind
     "verbatim",  # a summary that is not needed: what it covers stands there itself
     "unpaired",  # a tool result without its call, or a call without its result: no provider takes it

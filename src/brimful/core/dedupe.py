@@ -43,25 +43,25 @@ def same_id(packages: Sequence[ContentPackage], policy: Policy) -> tuple[list[Co
 
 def same_content(
     units: Sequence[Unit], kept: Collection[Unit], *, everything: bool
-) -> tuple[list[Unit], list[Decision]]:
-    """Drop single packages whose normalized text is in `kept`, or in an earlier one of `units`.
+) -> tuple[list[Unit], list[tuple[Unit, str]]]:
+    """Part single packages whose normalized text is in `kept`, or in an earlier one of `units`, from all others.
 
-    Turns of the conversation are spared, unless `everything` is meant: two people may say "ok".
+    Each comes with the id of the one that has its text. Turns of the conversation are spared, unless `everything` is
+    meant: two people may say "ok".
     """
     seen = {package.normalized_hash: package.id for unit in kept for package in unit.packages}
     unique: list[Unit] = []
-    decisions: list[Decision] = []
+    doubles: list[tuple[Unit, str]] = []
     for unit in units:
         first = unit.packages[0]
         if unit.items > 1 or (first.kind in PLACED and not everything):
             unique.append(unit)
-            continue
-        if first.normalized_hash in seen:
-            decisions.extend(unit.decisions("duplicate", "same-content", by=seen[first.normalized_hash]))
-            continue
-        seen[first.normalized_hash] = first.id
-        unique.append(unit)
-    return unique, decisions
+        elif first.normalized_hash in seen:
+            doubles.append((unit, seen[first.normalized_hash]))
+        else:
+            seen[first.normalized_hash] = first.id
+            unique.append(unit)
+    return unique, doubles
 
 
 def _rank(package: ContentPackage, policy: Policy) -> tuple[bool, int, float]:

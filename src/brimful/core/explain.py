@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brimful.core.decision import Decision, Outcome, Reason
+from brimful.errors import InvalidValue
 
 if TYPE_CHECKING:
     from brimful.core.context import Component, Context
@@ -103,7 +104,7 @@ def report(context: "Context") -> str:
         f"  {'REMAINING:':<18}{context.remaining:>9,}",
         "",
         f"CANDIDATES: {', '.join(f'{n:,} {outcome}' for outcome, n in _outcomes(context))}",
-        *_warning_lines(context.warnings),
+        *_closing_lines(context),
     ]
     title = f"BRIMFUL: {context.budget.model}"
     width = max(len(title) + 4, *(len(line) + 1 for line in lines))
@@ -113,7 +114,10 @@ def report(context: "Context") -> str:
 
 def diff(before: "Context", after: "Context") -> Difference:
     """Return what entered, what left, and how long the requests agree from their beginning."""
-    first, second = _by_id(before), _by_id(after)
+    for field, value in (("before", before), ("after", after)):
+        if not hasattr(value, "decisions"):
+            raise InvalidValue(field, f"must be a Context, not {type(value).__name__}")
+    first, second = by_id(before), by_id(after)
     changes = [_change(id, first.get(id), second.get(id)) for id in sorted({*first, *second})]
     a, b = msgspec.json.encode(before.request), msgspec.json.encode(after.request)
     common = _common_prefix(a, b)
@@ -134,16 +138,10 @@ def diff(before: "Context", after: "Context") -> Difference:
     )
 
 
-def status(context: "Context") -> str:
-    """Say in one line how the budget stands."""
-    if context.remaining < 0:
-        return f"⚠️  safety margin in use by {-context.remaining:,} tokens"
-    return "✅ Within budget, healthy margin" if not context.warnings else "✅ Within budget"
-
-
 def _headline(context: "Context", decision: Decision) -> str:
     pool = next((use for use in context.pools if use.name == decision.pool), None)
-    numbers = f" ({pool.used:,}/{max(pool.limit, pool.used):,} tokens)" if pool else ""
+    lent = f", {pool.lent:,} lent" if pool and pool.lent else ""
+    numbers = f" ({pool.used:,}/{pool.limit:,} tokens{lent})" if pool else ""
     named = f"pool {decision.pool!r}"
     lines: dict[Reason, str] = {
         "required": "required",
@@ -153,10 +151,12 @@ def _headline(context: "Context", decision: Decision) -> str:
         "summary": f"covered by summary {decision.by!r}" if decision.by else "stands for its cluster",
         "same-id": "another candidate has this id",
         "same-content": f"same text as {decision.by!r}",
-        "too-large": f"its {decision.tokens:,} tokens are more than {named} may take ({pool.limit if pool else 0:,})",
+        "too-large": f"larger than all that {named} may take ({pool.most if pool else 0:,} tokens)",
         "pool-full": f"{named} full{numbers}",
         "window-full": f"window full ({context.tokens:,}/{context.budget.available:,} tokens)",
         "most": f"{named} has its most items ({pool.items if pool else 0:,})",
+        "low-water": f"{named} was trimmed in one large step{numbers}",
+        "no-modality": f"{context.budget.model} takes no {decision.kind.removeprefix('media-')} on this wire",
         "older": f"older than the history that fits in {named}{numbers}",
         "trimmed": f"trimmed from {named} to fit the window",
         "no-pool": f"no pool of policy {context.budget.policy!r} takes kind {decision.kind!r}",
@@ -172,11 +172,13 @@ def _component_line(component: "Component") -> str:
     return f"  {title + ':':<18}{component.tokens:>9,}{items}"
 
 
-def _warning_lines(warnings: tuple[str, ...]) -> Iterator[str]:
-    if warnings:
-        yield ""
+def _closing_lines(context: "Context") -> Iterator[str]:
+    yield ""
+    if context.warnings:
         yield "WARNINGS:"
-        yield from (f"  {warning}" for warning in warnings)
+        yield from (f"  {warning}" for warning in context.warnings)
+    else:
+        yield "STATUS: ✅ Within budget, healthy margin"
 
 
 def _outcomes(context: "Context") -> list[tuple[str, int]]:
@@ -185,7 +187,8 @@ def _outcomes(context: "Context") -> list[tuple[str, int]]:
     return [(outcome, counts[outcome]) for outcome in order if counts[outcome]]
 
 
-def _by_id(context: "Context") -> dict[str, Decision]:
+def by_id(context: "Context") -> dict[str, Decision]:
+    """Return the decision on each id; of several with one id, the one that is in."""
     found: dict[str, Decision] = {}
     for decision in context.decisions:
         if decision.id not in found or decision.included:

@@ -39,6 +39,8 @@ def fill(
     for pool in policy.pools:
         if pool.borrow:
             filling.lend(pool)
+    for pool in policy.pools:
+        filling.reconsider(pool)
     return filling.selection()
 
 
@@ -70,8 +72,9 @@ class _Filling:
         self.chosen: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
         self.reasons: dict[str, Reason] = {}
         self.swapped: dict[str, Unit] = {}
-        self.duplicates: dict[str, list[Decision]] = {}
+        self.doubles: dict[str, list[tuple[Unit, str]]] = {}
         self.settled: set[str] = set()
+        self.stepped: set[str] = set()
         self.rooms: dict[str, Room] = {}
         self.lent: dict[str, int] = {}
 
@@ -81,6 +84,9 @@ class _Filling:
         flexible = sum(unit.cost for units in self.chosen.values() for unit in units)
         base = self.base.full if any(self.chosen.values()) else self.base.required
         return base + sum(unit.cost for unit in self.fixed) + flexible
+
+    def inside(self) -> list[Unit]:
+        return [*self.fixed, *(unit for units in self.chosen.values() for unit in units)]
 
     def fixed_in(self, pool: Pool) -> list[Unit]:
         return [unit for unit in self.fixed if unit.pool == pool.name]
@@ -137,19 +143,42 @@ class _Filling:
 
     def trim(self) -> None:
         """Take steps in the policy's order until the whole fits; the least items go last, and only if they must."""
+        self._trim_protected()
         for step in self.policy.trim:
             over = self.total() - self.budget.available
             if over > 0 and step.summarize is not None:
                 self._summarize_chosen(step.summarize, over)
             elif over > 0 and step.drop is not None:
                 pool = self.policy.pool(step.drop)
-                self._drop_worst(pool, over, spare=pool.least)
+                self._drop_worst(pool, over, spare=pool.least, below=step.below)
         for step in self.policy.trim:
             over = self.total() - self.budget.hard_limit
             if over > 0 and step.drop is not None:
                 self._drop_worst(self.policy.pool(step.drop), over, spare=0)
-        if self.total() > self.budget.hard_limit:
-            raise self._exceeded([*self.fixed, *(unit for units in self.chosen.values() for unit in units)])
+
+    def _trim_protected(self) -> None:
+        """Drop what no step may drop only where nothing could be built with it, even alone."""
+        droppable = {step.drop for step in self.policy.trim}
+        protected = [pool for pool in self.policy.pools if self.policy.trim and pool.name not in droppable]
+        for pool in reversed(protected):
+            alone = [*self.fixed, *(unit for other in protected for unit in self.chosen[other.name])]
+            over = self.base.full + sum(unit.cost for unit in alone) - self.budget.hard_limit
+            self._drop_worst(pool, over, spare=0)
+
+    def reconsider(self, pool: Pool) -> None:
+        """Let a duplicate in after all, if what it duplicates has not got in and there is room for it."""
+        if pool.contiguous:
+            return
+        true = {unit.key for unit, _ in self._duplicates(pool)}
+        for unit, _ in self.doubles.get(pool.name, []):
+            texts = {package.normalized_hash for inside in self.inside() for package in inside.packages}
+            room = self.room(pool, own_limit=not pool.borrow)
+            used = sum(chosen.cost for chosen in self.chosen[pool.name])
+            items = room.items + sum(chosen.items for chosen in self.chosen[pool.name])
+            full = pool.most is not None and items >= pool.most
+            fits = not full and unit.cost <= room.tokens - used
+            if fits and unit.key not in true and unit.packages[0].normalized_hash not in texts:
+                self.chosen[pool.name].append(unit)
 
     # -- one pool ----------------------------------------------------------------------------------------------------
 
@@ -159,7 +188,7 @@ class _Filling:
         if pool.dedupe != "id":
             others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
             everything = pool.dedupe == "all"
-            order, self.duplicates[pool.name] = same_content(order, [*self.fixed, *others], everything=everything)
+            order, self.doubles[pool.name] = same_content(order, [*self.fixed, *others], everything=everything)
         if pool.low_water is not None and (span := self._span(pool, order)):
             # The pool is settled: what is left over goes to what stands behind history, not before it.
             self.settled.add(pool.name)
@@ -168,6 +197,7 @@ class _Filling:
             if sum(u.cost for u in span) <= high and room.items + sum(u.items for u in span) <= most:
                 self.order[pool.name], self.chosen[pool.name] = order, span
                 return
+            self.stepped.add(pool.name)
             room = Room(tokens=int(high * pool.low_water), hard=room.hard, items=room.items)
             if pool.most is not None:
                 pool = msgspec.structs.replace(pool, most=max(1, int(pool.most * pool.low_water)))
@@ -180,7 +210,8 @@ class _Filling:
         """Return history from where it began last time, with the summaries that stood in it, or nothing."""
         if self.previous is None:
             return []
-        again = [s for s in substitute.swaps(order, self.summaries) if s.summary.key in self.previous.summaries]
+        swaps = substitute.swaps(order, self.summaries, standing=self._standing(pool))
+        again = [swap for swap in swaps if swap.summary.key in self.previous.summaries]
         units = ranked(pool, substitute.apply(order, again))
         end = next((at for at, unit in enumerate(units) if unit.key == self.previous.first), None)
         if end is None:
@@ -205,7 +236,7 @@ class _Filling:
     def _summarized(self, pool: Pool, order: list[Unit], room: Room) -> list[Unit]:
         """Let clusters give way until the pool fits, as far back as summaries carry it."""
         protected = {unit.key for unit in order[: pool.least]}
-        swaps = substitute.swaps(order, self.summaries, protected)
+        swaps = substitute.swaps(order, self.summaries, protected, self._standing(pool))
         if not swaps or sum(unit.cost for unit in order) <= room.tokens:
             return order
         reached = select(pool, ranked(pool, substitute.apply(order, swaps)), room, self.shrink)
@@ -218,9 +249,16 @@ class _Filling:
         return ranked(pool, substitute.apply(order, taken))
 
     def _summarize_chosen(self, name: str, over: int) -> None:
-        taken = substitute.enough(substitute.swaps(self.chosen[name], self.summaries), over)
+        pool = self.policy.pool(name)
+        swaps = substitute.swaps(self.chosen[name], self.summaries, standing=self._standing(pool))
+        taken = substitute.enough(swaps, over)
         self._swap(taken)
-        self.chosen[name] = ranked(self.policy.pool(name), substitute.apply(self.chosen[name], taken))
+        self.chosen[name] = ranked(pool, substitute.apply(self.chosen[name], taken))
+
+    def _standing(self, pool: Pool) -> set[str]:
+        """Return the summaries that stand in other pools."""
+        others = (units for name, units in self.chosen.items() if name != pool.name)
+        return {unit.key for units in others for unit in units if unit.stands_for}
 
     def _swap(self, taken: Sequence[substitute.Swap]) -> None:
         for swap in taken:
@@ -228,11 +266,18 @@ class _Filling:
 
     # -- trimming ----------------------------------------------------------------------------------------------------
 
-    def _drop_worst(self, pool: Pool, over: int, spare: int) -> None:
+    def _drop_worst(self, pool: Pool, over: int, spare: int, below: float | None = None) -> None:
         units = ranked(pool, self.chosen[pool.name])
         items = sum(unit.items for unit in [*units, *self.fixed_in(pool)])
         while units and over > 0 and items - units[-1].items >= spare:
             worst = units.pop()
+            if below is not None and worst.score.total >= below:
+                units.append(worst)
+                break
+            smaller = self.shrink(worst, worst.cost - over) if worst.may_shrink else None
+            if smaller is not None:
+                units.append(smaller)
+                break
             self.reasons[worst.key] = "trimmed"
             over -= worst.cost
             items -= worst.items
@@ -247,27 +292,32 @@ class _Filling:
         for unit in self.fixed:
             decisions.extend(unit.decisions("kept", "required"))
         for pool in self.policy.pools:
-            decisions.extend(self.duplicates.get(pool.name, ()))
+            for unit, other in self._duplicates(pool):
+                decisions.extend(unit.decisions("duplicate", "same-content", by=other))
             decisions.extend(verdicts(self._account(pool), self.waiting[pool.name], standing))
         decisions.extend(summary_verdicts(self.summaries, standing))
-        units = [*self.fixed, *(unit for pool in self.policy.pools for unit in self.chosen[pool.name])]
         return Selection(
-            units=tuple(units),
+            units=tuple(self.inside()),
             decisions=tuple(decisions),
             pools=tuple(map(self._use, self.policy.pools)),
             used=self.total(),
         )
 
+    def _duplicates(self, pool: Pool) -> list[tuple[Unit, str]]:
+        """Return what has the same text as something that is in."""
+        inside = {package.id for unit in self.inside() for package in unit.packages}
+        return [(unit, other) for unit, other in self.doubles.get(pool.name, []) if other in inside]
+
     def _account(self, pool: Pool) -> Account:
         return Account(
             pool=pool,
             use=self._use(pool),
-            most=self.budget.available if pool.borrow else self.budget.limit(pool.name),
+            stepped=pool.name in self.stepped,
             order=[unit for unit in self.order.get(pool.name, []) if not unit.stands_for],
             chosen={unit.key: unit for unit in self.chosen[pool.name]},
             reasons=self.reasons,
             swapped=self.swapped,
-            duplicates={decision.id for decision in self.duplicates.get(pool.name, ())},
+            duplicates={unit.key for unit, _ in self._duplicates(pool)},
         )
 
     def _use(self, pool: Pool) -> PoolUse:
@@ -275,6 +325,7 @@ class _Filling:
         return PoolUse(
             name=pool.name,
             limit=self.budget.limit(pool.name),
+            most=self.budget.available if pool.borrow else self.budget.limit(pool.name),
             used=sum(unit.cost for unit in units),
             items=sum(unit.items for unit in units),
             lent=self.lent.get(pool.name, 0),

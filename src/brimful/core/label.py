@@ -44,6 +44,7 @@ def label(package: ContentPackage) -> tuple[str, str]:
     tag = tag_of(package.kind)
     attributes = {
         "type": package.kind.removeprefix("memory-") if tag in ("memory", "item") else "",
+        "role": (package.role or "") if tag == "message" else "",
         "from": package.name,
         "date": iso_date(package.timestamp),
         "source": str(package.metadata.get("source", "")),

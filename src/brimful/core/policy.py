@@ -93,9 +93,13 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One step of trimming: drop the worst of a pool, or put summaries in the place of its clusters."""
+    """One step of trimming: drop the worst of a pool, or put summaries in the place of its clusters.
+
+    With `below`, only what scores less is dropped.
+    """
 
     drop: str | None = None
+    below: float | None = None
     summarize: str | None = None
 
 
@@ -203,6 +207,8 @@ def _limit_violations(at: str, limit: Limit, earlier: list[str]) -> Iterator[tup
 def _step_violations(at: str, step: Step, names: list[str]) -> Iterator[tuple[str, str]]:
     if (step.drop is None) is (step.summarize is None):
         yield at, "says either 'drop' or 'summarize'"
+    if step.below is not None:
+        yield from _number(f"{at}.below", step.below, 0.0, 1.0)
     for pool in (step.drop, step.summarize):
         if pool is not None and pool not in names:
             yield at, f"no pool is named {pool!r}"

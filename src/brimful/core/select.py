@@ -48,7 +48,7 @@ def _in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> 
             if pool.contiguous:
                 break
             continue
-        limit = room.hard if items < pool.least else room.tokens
+        limit = max(room.hard, room.tokens) if items < pool.least else room.tokens
         taken = unit if unit.cost <= limit - used else shrink(unit, limit - used) if unit.may_shrink else None
         if taken is None:
             if pool.contiguous:
@@ -68,11 +68,16 @@ def _best_set(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> 
     picked = choose([unit.score.total for unit in rest], [unit.cost for unit in rest], tokens) if tokens > 0 else []
     chosen = forced + [rest[at] for at in picked]
     if pool.most is not None:
-        chosen = _at_most(chosen, pool.most - room.items)
+        # Cutting the best set down can leave less than going down the list would have taken.
+        chosen = max(_at_most(chosen, pool.most - room.items), _in_order(pool, order, room, shrink), key=_value)
     left = room.tokens - sum(unit.cost for unit in chosen)
     if pool.most is None or room.items + len(chosen) < pool.most:
         chosen += _fill_gap(rest, {unit.key for unit in chosen}, left, shrink)
     return chosen
+
+
+def _value(chosen: Sequence[Unit]) -> float:
+    return sum(unit.score.total for unit in chosen)
 
 
 def _at_most(chosen: Sequence[Unit], most: int) -> list[Unit]:

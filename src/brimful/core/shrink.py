@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from brimful.core.content import ContentPackage, ToolResult
+from brimful.core.content import ContentPackage, Part, Text, ToolResult
 from brimful.core.cut import cut
 from brimful.core.tokens import TokenCounter
 from brimful.core.unit import Unit
@@ -58,12 +58,16 @@ def _text(package: ContentPackage) -> str | None:
     """Return the text that can be cut: a plain content, or what a tool answered."""
     if isinstance(package.content, str):
         return package.content
-    first = package.content[0] if len(package.content) == 1 else None
-    return first.content if isinstance(first, ToolResult) else None
+    match package.content:
+        case (Text(text=text),) | (ToolResult(content=text),):
+            return text
+        case _:
+            return None
 
 
-def _with_text(package: ContentPackage, text: str) -> str | tuple[ToolResult]:
-    if isinstance(package.content, str):
-        return text
-    (result,) = (part for part in package.content if isinstance(part, ToolResult))
-    return (msgspec.structs.replace(result, content=text),)
+def _with_text(package: ContentPackage, text: str) -> str | tuple[Part, ...]:
+    match package.content:
+        case (ToolResult() as result,):
+            return (msgspec.structs.replace(result, content=text),)
+        case _:
+            return text

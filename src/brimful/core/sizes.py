@@ -18,12 +18,15 @@ def restore_sizes(parsed: Prompt, original: Prompt) -> Prompt:
     >>> restore_sizes(showing(bare), showing(sized)).messages[0].parts[0].width
     640
     """
-    known = {_key(part): part for message in original.messages for part in message.parts if isinstance(part, Media)}
+    known: dict[str, list[Media]] = {}
+    for media in (part for message in original.messages for part in message.parts if isinstance(part, Media)):
+        known.setdefault(_key(media), []).append(media)
 
     def restored(part: Part) -> Part:
-        found = known.get(_key(part)) if isinstance(part, Media) else None
-        if found is None:
+        same = known.get(_key(part)) if isinstance(part, Media) else None
+        if not same:
             return part
+        found = same.pop(0) if len(same) > 1 else same[0]
         return msgspec.structs.replace(part, width=found.width, height=found.height, seconds=found.seconds)
 
     def with_sizes(message: Message) -> Message:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from brimful.core.cost import place_of
 from brimful.core.unit import Unit
 
 Summaries = Mapping[str, Sequence[Unit]]
@@ -37,15 +38,21 @@ def set_aside(units: Sequence[Unit]) -> tuple[list[Unit], dict[str, list[Unit]]]
     return candidates, summaries
 
 
-def swaps(units: Iterable[Unit], summaries: Summaries, protected: Collection[str] = ()) -> list[Swap]:
-    """Return every swap that saves tokens, the largest saving first; a cluster's newest summary is the one used."""
+def swaps(
+    units: Iterable[Unit], summaries: Summaries, protected: Collection[str] = (), standing: Collection[str] = ()
+) -> list[Swap]:
+    """Return every swap that saves tokens, the largest saving first; a cluster's newest summary is the one used.
+
+    `protected` units stay, and a summary that is `standing` elsewhere does not stand twice.
+    """
     clusters: dict[str, list[Unit]] = {}
     for unit in units:
         cluster = unit.packages[0].cluster
         if cluster in summaries and not unit.fixed and unit.key not in protected:
             clusters.setdefault(str(cluster), []).append(unit)
     found = [_swap(cluster, members, summaries[cluster]) for cluster, members in clusters.items()]
-    return sorted((swap for swap in found if swap and swap.saving > 0), key=lambda swap: (-swap.saving, swap.cluster))
+    useful = (swap for swap in found if swap and swap.saving > 0 and swap.summary.key not in standing)
+    return sorted(useful, key=lambda swap: (-swap.saving, swap.cluster))
 
 
 def apply(units: Sequence[Unit], chosen: Iterable[Swap]) -> list[Unit]:
@@ -67,16 +74,27 @@ def enough(candidates: Iterable[Swap], over: int) -> list[Swap]:
 
 
 def _swap(cluster: str, members: Sequence[Unit], summaries: Sequence[Unit]) -> Swap | None:
+    owners = {package.id: unit for unit in members for package in unit.packages}
     for summary in sorted(summaries, key=lambda unit: unit.when, reverse=True):
-        covers = frozenset(summary.packages[0].covers)
-        covered = tuple(u for u in members if not covers or covers.issuperset(p.id for p in u.packages))
+        covered = _covered(members, owners, frozenset(summary.packages[0].covers))
         if covered:
             return Swap(cluster, covered, _stand_in(summary, covered))
     return None
+
+
+def _covered(members: Sequence[Unit], owners: Mapping[str, Unit], covers: frozenset[str]) -> tuple[Unit, ...]:
+    """Return the members that are covered whole; a summary that names nothing covers all."""
+    if not covers:
+        return tuple(members)
+    touched = {owners[id].key: owners[id] for id in covers if id in owners}
+    whole = [unit for unit in touched.values() if covers.issuperset(package.id for package in unit.packages)]
+    return tuple(sorted(whole, key=lambda unit: unit.when))
 
 
 def _stand_in(summary: Unit, members: Sequence[Unit]) -> Unit:
     """Return the summary with the place, the pool and the worth of what it stands for."""
     newest = max(members, key=lambda unit: unit.when)
     best = max(members, key=lambda unit: unit.score.total)
-    return msgspec.structs.replace(summary, pool=newest.pool, when=newest.when, score=best.score, stands_for=True)
+    return msgspec.structs.replace(
+        summary, pool=newest.pool, when=newest.when, score=best.score, stands_for=place_of(newest.packages[0])
+    )

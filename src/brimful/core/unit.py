@@ -1,6 +1,6 @@
 """Units: what is kept or dropped whole. Most are one package; a tool call and its results are one unit, too."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -17,7 +17,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Packages that share one fate, what they cost together, and the best score among them.
 
     `key` is the id of the first of them, `when` the time of the last. `shrunk` names those of
-    them that were cut. `stands_for` is true for a summary that took the place of a cluster.
+    them that were cut. `stands_for` is the place of the cluster that a summary
+    took the place of.
     """
 
     key: str
@@ -29,7 +30,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fixed: bool
     when: When
     shrunk: tuple[str, ...] = ()
-    stands_for: bool = False
+    stands_for: str = ""
 
     @property
     def items(self) -> int:
@@ -150,7 +151,7 @@ def _groups(packages: Sequence[ContentPackage]) -> tuple[list[tuple[ContentPacka
     return singles + [tuple(sorted(members, key=_call_first)) for members in groups.values()], unpaired
 
 
-def _leaders(packages: Sequence[ContentPackage], bound: Mapping[str, str]) -> dict[str, str]:
+def _leaders(packages: Sequence[ContentPackage], bound: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the leader of everything that is bound, directly or through others."""
     parent: dict[str, str] = {}
 
@@ -163,15 +164,15 @@ def _leaders(packages: Sequence[ContentPackage], bound: Mapping[str, str]) -> di
     for package in packages:
         if package.group is not None:
             parent[find(package.id)] = find(f"group {package.group}")
-    for result, call in bound.items():
+    for result, call in bound:
         parent[find(result)] = find(call)
     return {node: find(node) for node in list(parent)}
 
 
-def _pair_tools(packages: Iterable[ContentPackage]) -> tuple[dict[str, str], set[str]]:
+def _pair_tools(packages: Iterable[ContentPackage]) -> tuple[list[tuple[str, str]], set[str]]:
     """Walk in time and bind each result to the latest open call of its id, for ids are used again in some histories."""
     open_calls: dict[str, str] = {}
-    bound: dict[str, str] = {}
+    bound: list[tuple[str, str]] = []
     unpaired: set[str] = set()
     for package in sorted(packages, key=_call_first):
         for part in package.parts:
@@ -181,7 +182,7 @@ def _pair_tools(packages: Iterable[ContentPackage]) -> tuple[dict[str, str], set
                 open_calls[part.id] = package.id
             elif isinstance(part, ToolResult):
                 if part.id in open_calls:
-                    bound[package.id] = open_calls.pop(part.id)
+                    bound.append((package.id, open_calls.pop(part.id)))
                 else:
                     unpaired.add(package.id)
     return bound, unpaired.union(open_calls.values())

@@ -10,10 +10,14 @@ from brimful.core.unit import Unit
 
 
 class PoolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a pool may take and what it took; `lent` tokens of it came from other pools."""
+    """What a pool may take and what it took; `lent` tokens of it came from other pools.
+
+    `most` is what it could ever take: its limit, or the whole window's where it borrows.
+    """
 
     name: str
     limit: int
+    most: int
     used: int
     items: int
     lent: int = 0
@@ -22,12 +26,12 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """A pool after the fill: who was considered in which order, who is in, and what was noted on the way.
 
-    `most` is what the pool could ever take: its limit, or the whole window's where it borrows.
+    `stepped` says that history was trimmed in one large step.
     """
 
     pool: Pool
     use: PoolUse
-    most: int
+    stepped: bool
     order: Sequence[Unit]
     chosen: Mapping[str, Unit]
     reasons: Mapping[str, Reason]
@@ -82,6 +86,8 @@ def _why_out(account: Account, unit: Unit, below: int) -> Reason:
         return "most"
     if pool.contiguous and below > 1:
         return "older"
-    if unit.cost > account.most:
+    if account.stepped:
+        return "low-water"
+    if unit.cost > use.most:
         return "too-large"
     return "pool-full" if unit.cost > max(use.limit, use.used) - use.used else "window-full"

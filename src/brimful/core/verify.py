@@ -4,7 +4,7 @@ from typing import Protocol
 
 import msgspec
 
-from brimful.core.prompt import Prompt, Request
+from brimful.core.prompt import Media, Prompt, Request, Role, Text
 from brimful.core.sizes import restore_sizes
 from brimful.core.tokens import Basis, TokenCounter
 
@@ -19,6 +19,10 @@ class Renderer(Protocol):
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
         """Write the request."""
+        ...
+
+    def stand_in(self, media: Media, role: Role) -> Text | None:
+        """Return the text that will stand for a medium, or nothing if the medium itself is sent."""
         ...
 
     def parse(self, request: Request) -> Prompt:

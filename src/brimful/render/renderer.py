@@ -5,15 +5,16 @@ from collections.abc import Callable
 import msgspec
 
 from brimful.core.model import Wire
-from brimful.core.prompt import Prompt, Request
+from brimful.core.prompt import Media, Prompt, Request, Role, Text
 from brimful.errors import InvalidRequest
+from brimful.render.media import inline, placeholder
 
 
 class Renderer(msgspec.Struct, frozen=True, kw_only=True):
     """One provider's form of a request. Every method is a pure function of its arguments.
 
     `names_in_text` says that a speaker's name is written into the content, as `name: text`, for want of a field.
-    `write`, `read` and `find_violations` are the wire's own; `write` also gets the window.
+    `write`, `read`, `find_violations` and `carries` are the wire's own; `write` also gets the window.
     """
 
     wire: Wire
@@ -21,6 +22,7 @@ class Renderer(msgspec.Struct, frozen=True, kw_only=True):
     write: Callable[[Prompt, int], Request]
     read: Callable[[Request], Prompt]
     find_violations: Callable[[object], list[str]]
+    carries: Callable[[Media], bool]
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
         """Write the request. The same prompt gives the same bytes; a valid prompt gives a request that `check` passes.
@@ -34,6 +36,10 @@ class Renderer(msgspec.Struct, frozen=True, kw_only=True):
         Raise `InvalidValue` for a call or a result in a message of another role.
         """
         return self.write(prompt, window)
+
+    def stand_in(self, media: Media, role: Role) -> Text | None:
+        """Return the text that will stand for a medium, or nothing if the medium itself is sent."""
+        return None if role == "user" and self.carries(inline(media)) else placeholder(media)
 
     def parse(self, request: Request) -> Prompt:
         """Read a finished request back: what the provider will bill is counted from this, however it was written.

@@ -58,6 +58,7 @@ RENDERER: Final = Renderer(
     write=lambda prompt, _: write_request(prompt),
     read=read_request,
     find_violations=find_violations,
+    carries=lambda _: False,
 )
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from brimful.render.anthropic.read import read_request
 from brimful.render.anthropic.rules import find_violations
-from brimful.render.anthropic.write import write_request
+from brimful.render.anthropic.write import carries, write_request
 from brimful.render.renderer import Renderer
 
 RENDERER: Final = Renderer(
@@ -13,4 +13,5 @@ RENDERER: Final = Renderer(
     write=write_request,
     read=read_request,
     find_violations=find_violations,
+    carries=carries,
 )

@@ -29,7 +29,7 @@ def write_request(prompt: Prompt, window: int) -> Request:
     >>> write_request(Prompt(model="claude-sonnet-5", messages=(said,)), 200_000)["messages"][0]["content"]
     [{'type': 'text', 'text': 'Ada: Hi', 'cache_control': {'type': 'ephemeral'}}]
     """
-    messages = [name_in_text(message) for message in prepare(prompt.messages, _carries)]
+    messages = [name_in_text(message) for message in prepare(prompt.messages, carries)]
     first, rest = split_system(messages)
     tools = [_tool(tool) for tool in prompt.tools]
     marked: list[Block] = []
@@ -48,7 +48,8 @@ def write_request(prompt: Prompt, window: int) -> Request:
     return request
 
 
-def _carries(media: Media) -> bool:
+def carries(media: Media) -> bool:
+    """Say whether the wire takes this medium."""
     if media.modality != "image":
         return False
     return media.url.startswith("https://") or (bool(media.data) and mime_type(media) in IMAGE_TYPES)

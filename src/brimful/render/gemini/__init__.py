@@ -4,7 +4,7 @@ from typing import Final
 
 from brimful.render.gemini.read import read_request
 from brimful.render.gemini.rules import find_violations
-from brimful.render.gemini.write import write_request
+from brimful.render.gemini.write import carries, write_request
 from brimful.render.renderer import Renderer
 
 RENDERER: Final = Renderer(
@@ -13,4 +13,5 @@ RENDERER: Final = Renderer(
     write=lambda prompt, _: write_request(prompt),
     read=read_request,
     find_violations=find_violations,
+    carries=carries,
 )

@@ -34,7 +34,7 @@ def write_request(prompt: Prompt) -> Request:
     {'model': 'models/gemini-3-pro', 'generationConfig': {'maxOutputTokens': 99},
      'contents': [{'role': 'user', 'parts': [{'text': 'Ada: Hi'}]}]}
     """
-    messages = [name_in_text(message) for message in prepare(prompt.messages, _carries)]
+    messages = [name_in_text(message) for message in prepare(prompt.messages, carries)]
     first, rest = split_system(messages)
     request: Request = {"model": prompt.model if "/" in prompt.model else f"models/{prompt.model}"}
     if prompt.max_output is not None:
@@ -57,7 +57,8 @@ def function_name(name: str) -> str:
     return name if name[0].isalpha() or name[0] == "_" else f"_{name}"[:64]
 
 
-def _carries(media: Media) -> bool:
+def carries(media: Media) -> bool:
+    """Say whether the wire takes this medium."""
     known = mime_type(media).startswith(MIME_FAMILIES)
     return known and (bool(media.data) or media.url.startswith(("https://", "gs://")))
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from brimful.render.ollama.read import read_request
 from brimful.render.ollama.rules import find_violations
-from brimful.render.ollama.write import write_request
+from brimful.render.ollama.write import carries, write_request
 from brimful.render.renderer import Renderer
 
 RENDERER: Final = Renderer(
@@ -13,4 +13,5 @@ RENDERER: Final = Renderer(
     write=write_request,
     read=read_request,
     find_violations=find_violations,
+    carries=carries,
 )

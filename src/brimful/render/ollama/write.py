@@ -36,13 +36,14 @@ def write_request(prompt: Prompt, window: int) -> Request:
     }
     if prompt.tools:
         request["tools"] = [function_tool(tool) for tool in prompt.tools]
-    messages = [name_in_text(message) for message in prepare(prompt.messages, _carries)]
+    messages = [name_in_text(message) for message in prepare(prompt.messages, carries)]
     written = [wire_message for message in messages for wire_message in _messages(message)]
     request["messages"] = written or [{"role": "user", "content": OPENING}]
     return request
 
 
-def _carries(media: Media) -> bool:
+def carries(media: Media) -> bool:
+    """Say whether the wire takes this medium."""
     return media.modality == "image" and bool(media.data)
 
 

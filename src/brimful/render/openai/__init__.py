@@ -7,7 +7,7 @@ from typing import Final
 
 from brimful.render.openai.read import read_request
 from brimful.render.openai.rules import find_violations
-from brimful.render.openai.write import write_request
+from brimful.render.openai.write import carries, write_request
 from brimful.render.renderer import Renderer
 
 RENDERER: Final = Renderer(
@@ -16,4 +16,5 @@ RENDERER: Final = Renderer(
     write=lambda prompt, _: write_request(prompt),
     read=read_request,
     find_violations=find_violations,
+    carries=carries,
 )

@@ -1,5 +1,6 @@
 """Messages as a client kept them → messages of ours, more tolerant than the provider: the fill mends what is broken."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -30,7 +31,7 @@ def read_history(messages: object) -> tuple[Message, ...]:
 
 
 def _mended(message: Any) -> Any:
-    if not isinstance(message, dict):
+    if not isinstance(message, Mapping):
         return message
     plain = {key: value for key, value in message.items() if key != "name"}
     if plain.get("content") is None and not plain.get("tool_calls"):

@@ -61,6 +61,8 @@ def _check_result(report: Report, pairing: Pairing, place: str, message: Object)
     id = report.want_filled(f"{place}.tool_call_id", message.get("tool_call_id"))
     if id is not None:
         pairing.result(place, id)
+    if message.get("tool_calls") is not None:
+        report.add(f"{place}.tool_calls", "only an assistant message may call tools")
     content = message.get("content")
     if isinstance(content, list):
         for at, block in report.want_objects(f"{place}.content", content):

@@ -31,13 +31,14 @@ def write_request(prompt: Prompt) -> Request:
         request["max_completion_tokens"] = prompt.max_output
     if prompt.tools:
         request["tools"] = [function_tool(tool) for tool in prompt.tools]
-    messages = prepare(prompt.messages, _carries)
+    messages = prepare(prompt.messages, carries)
     written = [wire_message for message in messages for wire_message in _messages(message)]
     request["messages"] = written or [{"role": "user", "content": OPENING}]
     return request
 
 
-def _carries(media: Media) -> bool:
+def carries(media: Media) -> bool:
+    """Say whether the wire takes this medium."""
     match media.modality:
         case "image":
             return bool(media.data) or media.url.startswith(("https://", "http://"))
