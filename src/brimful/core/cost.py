@@ -1,7 +1,7 @@
 """What a package costs where it will stand: its content, and the message or the label around it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -91,7 +91,7 @@ def surcharge(counter: TokenCounter, *, names_in_text: bool) -> Callable[[Conten
     known: dict[tuple[object, ...], int] = {}
 
     def around(package: ContentPackage) -> int:
-        key = (package.kind, package.role, package.name, package.timestamp != 0, *_in_label(package.metadata))
+        key = (package.kind, package.role, package.name, package.timestamp != 0, _ending(package), *_in_label(package))
         cost = known.get(key)
         if cost is None:
             cost = known[key] = _surcharge(package, counter, names_in_text=names_in_text)
@@ -100,15 +100,22 @@ def surcharge(counter: TokenCounter, *, names_in_text: bool) -> Callable[[Conten
     return around
 
 
-def _in_label(metadata: dict[str, Any]) -> tuple[object, ...]:
+def _in_label(package: ContentPackage) -> tuple[object, ...]:
+    metadata = package.metadata
     return (metadata.get("source"), metadata.get("pinned")) if metadata else ()
+
+
+def _ending(package: ContentPackage) -> str:
+    """Return a character like the text's last one: many vocabularies join a line break to a full stop before it."""
+    content = package.content
+    return "x" if isinstance(content, str) and content[-1:].isalnum() else "."
 
 
 def _surcharge(package: ContentPackage, counter: TokenCounter, *, names_in_text: bool) -> int:
     if place_of(package) in ("related", "pinned"):
         opening, closing = label(package)
-        # Most texts end in a full stop, which the line break behind it joins in many vocabularies.
-        return counter.text(f"{opening}.{closing}").upper - counter.text(".").upper
+        ending = _ending(package)
+        return counter.text(f"{opening}{ending}{closing}").upper - counter.text(ending).upper
     if package.kind.startswith("media-"):
         return 0
     name = speaker(package)

@@ -167,7 +167,7 @@ class _Filling:
 
     def reconsider(self, pool: Pool) -> None:
         """Let a duplicate in after all, if what it duplicates has not got in and there is room for it."""
-        if pool.contiguous:
+        if pool.contiguous or not self.doubles.get(pool.name):
             return
         true = {unit.key for unit, _ in self._duplicates(pool)}
         for unit, _ in self.doubles.get(pool.name, []):
@@ -305,8 +305,11 @@ class _Filling:
 
     def _duplicates(self, pool: Pool) -> list[tuple[Unit, str]]:
         """Return what has the same text as something that is in."""
+        doubles = self.doubles.get(pool.name)
+        if not doubles:
+            return []
         inside = {package.id for unit in self.inside() for package in unit.packages}
-        return [(unit, other) for unit, other in self.doubles.get(pool.name, []) if other in inside]
+        return [(unit, other) for unit, other in doubles if other in inside]
 
     def _account(self, pool: Pool) -> Account:
         return Account(

@@ -40,7 +40,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def may_shrink(self) -> bool:
         """Whether any of its packages may be cut."""
-        return any(package.flex.min_tokens is not None for package in self.packages)
+        first, *others = self.packages
+        return first.flex.min_tokens is not None or any(package.flex.min_tokens is not None for package in others)
 
     def decisions(
         self, outcome: Outcome, reason: Reason, *, by: str = "", rank: int = 0, cut: int = 0
