@@ -2,14 +2,40 @@
 
 from hypothesis import strategies as st
 
-from brimful import ToolCall, ToolResult
+from brimful import Count, ToolCall, ToolResult
 from brimful.core.content import KNOWN_KINDS, Media
 from brimful.core.model import ModelInfo
-from brimful.packagers import conversation, media, package, tool_turn
-from brimful.policies import policy_names
+from brimful.packagers import media, package, tool_turn
+from brimful.policies import load_policy, policy_names
 from brimful.testing import WordCounter
 
 COUNTER = WordCounter()
+
+
+class UnsureCounter(WordCounter):
+    """Counts letters by fours, so that joining texts changes their sum, and is never sure of more than a tenth."""
+
+    tokenizer = "unsure"
+
+    def text(self, text):
+        tokens = len(text) // 4 + 1
+        return Count(tokens=tokens, basis="calibrated", tokenizer=self.tokenizer, margin=tokens // 10)
+
+    def _part(self, part):
+        return self.media(part).upper if isinstance(part, Media) else self.text(_words(part)).upper
+
+
+def _words(part):
+    match part:
+        case ToolCall():
+            return f"{part.name} {part.arguments}"
+        case ToolResult():
+            return part.content
+        case _:
+            return part.text
+
+
+COUNTERS = st.sampled_from([COUNTER, UnsureCounter()])
 NOW = 1_800_000_000.0
 WIRES = ("openai", "anthropic", "gemini", "ollama", "text")
 
@@ -107,4 +133,28 @@ def models(draw):
 
 POLICIES = st.sampled_from(policy_names())
 
-__all__ = ["COUNTER", "NOW", "POLICIES", "WIRES", "conversation", "models", "piles"]
+
+@st.composite
+def _policies(draw):
+    """A policy of ours with its knobs turned."""
+    policy = load_policy(draw(POLICIES))
+    turned = {
+        "margin.tokens": draw(st.integers(0, 60)),
+        "completion.tokens": draw(st.integers(1, 80)),
+        "layout.related": draw(st.sampled_from(["system", "before-current"])),
+    }
+    for pool in policy.pools:
+        at = f"pools.{pool.name}"
+        turned |= {
+            f"{at}.limit.share": draw(st.one_of(st.none(), SHARES)),
+            f"{at}.order": draw(st.sampled_from(["score", "newest", "relevance"])),
+            f"{at}.borrow": draw(st.booleans()),
+            f"{at}.summarize": draw(st.booleans()),
+            f"{at}.dedupe": draw(st.sampled_from(["retrieved", "all", "id"])),
+            f"{at}.least": draw(st.integers(0, 3)),
+            f"{at}.most": draw(st.sampled_from([None, 3, 9])),
+        }
+    return load_policy(policy, overrides=turned)
+
+
+GENERATED_POLICIES = st.one_of(POLICIES.map(load_policy), _policies())

@@ -17,16 +17,17 @@ from brimful.core.content import ToolCall, ToolResult
 from brimful.core.context import Context, Inputs
 from brimful.policies import load_policy
 from brimful.render import renderer_for
-from strategies import COUNTER, NOW, POLICIES, models, piles
+from strategies import COUNTER, COUNTERS, GENERATED_POLICIES, NOW, POLICIES, models, piles
 from support import history
 
 SLOW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 DECISIONS = {"kept", "shrunk", "replaced", "duplicate", "dropped"}
 
 
-def build(pile, policy, model, **more):
-    inputs = Inputs(packages=tuple(pile), policy=load_policy(policy), model=model, method="hybrid", now=NOW, **more)
-    return assemble(inputs, counter=COUNTER, renderer=renderer_for(model.wire))
+def build(pile, policy, model, counter=COUNTER, **more):
+    chosen = policy if isinstance(policy, brimful.Policy) else load_policy(policy)
+    inputs = Inputs(packages=tuple(pile), policy=chosen, model=model, method="hybrid", now=NOW, **more)
+    return assemble(inputs, counter=counter, renderer=renderer_for(model.wire))
 
 
 def build_if_it_fits(pile, policy, model, **more):
@@ -37,11 +38,11 @@ def build_if_it_fits(pile, policy, model, **more):
 
 
 @SLOW
-@given(piles(), POLICIES, models())
-def test_1_never_over(pile, policy, model):
-    context = build_if_it_fits(pile, policy, model)
+@given(piles(), GENERATED_POLICIES, models(), COUNTERS)
+def test_1_never_over(pile, policy, model, counter):
+    context = build_if_it_fits(pile, policy, model, counter=counter)
     limit = context.budget.window - context.budget.completion
-    again = COUNTER.prompt(renderer_for(model.wire).parse(context.request))
+    again = counter.prompt(renderer_for(model.wire).parse(context.request))
     assert again.upper == context.tokens <= limit
     required = {package.id for package in pile if not package.flex.can_drop}
     assert required <= set(context.kept)
@@ -57,7 +58,7 @@ def test_2_deterministic_whatever_the_order(pile, policy, model, random):
 
 
 @SLOW
-@given(piles(), POLICIES, models())
+@given(piles(), GENERATED_POLICIES, models())
 def test_3_one_decision_each(pile, policy, model):
     context = build_if_it_fits(pile, policy, model)
     assert sorted(decision.id for decision in context.decisions) == sorted(package.id for package in pile)
@@ -71,7 +72,7 @@ def test_3_one_decision_each(pile, policy, model):
 
 
 @SLOW
-@given(piles(), POLICIES, models())
+@given(piles(), GENERATED_POLICIES, models())
 def test_3_the_accounts_add_up(pile, policy, model):
     context = build_if_it_fits(pile, policy, model)
     assert sum(component.tokens for component in context.components) == context.tokens
@@ -99,7 +100,7 @@ def test_4_replayable(pile, policy, model, other, window):
 
 
 @SLOW
-@given(piles(), POLICIES, models())
+@given(piles(), GENERATED_POLICIES, models())
 def test_5_valid(pile, policy, model):
     context = build_if_it_fits(pile, policy, model)
     renderer = renderer_for(model.wire)
@@ -141,6 +142,8 @@ def test_7_stable_prefix(pile, model, turns):
         return  # the rare large step
     kept = [entry.id for entry in said[:turns] if before.decision(entry.id).included]
     assert all(after.decision(id).included for id in kept)
+    history = str(before.request).index(f"turn {turns - 1} ") if kept else 0
+    assert str(after.request)[:history] == str(before.request)[:history]
 
 
 def test_2_byte_identical_across_processes_and_hash_seeds(tmp_path):
