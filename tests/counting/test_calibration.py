@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.core.model import ModelInfo, Prior
-from brimful.counting import DEFAULT_PRIOR, Calibration, count_text, prior_of, tokenizer_names
+from brimful.core.model import UNKNOWN_PRIOR, ModelInfo, Prior
+from brimful.counting import Calibration, count_text, prior_of, tokenizer_names
 
 CALIBRATIONS = st.builds(
     Calibration,
@@ -43,7 +43,7 @@ def test_a_public_tokenizer_needs_no_factor():
 
 
 def test_an_unknown_model_gets_the_default():
-    assert prior_of(model(known=False)).tokenizer == DEFAULT_PRIOR.tokenizer
+    assert prior_of(model(known=False)).tokenizer == UNKNOWN_PRIOR.tokenizer
 
 
 TEXTS = {

@@ -1,6 +1,6 @@
 """What is known of a model: its window, its tokenizer, its rules."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -18,6 +18,15 @@ class Prior(msgspec.Struct, frozen=True, kw_only=True):
     factor: float
     margin: float
     source: str
+
+
+UNKNOWN_PRIOR: Final = Prior(
+    tokenizer="o200k_base",
+    factor=1.3,
+    margin=0.25,
+    source="an assumption: together they cover the dearest tokenizer known, o200k_base × 1.53",
+)
+"""For a model nobody has heard of. It errs on the side of too many tokens."""
 
 
 class CacheRule(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,14 @@ from brimful.core.content import ContentPackage
 
 Order = Literal["score", "newest", "relevance"]
 Method = Literal["approximate", "exact", "calibrated", "hybrid"]
+"""How to count.
+
+- `approximate`: four characters a token, the rule of thumb.
+- `exact`: the model's own tokenizer, or an error.
+- `calibrated`: another tokenizer's count times a factor, with a margin.
+- `hybrid`: exact where possible, calibrated otherwise. A count's basis says which it was.
+"""
+
 RelatedPlace = Literal["before-current", "system"]
 
 

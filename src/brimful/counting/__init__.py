@@ -1,18 +1,16 @@
 """Tokens: how many a text, a medium, a message or a whole prompt is, for a given model."""
 
 from brimful.counting.approximate import approximate_message, approximate_text
-from brimful.counting.calibration import DEFAULT_PRIOR, Calibration, prior_of
-from brimful.counting.counters import Method, counter_for
+from brimful.counting.calibration import Calibration, prior_of
+from brimful.counting.counters import counter_for
 from brimful.counting.media import MediaCounter, media_rules
 from brimful.counting.templates import template_names
 from brimful.counting.tokenizers import count_special, count_text, count_texts, tokenizer_names
 from brimful.counting.vocabularies import is_proven
 
 __all__ = [
-    "DEFAULT_PRIOR",
     "Calibration",
     "MediaCounter",
-    "Method",
     "approximate_message",
     "approximate_text",
     "count_special",

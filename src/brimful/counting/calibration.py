@@ -1,20 +1,11 @@
 """Counting for a model whose tokenizer is not public: another tokenizer's count, times a factor, with a margin."""
 
 import math
-from typing import Final
 
 import msgspec
 
-from brimful.core.model import ModelInfo, Prior
+from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
 from brimful.core.tokens import Count
-
-DEFAULT_PRIOR: Final = Prior(
-    tokenizer="o200k_base",
-    factor=1.2,
-    margin=0.3,
-    source="together they cover o200k_base × 1.53, the dearest tokenizer known, 2026-11",
-)
-"""For a model nobody has heard of. It errs on the side of too many tokens."""
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +39,7 @@ def prior_of(model: ModelInfo) -> Calibration:
     """
     if model.prior is None and model.tokenizer is not None:
         return Calibration(tokenizer=model.tokenizer)
-    prior = model.prior or DEFAULT_PRIOR
+    prior = model.prior or UNKNOWN_PRIOR
     return Calibration(tokenizer=prior.tokenizer, factor=prior.factor, margin=prior.margin)
 
 

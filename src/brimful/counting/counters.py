@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import Final, Literal, assert_never
 
 from brimful.core.model import ModelInfo
+from brimful.core.policy import Method
 from brimful.core.tokens import TokenCounter
 from brimful.counting.approximate import ApproximateCounter
 from brimful.counting.calibration import Calibration, prior_of
@@ -15,15 +16,6 @@ from brimful.counting.templates import ChatTemplate
 from brimful.counting.texts import CalibratedTexts, ExactTexts, TextCounter
 from brimful.counting.vocabularies import vocabulary_of
 from brimful.errors import InvalidModel, TokenizerUnavailable
-
-Method = Literal["approximate", "exact", "calibrated", "hybrid"]
-"""How to count.
-
-- `approximate`: four characters a token, the rule of thumb.
-- `exact`: the model's own tokenizer, or an error.
-- `calibrated`: another tokenizer's count times a factor, with a margin.
-- `hybrid`: exact where possible, calibrated otherwise. A count's basis says which it was.
-"""
 
 _COUNTERS_KEPT: Final = 256
 

@@ -16,6 +16,7 @@ from brimful.counting.images import ImageRule
 from brimful.errors import InvalidModel
 
 ASSUMED_SIDE: Final = 1024  # pixels, for an image that does not say how large it is
+LARGEST_SIDE: Final = 2048  # pixels, that the margin of such an image covers
 ASSUMED_SECONDS: Final = 60.0  # for a sound or video that does not say how long it is
 FALLBACK_RULES: Final = {"image": "seed-default", "audio": "gemini-2-audio", "video": "gemini-2-video"}
 """For a model that names no rule: the rule of thumb for images, the dearest known rates for the rest."""
@@ -87,7 +88,9 @@ class MediaCounter:
         width, height = size or (ASSUMED_SIDE, ASSUMED_SIDE)
         tokens = self._image.count(width, height, part.detail)
         if size is None or not self._named["image"]:
-            return Count(tokens=tokens, basis="approximate", tokenizer=self._image_name)
+            largest = 0 if size else self._image.count(LARGEST_SIDE, LARGEST_SIDE, part.detail)
+            margin = max(0, largest - tokens)
+            return Count(tokens=tokens, basis="approximate", tokenizer=self._image_name, margin=margin)
         return Count(
             tokens=tokens,
             basis="calibrated" if self._image.disputed else "exact",

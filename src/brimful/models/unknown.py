@@ -2,18 +2,11 @@
 
 from typing import Final
 
-from brimful.core.model import ModelInfo, Prior
+from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
 from brimful.models.names import read
 
 FALLBACK_WINDOW: Final = 8_192  # tokens; the smallest window that a chat model in use still has
 FALLBACK_OUTPUT: Final = 4_096  # tokens; half of the window
-
-FALLBACK_PRIOR: Final = Prior(
-    tokenizer="o200k_base",
-    factor=1.3,
-    margin=0.25,
-    source="an assumption: together they cover the dearest tokenizer known, o200k_base × 1.53",
-)
 
 
 def unknown_model(name: str) -> ModelInfo:
@@ -29,7 +22,7 @@ def unknown_model(name: str) -> ModelInfo:
         window=FALLBACK_WINDOW,
         max_output=FALLBACK_OUTPUT,
         wire=parsed.wire or ("ollama" if parsed.tagged else "openai"),
-        prior=FALLBACK_PRIOR,
+        prior=UNKNOWN_PRIOR,
         source="fallback",
         known=False,
     )
@@ -42,7 +35,7 @@ def unknown_model_warning(info: ModelInfo) -> str:
     unknown model 'acme-1': assuming a window of 8,192 tokens and counting with o200k_base × 1.3 + 25 %; \
 describe it in a models.toml file (BRIMFUL_MODELS)
     """
-    prior = info.prior or FALLBACK_PRIOR
+    prior = info.prior or UNKNOWN_PRIOR
     return (
         f"unknown model {info.id!r}: assuming a window of {info.window:,} tokens and counting with "
         f"{prior.tokenizer} × {prior.factor:g} + {prior.margin:.0%}".replace("%", " %")
