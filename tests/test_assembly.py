@@ -1,7 +1,9 @@
 """The front door, with real tokenizers."""
 
 import math
+from collections import UserDict
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -170,6 +172,22 @@ def test_the_clock_is_read_only_if_no_time_is_given():
         ("packages", {"packages": []}),
         ("packages[0]", {"packages": [{"id": "a"}]}),
         ("packages[0]", {"packages": "abc"}),
+        ("packages", {"packages": None}),
+        ("packages", {"packages": {"id": "a"}}),
+        ("tools", {"tools": None}),
+        ("tools.description", {"tools": [{"type": "function", "function": {"name": "f", "description": 7}}]}),
+        ("tools.name", {"tools": [{"type": "function", "function": {"name": "f\ud800"}}]}),
+        ("degraded", {"degraded": None}),
+        ("degraded", {"degraded": "the memories are down"}),
+        ("degraded[0]", {"degraded": [7]}),
+        ("overrides", {"overrides": [("counting", "exact")]}),
+        ("overrides: a key", {"overrides": {1: 2}}),
+        ("overrides: a key", {"overrides": {"\ud800": 2}}),
+        ("model", {"model": "\ud800"}),
+        ("window", {"window": 10**400}),
+        ("completion", {"completion": 10**5000}),
+        ("now", {"now": 10**400}),
+        ("now", {"now": True}),
     ],
 )
 def test_wrong_arguments_are_named(field, changes):
@@ -178,6 +196,75 @@ def test_wrong_arguments_are_named(field, changes):
     with pytest.raises(brimful.InvalidValue) as caught:
         brimful.assemble(arguments.pop("packages"), **arguments)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("field", "call"),
+    [
+        ("context", lambda: brimful.replay(None)),
+        ("text", lambda: brimful.count(None, model="gpt-4o")),
+        ("messages", lambda: brimful.conversation(None, model="gpt-4o")),
+        ("messages", lambda: brimful.conversation({"role": "user"}, model="gpt-4o")),
+        ("timestamp", lambda: brimful.conversation([{"role": "user", "content": "x"}], model="gpt-4o", start=10**400)),
+        ("window", lambda: brimful.budget(model="gpt-4o", window=10**400)),
+    ],
+)
+def test_other_doors_name_what_is_wrong(field, call):
+    with pytest.raises(brimful.InvalidValue) as caught:
+        call()
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_lone_surrogates_are_replaced_in_all_that_the_model_reads(model):
+    bad = "\ud800"
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": f'{{"q": "{bad}"}}'}}
+    messages = [
+        {"role": "system", "content": bad},
+        {"role": "user", "name": f"Ada{bad}", "content": [{"type": "text", "text": bad}]},
+        {"role": "assistant", "content": bad, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": bad},
+        {"role": "user", "content": bad},
+    ]
+    tools = [
+        brimful.Tool(name="f", description=bad, parameters={"properties": {bad: {"enum": (bad, "b")}}}),
+        {"type": "function", "function": {"name": "g", "description": bad}},
+    ]
+    packages = brimful.conversation(messages, model=model)
+    context = brimful.assemble(packages, model=model, now=NOW, tools=tools, degraded=[bad])
+    assert context.inputs.degraded == ("\ufffd",)
+    assert brimful.Context.from_json(context.to_json()) == context
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_system_message_within_a_conversation_stays_in_its_place(model):
+    messages = conversation(40)
+    messages.insert(-21, {"role": "system", "content": "From here on, rhyme."})
+    packages = brimful.conversation(messages, model=model)
+    for window in (1200, 60_000):
+        context = brimful.assemble(packages, model=model, window=window, completion=100, now=NOW)
+        assert context.explain(packages[-22].id).startswith("kept: required")
+        request = str(context.request)
+        assert request.count("From here on, rhyme.") == 1
+        assert request.index("You are Helper.") < request.index("From here on, rhyme.") < request.index("And now?")
+    assert request.index("Question 1:") < request.index("From here on, rhyme.") < request.index("Question 39:")
+
+
+def test_messages_may_be_any_mapping_in_any_iterable():
+    messages = ({"role": "user", "content": "hi"}, UserDict({"role": "user", "name": "Ada", "content": "ho"}))
+    made = brimful.conversation((MappingProxyType(message) for message in messages), model="gpt-4o")
+    assert [(entry.content, entry.name) for entry in made] == [("hi", ""), ("ho", "Ada")]
+
+
+def test_a_record_with_everything_nearly_right_is_read_back_equal():
+    tool = brimful.Tool(name="f", parameters={"enum": (1, math.nan)})
+    sound = brimful.Media(modality="audio", url="https://example.org/a.mp3", seconds=30)
+    packages = [
+        brimful.package("message-current", "hi", model="gpt-4o", timestamp=5, importance=1, metadata={"pair": (1, 2)}),
+        brimful.package("media-audio", [sound], model="gpt-4o"),
+    ]
+    context = brimful.assemble(packages, model="gpt-4o", now=10, tools=[tool])
+    assert brimful.Context.from_json(context.to_json()) == context
 
 
 def test_broken_histories_are_mended_or_refused_by_name():

@@ -11,7 +11,9 @@ import msgspec
 
 from brimful.core.assemble import assemble as assemble_inputs
 from brimful.core.budget import ContextBudget, allocate
-from brimful.core.content import ContentPackage, Part
+from brimful.core.check import is_whole, shown, sound_text
+from brimful.core.check import text as checked_text
+from brimful.core.content import ContentPackage, Part, clean_text
 from brimful.core.context import Context, Inputs
 from brimful.core.model import ModelInfo, Wire
 from brimful.core.policy import Method, Policy
@@ -65,7 +67,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
             completion=_positive("completion", completion),
             tools=_tools(tools),
             previous=_previous(previous),
-            degraded=tuple(degraded),
+            degraded=_degraded(degraded),
         )
     )
 
@@ -80,6 +82,8 @@ def replay(
     overrides: Mapping[str, Any] | Overrides | None = None,
 ) -> Context:
     """Build a recorded context again, from its record alone: to itself, or under another model, window or policy."""
+    if not isinstance(context, Context):
+        raise InvalidValue("context", f"must be a Context, not {shown(context)}")
     inputs = context.inputs
     chosen = inputs.policy if policy is None and overrides is None else _policy(policy or inputs.policy, overrides)
     own_window = inputs.window if model is None else None
@@ -103,7 +107,7 @@ def package(
 
 
 def conversation(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Iterable[Mapping[str, Any]],
     *,
     model: str | ModelInfo,
     start: float | datetime = 0.0,
@@ -114,15 +118,14 @@ def conversation(
     It may be broken, as histories are: a result without its call becomes a candidate that the fill refuses. With
     `min_tokens`, messages may be cut down to so many tokens where that fills the window.
     """
-    return package_conversation(
-        read_history(list(messages)), counter=counter(model), start=start, min_tokens=min_tokens
-    )
+    history = read_history(_listed("messages", messages))
+    return package_conversation(history, counter=counter(model), start=start, min_tokens=min_tokens)
 
 
 def counter(model: str | ModelInfo, *, method: Method = "hybrid") -> TokenCounter:
     """Return the counter for a model: `hybrid` takes the best one at hand, and each count says which that was."""
     if method not in METHODS:
-        raise InvalidValue("method", f"must be one of {', '.join(METHODS)}, not {method!r}")
+        raise InvalidValue("method", f"must be one of {', '.join(METHODS)}, not {shown(method)}")
     return counter_for(_model(model, None), method)
 
 
@@ -132,7 +135,7 @@ def count(text: str, *, model: str | ModelInfo, method: Method = "hybrid") -> Co
     >>> count("Fill the window to the brim.", model="gpt-4o")
     Count(tokens=7, basis='exact', tokenizer='o200k_base', margin=0)
     """
-    return counter(model, method=method).text(text)
+    return counter(model, method=method).text(checked_text("text", text, InvalidValue))
 
 
 def budget(
@@ -164,22 +167,21 @@ def _assembled(inputs: Inputs) -> Context:
 
 def _model(model: str | ModelInfo, wire: Wire | None) -> ModelInfo:
     if not isinstance(model, str | ModelInfo):
-        raise InvalidValue("model", f"must be a name or a ModelInfo, not {model!r}")
+        raise InvalidValue("model", f"must be a name or a ModelInfo, not {shown(model)}")
+    sound_text("model", model if isinstance(model, str) else model.id, InvalidValue)
     if wire is not None and wire not in WIRES:
-        raise InvalidValue("wire", f"must be one of {', '.join(WIRES)}, not {wire!r}")
+        raise InvalidValue("wire", f"must be one of {', '.join(WIRES)}, not {shown(wire)}")
     info = default_registry().resolve(model) if isinstance(model, str) else model
     return info if wire is None else msgspec.structs.replace(info, wire=wire)
 
 
 def _policy(policy: str | Path | Policy, overrides: Mapping[str, Any] | Overrides | None) -> Policy:
-    if not isinstance(policy, str | Path | Policy):
-        raise InvalidValue("policy", f"must be a name, the path of a file, or a Policy, not {policy!r}")
     keys = overrides.keys() if isinstance(overrides, Overrides) else overrides
     return load_policy(policy, overrides=keys, environ=os.environ)
 
 
 def _checked(packages: Iterable[ContentPackage]) -> tuple[ContentPackage, ...]:
-    given = tuple(packages)
+    given = tuple(_listed("packages", packages))
     for at, entry in enumerate(given):
         if not isinstance(entry, ContentPackage):
             raise InvalidValue(f"packages[{at}]", f"must be a ContentPackage, not {type(entry).__name__}")
@@ -188,11 +190,25 @@ def _checked(packages: Iterable[ContentPackage]) -> tuple[ContentPackage, ...]:
     return given
 
 
+def _listed(field: str, values: object) -> list[Any]:
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise InvalidValue(field, f"must be a list, not {shown(values)}")
+    return list(values)
+
+
+def _degraded(warnings: object) -> tuple[str, ...]:
+    """Return what the caller has to say, as a report can show it."""
+    if isinstance(warnings, str):
+        raise InvalidValue("degraded", f"must be a list of texts, not the text {shown(warnings)}")
+    listed = enumerate(_listed("degraded", warnings))
+    return tuple(clean_text(checked_text(f"degraded[{at}]", warning, InvalidValue)) for at, warning in listed)
+
+
 def _tools(tools: Sequence[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
     ours = []
-    for at, tool in enumerate(tools):
+    for at, tool in enumerate(_listed("tools", tools)):
         if not isinstance(tool, Tool | Mapping):
-            raise InvalidValue(f"tools[{at}]", f"must be a Tool or a tool in OpenAI's form, not {tool!r}")
+            raise InvalidValue(f"tools[{at}]", f"must be a Tool or a tool in OpenAI's form, not {shown(tool)}")
         ours.append(tool if isinstance(tool, Tool) else read_tool(dict(tool), f"tools[{at}]"))
     return tuple(ours)
 
@@ -208,12 +224,10 @@ def _moment(now: float | datetime) -> float:
         moment = seconds(now)
     except InvalidValue as error:
         raise InvalidValue("now", error.reason) from None
-    if not isinstance(moment, float | int) or moment != moment or abs(moment) == float("inf"):  # noqa: PLR0124 - NaN
-        raise InvalidValue("now", f"must be a finite number of seconds or a datetime, not {now!r}")
-    return float(moment)
+    return moment
 
 
 def _positive(field: str, value: int | None) -> int | None:
-    if value is not None and (type(value) is not int or value < 1):
-        raise InvalidValue(field, f"must be a positive whole number of tokens, not {value!r}")
+    if value is not None and not is_whole(value):
+        raise InvalidValue(field, f"must be a positive whole number of tokens, not {shown(value)}")
     return value

@@ -1,13 +1,17 @@
 import datetime as dt
+import enum
 import math
+from types import MappingProxyType
 
 import msgspec
 import pytest
 
-from brimful import ContentPackage, Count, Flex, InvalidPackage, Media, Text, ToolCall, ToolResult
+from brimful import ContentPackage, Count, Flex, InvalidPackage, InvalidValue, Media, Text, Tool, ToolCall, ToolResult
 from brimful.core.content import KNOWN_KINDS, clean_text, content_hashes
 
 ONE = Count(tokens=1, basis="exact")
+HUGE = 10**5000  # Python does not even write it out
+BROKEN = "a\ud800"
 
 
 def make(**changes):
@@ -40,6 +44,34 @@ def make(**changes):
         ("name", {"name": 7}),
         ("group", {"group": 7}),
         ("role", {"role": "wizard"}),
+        ("role", {"role": []}),
+        ("name", {"name": None}),
+        ("id", {"id": 7}),
+        ("kind", {"kind": []}),
+        ("cluster", {"cluster": 7}),
+        ("flex", {"flex": None}),
+        ("timestamp", {"timestamp": True}),
+        ("timestamp", {"timestamp": None}),
+        ("covers", {"covers": None}),
+        ("covers", {"covers": "ab"}),
+        ("covers[1]", {"covers": ("a", 2)}),
+        ("metadata", {"metadata": None}),
+        ("metadata", {"metadata": []}),
+        ("metadata", {"metadata": 7}),
+        ("hash", {"hash": 7}),
+        ("content", {"content": [Text(text="x")]}),
+        ("id", {"id": BROKEN}),
+        ("kind", {"kind": BROKEN}),
+        ("name", {"name": BROKEN}),
+        ("cluster", {"cluster": BROKEN}),
+        ("group", {"group": BROKEN}),
+        ("covers[0]", {"covers": (BROKEN,)}),
+        ("content", {"content": (ToolCall(id="c", name="f", arguments=BROKEN),), "role": "assistant"}),
+        ("timestamp", {"timestamp": HUGE}),
+        ("position", {"position": HUGE}),
+        ("position", {"position": -HUGE}),
+        ("importance", {"importance": HUGE}),
+        ("metadata", {"metadata": {"n": HUGE}}),
         ("role", {"content": (ToolResult(id="c", content="x"),)}),
         ("role", {"content": (ToolCall(id="c", name="f"),), "role": "user"}),
     ],
@@ -57,29 +89,124 @@ def test_refuses_a_priority_outside_one_to_ten(priority):
         Flex(priority=priority)
 
 
-@pytest.mark.parametrize("least", [0, -4, 1.5])
+@pytest.mark.parametrize("can_drop", [None, 0, "no"])
+def test_refuses_what_is_neither_true_nor_false(can_drop):
+    with pytest.raises(InvalidPackage, match=r"^flex\.can_drop: must be true or false"):
+        Flex(can_drop=can_drop)
+
+
+@pytest.mark.parametrize("least", [0, -4, 1.5, 2**53])
 def test_refuses_a_minimum_that_is_none(least):
     with pytest.raises(InvalidPackage, match=r"^flex\.min_tokens"):
         Flex(min_tokens=least)
 
 
-@pytest.mark.parametrize("tokens", [-1, 1.5, None, math.nan, True])
+@pytest.mark.parametrize("tokens", [-1, 1.5, None, math.nan, True, 2**53])
 def test_refuses_counts_that_are_none(tokens):
     with pytest.raises(InvalidPackage, match=r"^tokens"):
         Count(tokens=tokens, basis="exact")
 
 
-def test_refuses_a_negative_margin():
-    with pytest.raises(InvalidPackage, match=r"^tokens\.margin"):
-        Count(tokens=1, margin=-1, basis="calibrated")
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("tokens.margin", {"margin": -1}),
+        ("tokens.basis", {"basis": "guess"}),
+        ("tokens.tokenizer", {"tokenizer": None}),
+        ("tokens.tokenizer", {"tokenizer": BROKEN}),
+    ],
+)
+def test_refuses_the_rest_of_a_count_by_name(field, changes):
+    with pytest.raises(InvalidPackage) as caught:
+        Count(**{"tokens": 1, "basis": "calibrated"} | changes)
+    assert caught.value.field == field
 
 
 @pytest.mark.parametrize(
-    "media", [{}, {"url": "u", "data": "d"}, {"url": "u", "width": 0}, {"url": "u", "seconds": math.nan}]
+    ("part", "field", "values"),
+    [
+        (Text, "text", {"text": 7}),
+        (Text, "text", {"text": None}),
+        (Media, "media", {"url": ""}),
+        (Media, "media", {"data": "d"}),
+        (Media, "url", {"url": 7}),
+        (Media, "url", {"url": BROKEN}),
+        (Media, "data", {"data": b"d"}),
+        (Media, "media_type", {"media_type": None}),
+        (Media, "detail", {"detail": 1}),
+        (Media, "modality", {"modality": "smell"}),
+        (Media, "modality", {"modality": None}),
+        (Media, "width", {"width": 0}),
+        (Media, "width", {"width": 3.0}),
+        (Media, "width", {"width": True}),
+        (Media, "height", {"height": "3"}),
+        (Media, "height", {"height": HUGE}),
+        (Media, "seconds", {"seconds": math.nan}),
+        (Media, "seconds", {"seconds": -1}),
+        (Media, "seconds", {"seconds": HUGE}),
+        (Media, "seconds", {"seconds": "3"}),
+        (ToolCall, "id", {"id": 7}),
+        (ToolCall, "id", {"id": BROKEN}),
+        (ToolCall, "name", {"name": None}),
+        (ToolCall, "name", {"name": BROKEN}),
+        (ToolCall, "arguments", {"arguments": {"q": "tea"}}),
+        (ToolResult, "id", {"id": None}),
+        (ToolResult, "content", {"content": {"state": "shipped"}}),
+        (ToolResult, "name", {"name": 7}),
+        (ToolResult, "is_error", {"is_error": 1}),
+    ],
 )
-def test_refuses_media_that_are_nowhere_or_have_no_size(media):
-    with pytest.raises(InvalidPackage, match=r"^content"):
-        Media(modality="image", **media)
+def test_refuses_what_is_no_part_by_name(part, field, values):
+    right = {
+        Text: {},
+        Media: {"modality": "image", "url": "u"},
+        ToolCall: {"id": "c", "name": "f"},
+        ToolResult: {"id": "c", "content": "x"},
+    }
+    with pytest.raises(InvalidPackage) as caught:
+        part(**right[part] | values)
+    assert caught.value.field == f"content.{field}"
+
+
+def test_arguments_that_are_no_text_yet_get_a_hint():
+    with pytest.raises(InvalidPackage, match=r"must be a JSON text \(use json\.dumps\), not {'q': 'tea'}"):
+        ToolCall(id="c", name="f", arguments={"q": "tea"})
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("name", {"name": None}),
+        ("name", {"name": BROKEN}),
+        ("description", {"description": 7}),
+        ("parameters", {"parameters": None}),
+        ("parameters", {"parameters": []}),
+        ("parameters", {"parameters": {1: 2}}),
+        ("parameters", {"parameters": {"properties": {1: 2}}}),
+        ("parameters", {"parameters": {"default": print}}),
+        ("parameters", {"parameters": {"default": HUGE}}),
+    ],
+)
+def test_refuses_what_is_no_tool_by_name(field, values):
+    with pytest.raises(InvalidValue) as caught:
+        Tool(**{"name": "f"} | values)
+    assert caught.value.field == f"tools.{field}"
+
+
+def test_a_schema_that_holds_itself_is_refused():
+    cycle = {}
+    cycle["items"] = [cycle]
+    with pytest.raises(InvalidValue, match=r"^tools\.parameters: must be plain JSON data"):
+        Tool(name="f", parameters=cycle)
+
+
+def test_a_schema_becomes_plain_data_of_its_own():
+    given = {"enum": ("a", BROKEN), "maximum": math.nan, BROKEN: 1}
+    tool = Tool(name="f", description=BROKEN, parameters=MappingProxyType(given))
+    given["enum"] = ()
+    assert tool.parameters == {"enum": ["a", "a\ufffd"], "maximum": None, "a\ufffd": 1}
+    assert tool.description == "a\ufffd"
+    assert msgspec.json.decode(msgspec.json.encode(tool), type=Tool) == tool
 
 
 def test_metadata_becomes_plain_data_of_its_own():
@@ -109,6 +236,30 @@ def test_values_are_equal_by_content_and_survive_json():
     assert again.hash == package.hash
 
 
+class Kind(enum.StrEnum):
+    WEATHER = "weather"
+
+
+class Odd(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": Kind.WEATHER, "id": Odd("x"), "name": Odd("Ada"), "group": Odd("g"), "cluster": Kind.WEATHER},
+        {"timestamp": 5, "importance": 1, "relevance": 0, "metadata": MappingProxyType({"a": (1,)})},
+        {"content": (Media(modality="audio", url=Odd("u"), seconds=30), Text(text=Odd("x")))},
+        {"content": (ToolResult(id=Odd("c"), content=Odd("x")),), "kind": "tool-result"},
+    ],
+)
+def test_what_is_nearly_right_is_stored_as_it_will_be_read(changes):
+    package = make(**changes)
+    again = msgspec.json.decode(msgspec.json.encode(package), type=ContentPackage)
+    assert again == package
+    assert repr(again) == repr(package)
+
+
 def test_text_and_parts_are_two_views_of_one_content():
     assert make().parts == (Text(text="hi"),)
     assert make(content=(Text(text="a"), Media(modality="image", url="u"), Text(text="b"))).text == "a\nb"
@@ -133,3 +284,10 @@ def test_clean_text_replaces_lone_surrogates_and_nothing_else():
 def test_exactness_is_in_the_count():
     assert Count(tokens=3, basis="provider").exact
     assert not Count(tokens=3, basis="approximate").exact
+
+
+def test_a_number_too_long_to_write_is_refused_too():
+    with pytest.raises(InvalidPackage, match=r"^tokens: must be at most 9,007,199,254,740,991"):
+        Count(tokens=HUGE, basis="exact")
+    with pytest.raises(InvalidPackage, match=r"^flex\.min_tokens: .*, not one beyond 9,007,199,254,740,991"):
+        Flex(min_tokens=HUGE)

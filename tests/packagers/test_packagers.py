@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 import pytest
 
 import brimful
+from brimful import ToolCall, ToolResult
 from brimful.core.prompt import Message, Text
 from brimful.packagers import (
     conversation,
@@ -85,9 +86,40 @@ def test_a_tool_turn_is_one_group():
     results = [brimful.ToolResult(id="a", content="1"), brimful.ToolResult(id="b", content="2")]
     turn = tool_turn(calls, results, counter=COUNTER, text="Let me look.", position=5)
     assert [entry.kind for entry in turn] == ["tool-call", "tool-result", "tool-result"]
-    assert {entry.group for entry in turn} == {"a"}
+    assert {entry.group for entry in turn} == {turn[0].id}
+    assert [entry.id.removeprefix(turn[0].id) for entry in turn] == ["", "/a", "/b"]
     assert [entry.position for entry in turn] == [5, 6, 7]
     assert turn[0].text == "Let me look."
+
+
+def test_turns_that_use_an_id_again_do_not_collide():
+    def turn(answer="1", **options):
+        return tool_turn([ToolCall(id="a", name="f")], [ToolResult(id="a", content=answer)], counter=COUNTER, **options)
+
+    turns = [turn(), turn("2"), turn(timestamp=5), turn(position=5), turn(text="Well.")]
+    ids = [entry.id for made in turns for entry in made]
+    assert len(set(ids)) == len(ids)
+    assert turn() == turns[0]
+    assert [entry.id for entry in turn(id="t")] == ["t", "t/a"]
+    assert {entry.group for entry in turn(id="t", group="g")} == {"g"}
+
+
+@pytest.mark.parametrize(
+    ("field", "calls", "results"),
+    [
+        ("calls", [], []),
+        ("calls", [], [ToolResult(id="a", content="1")]),
+        ("calls", None, []),
+        ("calls", ToolCall(id="a", name="f"), []),
+        ("calls", ["a"], []),
+        ("results", [ToolCall(id="a", name="f")], None),
+        ("results", [ToolCall(id="a", name="f")], ["1"]),
+    ],
+)
+def test_what_is_no_tool_turn_is_refused(field, calls, results):
+    with pytest.raises(brimful.InvalidPackage) as caught:
+        tool_turn(calls, results, counter=COUNTER)
+    assert caught.value.field == field
 
 
 def test_without_an_id_the_same_thing_is_one_thing():
@@ -107,6 +139,78 @@ def test_lone_surrogates_are_replaced_everywhere():
     assert package("tool-result", [result], counter=COUNTER).content[0].content == "\ufffd"
 
 
+def test_arguments_of_calls_and_names_of_books_are_cleaned_too():
+    call = ToolCall(id="a", name="f", arguments='{"q": "\ud800"}')
+    assert package("tool-call", [call], counter=COUNTER).content[0].arguments == '{"q": "\ufffd"}'
+    assert lorebook_entry("x", counter=COUNTER, book="\ud800").metadata["source"] == "\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("id", {"id": "\ud800"}),
+        ("id", {"id": None}),
+        ("group", {"group": "\ud800"}),
+        ("cluster", {"cluster": "\ud800"}),
+        ("covers[0]", {"covers": ["\ud800"]}),
+        ("covers[0]", {"covers": [1]}),
+        ("covers", {"covers": None}),
+        ("covers", {"covers": "ab"}),
+        ("covers", {"covers": {"a": 1}}),
+        ("name", {"name": None}),
+        ("metadata", {"metadata": None}),
+        ("metadata", {"metadata": []}),
+        ("metadata", {"metadata": 7}),
+        ("metadata", {"metadata": {"a": "\ud800"}}),
+        ("position", {"position": object()}),
+        ("position", {"position": 10**400}),
+        ("role", {"role": object()}),
+        ("timestamp", {"timestamp": object()}),
+        ("timestamp", {"timestamp": 10**400}),
+        ("timestamp", {"timestamp": True}),
+        ("tokens", {"tokens": 10**400}),
+        ("flex.can_drop", {"can_drop": "no"}),
+    ],
+)
+def test_wrong_options_are_named_with_and_without_an_id(field, options):
+    for given in (options, {"id": "x"} | options):
+        with pytest.raises(brimful.InvalidPackage) as caught:
+            package("weather", "sunny", counter=COUNTER, **given)
+        assert caught.value.field == field
+
+
+@pytest.mark.parametrize("kind", [None, [], "", "\ud800"])
+def test_what_is_no_kind_is_refused(kind):
+    with pytest.raises(brimful.InvalidPackage, match=r"^kind"):
+        package(kind, "sunny", counter=COUNTER)
+
+
+@pytest.mark.parametrize(
+    ("field", "call"),
+    [
+        ("metadata", lambda: memory("x", counter=COUNTER, metadata=None)),
+        ("metadata", lambda: lorebook_entry("x", counter=COUNTER, metadata=None)),
+        ("book", lambda: lorebook_entry("x", counter=COUNTER, book=7)),
+        ("content", lambda: media(None, counter=COUNTER)),
+        ("message", lambda: needs_vision(None)),
+        ("messages", lambda: conversation(None, counter=COUNTER)),
+        ("messages", lambda: conversation("hi", counter=COUNTER)),
+        ("messages[0]", lambda: conversation([{"role": "user", "content": "hi"}], counter=COUNTER)),
+        ("timestamp", lambda: conversation([], counter=COUNTER, start=10**400)),
+        ("position", lambda: tool_turn([ToolCall(id="a", name="f")], [], counter=COUNTER, position="1")),
+    ],
+)
+def test_packagers_name_what_is_wrong(field, call):
+    with pytest.raises(brimful.InvalidValue) as caught:
+        call()
+    assert caught.value.field == field
+
+
+def test_covers_keep_their_order_unless_they_have_none():
+    assert package("summary", "x", counter=COUNTER, covers=["b", "a"]).covers == ("b", "a")
+    assert package("summary", "x", counter=COUNTER, covers={"b", "a"}).covers == ("a", "b")
+
+
 def test_times():
     assert message("x", counter=COUNTER, timestamp=datetime(1970, 1, 2, tzinfo=UTC)).timestamp == 86_400
     with pytest.raises(brimful.InvalidPackage, match="time zone"):
@@ -123,7 +227,7 @@ def test_a_number_of_tokens_is_the_callers_bound():
         message("x", counter=COUNTER, tokens=-1)
 
 
-@pytest.mark.parametrize("content", [None, 7, {"text": "x"}, b"x"])
+@pytest.mark.parametrize("content", [None, 7, {"text": "x"}, b"x", [1], ["x"]])
 def test_what_is_no_content_is_refused(content):
     with pytest.raises(brimful.InvalidPackage, match=r"^content"):
         package("weather", content, counter=COUNTER)
@@ -152,3 +256,19 @@ def test_a_conversation_requires_its_system_its_last_question_and_its_end():
     orphaned = conversation([said("user", "q"), said("assistant", "a"), answer], counter=COUNTER)
     assert [entry.flex.can_drop for entry in orphaned] == [False, True, True]
     assert conversation([answer], counter=COUNTER)[0].flex.can_drop
+
+
+def test_a_system_message_within_a_conversation_stays_where_it_was_said():
+    messages = [said(role, role) for role in ("system", "system", "user", "assistant", "system", "user")]
+    made = conversation((entry for entry in messages), counter=COUNTER, min_tokens=1)
+    assert [entry.kind for entry in made] == [
+        "system-prompt",
+        "system-prompt",
+        "message-recent",
+        "message-recent",
+        "message-recent",
+        "message-current",
+    ]
+    assert [entry.role for entry in made] == [entry.role for entry in messages]
+    assert [entry.flex.can_drop for entry in made] == [False, False, True, True, False, False]
+    assert made[4].flex.min_tokens is None

@@ -1,12 +1,13 @@
 """The one kind of value: a content package, and its hashes."""
 
 import hashlib
-import math
 import unicodedata
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from brimful.core import check
+from brimful.core.check import shown
 from brimful.core.tokens import Count
 from brimful.errors import InvalidPackage
 
@@ -33,13 +34,19 @@ KNOWN_KINDS: Final = (
 """The kinds known by name. The set is open: any non-empty string is a kind."""
 
 HIGHEST_PRIORITY: Final = 10
-_ROLES: Final = (None, "user", "assistant", "system", "tool")
+ROLES: Final[tuple[str, ...]] = get_args(Role)
+MODALITIES: Final[tuple[str, ...]] = get_args(Modality)
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="text"):
     """A run of text."""
 
     text: str
+
+    def __post_init__(self) -> None:
+        """Refuse what is no text."""
+        if type(self.text) is not str:
+            check.settle(self, "text", check.text)
 
 
 class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="media"):
@@ -56,11 +63,19 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type
 
     def __post_init__(self) -> None:
         """Refuse a medium that is nowhere, or whose size is no size."""
+        if self.modality not in MODALITIES:
+            raise InvalidPackage(
+                "content.modality", f"must be one of {', '.join(MODALITIES)}, not {shown(self.modality)}"
+            )
+        for field in ("url", "data", "media_type", "detail"):
+            check.settle(self, field, check.sound_text)
         if bool(self.url) == bool(self.data):
             raise InvalidPackage("content.media", "needs a url or base64 data, and not both")
-        for field, value in (("width", self.width), ("height", self.height), ("seconds", self.seconds)):
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise InvalidPackage(f"content.{field}", f"must be a positive number, not {value!r}")
+        for field, value in (("width", self.width), ("height", self.height)):
+            if value is not None and not check.is_whole(value):
+                raise InvalidPackage(f"content.{field}", f"must be a positive whole number, not {shown(value)}")
+        if self.seconds is not None:
+            check.settle(self, "seconds", check.duration)
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="tool_call"):
@@ -70,6 +85,12 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="t
     name: str
     arguments: str = "{}"
 
+    def __post_init__(self) -> None:
+        """Refuse what is no call, above all arguments that are not written as JSON yet."""
+        check.settle(self, "arguments", _arguments)
+        for field in ("id", "name"):
+            check.settle(self, field, check.sound_text)
+
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="tool_result"):
     """What the tool answered to the call `id`."""
@@ -78,6 +99,14 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field=
     content: str
     name: str = ""
     is_error: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no answer."""
+        check.settle(self, "content", check.text)
+        for field in ("id", "name"):
+            check.settle(self, field, check.sound_text)
+        if type(self.is_error) is not bool:
+            raise InvalidPackage("content.is_error", f"must be true or false, not {shown(self.is_error)}")
 
 
 Part = Text | Media | ToolCall | ToolResult
@@ -95,10 +124,12 @@ class Flex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __post_init__(self) -> None:
         """Refuse a priority outside 1 to 10, and a minimum that is none."""
+        if type(self.can_drop) is not bool:
+            raise InvalidPackage("flex.can_drop", f"must be true or false, not {shown(self.can_drop)}")
         if type(self.priority) is not int or not 1 <= self.priority <= HIGHEST_PRIORITY:
-            raise InvalidPackage("flex.priority", f"must be a whole number from 1 to 10, not {self.priority!r}")
-        if self.min_tokens is not None and (type(self.min_tokens) is not int or self.min_tokens < 1):
-            raise InvalidPackage("flex.min_tokens", f"must be a positive whole number, not {self.min_tokens!r}")
+            raise InvalidPackage("flex.priority", f"must be a whole number from 1 to 10, not {shown(self.priority)}")
+        if self.min_tokens is not None and not check.is_whole(self.min_tokens):
+            raise InvalidPackage("flex.min_tokens", f"must be a positive whole number, not {shown(self.min_tokens)}")
 
 
 class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -137,28 +168,20 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __post_init__(self) -> None:
         """Refuse values out of range by name, and compute the hashes."""
-        _require(bool(self.id) and isinstance(self.id, str), "id", "must not be empty")
-        _require(bool(self.kind) and isinstance(self.kind, str), "kind", "must not be empty")
-        _require(isinstance(self.tokens, Count), "tokens", f"must be a Count, not {self.tokens!r}")
-        _share("importance", self.importance)
+        _settle_texts(self)
+        if type(self.tokens) is not Count:
+            raise InvalidPackage("tokens", f"must be a Count, not {shown(self.tokens)}")
+        if type(self.flex) is not Flex:
+            raise InvalidPackage("flex", f"must be a Flex, not {shown(self.flex)}")
+        check.position(self.position)
+        check.settle(self, "importance", check.share, "")
         if self.relevance is not None:
-            _share("relevance", self.relevance)
-        if not isinstance(self.timestamp, float | int) or not math.isfinite(self.timestamp):
-            raise InvalidPackage("timestamp", f"must be a finite number of seconds, not {self.timestamp!r}")
-        for field in ("importance", "relevance", "timestamp"):
-            # A whole number would be another number in the record, where all of these are read back as floats.
-            if type(value := getattr(self, field)) is int:
-                msgspec.structs.force_setattr(self, field, float(value))
-        _require(type(self.position) is int, "position", f"must be a whole number, not {self.position!r}")
-        for field in ("name", "cluster", "group"):
-            value = getattr(self, field)
-            _require(value is None or isinstance(value, str), field, f"must be a text, not {value!r}")
-        if self.metadata:
-            msgspec.structs.force_setattr(self, "metadata", _plain(self.metadata))
+            check.settle(self, "relevance", check.share, "")
+        check.settle(self, "timestamp", check.timestamp, "")
+        if self.metadata or type(self.metadata) is not dict:
+            check.settle(self, "metadata", check.json_object, "")
         if not isinstance(self.content, str) or self.role == "tool" or self.kind == "tool-result":
             _check_parts(self.role, self.kind, self.content)
-        if self.role not in _ROLES:
-            raise InvalidPackage("role", f"must be system, user, assistant or tool, not {self.role!r}")
         if not self.hash:
             identity, normalized = content_hashes(self.content)
             msgspec.structs.force_setattr(self, "hash", identity)
@@ -224,30 +247,52 @@ def _normalized_part(part: Part) -> Part:
     return Text(text=_normalize(part.text)) if isinstance(part, Text) else part
 
 
-def _require(holds: bool, field: str, reason: str) -> None:  # noqa: FBT001 - an assertion reads best this way
-    if not holds:
-        raise InvalidPackage(field, reason)
+def check_role(role: object) -> None:
+    """Refuse what is no role."""
+    if role not in ROLES:
+        raise InvalidPackage("role", f"must be one of {', '.join(ROLES)}, not {shown(role)}")
 
 
-def _share(field: str, value: object) -> None:
-    if not isinstance(value, float | int) or isinstance(value, bool) or not 0.0 <= value <= 1.0:
-        raise InvalidPackage(field, f"must be a number from 0 to 1, not {value!r}")
+def _settle_texts(package: ContentPackage) -> None:
+    """Settle whatever is a text. Spelled out where a call for each would be felt: a pile has thousands of packages."""
+    if type(package.id) is not str or not package.id or not package.id.isascii():
+        check.settle(package, "id", check.identifier, "")
+    if type(package.kind) is not str or not package.kind or not package.kind.isascii():
+        check.settle(package, "kind", check.identifier, "")
+    if type(package.name) is not str or not package.name.isascii():
+        check.settle(package, "name", check.sound_text, "")
+    if package.role is not None:
+        check_role(package.role)
+    if package.cluster is not None:
+        check.settle(package, "cluster", check.sound_text, "")
+    if package.group is not None:
+        check.settle(package, "group", check.sound_text, "")
+    if package.covers != ():
+        _check_covers(package.covers)
+    for field in ("hash", "normalized_hash") if package.hash or package.normalized_hash else ():
+        check.settle(package, field, check.sound_text, "")
 
 
-def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata as the JSON data that it will be in the record: a copy, without tuples, dates or NaN."""
-    try:
-        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(metadata))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidPackage("metadata", f"must be plain JSON data ({error})") from None
-    return plain
+def _arguments(field: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidPackage(field, f"must be a JSON text (use json.dumps), not {shown(value)}")
+    return check.text(field, value)
+
+
+def _check_covers(covers: object) -> None:
+    if not isinstance(covers, tuple):
+        raise InvalidPackage("covers", f"must be a tuple of ids, not {shown(covers)}")
+    for at, id in enumerate(covers):
+        if type(id) is not str:
+            raise InvalidPackage(f"covers[{at}]", f"must be a text, not {shown(id)}")
+        check.identifier(f"covers[{at}]", id)
 
 
 def _check_parts(role: Role | None, kind: str, content: str | tuple[Part, ...]) -> None:
     """Refuse what is no part, and tool parts in the mouth of somebody who cannot speak them."""
     parts = () if isinstance(content, str) else content
     if not isinstance(parts, tuple) or not all(isinstance(part, Part) for part in parts):
-        raise InvalidPackage("content", f"must be a text or a tuple of parts, not {content!r}")
+        raise InvalidPackage("content", f"must be a text or a tuple of parts, not {shown(content)}")
     results = [isinstance(part, ToolResult) for part in parts]
     if (role == "tool" or kind == "tool-result") and not (results and all(results)):
         raise InvalidPackage("content", "a tool's message holds tool results, and nothing else")

@@ -1,10 +1,13 @@
 """A prompt that belongs to no provider yet: messages, tools, and how much may be answered."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
+from brimful.core import check
+from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult, clean_text
+from brimful.errors import InvalidValue
 
 __all__ = ["Media", "Message", "Part", "Prompt", "Request", "Role", "Text", "Tool", "ToolCall", "ToolResult"]
 
@@ -13,11 +16,24 @@ Request = dict[str, Any]
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that the model may call; `parameters` is a JSON schema."""
+    """A tool that the model may call; `parameters` is a JSON schema.
+
+    The schema is copied into plain JSON data, and lone surrogates in what the model reads are replaced.
+
+    >>> Tool(name="look", parameters={"enum": ("a", "b")}).parameters
+    {'enum': ['a', 'b']}
+    """
 
     name: str
     description: str = ""
     parameters: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Refuse what the record could not hold."""
+        name = check.sound_text("tools.name", self.name, InvalidValue)
+        description = clean_text(check.text("tools.description", self.description, InvalidValue))
+        for field, value in (("name", name), ("description", description), ("parameters", _schema(self.parameters))):
+            msgspec.structs.force_setattr(self, field, value)
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -37,3 +53,28 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     max_output: int | None = None
+
+
+def _schema(parameters: object) -> dict[str, Any]:
+    try:
+        whole = clean_data(parameters)
+    except (TypeError, RecursionError) as error:
+        raise InvalidValue("tools.parameters", f"must be plain JSON data ({error})") from None
+    return check.json_object("tools.parameters", whole, InvalidValue)
+
+
+def clean_data(value: object) -> object:
+    r"""Return JSON data with lone surrogates replaced at every depth.
+
+    >>> clean_data({"a": ["x\ud800"]}) == {"a": ["x\ufffd"]}
+    True
+    """
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError("keys must be texts")
+        return {clean_text(key): clean_data(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_data(item) for item in value]
+    return value

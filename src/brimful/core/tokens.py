@@ -1,10 +1,11 @@
 """A token count, and how sure it is."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 
 import msgspec
 
+from brimful.core import check
 from brimful.errors import InvalidPackage
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ Basis = Literal["exact", "provider", "calibrated", "approximate", "bound"]
 - `approximate`: characters by a rule of thumb.
 - `bound`: the caller vouches that it is at most this.
 """
+BASES: Final[tuple[str, ...]] = get_args(Basis)
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -38,11 +40,15 @@ class Count(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a count."""
-        for field, value in (("tokens", self.tokens), ("tokens.margin", self.margin)):
-            if type(value) is not int:
-                raise InvalidPackage(field, f"must be a whole number, not {value!r}")
-            if value < 0:
-                raise InvalidPackage(field, f"must not be negative, not {value}")
+        # Every text of a pile has its count: where all is well, nothing is called.
+        if type(self.tokens) is not int or not 0 <= self.tokens <= check.LARGEST:
+            raise InvalidPackage("tokens", _reason(self.tokens))
+        if type(self.margin) is not int or not 0 <= self.margin <= check.LARGEST:
+            raise InvalidPackage("tokens.margin", _reason(self.margin))
+        if self.basis not in BASES:
+            raise InvalidPackage("tokens.basis", f"must be one of {', '.join(BASES)}, not {check.shown(self.basis)}")
+        if type(self.tokenizer) is not str or not self.tokenizer.isascii():
+            msgspec.structs.force_setattr(self, "tokenizer", check.sound_text("tokens.tokenizer", self.tokenizer))
 
     @property
     def exact(self) -> bool:
@@ -53,6 +59,14 @@ class Count(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def upper(self) -> int:
         """What the budget is charged: the count and what it may have missed."""
         return self.tokens + self.margin
+
+
+def _reason(value: object) -> str:
+    if type(value) is not int:
+        return f"must be a whole number, not {check.shown(value)}"
+    if value < 0:
+        return f"must not be negative, not {check.shown(value)}"
+    return f"must be at most {check.LARGEST:,}"
 
 
 class TokenCounter(Protocol):

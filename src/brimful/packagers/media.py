@@ -4,9 +4,11 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Unpack
 
+from brimful.core import check
 from brimful.core.content import ContentPackage, Media
 from brimful.core.tokens import TokenCounter
-from brimful.packagers.package import Options, package
+from brimful.errors import InvalidPackage, InvalidValue
+from brimful.packagers.package import Options, metadata_of, package
 
 _VISION = re.compile(
     r"look at|see|image|screenshot|picture|describe (the|this)|what('?s| is) (in|shown)", re.IGNORECASE
@@ -19,12 +21,14 @@ def needs_vision(message: str) -> bool:
     >>> needs_vision("What's in this screenshot?"), needs_vision("Thanks!")
     (True, False)
     """
-    return _VISION.search(message) is not None
+    return _VISION.search(check.text("message", message, InvalidValue)) is not None
 
 
 def media(part: Media, *, counter: TokenCounter, **options: Unpack[Options]) -> ContentPackage:
     """Package one image, sound or video, counted by the model's rule for its size."""
-    metadata = {"source": "media", **({"url": part.url} if part.url else {}), **options.get("metadata", {})}
+    if not isinstance(part, Media):
+        raise InvalidPackage("content", f"must be a Media, not {check.shown(part)}")
+    metadata = {"source": "media", **({"url": part.url} if part.url else {}), **metadata_of(options)}
     whole: Options = {**options, "metadata": metadata}
     return package(f"media-{part.modality}", (part,), counter=counter, **whole)
 

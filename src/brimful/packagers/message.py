@@ -1,13 +1,16 @@
 """Messages → packages. The current one is fixed; a tool call and its results are one unit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import takewhile
 from typing import Unpack
 
+from brimful.core import check
 from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message
 from brimful.core.tokens import TokenCounter
-from brimful.packagers.package import Options, package, seconds
+from brimful.errors import InvalidPackage, InvalidValue
+from brimful.packagers.package import Options, derived_id, package, seconds
 
 
 def message(
@@ -34,9 +37,15 @@ def tool_turn(
     text: str = "",
     **options: Unpack[Options],
 ) -> list[ContentPackage]:
-    """Package an assistant's tool calls and what the tools answered: one unit, kept or dropped whole."""
+    """Package an assistant's tool calls and what the tools answered: one unit, kept or dropped whole.
+
+    Without an id, it gets one from all that was said and from its time: some clients use the ids of calls again.
+    """
+    _check_turn(calls, results)
     said: tuple[Part, ...] = (Text(text=text), *calls) if text else tuple(calls)
-    name, at = options.get("id", calls[0].id), options.get("position", 0)
+    name = options["id"] if "id" in options else derived_id("tool-call", (*said, *results), options)
+    at = options.get("position", 0)
+    check.position(at)
     call: Options = {"group": name, **options, "id": name, "position": at}
     turn = [package("tool-call", said, counter=counter, **call)]
     for step, result in enumerate(results, start=1):
@@ -46,7 +55,7 @@ def tool_turn(
 
 
 def conversation(
-    messages: Sequence[Message],
+    messages: Iterable[Message],
     *,
     counter: TokenCounter,
     start: float | datetime = 0.0,
@@ -56,15 +65,18 @@ def conversation(
     """Package a whole conversation, oldest first. Its order is kept by position.
 
     System messages are required, and so is the last message of the user and whatever ends the conversation: without
-    them there would be nothing to answer. With `min_tokens`, a message may be cut down to that many tokens: the oldest
-    one that is in fills the window to the brim.
+    them there would be nothing to answer. The system messages that begin it are its system prompt; a later one stays
+    where it was said. With `min_tokens`, a message may be cut down to that many tokens: the oldest one that is in fills
+    the window to the brim.
     """
+    turns = _listed(messages)
     when = seconds(start)
-    last_user = max((at for at, m in enumerate(messages) if m.role == "user"), default=-1)
-    required = {last_user, *_last_turn(messages)}
+    leading = len(list(takewhile(lambda entry: entry.role == "system", turns)))
+    last_user = max((at for at, m in enumerate(turns) if m.role == "user"), default=-1)
+    required = {last_user, *_last_turn(turns)}
     packages = []
-    for at, entry in enumerate(messages):
-        kind = _kind(entry, current=at == last_user == len(messages) - 1)
+    for at, entry in enumerate(turns):
+        kind = "system-prompt" if at < leading else _kind(entry, current=at == last_user == len(turns) - 1)
         options: Options = {
             "id": f"{id_prefix}{at:06d}",
             "role": entry.role,
@@ -77,6 +89,25 @@ def conversation(
             options["min_tokens"] = min_tokens
         packages.append(package(kind, _content(entry), counter=counter, **options))
     return packages
+
+
+def _check_turn(calls: object, results: object) -> None:
+    for name, parts, kind in (("calls", calls, ToolCall), ("results", results, ToolResult)):
+        if not isinstance(parts, Sequence) or not all(isinstance(part, kind) for part in parts):
+            raise InvalidPackage(name, f"must be a list of {kind.__name__}, not {check.shown(parts)}")
+    if not calls:
+        raise InvalidPackage("calls", "must not be empty: results alone are no turn")
+
+
+def _listed(messages: object) -> list[Message]:
+    if isinstance(messages, str) or not isinstance(messages, Iterable):
+        raise InvalidValue("messages", f"must be a list of messages, not {check.shown(messages)}")
+    turns = list(messages)
+    for at, entry in enumerate(turns):
+        if not isinstance(entry, Message):
+            reason = f"must be a Message, not {check.shown(entry)}; brimful.conversation() reads OpenAI's form"
+            raise InvalidValue(f"messages[{at}]", reason)
+    return turns
 
 
 def _content(entry: Message) -> str | tuple[Part, ...]:
@@ -95,8 +126,6 @@ def _last_turn(messages: Sequence[Message]) -> Iterator[int]:
 
 
 def _kind(entry: Message, *, current: bool) -> str:
-    if entry.role == "system":
-        return "system-prompt"
     if entry.role == "tool":
         return "tool-result"
     if any(isinstance(part, ToolCall) for part in entry.parts):

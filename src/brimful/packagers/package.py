@@ -1,12 +1,25 @@
 """Anything → a content package, counted once."""
 
 import hashlib
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
 
-from brimful.core.content import ContentPackage, Flex, Part, Role, Text, ToolResult, clean_text
+from brimful.core import check
+from brimful.core.content import (
+    ContentPackage,
+    Flex,
+    Part,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    check_role,
+    clean_text,
+)
 from brimful.core.cost import count_content
 from brimful.core.tokens import Count, TokenCounter
 from brimful.errors import InvalidPackage
@@ -39,16 +52,16 @@ _KNOWN: Final = tuple(Options.__annotations__)
 def package(
     kind: str, content: str | tuple[Part, ...] | list[Part], *, counter: TokenCounter, **options: Unpack[Options]
 ) -> ContentPackage:
-    """Return the package, its content counted by `counter` and cleaned of lone surrogates.
+    """Return the package, its content counted by `counter`; its texts are cleaned of lone surrogates.
 
     Without an id, it gets one from its content and its time: the same thing packaged twice is one thing.
     A number given as `tokens` is the caller's upper bound, and is not counted again.
     """
     for option in set(options).difference(_KNOWN):
         raise InvalidPackage(option, f"is no option of a package; known: {', '.join(_KNOWN)}")
-    implied = defaults_of(kind)
+    implied = defaults_of(check.identifier("kind", kind))
     clean = _clean(content)
-    options["name"] = clean_text(options.get("name", ""))
+    options["name"] = clean_text(check.text("name", options.get("name", "")))
     when = seconds(options.get("timestamp", 0.0))
     return ContentPackage(
         id=options["id"] if "id" in options else _id(kind, clean, when, options),
@@ -68,9 +81,23 @@ def package(
         ),
         cluster=options.get("cluster"),
         group=options.get("group"),
-        covers=tuple(options.get("covers", ())),
-        metadata=options.get("metadata", {}),
+        covers=_covers(options.get("covers", ())),
+        metadata=metadata_of(options),
     )
+
+
+def derived_id(kind: str, content: tuple[Part, ...], options: Options) -> str:
+    """Return the id that a package of this content gets where none is given."""
+    named: Options = {**options, "name": clean_text(check.text("name", options.get("name", "")))}
+    return _id(kind, _clean(content), seconds(options.get("timestamp", 0.0)), named)
+
+
+def metadata_of(options: Options) -> dict[str, Any]:
+    """Return the metadata that were given, as a dict of its own."""
+    given: object = options.get("metadata", {})
+    if type(given) is not dict and not isinstance(given, Mapping):
+        raise InvalidPackage("metadata", f"must be a dict, not {check.shown(given)}")
+    return dict(given)
 
 
 def seconds(when: float | datetime) -> float:
@@ -81,7 +108,7 @@ def seconds(when: float | datetime) -> float:
     1793491200.0
     """
     if not isinstance(when, datetime):
-        return when
+        return check.timestamp("timestamp", when)
     if when.tzinfo is None:
         raise InvalidPackage("timestamp", f"needs a time zone: {when.isoformat()} could be any of 38 moments")
     return when.timestamp()
@@ -92,6 +119,9 @@ def _clean(content: str | tuple[Part, ...] | list[Part]) -> str | tuple[Part, ..
         return clean_text(content)
     if not isinstance(content, tuple | list):
         raise InvalidPackage("content", f"must be a text or a list of parts, not {type(content).__name__}")
+    for at, part in enumerate(content):
+        if not isinstance(part, Part):
+            raise InvalidPackage(f"content[{at}]", f"must be a part, not {check.shown(part)}")
     return tuple(_clean_part(part) for part in content)
 
 
@@ -99,10 +129,21 @@ def _clean_part(part: Part) -> Part:
     match part:
         case Text():
             return Text(text=clean_text(part.text))
+        case ToolCall():
+            return msgspec.structs.replace(part, arguments=clean_text(part.arguments))
         case ToolResult():
             return msgspec.structs.replace(part, content=clean_text(part.content))
         case _:
             return part
+
+
+def _covers(covers: object) -> tuple[str, ...]:
+    """Return ids in a certain order: that of the caller, unless it is a set, which has none."""
+    if type(covers) is tuple:
+        return covers
+    if isinstance(covers, str | bytes | Mapping) or not isinstance(covers, Iterable):
+        raise InvalidPackage("covers", f"must be a list of ids, not {check.shown(covers)}")
+    return tuple(sorted(covers, key=str) if isinstance(covers, AbstractSet) else covers)
 
 
 def _count(content: str | tuple[Part, ...], counter: TokenCounter, given: int | Count | None) -> Count:
@@ -112,5 +153,9 @@ def _count(content: str | tuple[Part, ...], counter: TokenCounter, given: int | 
 
 
 def _id(kind: str, content: str | tuple[Part, ...], when: float, options: Options) -> str:
-    seed = msgspec.json.encode([content, when, options.get("position", 0), options.get("role"), options.get("name")])
+    position, role = options.get("position", 0), options.get("role")
+    check.position(position)
+    if role is not None:
+        check_role(role)
+    seed = msgspec.json.encode([content, when, position, role, options.get("name")])
     return f"{kind}:{hashlib.blake2b(seed, digest_size=8).hexdigest()}"

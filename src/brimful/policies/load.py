@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.core.check import shown, sound_text
+from brimful.core.content import clean_text
 from brimful.core.policy import Policy, apply_overrides, violations
-from brimful.errors import InvalidPolicy, UnknownPolicy
+from brimful.errors import InvalidPolicy, InvalidValue, UnknownPolicy
 
 _HERE: Final = Path(__file__).parent
 
@@ -45,11 +47,21 @@ def load_policy(
     50
     """
     if isinstance(name, Policy):
-        policy, file = name, name.name
-    else:
+        policy, file = _recordable(name, "policy"), name.name
+    elif isinstance(name, str | Path):
         policy, file = _read(name)
         policy = _in_environment(policy, environ or {})
+    else:
+        raise InvalidValue("policy", f"must be a name, the path of a file, or a Policy, not {shown(name)}")
+    _check_overrides(overrides)
     return _changed(policy, file, overrides) if overrides else policy
+
+
+def _check_overrides(overrides: object) -> None:
+    if overrides is not None and not isinstance(overrides, Mapping):
+        raise InvalidValue("overrides", f"must be a dict of policy keys, not {shown(overrides)}")
+    for key in overrides or ():
+        sound_text("overrides: a key", key, InvalidValue)
 
 
 def _in_environment(policy: Policy, environ: Mapping[str, str]) -> Policy:
@@ -67,8 +79,8 @@ def _read(name: str | Path) -> tuple[Policy, str]:
         raise UnknownPolicy(str(name), policy_names())
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidPolicy(str(path), "", f"cannot be read ({error})") from None
+    except (OSError, ValueError) as error:  # besides what is no UTF-8: a name that no file can have
+        raise InvalidPolicy(clean_text(str(path)), "", f"cannot be read ({error})") from None
     return _parse(text, str(path)), str(path)
 
 
@@ -93,6 +105,15 @@ def _convert(data: Any, file: str) -> Policy:
         raise InvalidPolicy(file, _by_name(path.rstrip("`"), data), reason) from None
     for key, reason in violations(policy):
         raise InvalidPolicy(file, key, reason)
+    return _recordable(policy, file)
+
+
+def _recordable(policy: Policy, file: str) -> Policy:
+    """Refuse what no record could hold. Every context has its policy in its record."""
+    try:
+        msgspec.json.encode(policy)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidPolicy(file, "", f"cannot be recorded ({error})") from None
     return policy
 
 
