@@ -35,6 +35,16 @@ GOOD = '{"kind": "note", "content": "fine"}'
             "role: must be one of system, developer, user, assistant, tool, not 'king'",
         ),
         ('{"role": "tool", "content": "x"}', "tool_call_id: must be a text, and is missing"),
+        (
+            '{"role": "tool", "tool_call_id": "c", "content": "x", "tool_calls": 5}',
+            "tool_calls: only an assistant message may call tools",
+        ),
+        ('{"role": "user", "content": "x", "tool_calls": 5}', "tool_calls: only an assistant message may call tools"),
+        ('{"kind": "note", "content": "x", "position": 1e400}', "is not JSON: "),
+        ('{"kind": "note", "content": "\\ud800", "importance": NaN}', "is not JSON: "),
+        ('{"kind": "note", "content": "\\ud800', "is not JSON: "),
+        (f'{{"kind": "note", "content": "x", "timestamp": 1{"0" * 400}}}', "timestamp: must be a finite number"),
+        (f'{{"kind": "note", "content": "x", "tokens": 1{"0" * 400}}}', "tokens: must be at most"),
         ('{"text": "x"}', "needs a 'kind' (content to package) or a 'role' (a message)"),
         ("5", "must be a JSON object, not 5"),
         ('{"kind": ', "is not JSON: "),
@@ -69,3 +79,24 @@ def test_tools(tools, complaint, fails):
 def test_a_separator_inside_of_a_text_ends_no_line(run):
     Path("p.jsonl").write_text('{"kind": "message-current", "content": "a\u2028b"}\n', encoding="utf-8")
     assert "a\u2028b" in run("fill", "p.jsonl", "-m", "gpt-4o", "--request").stdout
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"kind": "message-current", "content": "a\\ud800b"}',
+        '{"role": "user", "content": "a\\uDC00b"}',
+        '[{"role": "user", "content": "a\\uD800b"}]',
+        '{"messages": [{"role": "user", "content": "a\\ud83d\\ud83db"}]}',
+    ],
+)
+def test_half_a_pair_of_surrogates_is_replaced(line, run):
+    Path("p.jsonl").write_text(line + "\n", encoding="utf-8")
+    sent = json.loads(run("fill", "p.jsonl", "-m", "gpt-4o", "--request").stdout)["messages"][-1]["content"]
+    assert sent.replace("\ufffd\ufffd", "\ufffd") == "a\ufffdb"
+
+
+def test_a_whole_pair_stays_beside_half_a_one(run):
+    Path("p.jsonl").write_text('{"role": "user", "content": "\\ud83c\\udf75 \\ud83c"}', encoding="utf-8")
+    sent = json.loads(run("fill", "p.jsonl", "-m", "gpt-4o", "--request").stdout)["messages"][-1]["content"]
+    assert sent == "\N{TEACUP WITHOUT HANDLE} \ufffd"

@@ -146,3 +146,24 @@ def test_bytes_that_are_no_text_are_shown_as_such(tmp_path):
     counted = json.loads(brimful("count", "--file", path, "--model", b"\xff", "--json").stdout)
     assert counted["model"] == "\N{REPLACEMENT CHARACTER}"
     assert counted["counts"][0]["source"].endswith("/\N{REPLACEMENT CHARACTER}.txt")
+
+
+@POSIX
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("command", "code"), [("count hello", 0), ("models --json", 0), ("fill nowhere.jsonl -m x", 1), ("--version", 0)]
+)
+def test_a_closed_stream_is_no_error(command, code, closed):
+    shell = f"{sys.executable} -m brimful {command} {closed}"
+    result = subprocess.run(["sh", "-c", shell], capture_output=True, check=False, timeout=30)
+    assert result.returncode == code
+    assert b"Traceback" not in result.stderr
+
+
+@POSIX
+def test_a_record_is_written_where_nobody_reads_the_report(tmp_path):
+    (tmp_path / "p.jsonl").write_text('{"role": "user", "content": "hi"}', encoding="utf-8")
+    shell = f"{sys.executable} -m brimful fill p.jsonl -m gpt-4o --out c.json >&-"
+    result = subprocess.run(["sh", "-c", shell], capture_output=True, check=False, timeout=30, cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert json.loads((tmp_path / "c.json").read_bytes())["form"] == "brimful/1"

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 import brimful
@@ -71,6 +72,31 @@ def test_errors_name_file_key_and_reason(tmp_path, text, key, reason):
     assert caught.value.key == key
     assert reason in caught.value.reason
     assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [
+        ("policy", {"name": None}),
+        ("policy", {"name": ["default"]}),
+        ("overrides", {"overrides": [("counting", "exact")]}),
+        ("overrides", {"overrides": "counting=exact"}),
+        ("overrides: a key", {"overrides": {1: 2}}),
+        ("default.toml", {"overrides": {"description": "\ud800"}}),
+        ("\ufffd.toml", {"name": "\ud800.toml"}),
+        ("a\0.toml", {"name": "a\0.toml"}),
+    ],
+)
+def test_what_is_no_policy_is_named(field, arguments):
+    with pytest.raises(brimful.InvalidValue) as caught:
+        load_policy(**arguments)
+    assert caught.value.field == field
+
+
+def test_a_policy_that_no_record_could_hold_is_refused():
+    odd = msgspec.structs.replace(load_policy("default"), description="\ud800")
+    with pytest.raises(brimful.InvalidPolicy, match="cannot be recorded"):
+        load_policy(odd)
 
 
 def test_files_that_cannot_be_read(tmp_path):

@@ -42,6 +42,7 @@ class Guarded(TyperGroup):
 
 def main() -> None:
     """Run the command line, and leave quietly if whoever read our output has left."""
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a locale without ✅ gets a question mark, not a traceback
@@ -49,6 +50,13 @@ def main() -> None:
         app(prog_name=PROGRAM)
     except SystemExit as leaving:
         sys.exit(leaving.code if _delivered() else BROKEN_PIPE)
+
+
+def _open_what_is_closed() -> None:
+    """Write into nothing where whoever started us closed a stream (`>&-`), which Python then gives us as None."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - open to the end
 
 
 def _delivered() -> bool:

@@ -116,8 +116,8 @@ def _request(text: str) -> dict[str, Any] | None:
     if not text.lstrip().startswith("{"):
         return None
     try:
-        data = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+        data = parse_json(text, "")
+    except Failure:
         return None
     return data if isinstance(data, dict) and "messages" in data else None
 
