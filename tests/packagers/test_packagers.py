@@ -193,6 +193,8 @@ def test_what_is_no_kind_is_refused(kind):
         ("book", lambda: lorebook_entry("x", counter=COUNTER, book=7)),
         ("content", lambda: media(None, counter=COUNTER)),
         ("message", lambda: needs_vision(None)),
+        ("parts", lambda: media_if_needed(None, "look at", counter=COUNTER)),
+        ("messages[0].parts", lambda: conversation([Message(role="user", parts=None)], counter=COUNTER)),
         ("messages", lambda: conversation(None, counter=COUNTER)),
         ("messages", lambda: conversation("hi", counter=COUNTER)),
         ("messages[0]", lambda: conversation([{"role": "user", "content": "hi"}], counter=COUNTER)),

@@ -37,4 +37,6 @@ def media_if_needed(
     parts: Iterable[Media], message: str, *, counter: TokenCounter, needed: Callable[[str], bool] = needs_vision
 ) -> list[ContentPackage]:
     """Package media only if the message needs them; `needed` decides."""
+    if not isinstance(parts, Iterable):
+        raise InvalidValue("parts", f"must be a list of Media, not {check.shown(parts)}")
     return [media(part, counter=counter) for part in parts] if needed(message) else []

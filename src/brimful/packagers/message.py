@@ -107,6 +107,8 @@ def _listed(messages: object) -> list[Message]:
         if not isinstance(entry, Message):
             reason = f"must be a Message, not {check.shown(entry)}; brimful.conversation() reads OpenAI's form"
             raise InvalidValue(f"messages[{at}]", reason)
+        if not isinstance(entry.parts, tuple):
+            raise InvalidValue(f"messages[{at}].parts", f"must be a tuple of parts, not {check.shown(entry.parts)}")
     return turns
 
 
