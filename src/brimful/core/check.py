@@ -21,8 +21,8 @@ _Error = type[InvalidValue]
 def shown(value: object) -> str:
     """Return how an error shows a wrong value.
 
-    >>> shown(None), shown("x" * 99)[-3:], shown(10**9999)
-    ('None', 'xx…', 'one beyond 9,007,199,254,740,991')
+    >>> shown(None), shown("x" * 99)[-3:], shown(10**9999), shown([10**9999])
+    ('None', 'xx…', 'one beyond 9,007,199,254,740,991', 'list')
     """
     if isinstance(value, int) and abs(value) > LARGEST:
         return f"one beyond {LARGEST:,}"

@@ -64,6 +64,12 @@ def same_content(
     return unique, doubles
 
 
+def true_duplicates(doubles: Sequence[tuple[Unit, str]], inside: Sequence[Unit]) -> list[tuple[Unit, str]]:
+    """Return the doubles of something that is in; of the others, the one that came first may have lost its place."""
+    ids = {package.id for unit in inside for package in unit.packages}
+    return [(unit, other) for unit, other in doubles if other in ids]
+
+
 def _rank(package: ContentPackage, policy: Policy) -> tuple[bool, int, float]:
     pool = policy.pool_for(package)
     at = policy.pools.index(pool) if pool else len(policy.pools)

@@ -11,14 +11,13 @@ import msgspec
 from brimful.core import substitute
 from brimful.core.budget import ContextBudget
 from brimful.core.decision import Decision, Reason
-from brimful.core.dedupe import same_content
+from brimful.core.dedupe import same_content, true_duplicates
 from brimful.core.policy import Policy, Pool
 from brimful.core.select import Room, Shrink, ranked, select
-from brimful.core.selection import Base, Previous, Selection
+from brimful.core.selection import Base, Previous, Selection, exceeded
 from brimful.core.shrink import least_cost
 from brimful.core.unit import Unit
 from brimful.core.verdict import Account, PoolUse, summary_verdicts, verdicts
-from brimful.errors import BudgetExceeded
 
 
 def fill(
@@ -115,7 +114,7 @@ class _Filling:
                 over -= unit.cost - smaller.cost
                 self.fixed[at] = smaller
         if over > 0:
-            raise self._exceeded(self.fixed)
+            raise exceeded(self.fixed, self.budget, self.base, self.total())
 
     def _smallest(self, unit: Unit, room: int) -> Unit | None:
         """Shrink to the room if that can be done, else as far as the packages allow."""
@@ -170,15 +169,14 @@ class _Filling:
         if pool.contiguous or not self.doubles.get(pool.name):
             return
         true = {unit.key for unit, _ in self._duplicates(pool)}
-        for unit, _ in self.doubles.get(pool.name, []):
-            texts = {package.normalized_hash for inside in self.inside() for package in inside.packages}
+        for unit in (unit for unit, _ in self.doubles[pool.name] if unit.key not in true):
             room = self.room(pool, own_limit=not pool.borrow)
-            used = sum(chosen.cost for chosen in self.chosen[pool.name])
-            items = room.items + sum(chosen.items for chosen in self.chosen[pool.name])
+            chosen = self.chosen[pool.name]
+            items = room.items + sum(other.items for other in chosen)
             full = pool.most is not None and items >= pool.most
-            fits = not full and unit.cost <= room.tokens - used
-            if fits and unit.key not in true and unit.packages[0].normalized_hash not in texts:
-                self.chosen[pool.name].append(unit)
+            texts = {package.normalized_hash for inside in self.inside() for package in inside.packages}
+            if not full and unit.cost <= room.tokens - sum(other.cost for other in chosen):
+                chosen.extend([unit] if unit.packages[0].normalized_hash not in texts else [])
 
     # -- one pool ----------------------------------------------------------------------------------------------------
 
@@ -304,12 +302,8 @@ class _Filling:
         )
 
     def _duplicates(self, pool: Pool) -> list[tuple[Unit, str]]:
-        """Return what has the same text as something that is in."""
         doubles = self.doubles.get(pool.name)
-        if not doubles:
-            return []
-        inside = {package.id for unit in self.inside() for package in unit.packages}
-        return [(unit, other) for unit, other in doubles if other in inside]
+        return true_duplicates(doubles, self.inside()) if doubles else []
 
     def _account(self, pool: Pool) -> Account:
         return Account(
@@ -332,17 +326,4 @@ class _Filling:
             used=sum(unit.cost for unit in units),
             items=sum(unit.items for unit in units),
             lent=self.lent.get(pool.name, 0),
-        )
-
-    def _exceeded(self, units: Sequence[Unit]) -> BudgetExceeded:
-        required = [
-            (package.id, cost) for unit in units for package, cost in zip(unit.packages, unit.costs, strict=True)
-        ]
-        budget = self.budget
-        window = f"window {budget.window:,} − completion {budget.completion:,}"
-        return BudgetExceeded(
-            needed=self.total(),
-            limit=budget.hard_limit,
-            required=sorted(required, key=lambda row: (-row[1], row[0])),
-            where=f"{window}; {self.base.required:,} for the request itself",
         )

@@ -1,10 +1,14 @@
 """What goes into the fill beside its units, and what comes out of it."""
 
+from collections.abc import Sequence
+
 import msgspec
 
+from brimful.core.budget import ContextBudget
 from brimful.core.decision import Decision
 from brimful.core.unit import Unit
 from brimful.core.verdict import PoolUse
+from brimful.errors import BudgetExceeded
 
 
 class Previous(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,3 +37,15 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     def optional(self) -> bool:
         """Whether anything is in that might have been left out."""
         return not all(unit.fixed for unit in self.units)
+
+
+def exceeded(units: Sequence[Unit], budget: ContextBudget, base: Base, needed: int) -> BudgetExceeded:
+    """Return the error that names what is required and how much there is."""
+    required = [(package.id, cost) for unit in units for package, cost in zip(unit.packages, unit.costs, strict=True)]
+    window = f"window {budget.window:,} − completion {budget.completion:,}"
+    return BudgetExceeded(
+        needed=needed,
+        limit=budget.hard_limit,
+        required=sorted(required, key=lambda row: (-row[1], row[0])),
+        where=f"{window}; {base.required:,} for the request itself",
+    )
