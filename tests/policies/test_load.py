@@ -165,5 +165,6 @@ def test_a_persona_changes_share_least_most_and_method():
     assert (recent.limit.share, recent.least, recent.most, policy.counting) == (0.9, 10, 50, "approximate")
     budget = brimful.budget(model="gpt-4", policy="window", completion=3000, overrides=persona)
     assert budget.limit("recent") == int((8192 - 3000 - 500) * 0.9)
-    with pytest.raises(brimful.InvalidPolicy, match="has no such key or pool"):
-        load_policy("auction", overrides=persona.keys())
+    with pytest.raises(brimful.InvalidPolicy, match="has no such key or pool") as caught:
+        load_policy("auction", overrides={"counting": "exact", **persona.keys()})
+    assert caught.value.key == "pools.recent.limit.share"

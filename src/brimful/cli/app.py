@@ -7,10 +7,11 @@ from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 import brimful
 from brimful.cli import budget, compare, count, explain, fill, models, output, policies
-from brimful.cli.failure import BROKEN_PIPE, OPERATION, Failure
+from brimful.cli.failure import BROKEN_PIPE, INTERRUPTED, OPERATION, Failure
 from brimful.errors import BrimfulError
 
 PROGRAM: Final = "brimful"
@@ -27,6 +28,17 @@ Examples:
 class Guarded(TyperGroup):
     """Commands whose expected failures end in one line and an exit code. A bug still shows its traceback."""
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line; wrong usage is one line, too."""
+        extra["standalone_mode"] = False  # so that we, and not typer, say what went wrong
+        try:
+            code = super().main(*args, **extra)
+        except typer.Abort:
+            sys.exit(INTERRUPTED)
+        except TyperException as error:
+            sys.exit(_complain_of_usage(error))
+        sys.exit(code if isinstance(code, int) else 0)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
@@ -38,6 +50,14 @@ class Guarded(TyperGroup):
         except OSError as error:
             output.complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         raise typer.Exit(OPERATION)
+
+
+def _complain_of_usage(error: Any) -> int:
+    message = error.format_message().rstrip(".")
+    if message:  # there is none where a command alone was asked for, and its help has been shown
+        output.complain(f"{message}; see {error.ctx.command_path if error.ctx else PROGRAM} --help")
+    code: int = error.exit_code
+    return code
 
 
 def main() -> None:

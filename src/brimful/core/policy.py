@@ -233,9 +233,10 @@ def _whole(key: str, value: int, low: int) -> Iterator[tuple[str, str]]:
 
 
 def _child(node: Any, key: str) -> Any:
+    """Return the pool of that name, or what stands under that key; nothing if there is neither."""
     if isinstance(node, list):
-        return next(item for item in node if item.get("name") == key)
-    return node[key]
+        return next((item for item in node if item.get("name") == key), None)
+    return node.get(key) if isinstance(node, dict) else None
 
 
 @lru_cache(maxsize=4096)

@@ -134,9 +134,8 @@ def _by_name(path: str, data: Any) -> str:
 def _changed(policy: Policy, file: str, overrides: Mapping[str, Any]) -> Policy:
     try:
         return _convert(apply_overrides(policy, overrides), file)
-    except (KeyError, TypeError, AttributeError, StopIteration):
-        keys = ", ".join(overrides)
-        raise InvalidPolicy(file, keys, f"policy {policy.name!r} has no such key or pool") from None
+    except KeyError as missing:
+        raise InvalidPolicy(file, missing.args[0], f"policy {policy.name!r} has no such key or pool") from None
 
 
 def _whole_number(variable: str, text: str) -> int:
