@@ -66,7 +66,7 @@ Window = Annotated[
 ]
 Completion = Annotated[
     int | None,
-    typer.Option("--completion", metavar="TOKENS", min=0, help="Keep this much for the answer, not the policy's own."),
+    typer.Option("--completion", metavar="TOKENS", min=1, help="Keep this much for the answer, not the policy's own."),
 ]
 Settings = Annotated[
     list[str] | None,
