@@ -1,6 +1,7 @@
 """Why each candidate of a pool is in or out, once the fill is done."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from math import inf
 
 import msgspec
 
@@ -42,22 +43,47 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 def verdicts(account: Account, candidates: Sequence[Unit], standing: Mapping[str, Unit]) -> list[Decision]:
     """Return one decision for each package of the candidates, duplicates left out. `standing` is all that is in."""
     ranks = _ranks(account)
-    cut = max((rank for key, rank in ranks.items() if key in account.chosen), default=0)
+    cut = max((ranks.get(key, 0) for key in account.chosen), default=0)
     required = account.use.items - sum(unit.items for unit in account.chosen.values())
     least = {unit.key for unit in account.order[: max(0, account.pool.least - required)]}
     decisions: list[Decision] = []
+    out: list[Unit] = []
     for unit in candidates:
-        rank = ranks.get(unit.key, 0)
-        inside = account.chosen.get(unit.key)
-        summary = account.swapped.get(unit.key)
-        if inside is not None:
-            reason = account.reasons.get(unit.key, "least" if unit.key in least else "fits")
-            decisions += inside.decisions("kept", reason, rank=rank, cut=cut)
-        elif summary is not None and summary.key in standing:
-            decisions += unit.decisions("replaced", "summary", by=summary.key, rank=rank, cut=cut)
-        elif unit.key not in account.duplicates:
-            decisions += unit.decisions("dropped", _why_out(account, unit, rank - cut), rank=rank, cut=cut)
-    return decisions
+        key = unit.key
+        if key in account.chosen:
+            reason = account.reasons.get(key, "least" if key in least else "fits")
+            decisions += account.chosen[key].decisions("kept", reason, rank=ranks.get(key, 0), cut=cut)
+        elif key in account.swapped and account.swapped[key].key in standing:
+            by = account.swapped[key].key
+            decisions += unit.decisions("replaced", "summary", by=by, rank=ranks.get(key, 0), cut=cut)
+        elif key not in account.duplicates:
+            out.append(unit)
+    return decisions + _dropped(account, out, ranks, cut)
+
+
+def _dropped(account: Account, units: Sequence[Unit], ranks: Mapping[str, int], cut: int) -> list[Decision]:
+    """Return the decisions on what is out. Of a large pile that is most, so single packages take a short way."""
+    pool, why = account.pool.name, _why_out(account, cut)
+    single = [
+        Decision(
+            id=unit.key,
+            kind=unit.packages[0].kind,
+            outcome="dropped",
+            reason=why(unit, rank),
+            tokens=unit.packages[0].tokens.tokens,
+            pool=pool,
+            score=unit.score,
+            rank=rank,
+            cut=cut,
+        )
+        for unit, rank in ((unit, ranks.get(unit.key, 0)) for unit in units)
+        if len(unit.packages) == 1
+    ]
+    for unit in units:
+        if len(unit.packages) > 1:
+            rank = ranks.get(unit.key, 0)
+            single += unit.decisions("dropped", why(unit, rank), rank=rank, cut=cut)
+    return single
 
 
 def summary_verdicts(summaries: Mapping[str, Sequence[Unit]], standing: Mapping[str, Unit]) -> Iterator[Decision]:
@@ -74,20 +100,29 @@ def _ranks(account: Account) -> dict[str, int]:
     """Return each candidate's place, from 1, in the order that decided: value per token where a best set was sought."""
     order = account.order
     if account.pool.optimize:
-        order = sorted(order, key=lambda unit: (-unit.score.total / max(1, unit.cost), unit.key))
+        order = sorted(order, key=lambda unit: -unit.score.total / (unit.cost or 1))
     return {unit.key: at for at, unit in enumerate(order, start=1)}
 
 
-def _why_out(account: Account, unit: Unit, below: int) -> Reason:
-    pool, use = account.pool, account.use
-    if account.reasons.get(unit.key) == "trimmed":
-        return "trimmed"
-    if pool.most is not None and use.items + unit.items > pool.most:
-        return "most"
-    if pool.contiguous and below > 1:
-        return "older"
-    if account.stepped:
-        return "low-water"
-    if unit.cost > use.most:
-        return "too-large"
-    return "pool-full" if unit.cost > max(use.limit, use.used) - use.used else "window-full"
+def _why_out(account: Account, cut: int) -> Callable[[Unit, int], Reason]:
+    """Return a function that says why a unit of some rank is out; the pool's numbers are looked up once."""
+    pool, use, reasons, stepped = account.pool, account.use, account.reasons, account.stepped
+    room_for_items = inf if pool.most is None else pool.most - use.items
+    last = cut + 1 if pool.contiguous else inf
+    left = max(use.limit, use.used) - use.used
+    most = use.most
+
+    def why(unit: Unit, rank: int) -> Reason:
+        if reasons and reasons.get(unit.key) == "trimmed":
+            return "trimmed"
+        if len(unit.packages) > room_for_items:
+            return "most"
+        if rank > last:
+            return "older"
+        if stepped:
+            return "low-water"
+        if unit.cost > most:
+            return "too-large"
+        return "pool-full" if unit.cost > left else "window-full"
+
+    return why
