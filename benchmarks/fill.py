@@ -36,6 +36,11 @@ packages at hand (each message is counted once, when it is written); "brimful, c
 whole history within the call; "brimful, cutting" may cut the oldest message that is in at a sentence's end and mark
 it, so that the window is full whatever the size of the messages.
 
+What to know of it: the strict count is not a provider's bill. It writes tool calls as JSON, and Brimful's margin for
+calls reaches to the same form since this benchmark showed it up to 318 tokens over; that it is never over here is
+therefore agreement with this count, not evidence of what is billed. Real transcripts do not hold the arguments of their
+calls, so those are empty.
+
 Times are medians of up to {ROUNDS} calls, each on texts that no cache has seen, converted beforehand to the form
 that each way wants. A way that has no result after {LIMIT_SECONDS:.0f} s is stopped."""
 
