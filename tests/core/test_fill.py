@@ -588,3 +588,13 @@ def test_several_current_messages_all_stand_at_the_end():
     pile = [message(f"part {n}", counter=COUNTER, id=f"c{n}", current=True, timestamp=NOW + n) for n in range(3)]
     context = build([*history(2), *pile])
     assert [entry["content"] for entry in context.request["messages"]][-3:] == ["part 0", "part 1", "part 2"]
+
+
+def test_what_a_count_of_the_whole_may_have_missed_is_charged():
+    class Unsure(type(COUNTER)):
+        def prompt(self, prompt):
+            tokens = super().prompt(prompt).tokens
+            return brimful.Count(tokens=tokens, margin=50, basis="calibrated", tokenizer=self.tokenizer)
+
+    assert build(history(2), counter=Unsure()).tokens == build(history(2)).tokens + 50
+    assert build(history(90), counter=Unsure()).tokens <= 900
