@@ -97,19 +97,19 @@ def position(value: object) -> None:
         raise InvalidPackage("position", f"must be a whole number, not {shown(value)}")
 
 
-def timestamp(field: str, value: object) -> float:
+def timestamp(field: str, value: object, error: _Error = InvalidPackage) -> float:
     """Return a time as the float as which it is read back."""
     number = finite(value)
     if number is None:
-        raise InvalidPackage(field, f"must be a finite number of seconds, not {shown(value)}")
+        raise error(field, f"must be a finite number of seconds, not {shown(value)}")
     return number
 
 
-def share(field: str, value: object) -> float:
+def share(field: str, value: object, error: _Error = InvalidPackage) -> float:
     """Return a number from 0 to 1."""
     number = finite(value)
     if number is None or not 0.0 <= number <= 1.0:
-        raise InvalidPackage(field, f"must be a number from 0 to 1, not {shown(value)}")
+        raise error(field, f"must be a number from 0 to 1, not {shown(value)}")
     return number
 
 

@@ -1,0 +1,315 @@
+"""The seams: what the engine asks of a store and of an embedder. Anything with these methods will do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+import msgspec
+
+from brimful.records import (
+    Content,
+    Inclusion,
+    LoreEntry,
+    Memory,
+    Message,
+    Plain,
+    Response,
+    Snapshot,
+    Summary,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Vectors = npt.NDArray[np.float32]
+
+Purpose = Literal["query", "passage"]
+R = TypeVar("R", bound=Plain)
+DocumentKind = Literal["message", "memory", "lore", "summary"]
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors whose cosine tells how alike the texts are.
+
+    `id` names the vectors, for example `static-minilm-256@1`: two embedders of one id give the same vectors.
+    """
+
+    @property
+    def id(self) -> str:
+        """The name under which vectors are kept."""
+        ...
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """Return one row a text, each of length 1; a text without anything known in it gives a row of zeros."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class Indexed(msgspec.Struct, frozen=True, kw_only=True):
+    """How a record is found: the terms of its text, repeats kept, and the passage that is embedded."""
+
+    terms: tuple[str, ...] = ()
+    passage: str = ""
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """A message and the stored count of its text: None if that tokenizer never counted it, or it is no plain text."""
+
+    message: Message
+    tokens: int | None
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of the index: which record it leads to. `seq` is a message's place in its room, or 0."""
+
+    doc: int
+    scope: str
+    kind: DocumentKind
+    item: str
+    seq: int
+    at: float
+
+
+class Postings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where terms occur, as five columns of one length: a row says that `doc` holds `terms[term]` `frequency` times.
+
+    `documents` and `words` are the totals of the scopes; `found` tells in how many documents each term occurs, which
+    may be more than there are rows of it: of a very common term no rows are given.
+    """
+
+    terms: tuple[str, ...]
+    found: tuple[int, ...]
+    documents: int
+    words: int
+    doc: Sequence[int]
+    seq: Sequence[int]
+    length: Sequence[int]
+    term: Sequence[int]
+    frequency: Sequence[int]
+
+
+class Near(msgspec.Struct, frozen=True, kw_only=True):
+    """A document near a query: its cosine."""
+
+    doc: int
+    seq: int
+    similarity: float
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the embedding of a tenant's documents has come."""
+
+    done: int
+    waiting: int
+
+
+class Store(Protocol):
+    """All that one tenant has. No record of another tenant can be named, found or changed through it.
+
+    Writing is idempotent by id: a record written twice is one record, and the first one stands where records are facts
+    (messages, responses, snapshots). What is written is durable when the call returns.
+
+    A scope is a set of documents that are searched together: `room:ID`, `lorebook:ID`, or `memory:PERSONA:USER`, in
+    which an empty name stands for any. Terms, passages and counts are given by the caller, who knows how text is read.
+    """
+
+    @property
+    def tenant(self) -> str:
+        """Whose store it is."""
+        ...
+
+    # -- people and places -------------------------------------------------------------------------------------------
+
+    async def put(self, record: Plain) -> None:
+        """Write a user, persona, room or lorebook, in the place of the one with its id."""
+        ...
+
+    async def get(self, kind: type[R], id: str) -> R | None:
+        """Return the record of that id."""
+        ...
+
+    async def listed(self, kind: type[R], *, after: str = "", limit: int = 100) -> list[R]:
+        """Return records by id, from the first one after `after`."""
+        ...
+
+    async def remove(self, kind: type[Plain], id: str) -> bool:
+        """Remove a record and all that belongs to it; False if there is none."""
+        ...
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+
+    async def post(self, messages: Sequence[tuple[Message, Indexed]]) -> list[Message]:
+        """Append messages to their rooms, and return them as they stand: with their `seq`, and the first of each id.
+
+        Rooms that are not there yet are made.
+        """
+        ...
+
+    async def history(
+        self, room: str, *, before: int | None = None, limit: int = 100, tokenizer: str = ""
+    ) -> list[Counted]:
+        """Return messages of a room, newest first, older than the `seq` `before`, with their stored counts."""
+        ...
+
+    async def messages(self, ids: Sequence[str]) -> list[Message]:
+        """Return the messages of these ids, in this order, those that are there."""
+        ...
+
+    async def messages_at(self, room: str, seqs: Sequence[int]) -> list[Message]:
+        """Return the messages at these places of a room, in order, those that are there."""
+        ...
+
+    async def edit(self, id: str, content: Content, indexed: Indexed, *, at: float) -> Message | None:
+        """Give a message another content; None if there is no such message."""
+        ...
+
+    async def delete(self, id: str, *, erase: bool = False) -> bool:
+        """Take a message out of its room; with `erase`, its content leaves past contexts, too."""
+        ...
+
+    # -- memories ----------------------------------------------------------------------------------------------------
+
+    async def remember(self, memories: Sequence[tuple[Memory, Indexed]]) -> None:
+        """Write memories, each in the place of the one with its id; accesses are kept."""
+        ...
+
+    async def memories(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        scopes: Sequence[str] | None = None,
+        types: Sequence[str] = (),
+        pinned: bool | None = None,
+        before: float | None = None,
+        limit: int = 100,
+    ) -> list[Memory]:
+        """Return memories, newest first, that meet all that is said."""
+        ...
+
+    async def pin(self, id: str, *, pinned: bool = True) -> bool:
+        """Pin a memory, or let it go again; False if there is none of that id."""
+        ...
+
+    async def forget(self, id: str, *, erase: bool = False) -> bool:
+        """Remove a memory; with `erase`, its content leaves past contexts, too."""
+        ...
+
+    async def touch(self, ids: Iterable[str], *, at: float) -> None:
+        """Count one access to each of these memories."""
+        ...
+
+    # -- lore and summaries ------------------------------------------------------------------------------------------
+
+    async def write_lore(self, entries: Sequence[tuple[LoreEntry, Indexed]]) -> None:
+        """Write lorebook entries, each in the place of the one with its id."""
+        ...
+
+    async def lore(self, lorebooks: Sequence[str]) -> list[LoreEntry]:
+        """Return all entries of these lorebooks."""
+        ...
+
+    async def remove_lore(self, id: str) -> bool:
+        """Remove an entry."""
+        ...
+
+    async def summarize(self, summaries: Sequence[tuple[Summary, Indexed]]) -> None:
+        """Write summaries, each in the place of the one with its id."""
+        ...
+
+    async def summaries(self, room: str) -> list[Summary]:
+        """Return the summaries of a room, newest first."""
+        ...
+
+    async def remove_summary(self, id: str) -> bool:
+        """Remove a summary."""
+        ...
+
+    # -- contexts ----------------------------------------------------------------------------------------------------
+
+    async def save(self, snapshot: Snapshot) -> None:
+        """Keep a build with every decision: content by reference, inclusions, and an access of each memory in it."""
+        ...
+
+    async def snapshot(self, id: str) -> Snapshot | None:
+        """Return a build as it was; content that was erased since then is empty."""
+        ...
+
+    async def snapshots(self, room: str, *, before: float | None = None, limit: int = 20) -> list[Mapping[str, Any]]:
+        """Return builds of a room, newest first: id, at, persona, model, policy, tokens, window, degraded."""
+        ...
+
+    async def inclusions(
+        self, *, item: str | None = None, snapshot: str | None = None, limit: int = 1000
+    ) -> list[Inclusion]:
+        """Return what became of an item in each build, or of all items in one, newest first."""
+        ...
+
+    async def respond(self, response: Response) -> None:
+        """Keep an answer, linked to its context."""
+        ...
+
+    async def responses(
+        self, *, room: str | None = None, context: str | None = None, limit: int = 100
+    ) -> list[Response]:
+        """Return answers of a room or to a context, newest first."""
+        ...
+
+    # -- counts ------------------------------------------------------------------------------------------------------
+
+    async def counts(self, tokenizer: str, hashes: Sequence[str]) -> dict[str, int]:
+        """Return the stored counts of texts, by their hash."""
+        ...
+
+    async def keep_counts(self, tokenizer: str, counts: Mapping[str, int]) -> None:
+        """Keep counts of texts, by their hash."""
+        ...
+
+    # -- the index ---------------------------------------------------------------------------------------------------
+
+    async def postings(self, scopes: Sequence[str], terms: Sequence[str], *, most: int = 4000) -> Postings:
+        """Return where the terms occur in the scopes; a term in more than `most` documents only tells how many.
+
+        If all terms are that common, the rarest is given in full, newest documents first, up to `most`.
+        """
+        ...
+
+    async def nearest(self, scopes: Sequence[str], embedder: str, query: Vectors, *, limit: int) -> list[Near]:
+        """Return the documents of the scopes whose vectors are nearest to the query, nearest first."""
+        ...
+
+    async def documents(self, docs: Sequence[int]) -> list[Document]:
+        """Return the entries of these numbers, in this order, those that are there."""
+        ...
+
+    async def version(self, scopes: Sequence[str]) -> str:
+        """Return a text that changes whenever a document of the scopes is written, by any process."""
+        ...
+
+    async def use_embedder(self, embedder: str) -> None:
+        """From now on, every document gets a vector by this embedder: those that have none yet begin to wait for it."""
+        ...
+
+    async def drop_embedder(self, embedder: str) -> None:
+        """Forget all vectors by this embedder, and wait for none."""
+        ...
+
+    async def embedders(self) -> list[str]:
+        """Return the embedders in use, the newest first."""
+        ...
+
+    async def backlog(self, embedder: str, *, limit: int = 100) -> list[Document]:
+        """Return documents that wait for a vector by this embedder, oldest first."""
+        ...
+
+    async def keep_vectors(self, embedder: str, docs: Sequence[int], vectors: Vectors) -> None:
+        """Keep the vectors of documents. They are kept by the hash of the passage: equal passages wait no longer."""
+        ...
+
+    async def progress(self, embedder: str) -> Progress:
+        """Return how many documents have a vector by this embedder, and how many wait."""
+        ...

@@ -1,0 +1,294 @@
+"""What a store holds: people, places, what was said, what is remembered, and what came of it.
+
+Records are values, equal by content. A store gives them back as they were given; only `seq`, the place of a message in
+its room, is the store's to assign.
+"""
+
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+
+from brimful.core import check
+from brimful.core.content import Part, Role, check_role, clean_text
+from brimful.core.context import Context
+from brimful.errors import InvalidValue
+
+MemoryType = Literal["episodic", "semantic", "procedural"]
+MEMORY_TYPES: Final[tuple[str, ...]] = get_args(MemoryType)
+Content = str | tuple[Part, ...]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="record"):
+    """Whatever has an id in a store. Written out, it says what kind of record it is."""
+
+    id: str
+
+
+class User(Record, frozen=True, kw_only=True, tag="user"):
+    """Somebody who talks, in any number of rooms."""
+
+    name: str = ""
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could give back."""
+        _settle(self, texts=("name",))
+
+
+class Persona(Record, frozen=True, kw_only=True, tag="persona"):
+    """Whom the model plays: its prompt, and what it changes in how its windows are filled.
+
+    `overrides` are a policy's dotted keys (`pools.recent.most`) or the names of `Overrides`, for this persona alone.
+    """
+
+    name: str = ""
+    prompt: str = ""
+    model: str = ""
+    policy: str = ""
+    overrides: dict[str, Any] = {}
+    lorebooks: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could give back."""
+        _settle(self, texts=("name", "prompt", "model", "policy"), ids=("lorebooks",), objects=("overrides",))
+
+
+class Room(Record, frozen=True, kw_only=True, tag="room"):
+    """A conversation: a channel, a session, a thread. `goal` and `headers` stand in every context that is built for it.
+
+    `user` is whose room it is: with `other_rooms`, retrieval looks into all rooms of the same user.
+    """
+
+    name: str = ""
+    user: str | None = None
+    goal: str = ""
+    headers: tuple[str, ...] = ()
+    lorebooks: tuple[str, ...] = ()
+    created: float = 0.0
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could give back."""
+        _settle(self, texts=("name", "goal"), ids=("lorebooks",), optional=("user",), times=("created",))
+        _check_texts("headers", self.headers)
+
+
+class Message(Record, frozen=True, kw_only=True, tag="message"):
+    """Something said in a room: text, media, tool calls or what tools answered. `seq` counts from 1 in its room."""
+
+    room: str
+    content: Content
+    sender: str = ""
+    role: Role = "user"
+    at: float = 0.0
+    seq: int = 0
+    edited: float | None = None
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could give back."""
+        _settle(self, texts=("sender",), refs=("room",), times=("at",))
+        check_role(self.role)
+        check.settle(self, "content", _content, "")
+
+
+class Memory(Record, frozen=True, kw_only=True, tag="memory"):
+    """Something to be known later. It belongs to a persona, a user, a room, to several of them, or to all (None)."""
+
+    content: str
+    type: MemoryType = "semantic"
+    persona: str | None = None
+    user: str | None = None
+    room: str | None = None
+    importance: float = 0.5
+    source: str = ""
+    at: float = 0.0
+    pinned: bool = False
+    accesses: int = 0
+    accessed: float | None = None
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could give back."""
+        _settle(self, texts=("source", "content"), optional=("persona", "user", "room"), times=("at",))
+        check.settle(self, "importance", _share, "")
+        if self.type not in MEMORY_TYPES:
+            raise InvalidValue("type", f"must be one of {', '.join(MEMORY_TYPES)}, not {check.shown(self.type)}")
+
+
+class Lorebook(Record, frozen=True, kw_only=True, tag="lorebook"):
+    """A book of entries about a world, a product, a person. `settings` are what its format says of the whole."""
+
+    name: str = ""
+    settings: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could give back."""
+        _settle(self, texts=("name",), objects=("settings",))
+
+
+class LoreEntry(Record, frozen=True, kw_only=True, tag="lore-entry"):
+    """One entry: told when one of its keys is spoken of, or always (`constant`). `settings` hold all else of it."""
+
+    lorebook: str
+    content: str
+    name: str = ""
+    keys: tuple[str, ...] = ()
+    constant: bool = False
+    enabled: bool = True
+    order: int = 100
+    importance: float = 0.5
+    settings: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could give back."""
+        _settle(self, texts=("content", "name"), refs=("lorebook",), objects=("settings",))
+        check.settle(self, "importance", _share, "")
+        _check_texts("keys", self.keys)
+
+
+class Summary(Record, frozen=True, kw_only=True, tag="summary"):
+    """A text that stands for messages of a room: those from `first` to `last` (by `seq`), or whose ids it `covers`."""
+
+    room: str
+    content: str
+    cluster: str
+    first: int = 0
+    last: int = 0
+    covers: tuple[str, ...] = ()
+    at: float = 0.0
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could give back."""
+        _settle(self, texts=("content", "cluster"), refs=("room",), ids=("covers",), times=("at",))
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider reported: tokens of the prompt, of them cached, of the answer, and of them thought."""
+
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+    reasoning: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number of tokens."""
+        for field in ("prompt", "cached", "completion", "reasoning"):
+            value = getattr(self, field)
+            if type(value) is not int or not 0 <= value <= check.LARGEST:
+                raise InvalidValue(f"usage.{field}", f"must be a whole number of tokens, not {check.shown(value)}")
+
+
+class Response(Record, frozen=True, kw_only=True, tag="response"):
+    """An answer, and the context that it answers: `context` is the snapshot's id, `message` the answer's own."""
+
+    context: str
+    room: str
+    message: str | None = None
+    model: str = ""
+    at: float = 0.0
+    seconds: float | None = None
+    usage: Usage | None = None
+    finish: str = ""
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could give back."""
+        _settle(self, texts=("model", "finish"), refs=("context", "room"), optional=("message",), times=("at",))
+
+
+class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):
+    """One build, with every decision. Its id is its own: the same context may be built twice."""
+
+    room: str
+    context: Context
+    persona: str | None = None
+    at: float = 0.0
+    message: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no store could give back."""
+        _settle(self, refs=("room",), optional=("persona", "message"), times=("at",))
+
+
+class Inclusion(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an item in one build."""
+
+    snapshot: str
+    item: str
+    kind: str
+    outcome: str
+    reason: str
+    tokens: int
+    relevance: float | None = None
+    at: float = 0.0
+
+
+Plain = User | Persona | Room | Lorebook
+"""What is put, got and listed by its id alone."""
+
+
+def _settle(
+    record: msgspec.Struct,
+    *,
+    texts: tuple[str, ...] = (),
+    refs: tuple[str, ...] = (),
+    ids: tuple[str, ...] = (),
+    optional: tuple[str, ...] = (),
+    times: tuple[str, ...] = (),
+    objects: tuple[str, ...] = (),
+) -> None:
+    """Check the fields of a record by what they are; texts lose their lone surrogates, which no file can hold."""
+    for field in ("id", *refs):
+        check.settle(record, field, _identifier, "")
+    for field in optional:
+        if getattr(record, field) is not None:
+            check.settle(record, field, _identifier, "")
+    for field in texts:
+        check.settle(record, field, _text, "")
+    for field in times:
+        check.settle(record, field, _timestamp, "")
+    for field in ids:
+        _check_texts(field, getattr(record, field))
+    for field in (*objects, *({"metadata"} & set(record.__struct_fields__))):
+        check.settle(record, field, _object, "")
+
+
+def _identifier(field: str, value: object) -> str:
+    plain = check.identifier(field, value, InvalidValue)
+    if "\0" in plain:
+        raise InvalidValue(field, "has a null character, which no name may have")
+    return plain
+
+
+def _share(field: str, value: object) -> float:
+    return check.share(field, value, InvalidValue)
+
+
+def _text(field: str, value: object) -> str:
+    return clean_text(check.text(field, value, InvalidValue))
+
+
+def _content(field: str, value: object) -> Content:
+    if isinstance(value, str):
+        return _text(field, value)
+    if not isinstance(value, tuple) or not value or not all(isinstance(part, Part) for part in value):
+        raise InvalidValue(field, f"must be a text or a tuple of parts, not {check.shown(value)}")
+    return value
+
+
+def _timestamp(field: str, value: object) -> float:
+    return check.timestamp(field, value, InvalidValue)
+
+
+def _object(field: str, value: object) -> dict[str, Any]:
+    return check.json_object(field, value, InvalidValue)
+
+
+def _check_texts(field: str, values: object) -> None:
+    if not isinstance(values, tuple):
+        raise InvalidValue(field, f"must be a tuple of texts, not {check.shown(values)}")
+    for at, value in enumerate(values):
+        check.sound_text(f"{field}[{at}]", value, InvalidValue)
