@@ -1,0 +1,62 @@
+"""Results for a while: least recently used first to go, and none older than its time to live."""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from brimful.core.check import finite, is_whole, shown
+from brimful.errors import InvalidValue
+
+Value = TypeVar("Value")
+
+MOST = 100  # results
+TTL = 60.0  # seconds
+
+
+class Cache(Generic[Value]):
+    """A bounded memory with a time to live. It reads no clock: whoever uses it says what time it is.
+
+    >>> cache = Cache[str](most=2, ttl=60.0)
+    >>> cache.put("a", "one", now=0.0)
+    >>> cache.get("a", now=59.0), cache.get("a", now=60.0)
+    ('one', None)
+    """
+
+    def __init__(self, *, most: int = MOST, ttl: float = TTL) -> None:
+        """Hold at most `most` results, each for `ttl` seconds."""
+        if not is_whole(most):
+            raise InvalidValue("most", f"must be a positive whole number, not {shown(most)}")
+        seconds = finite(ttl)
+        if seconds is None or seconds < 0:
+            raise InvalidValue("ttl", f"must be a number of seconds, not {shown(ttl)}")
+        self.hits = 0
+        self.misses = 0
+        self._most = most
+        self._ttl = seconds
+        self._held: OrderedDict[Hashable, tuple[float, Value]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return the number of results held."""
+        return len(self._held)
+
+    def get(self, key: Hashable, *, now: float) -> Value | None:
+        """Return the result, if there is one that is young enough."""
+        born, value = self._held.get(key, (None, None))
+        if born is None or not 0 <= now - born < self._ttl:
+            self._held.pop(key, None)
+            self.misses += 1
+            return None
+        self._held.move_to_end(key)
+        self.hits += 1
+        return value
+
+    def put(self, key: Hashable, value: Value, *, now: float) -> None:
+        """Keep a result."""
+        self._held[key] = (now, value)
+        self._held.move_to_end(key)
+        while len(self._held) > self._most:
+            self._held.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all results."""
+        self._held.clear()
