@@ -2,7 +2,8 @@
 
 from brimful.counting.approximate import approximate_message, approximate_text
 from brimful.counting.calibration import Calibration, prior_of
-from brimful.counting.counters import counter_for
+from brimful.counting.counters import counter_for, vocabulary_for
+from brimful.counting.learned import learn, raw_counts, texts_of
 from brimful.counting.media import MediaCounter, media_rules
 from brimful.counting.templates import template_names
 from brimful.counting.tokenizers import count_special, count_text, count_texts, tokenizer_names
@@ -18,8 +19,12 @@ __all__ = [
     "count_texts",
     "counter_for",
     "is_proven",
+    "learn",
     "media_rules",
     "prior_of",
+    "raw_counts",
     "template_names",
+    "texts_of",
     "tokenizer_names",
+    "vocabulary_for",
 ]

@@ -57,7 +57,7 @@ class ConstantsCounter:
             around += costs.parallel_call * len(calls) + costs.parallel_calls
         texts = self.texts([text for call in calls for text in (call.name, call.arguments)])
         count = self._estimate([*texts, self._constant(around)])
-        strict = sum(written.upper for written in self.texts([_as_json(call) for call in calls]))
+        strict = sum(written.upper for written in self.texts([call_json(call) for call in calls]))
         return msgspec.structs.replace(count, margin=max(count.margin, strict - count.tokens))
 
     def message_overhead(self, role: Role, name: str = "") -> int:
@@ -116,5 +116,6 @@ class ConstantsCounter:
         return Count(tokens=tokens, basis=self._overheads.basis, tokenizer=self.tokenizer)
 
 
-def _as_json(call: ToolCall) -> str:
+def call_json(call: ToolCall) -> str:
+    """Return a call as who counts strictly counts it."""
     return json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)

@@ -36,6 +36,16 @@ def counter_for(
     return _counter(model, method, calibration)
 
 
+def vocabulary_for(model: ModelInfo, method: Method = "hybrid") -> str | None:
+    """Return the vocabulary that counts the model's texts, or that of its calibration; None where nothing is tokenized.
+
+    >>> vocabulary_for(ModelInfo(id="gpt-4o", provider="openai", window=8192, max_output=1, wire="openai",
+    ...                          tokenizer="o200k_base"))
+    'o200k_base'
+    """
+    return None if method == "approximate" else _texts(model, method, None).base
+
+
 @lru_cache(_COUNTERS_KEPT)
 def _counter(model: ModelInfo, method: Method, calibration: Calibration | None) -> TokenCounter:
     # A counter is a pure function of these, and one for a template has probed it: it is worth keeping.

@@ -3,7 +3,7 @@
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 LONGEST_KEPT: Final = 512  # characters; a longer text is remembered by its digest
@@ -43,6 +43,16 @@ class CountMemo:
             self._remember(counted)
             known |= counted
         return [known[key] for key in keys]
+
+    def learn(self, counts: Mapping[str, int]) -> None:
+        """Remember counts that were made before, by another process or on another day.
+
+        >>> memo = CountMemo(lambda texts: [0 for text in texts])
+        >>> memo.learn({"abc": 3})
+        >>> memo.counts(["abc"])
+        [3]
+        """
+        self._remember({_key(text): tokens for text, tokens in counts.items()})
 
     def _recall(self, keys: Sequence[Key]) -> dict[Key, int]:
         found = {}

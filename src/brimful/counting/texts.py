@@ -60,7 +60,7 @@ class ExactTexts:
         """Count by the vocabulary of that name."""
         self.name = self.base = tokenizer
         self._proven = is_proven(tokenizer)
-        self._memo = _memo(tokenizer)
+        self._memo = memo_of(tokenizer)
 
     def text(self, text: str) -> Count:
         """Count one text."""
@@ -93,7 +93,7 @@ class CalibratedTexts:
         self.name = calibration.name
         self.base = calibration.tokenizer
         self._calibration = calibration
-        self._memo = _memo(calibration.tokenizer)
+        self._memo = memo_of(calibration.tokenizer)
 
     def text(self, text: str) -> Count:
         """Count one text."""
@@ -110,7 +110,8 @@ class CalibratedTexts:
         return add([scaled, Count(tokens=len(pieces) - 1, basis="calibrated")], self.name)
 
 
-def _memo(tokenizer: str) -> CountMemo:
+def memo_of(tokenizer: str) -> CountMemo:
+    """Return what this process remembers of a vocabulary's counts."""
     with _memos_lock:
         if tokenizer not in _memos:
             _memos[tokenizer] = CountMemo(partial(count_texts, tokenizer))
