@@ -1,0 +1,1 @@
+"""Finding what belongs into a context: terms, scores, one relevance."""
