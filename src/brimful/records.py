@@ -109,6 +109,11 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
     accessed: float | None = None
     metadata: dict[str, Any] = {}
 
+    @property
+    def scope(self) -> str:
+        """Whose it is, as one name: memories of one scope are searched together."""
+        return memory_scope(self.persona, self.user)
+
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
         _settle(self, texts=("source", "content"), optional=("persona", "user", "room"), times=("at",))
@@ -224,6 +229,20 @@ class Inclusion(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     relevance: float | None = None
     at: float = 0.0
+
+
+def memory_scope(persona: str | None, user: str | None) -> str:
+    """Return the scope of memories that belong to a persona and a user; None stands for any.
+
+    >>> memory_scope("helper", None), memory_scope("a:b", "c")
+    ('memory:helper:', 'memory:a%3Ab:c')
+    """
+    return f"memory:{_escaped(persona)}:{_escaped(user)}"
+
+
+def _escaped(name: str | None) -> str:
+    """Return a name without the sign that parts names, so that no two owners share a scope."""
+    return (name or "").replace("%", "%25").replace(":", "%3A")
 
 
 Plain = User | Persona | Room | Lorebook

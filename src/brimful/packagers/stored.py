@@ -1,0 +1,108 @@
+"""Records of a store → packages. A package bears the id of its record, so that a context speaks of what one knows."""
+
+from typing import Unpack
+
+from brimful.core.content import ContentPackage, Media, Text, ToolCall, ToolResult
+from brimful.core.tokens import TokenCounter
+from brimful.packagers.lorebook import lorebook_entry
+from brimful.packagers.memory import memory
+from brimful.packagers.package import Options, package
+from brimful.packagers.summary import summary
+from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary
+
+
+def said(
+    record: Message, *, counter: TokenCounter, current: bool = False, cluster: str | None = None
+) -> ContentPackage:
+    """Package a message of the recent history, where it stands as a message; `current` is what is to be answered."""
+    options: Options = {
+        "id": record.id,
+        "role": record.role,
+        "name": record.sender,
+        "timestamp": record.at,
+        "position": record.seq,
+        "metadata": record.metadata,
+    }
+    if cluster is not None:
+        options["cluster"] = cluster
+    return package(_kind(record, current=current), record.content, counter=counter, **options)
+
+
+def recalled(record: Message, *, counter: TokenCounter, source: str = "", **options: Unpack[Options]) -> ContentPackage:
+    """Package an older message that retrieval found: it stands in a labelled block, as text."""
+    whole: Options = {
+        "id": record.id,
+        "name": record.sender,
+        "timestamp": record.at,
+        "position": record.seq,
+        "metadata": {**record.metadata, **({"source": source} if source else {})},
+        **options,
+    }
+    if record.role != "tool":
+        whole["role"] = record.role
+    return package("message-older", plain_text(record.content), counter=counter, **whole)
+
+
+def remembered(record: Memory, *, counter: TokenCounter, **options: Unpack[Options]) -> ContentPackage:
+    """Package a memory."""
+    source = {"source": record.source} if record.source else {}
+    whole: Options = {
+        "id": record.id,
+        "importance": record.importance,
+        "timestamp": record.at,
+        "metadata": {**record.metadata, **source},
+        **options,
+    }
+    return memory(record.content, counter=counter, type=record.type, pinned=record.pinned, **whole)
+
+
+def told(record: LoreEntry, *, counter: TokenCounter, book: str = "", **options: Unpack[Options]) -> ContentPackage:
+    """Package a lorebook entry; its order is its position, so that entries stand as their author meant."""
+    whole: Options = {"id": record.id, "importance": record.importance, "position": record.order, **options}
+    return lorebook_entry(record.content, counter=counter, book=book, constant=record.constant, **whole)
+
+
+def summed_up(record: Summary, *, counter: TokenCounter, **options: Unpack[Options]) -> ContentPackage:
+    """Package a summary of messages; without named ones, it covers all of its cluster."""
+    whole: Options = {"id": record.id, "timestamp": record.at, "covers": record.covers, **options}
+    return summary(record.content, of=record.cluster, counter=counter, **whole)
+
+
+def headed(persona: Persona | None, room: Room | None, *, counter: TokenCounter) -> list[ContentPackage]:
+    """Package what begins every context of a persona in a room: its prompt, the room's headers, and the goal."""
+    texts = [(f"persona/{persona.id}", persona.prompt)] if persona and persona.prompt else []
+    if room is not None:
+        texts += [(f"room/{room.id}/header-{at}", header) for at, header in enumerate(room.headers, start=1)]
+        texts += [(f"room/{room.id}/goal", f"Goal of this conversation: {room.goal}")] if room.goal else []
+    return [package("system-prompt", text, counter=counter, id=id, position=at) for at, (id, text) in enumerate(texts)]
+
+
+def plain_text(content: Content) -> str:
+    r"""Return what a content says, in words: a call by name and arguments, a medium by its kind.
+
+    >>> plain_text((Text(text="Look:"), Media(modality="image", url="https://example.org/cat.png")))
+    'Look:\n[image]'
+    """
+    if isinstance(content, str):
+        return content
+    return "\n".join(_in_words(part) for part in content)
+
+
+def _in_words(part: Text | Media | ToolCall | ToolResult) -> str:
+    match part:
+        case Text():
+            return part.text
+        case Media():
+            return f"[{part.modality}]"
+        case ToolCall():
+            return f"[called {part.name}: {part.arguments}]"
+        case ToolResult():
+            return part.content
+
+
+def _kind(record: Message, *, current: bool) -> str:
+    if record.role == "tool":
+        return "tool-result"
+    if not isinstance(record.content, str) and any(isinstance(part, ToolCall) for part in record.content):
+        return "tool-call"
+    return "message-current" if current else "message-recent"

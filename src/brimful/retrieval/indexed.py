@@ -1,0 +1,39 @@
+"""A record → how it is found: its terms, and the passage that is embedded."""
+
+from brimful.core.label import iso_date
+from brimful.packagers.stored import plain_text
+from brimful.protocols import Indexed
+from brimful.records import LoreEntry, Memory, Message, Summary
+from brimful.retrieval.analyze import analyze, passage
+
+Searchable = Message | Memory | LoreEntry | Summary
+
+LONGEST_READ = (
+    20_000  # characters of a text that are indexed; what follows is stored, and found by what stands before it
+)
+
+
+def indexed(record: Searchable) -> Indexed:
+    """Return the terms of a record and the passage that stands for it.
+
+    >>> found = indexed(Message(id="m1", room="r", sender="Ada", content="The demo is on Thursday.", at=1_700_000_000))
+    >>> found.terms
+    ('demo', 'thursday', 'ada', '2023', 'novemb', '14')
+    >>> found.passage
+    '[2023-11-14] Ada: The demo is on Thursday.'
+    """
+    match record:
+        case Message():
+            return _indexed(plain_text(record.content), record.sender, record.at)
+        case Memory():
+            return _indexed(record.content, "", record.at)
+        case LoreEntry():
+            return _indexed("\n".join([record.name, " ".join(record.keys), record.content]).strip(), "", 0.0)
+        case Summary():
+            return _indexed(record.content, "", record.at)
+
+
+def _indexed(text: str, speaker: str, at: float) -> Indexed:
+    read = text[:LONGEST_READ]
+    day = at if iso_date(at) else None  # a time that no calendar holds is no day
+    return Indexed(terms=tuple(analyze(read, speaker, day)), passage=passage(read, speaker, day))

@@ -1,0 +1,222 @@
+"""Hybrid search with everything around it: cache, time limit, breaker, and what is left when something fails.
+
+Full text needs the store alone; vectors need an embedder, which may be slow, wrong or gone. So the vector side is asked
+through a breaker and within a time limit, and when it fails the build goes on with full text; when that finds nothing
+either, with the most recent memories. Whatever was lost is said, so that it can stand on the context that it spoiled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from brimful.core.check import finite, shown
+from brimful.errors import BrimfulError, InvalidValue
+from brimful.protocols import Embedder, Postings, Store
+from brimful.records import LoreEntry, Memory, Message
+from brimful.retrieval.analyze import analyze
+from brimful.retrieval.breaker import Breaker
+from brimful.retrieval.cache import Cache
+from brimful.retrieval.queries import Query
+from brimful.retrieval.wanted import Group, Hit, Retrieved, Wanted, groups_of
+
+if TYPE_CHECKING:
+    from brimful.protocols import Near
+    from brimful.retrieval.rank import Found
+
+TIME_LIMIT: Final = 10.0  # seconds for the vector side
+FALLBACK_RELEVANCE: Final = 0.5  # of a memory that is there only because it is recent
+FALLBACK_MEMORIES: Final = 10
+_DAY: Final = 86_400.0  # seconds
+_LONGEST_CAUSE: Final = 200  # characters of an error on a context
+
+Lexical = list[list[Postings]]  # by group, by query
+Nearest = list[list[list["Near"]]]
+
+
+class Retriever:
+    """Searches one tenant's store. `embedder` None is full text alone, and nothing is missing then."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        *,
+        clock: Callable[[], float],
+        breaker: Breaker | None = None,
+        cache: Cache[Retrieved] | None = None,
+        time_limit: float = TIME_LIMIT,
+    ) -> None:
+        """Search this store, with vectors by this embedder."""
+        seconds = finite(time_limit)
+        if seconds is None or seconds <= 0:
+            raise InvalidValue("time_limit", f"must be a positive number of seconds, not {shown(time_limit)}")
+        self.breaker = Breaker(now=clock()) if breaker is None else breaker
+        self.cache = Cache[Retrieved]() if cache is None else cache
+        self._store = store
+        self._embedder = embedder
+        self._clock = clock
+        self._time_limit = seconds
+
+    async def retrieve(self, queries: Sequence[Query], wanted: Wanted, *, now: float) -> Retrieved:
+        """Return the best of all scopes for these queries, the most relevant first; ages are reckoned from `now`."""
+        groups = groups_of(wanted)
+        if not queries or not groups:
+            return Retrieved()
+        # The version makes every write to a scope, by any process, a miss: nothing stale is ever found.
+        version = await self._store.version(wanted.scopes)
+        key = (tuple(queries), wanted, version, now if wanted.half_life else None)
+        held = self.cache.get(key, now=self._clock())
+        if held is not None:
+            return msgspec.structs.replace(held, cached=True)
+        result = await self._search(queries, groups, wanted, now)
+        if not result.degraded:
+            self.cache.put(key, result, now=self._clock())
+        return result
+
+    async def _search(self, queries: Sequence[Query], groups: Sequence[Group], wanted: Wanted, now: float) -> Retrieved:
+        (postings, lost_words), (near, lost_meanings) = await asyncio.gather(
+            self._lexical(queries, groups), self._vectors(queries, groups)
+        )
+        rankings = await asyncio.to_thread(_ranked, queries, groups, postings, near, wanted)
+        resolved = await asyncio.gather(*(self._resolve(*each, wanted) for each in zip(groups, rankings, strict=True)))
+        hits = [_faded(hit, wanted, now) for found in resolved for hit in found]
+        degraded = tuple(cause for cause in (lost_words, lost_meanings) if cause)
+        if degraded and wanted.memories and not any(isinstance(hit.record, Memory) for hit in hits):
+            hits += await self._recent(wanted)
+            degraded = (*degraded, "no memory was found by full text: the most recent ones stand in")
+        hits = [hit for hit in hits if hit.relevance >= wanted.least_relevance]
+        hits.sort(key=lambda hit: (-hit.relevance, hit.record.id))
+        return Retrieved(hits=tuple(hits), degraded=degraded)
+
+    # -- the two sides -----------------------------------------------------------------------------------------------
+
+    async def _lexical(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Lexical | None, str]:
+        """Ask full text; a store that cannot search may still be able to read."""
+        terms = [tuple(dict.fromkeys(analyze(query.text))) for query in queries]
+
+        async def asked(group: Group) -> list[Postings]:
+            return list(await asyncio.gather(*(self._store.postings(group.scopes, words) for words in terms)))
+
+        try:
+            return list(await asyncio.gather(*(asked(group) for group in groups))), ""
+        except BrimfulError as error:
+            return None, f"full text search failed ({_cause(error)})"
+
+    async def _vectors(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Nearest | None, str]:
+        """Ask the vector side, through the breaker and within the time limit."""
+        embedder = self._embedder
+        if embedder is None:
+            return None, ""
+        if not self.breaker.allow(self._clock()):
+            wait = self.breaker.retry_in(self._clock())
+            return None, f"vector search is off for {wait:.0f} s (it failed again and again): full text alone"
+        try:
+            async with asyncio.timeout(self._time_limit):
+                near = await self._near(embedder, queries, groups)
+        except TimeoutError:
+            return None, self._failed(f"took more than {self._time_limit:g} s")
+        except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
+            return None, self._failed(_cause(error))
+        self.breaker.succeeded(self._clock())
+        return near, ""
+
+    async def _near(self, embedder: Embedder, queries: Sequence[Query], groups: Sequence[Group]) -> Nearest:
+        vectors = await embedder.embed([query.text for query in queries], "query")
+
+        async def asked(group: Group) -> list[list[Near]]:
+            searches = (
+                self._store.nearest(group.scopes, embedder.id, vectors[at], limit=group.limit)
+                for at in range(len(queries))
+            )
+            return list(await asyncio.gather(*searches))
+
+        return list(await asyncio.gather(*(asked(group) for group in groups)))
+
+    def _failed(self, cause: str) -> str:
+        self.breaker.failed(self._clock())
+        return f"vector search failed ({cause}): full text alone"
+
+    # -- from places to records --------------------------------------------------------------------------------------
+
+    async def _resolve(self, group: Group, ranking: Sequence[tuple[Query, Found]], wanted: Wanted) -> list[Hit]:
+        records = await self._records(group, [found.place for _, found in ranking], wanted)
+        return [
+            Hit(
+                record=records[found.place],
+                relevance=found.relevance,
+                lexical=found.lexical,
+                vector=found.vector,
+                query=query.name,
+            )
+            for query, found in ranking
+            if found.place in records
+        ]
+
+    async def _records(
+        self, group: Group, places: Sequence[int], wanted: Wanted
+    ) -> dict[int, Message | Memory | LoreEntry]:
+        if group.room is not None:
+            return {message.seq: message for message in await self._store.messages_at(group.room, places)}
+        documents = {document.item: document.doc for document in await self._store.documents(places)}
+        if group.kind == "lore":
+            entries = await self._store.lore(wanted.lorebooks)
+            return {documents[entry.id]: entry for entry in entries if entry.id in documents and entry.enabled}
+        memories = await self._store.memories(ids=list(documents), types=wanted.types, limit=len(documents))
+        return {documents[memory.id]: memory for memory in memories if memory.room in (None, wanted.room)}
+
+    async def _recent(self, wanted: Wanted) -> list[Hit]:
+        limit = min(FALLBACK_MEMORIES, wanted.limit)
+        memories = await self._store.memories(scopes=wanted.memories, types=wanted.types, limit=limit)
+        return [
+            Hit(record=memory, relevance=FALLBACK_RELEVANCE, query="recent")
+            for memory in memories
+            if memory.room in (None, wanted.room)
+        ]
+
+
+def _ranked(
+    queries: Sequence[Query],
+    groups: Sequence[Group],
+    postings: Lexical | None,
+    near: Nearest | None,
+    wanted: Wanted,
+) -> list[list[tuple[Query, Found]]]:
+    """Rank every group by every query; each place keeps the best that a query said of it."""
+    from brimful.retrieval.rank import rank  # noqa: PLC0415 - numpy, which a build without retrieval does not need
+
+    ranked = []
+    for at, group in enumerate(groups):
+        best: dict[int, tuple[Query, Found]] = {}
+        for number, query in enumerate(queries):
+            words = _NOTHING if postings is None else postings[at][number]
+            meanings = [] if near is None else near[at][number]
+            for found in rank(words, meanings, conversation=group.room is not None, limit=group.limit):
+                weighed = msgspec.structs.replace(found, relevance=found.relevance * query.weight)
+                known = best.get(found.place)
+                if known is None or known[1].relevance < weighed.relevance:
+                    best[found.place] = (query, weighed)
+        inside = wanted.before if group.room == wanted.room else None
+        places = [each for each in best.values() if inside is None or each[1].place < inside]
+        ranked.append(sorted(places, key=lambda each: (-each[1].relevance, -each[1].place))[: group.limit])
+    return ranked
+
+
+_NOTHING: Final = Postings(terms=(), found=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=())
+
+
+def _faded(hit: Hit, wanted: Wanted, now: float) -> Hit:
+    """Return the hit with its relevance times its recency, where ages are to count."""
+    at = 0.0 if isinstance(hit.record, LoreEntry) else hit.record.at
+    if wanted.half_life is None or not at:
+        return hit
+    recency = 0.5 ** (max(0.0, now - at) / (wanted.half_life * _DAY))
+    return msgspec.structs.replace(hit, relevance=hit.relevance * recency, recency=recency)
+
+
+def _cause(error: BaseException) -> str:
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said}"[:_LONGEST_CAUSE] if said else type(error).__name__

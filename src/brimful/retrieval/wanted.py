@@ -1,0 +1,84 @@
+"""Where to look, how much to bring, and what was brought."""
+
+from typing import Literal
+
+import msgspec
+
+from brimful.records import LoreEntry, Memory, Message, memory_scope
+
+ROOM, LOREBOOK = "room:", "lorebook:"  # how the names of scopes begin
+_LEAST_FOUND = 20  # places a group may bring, however small the budget
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to look, and how much to bring.
+
+    `before` leaves out what stands in the recent window of `room` anyway. With `half_life` (days), relevance fades with
+    age. `limit` is the most that each group of scopes brings.
+    """
+
+    room: str | None = None
+    before: int | None = None
+    other_rooms: tuple[str, ...] = ()
+    memories: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    lorebooks: tuple[str, ...] = ()
+    limit: int = 100
+    least_relevance: float = 0.0
+    half_life: float | None = None
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """All scopes that are searched."""
+        return tuple(scope for group in groups_of(self) for scope in group.scopes)
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Scopes that are ranked together. Only a room has an order in which one thing is said after another."""
+
+    kind: Literal["room", "memory", "lore"]
+    scopes: tuple[str, ...]
+    limit: int
+    room: str | None = None
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """Something found: a record, how relevant it is, the parts of that number, and which query found it."""
+
+    record: Message | Memory | LoreEntry
+    relevance: float
+    lexical: float = 0.0
+    vector: float = 0.0
+    recency: float = 1.0
+    query: str = ""
+
+
+class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search brought, the best first, and what it had to do without."""
+
+    hits: tuple[Hit, ...] = ()
+    degraded: tuple[str, ...] = ()
+    cached: bool = False
+
+
+def memory_scopes(persona: str | None, user: str | None) -> tuple[str, ...]:
+    """Return all scopes whose memories a persona may use when it speaks with a user.
+
+    >>> memory_scopes("helper", "ada")
+    ('memory::', 'memory::ada', 'memory:helper:', 'memory:helper:ada')
+    """
+    personas, users = {None, persona}, {None, user}
+    return tuple(sorted(memory_scope(each, other) for each in personas for other in users))
+
+
+def groups_of(wanted: Wanted) -> tuple[Group, ...]:
+    """Return what is searched, group by group."""
+    limit = max(_LEAST_FOUND, wanted.limit)
+    rooms = [room for room in (wanted.room, *wanted.other_rooms) if room is not None]
+    groups = [Group(kind="room", scopes=(ROOM + room,), limit=limit, room=room) for room in rooms]
+    if wanted.memories:
+        groups.append(Group(kind="memory", scopes=wanted.memories, limit=limit))
+    if wanted.lorebooks:
+        books = tuple(LOREBOOK + book for book in wanted.lorebooks)
+        groups.append(Group(kind="lore", scopes=books, limit=limit))
+    return tuple(groups)

@@ -1,0 +1,85 @@
+"""Records of a store → packages that bear their ids."""
+
+import pytest
+
+from brimful import Media, Text, ToolCall, ToolResult
+from brimful.packagers.stored import headed, plain_text, recalled, remembered, said, summed_up, told
+from brimful.records import LoreEntry, Memory, Message, Persona, Room, Summary
+from strategies import COUNTER
+
+CALL = ToolCall(id="c1", name="weather", arguments='{"city": "Paris"}')
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (Message(id="m", room="r", content="hi"), "message-recent"),
+        (Message(id="m", room="r", content=(Text(text="Look."), CALL), role="assistant"), "tool-call"),
+        (Message(id="m", room="r", content=(ToolResult(id="c1", content="Rain"),), role="tool"), "tool-result"),
+    ],
+)
+def test_a_message_of_the_recent_history_stands_as_a_message(message, kind):
+    package = said(message, counter=COUNTER)
+    assert (package.id, package.kind, package.role) == ("m", kind, message.role)
+
+
+def test_what_is_to_be_answered_may_not_be_dropped():
+    package = said(Message(id="m", room="r", content="hi", sender="Ada", seq=7, at=5.0), counter=COUNTER, current=True)
+    assert (package.kind, package.flex.can_drop, package.name) == ("message-current", False, "Ada")
+    assert (package.position, package.timestamp) == (7, 5.0)
+
+
+def test_a_recalled_message_is_text_even_if_it_was_a_tool_call():
+    message = Message(id="m", room="r", content=(Text(text="Let me look."), CALL), role="assistant", at=1_700_000_000)
+    package = recalled(message, counter=COUNTER, relevance=0.7, source="general")
+    assert package.kind == "message-older"
+    assert package.content == 'Let me look.\n[called weather: {"city": "Paris"}]'
+    assert (package.relevance, package.metadata["source"]) == (0.7, "general")
+
+
+def test_a_recalled_tool_result_has_no_role_since_it_stands_as_text():
+    message = Message(id="m", room="r", content=(ToolResult(id="c1", content="Rain"),), role="tool")
+    assert recalled(message, counter=COUNTER).role is None
+
+
+def test_a_memory_brings_its_worth_and_its_source():
+    record = Memory(id="k", content="Ada likes tea.", type="episodic", importance=0.9, source="chat", pinned=True, at=3)
+    package = remembered(record, counter=COUNTER, relevance=0.4)
+    assert (package.id, package.kind, package.importance, package.relevance) == ("k", "memory-episodic", 0.9, 0.4)
+    assert package.metadata == {"source": "chat", "pinned": True}
+
+
+def test_lore_stands_in_its_authors_order_and_a_constant_entry_is_pinned():
+    package = told(
+        LoreEntry(id="e", lorebook="w", content="A forest.", constant=True, order=40), counter=COUNTER, book="W"
+    )
+    assert (package.position, package.metadata) == (40, {"source": "W", "pinned": True})
+
+
+def test_a_summary_covers_what_its_record_says():
+    record = Summary(id="s", room="r", content="They met.", cluster="day-1", covers=("m1", "m2"))
+    package = summed_up(record, counter=COUNTER)
+    assert (package.kind, package.cluster, package.covers) == ("summary", "day-1", ("m1", "m2"))
+
+
+def test_a_context_begins_with_the_persona_then_the_headers_then_the_goal():
+    persona = Persona(id="helper", prompt="You help.")
+    room = Room(id="r", headers=("Be brief.", "Be kind."), goal="Ship it")
+    packages = headed(persona, room, counter=COUNTER)
+    assert [package.content for package in packages] == [
+        "You help.",
+        "Be brief.",
+        "Be kind.",
+        "Goal of this conversation: Ship it",
+    ]
+    assert [package.position for package in packages] == [0, 1, 2, 3]
+    assert headed(None, None, counter=COUNTER) == []
+
+
+def test_plain_text_names_what_is_no_text():
+    content = (
+        Text(text="See"),
+        Media(modality="image", url="https://example.org/a.png"),
+        ToolResult(id="c", content="42"),
+    )
+    assert plain_text(content) == "See\n[image]\n42"

@@ -1,0 +1,48 @@
+"""Several questions a build: event and goal, the last human words, the last act, and a focus."""
+
+from brimful import ToolResult
+from brimful.records import Message
+from brimful.retrieval.queries import HUMAN_MESSAGES, LONGEST, WEIGHTS, queries
+
+
+def message(text: str, role: str = "user") -> Message:
+    content = (ToolResult(id="c", content=text),) if role == "tool" else text
+    return Message(id="m", room="r", content=content, role=role)
+
+
+def by_name(asked):
+    return {query.name: query.text for query in asked}
+
+
+def test_all_four_questions_of_the_founding_document():
+    recent = [message("It is raining.", "tool"), message("And in Rome?"), message("Hello!", "assistant"), message("Hi")]
+    asked = by_name(queries("What now?", goal="Plan a trip", recent=recent, focus="spam"))
+    assert asked == {
+        "event": "What now?\nPlan a trip",
+        "focus": "spam",
+        "human": "Hi\nAnd in Rome?",
+        "action": "It is raining.",
+    }
+
+
+def test_at_most_three_human_messages_are_asked_oldest_first():
+    recent = [message(f"message {number}") for number in range(9, 0, -1)]
+    assert by_name(queries("x", recent=recent))["human"] == "message 7\nmessage 8\nmessage 9"
+    assert HUMAN_MESSAGES == 3
+
+
+def test_what_is_asked_now_weighs_most():
+    weights = {query.name: query.weight for query in queries("a", recent=[message("b"), message("c", "assistant")])}
+    assert weights == {"event": 1.0, "human": WEIGHTS["human"], "action": WEIGHTS["action"]}
+    assert max(WEIGHTS, key=WEIGHTS.get) == "event"
+
+
+def test_the_same_words_are_asked_once_and_nothing_is_asked_of_silence():
+    assert [query.name for query in queries("same", recent=[message("same")])] == ["event"]
+    assert queries("  ", recent=[message("")]) == ()
+
+
+def test_a_very_long_message_is_asked_by_its_end():
+    (query,) = queries("start " + "word " * 5000 + "end?")
+    assert len(query.text) <= LONGEST
+    assert query.text.endswith("end?")
