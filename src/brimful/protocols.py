@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import msgspec
 
+from brimful.core.selection import Previous
 from brimful.records import (
     Content,
     Inclusion,
@@ -99,6 +100,21 @@ class Near(msgspec.Struct, frozen=True, kw_only=True):
     doc: int
     seq: int
     similarity: float
+
+
+class Build(msgspec.Struct, frozen=True, kw_only=True):
+    """A build in one line, for lists, and what the next one needs to keep its prefix."""
+
+    id: str
+    room: str
+    persona: str | None
+    at: float
+    model: str
+    policy: str
+    tokens: int
+    window: int
+    degraded: tuple[str, ...] = ()
+    history: Previous | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,8 +225,10 @@ class Store(Protocol):
         """Write lorebook entries, each in the place of the one with its id."""
         ...
 
-    async def lore(self, lorebooks: Sequence[str]) -> list[LoreEntry]:
-        """Return all entries of these lorebooks."""
+    async def lore(
+        self, lorebooks: Sequence[str] | None = None, *, ids: Sequence[str] | None = None
+    ) -> list[LoreEntry]:
+        """Return the entries of these lorebooks, or those of these ids, by their order."""
         ...
 
     async def remove_lore(self, id: str) -> bool:
@@ -221,8 +239,8 @@ class Store(Protocol):
         """Write summaries, each in the place of the one with its id."""
         ...
 
-    async def summaries(self, room: str) -> list[Summary]:
-        """Return the summaries of a room, newest first."""
+    async def summaries(self, room: str | None = None, *, ids: Sequence[str] | None = None) -> list[Summary]:
+        """Return the summaries of a room, or those of these ids, newest first."""
         ...
 
     async def remove_summary(self, id: str) -> bool:
@@ -239,8 +257,10 @@ class Store(Protocol):
         """Return a build as it was; content that was erased since then is empty."""
         ...
 
-    async def snapshots(self, room: str, *, before: float | None = None, limit: int = 20) -> list[Mapping[str, Any]]:
-        """Return builds of a room, newest first: id, at, persona, model, policy, tokens, window, degraded."""
+    async def snapshots(
+        self, room: str, *, persona: str | None = None, before: float | None = None, limit: int = 20
+    ) -> list[Build]:
+        """Return the builds of a room (of a persona), newest first."""
         ...
 
     async def inclusions(

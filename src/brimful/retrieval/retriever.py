@@ -163,8 +163,8 @@ class Retriever:
             return {message.seq: message for message in await self._store.messages_at(group.room, places)}
         documents = {document.item: document.doc for document in await self._store.documents(places)}
         if group.kind == "lore":
-            entries = await self._store.lore(wanted.lorebooks)
-            return {documents[entry.id]: entry for entry in entries if entry.id in documents and entry.enabled}
+            entries = await self._store.lore(ids=list(documents))
+            return {documents[entry.id]: entry for entry in entries if entry.enabled}
         memories = await self._store.memories(ids=list(documents), types=wanted.types, limit=len(documents))
         return {documents[memory.id]: memory for memory in memories if memory.room in (None, wanted.room)}
 
