@@ -11,6 +11,7 @@ from typing import Any
 
 from brimful import ContentPackage, Count, Flex, assemble, counter, package
 from brimful.core import assemble as stages
+from brimful.core import selection
 from isolated import Failure, Isolated
 from peers import MODEL, NOW
 from tables import Section, duration, table, times
@@ -28,7 +29,9 @@ STAGES = {
     "same_id": "dedupe",
     "recounted": "recount",
     "make_units": "units",
+    "line_up": "fill",
     "fill": "fill",
+    "verdicts": "fill",
     "arrange": "arrange",
     "verify": "verify",
     "_record": "record",
@@ -94,12 +97,13 @@ def _timed(packages: list[ContentPackage]) -> dict[str, float]:
 def _stages_timed() -> Iterator[dict[str, float]]:
     """Wrap each stage in a clock, and unwrap it again."""
     seconds: dict[str, float] = defaultdict(float)
-    originals = {name: getattr(stages, name) for name in STAGES if hasattr(stages, name)}
-    for name, original in originals.items():
-        setattr(stages, name, _clocked(original, STAGES[name], seconds))
+    called = [(module, name) for module in (stages, selection) for name in STAGES if hasattr(module, name)]
+    originals = [getattr(module, name) for module, name in called]
+    for (module, name), original in zip(called, originals, strict=True):
+        setattr(module, name, _clocked(original, STAGES[name], seconds))
     yield seconds
-    for name, original in originals.items():
-        setattr(stages, name, original)
+    for (module, name), original in zip(called, originals, strict=True):
+        setattr(module, name, original)
 
 
 def _clocked(function: Callable[..., Any], stage: str, seconds: dict[str, float]) -> Callable[..., Any]:
@@ -126,7 +130,7 @@ def _ready() -> None:
 
 
 def _table(found: dict[int, dict[str, float] | Failure]) -> str:
-    columns = ["whole", *STAGES.values(), REST]
+    columns = ["whole", *dict.fromkeys(STAGES.values()), REST]
     rows: list[list[str]] = []
     before: dict[str, float] = {}
     for size, row in found.items():

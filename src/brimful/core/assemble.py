@@ -7,11 +7,12 @@ import msgspec
 from brimful.core.arrange import arrange, previous_mark
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.context import Component, Context, Inputs, context_id
-from brimful.core.cost import base_cost, recounted, surcharge
+from brimful.core.cost import base_cost, cost_in_place, recounted
 from brimful.core.decision import Decision
 from brimful.core.dedupe import canonical_order, same_id
 from brimful.core.explain import COMPONENTS
 from brimful.core.fill import fill
+from brimful.core.lineup import line_up
 from brimful.core.modality import perceivable
 from brimful.core.prompt import Prompt, Request
 from brimful.core.selection import Base, Selection
@@ -51,11 +52,9 @@ def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Co
     candidates, duplicates = same_id(inputs.packages, inputs.policy)
     candidates, unseen = perceivable(candidates, inputs.model, renderer)
     candidates = recounted(candidates, counter)
-    around = surcharge(counter, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
-    units, refused = make_units(
-        candidates, inputs.policy, lambda package: package.tokens.upper + around(package), inputs.now
-    )
-
+    cost_of = cost_in_place(counter, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
+    units, refused = make_units(candidates, inputs.policy, cost_of, inputs.now)
+    lineup = line_up(units, inputs.policy)
     required = [package for package in candidates if not package.flex.can_drop]
     foreseen = Base(
         full=base_cost(candidates, inputs.tools, inputs.model.id, counter),
@@ -63,7 +62,7 @@ def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Co
     )
 
     def attempt(base: Base, rounds: int) -> _Attempt:
-        selection = fill(units, inputs.policy, budget, base=base, shrink=shrinker(counter), previous=inputs.previous)
+        selection = fill(lineup, inputs.policy, budget, base=base, shrink=shrinker(counter), previous=inputs.previous)
         prompt = _arranged(selection, inputs, budget)
         request = renderer.render(prompt, window=budget.window)
         planned = base.full if selection.optional else base.required

@@ -83,26 +83,24 @@ def recounted(packages: Sequence[ContentPackage], counter: TokenCounter) -> list
     ]
 
 
-def surcharge(counter: TokenCounter, *, names_in_text: bool) -> Callable[[ContentPackage], int]:
-    """Return a function that tells what stands around a package costs. Equal surroundings are counted once.
+def cost_in_place(counter: TokenCounter, *, names_in_text: bool) -> Callable[[ContentPackage], int]:
+    """Return a function that tells what a package costs with all that stands around it.
 
-    Which day a label names makes no difference: every tokenizer gives all dates of one form the same number of tokens.
+    Equal surroundings are counted once. Which day a label names makes no difference: every tokenizer gives all dates of
+    one form the same number of tokens.
     """
     known: dict[tuple[object, ...], int] = {}
 
-    def around(package: ContentPackage) -> int:
-        key = (package.kind, package.role, package.name, package.timestamp != 0, _ending(package), *_in_label(package))
-        cost = known.get(key)
-        if cost is None:
-            cost = known[key] = _surcharge(package, counter, names_in_text=names_in_text)
-        return cost
+    def cost(package: ContentPackage) -> int:
+        metadata = package.metadata
+        labels = (metadata.get("source"), metadata.get("pinned")) if metadata else None
+        around = (package.kind, package.role, package.name, package.timestamp != 0, _ending(package), labels)
+        surcharge = known.get(around)
+        if surcharge is None:
+            surcharge = known[around] = _surcharge(package, counter, names_in_text=names_in_text)
+        return package.tokens.upper + surcharge
 
-    return around
-
-
-def _in_label(package: ContentPackage) -> tuple[object, ...]:
-    metadata = package.metadata
-    return (metadata.get("source"), metadata.get("pinned")) if metadata else ()
+    return cost
 
 
 def _ending(package: ContentPackage) -> str:
@@ -126,15 +124,14 @@ def _surcharge(package: ContentPackage, counter: TokenCounter, *, names_in_text:
 
 def base_cost(packages: Sequence[ContentPackage], tools: tuple[Tool, ...], model: str, counter: TokenCounter) -> int:
     """Return what the request costs before any package is in it: priming, tools, and the frames of the blocks."""
-    places = {place_of(package) for package in packages}
     cost = counter.request_overhead()
     if tools:
         probe = Prompt(model=model, messages=(Message(role="user", parts=(Text(text="x"),)),))
         with_tools = Prompt(model=model, messages=probe.messages, tools=tools)
         cost += max(0, counter.prompt(with_tools).upper - counter.prompt(probe).upper)
-    if "related" in places:
+    if any(place_of(package) == "related" for package in packages):
         cost += counter.text(RELATED_OPEN).upper + counter.text(RELATED_CLOSE).upper + counter.message_overhead("user")
-    if "pinned" in places:
+    if any(package.metadata and place_of(package) == "pinned" for package in packages):
         cost += counter.text(PINNED_OPEN).upper + counter.text(PINNED_CLOSE).upper + counter.message_overhead("system")
     return cost
 

@@ -1,7 +1,7 @@
 """One of each: the same id, then the same normalized text."""
 
-from collections.abc import Collection, Sequence
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -9,7 +9,7 @@ from brimful.core.content import ContentPackage
 from brimful.core.cost import PLACED
 from brimful.core.decision import Decision, Reason
 from brimful.core.policy import Policy
-from brimful.core.unit import Unit
+from brimful.core.unit import Unit, time_of
 
 
 def canonical_order(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
@@ -17,14 +17,14 @@ def canonical_order(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
 
     What is equal in time, id and text is told apart by all of its data.
     """
+    often = Counter(package.id for package in packages)
+    if len(often) == len(packages):
+        return sorted(packages, key=time_of)
 
-    def in_time(package: ContentPackage) -> tuple[float, int, str, str]:
-        return (package.timestamp, package.position, package.id, package.hash)
+    def data(package: ContentPackage) -> bytes:
+        return msgspec.json.encode(package) if often[package.id] > 1 else b""
 
-    ordered = sorted(packages, key=in_time)
-    if any(in_time(a) == in_time(b) for a, b in pairwise(ordered)):
-        ordered.sort(key=lambda package: (in_time(package), msgspec.json.encode(package)))
-    return ordered
+    return sorted(packages, key=lambda package: (time_of(package), package.hash, data(package)))
 
 
 def same_id(packages: Sequence[ContentPackage], policy: Policy) -> tuple[list[ContentPackage], list[Decision]]:
@@ -41,27 +41,42 @@ def same_id(packages: Sequence[ContentPackage], policy: Policy) -> tuple[list[Co
     return list(survivors.values()), decisions
 
 
-def same_content(
-    units: Sequence[Unit], kept: Collection[Unit], *, everything: bool
-) -> tuple[list[Unit], list[tuple[Unit, str]]]:
-    """Part single packages whose normalized text is in `kept`, or in an earlier one of `units`, from all others.
+class Unique(msgspec.Struct, frozen=True):
+    """Units of which no two single ones have the same normalized text; `doubles` name the one that has theirs.
 
-    Each comes with the id of the one that has its text. Turns of the conversation are spared, unless `everything` is
-    meant: two people may say "ok".
+    `owners` are the texts that were compared, with the id of the first that has them.
     """
-    seen = {package.normalized_hash: package.id for unit in kept for package in unit.packages}
+
+    units: list[Unit]
+    doubles: list[tuple[Unit, str]]
+    owners: dict[str, str]
+
+
+def same_content(units: Sequence[Unit], inside: Mapping[str, str], *, everything: bool) -> Unique:
+    """Part single packages whose normalized text is `inside`, or in an earlier one of `units`, from all others.
+
+    Turns of the conversation are spared, unless `everything` is meant: two people may say "ok".
+    """
     unique: list[Unit] = []
     doubles: list[tuple[Unit, str]] = []
+    owners: dict[str, str] = {}
     for unit in units:
         first = unit.packages[0]
-        if unit.items > 1 or (first.kind in PLACED and not everything):
+        if len(unit.packages) > 1 or (first.kind in PLACED and not everything):
             unique.append(unit)
-        elif first.normalized_hash in seen:
-            doubles.append((unit, seen[first.normalized_hash]))
+            continue
+        text = first.normalized_hash
+        owner = inside.get(text) or owners.setdefault(text, first.id)
+        if owner == first.id:
+            unique.append(unit)
         else:
-            seen[first.normalized_hash] = first.id
-            unique.append(unit)
-    return unique, doubles
+            doubles.append((unit, owner))
+    return Unique(unique, doubles, owners)
+
+
+def texts(units: Iterable[Unit]) -> dict[str, str]:
+    """Return the normalized texts of all packages, with their ids."""
+    return {package.normalized_hash: package.id for unit in units for package in unit.packages}
 
 
 def true_duplicates(doubles: Sequence[tuple[Unit, str]], inside: Sequence[Unit]) -> list[tuple[Unit, str]]:

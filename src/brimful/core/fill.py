@@ -10,18 +10,19 @@ import msgspec
 
 from brimful.core import substitute
 from brimful.core.budget import ContextBudget
-from brimful.core.decision import Decision, Reason
-from brimful.core.dedupe import same_content, true_duplicates
+from brimful.core.decision import Reason
+from brimful.core.dedupe import texts, true_duplicates
+from brimful.core.lineup import Lineup
 from brimful.core.policy import Policy, Pool
 from brimful.core.select import Room, Shrink, ranked, select
 from brimful.core.selection import Base, Previous, Selection, exceeded
 from brimful.core.shrink import least_cost
 from brimful.core.unit import Unit
-from brimful.core.verdict import Account, PoolUse, summary_verdicts, verdicts
+from brimful.core.verdict import Account, PoolUse
 
 
 def fill(
-    units: Sequence[Unit],
+    lineup: Lineup,
     policy: Policy,
     budget: ContextBudget,
     *,
@@ -30,7 +31,7 @@ def fill(
     previous: Previous | None = None,
 ) -> Selection:
     """Choose the units that get in."""
-    filling = _Filling(units, policy, budget, base, shrink, previous)
+    filling = _Filling(lineup, policy, budget, base, shrink, previous)
     filling.require()
     for pool in policy.pools:
         filling.fill_pool(pool)
@@ -48,25 +49,21 @@ class _Filling:
 
     def __init__(
         self,
-        units: Sequence[Unit],
+        lineup: Lineup,
         policy: Policy,
         budget: ContextBudget,
         base: Base,
         shrink: Shrink,
         previous: Previous | None,
     ) -> None:
-        candidates, self.summaries = substitute.set_aside(units)
+        self.queues = lineup.queues
+        self.summaries = lineup.summaries
+        self.fixed = list(lineup.fixed)
         self.policy = policy
         self.budget = budget
         self.base = base
         self.shrink = shrink
         self.previous = previous
-        self.fixed = [unit for unit in candidates if unit.fixed]
-        self.waiting: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
-        for unit in candidates:
-            if not unit.fixed:
-                self.waiting[unit.pool].append(unit)
-        self.ranking = {pool.name: ranked(pool, self.waiting[pool.name]) for pool in policy.pools}
         self.order: dict[str, list[Unit]] = {}
         self.chosen: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
         self.reasons: dict[str, Reason] = {}
@@ -174,19 +171,16 @@ class _Filling:
             chosen = self.chosen[pool.name]
             items = room.items + sum(other.items for other in chosen)
             full = pool.most is not None and items >= pool.most
-            texts = {package.normalized_hash for inside in self.inside() for package in inside.packages}
             if not full and unit.cost <= room.tokens - sum(other.cost for other in chosen):
-                chosen.extend([unit] if unit.packages[0].normalized_hash not in texts else [])
+                chosen.extend([unit] if unit.packages[0].normalized_hash not in texts(self.inside()) else [])
 
     # -- one pool ----------------------------------------------------------------------------------------------------
 
     def _pick(self, pool: Pool, room: Room) -> None:
         self.rooms[pool.name] = room
-        order = self.ranking[pool.name]
-        if pool.dedupe != "id":
-            others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
-            everything = pool.dedupe == "all"
-            order, self.doubles[pool.name] = same_content(order, [*self.fixed, *others], everything=everything)
+        others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
+        unique = self.queues[pool.name].beside(texts([*self.fixed, *others]))
+        order, self.doubles[pool.name] = unique.units, unique.doubles
         if pool.low_water is not None and (span := self._span(pool, order)):
             # The pool is settled: what is left over goes to what stands behind history, not before it.
             self.settled.add(pool.name)
@@ -227,7 +221,7 @@ class _Filling:
     def _demand(self, pool: Pool) -> int:
         """Return what a pool could take at the most: its limit, or all that waits for it and would fit."""
         limit = self.budget.limit(pool.name)
-        return min(limit, sum(unit.cost for unit in self.waiting[pool.name] if unit.cost <= limit))
+        return min(limit, sum(unit.cost for unit in self.queues[pool.name].waiting if unit.cost <= limit))
 
     # -- summaries ---------------------------------------------------------------------------------------------------
 
@@ -284,20 +278,11 @@ class _Filling:
     # -- the result --------------------------------------------------------------------------------------------------
 
     def selection(self) -> Selection:
-        """Return what is in, with one decision for each candidate."""
-        standing = {unit.key: unit for units in self.chosen.values() for unit in units}
-        decisions: list[Decision] = []
-        for unit in self.fixed:
-            decisions.extend(unit.decisions("kept", "required"))
-        for pool in self.policy.pools:
-            for unit, other in self._duplicates(pool):
-                decisions.extend(unit.decisions("duplicate", "same-content", by=other))
-            decisions.extend(verdicts(self._account(pool), self.waiting[pool.name], standing))
-        decisions.extend(summary_verdicts(self.summaries, standing))
+        """Return what is in, and all that decisions on the candidates rest on."""
         return Selection(
-            units=tuple(self.inside()),
-            decisions=tuple(decisions),
-            pools=tuple(map(self._use, self.policy.pools)),
+            required=tuple(self.fixed),
+            accounts=tuple(map(self._account, self.policy.pools)),
+            summaries=tuple(unit for units in self.summaries.values() for unit in units),
             used=self.total(),
         )
 
@@ -310,11 +295,12 @@ class _Filling:
             pool=pool,
             use=self._use(pool),
             stepped=pool.name in self.stepped,
-            order=[unit for unit in self.order.get(pool.name, []) if not unit.stands_for],
+            waiting=self.queues[pool.name].waiting,
+            order=self.order[pool.name],
             chosen={unit.key: unit for unit in self.chosen[pool.name]},
             reasons=self.reasons,
             swapped=self.swapped,
-            duplicates={unit.key for unit, _ in self._duplicates(pool)},
+            duplicates=self._duplicates(pool),
         )
 
     def _use(self, pool: Pool) -> PoolUse:

@@ -19,7 +19,7 @@ def choose(values: Sequence[float], weights: Sequence[int], capacity: int) -> li
     if sum(weights) <= capacity:
         return list(range(len(values)))
     densities = [value / weight if weight else inf for value, weight in zip(values, weights, strict=True)]
-    dense = sorted(range(len(values)), key=lambda i: (-densities[i], i))
+    dense = sorted(range(len(values)), key=densities.__getitem__, reverse=True)
     found = [_greedy(range(len(values)), weights, capacity), _greedy(dense, weights, capacity)]
     best = max(found, key=lambda chosen: _total(values, chosen))
     most = _bound([values[i] for i in dense], [weights[i] for i in dense], 0, capacity)

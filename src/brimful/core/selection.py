@@ -1,13 +1,14 @@
 """What goes into the fill beside its units, and what comes out of it."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import msgspec
 
 from brimful.core.budget import ContextBudget
 from brimful.core.decision import Decision
 from brimful.core.unit import Unit
-from brimful.core.verdict import PoolUse
+from brimful.core.verdict import Account, PoolUse, summary_verdicts, verdicts
 from brimful.errors import BudgetExceeded
 
 
@@ -25,13 +26,32 @@ class Base(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     required: int
 
 
-class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """The units that are in, one decision for each candidate, and the pools' accounts."""
+class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The units that are in, and what decisions on all candidates rest on. `summaries` were held ready for clusters."""
 
-    units: tuple[Unit, ...]
-    decisions: tuple[Decision, ...]
-    pools: tuple[PoolUse, ...]
+    required: tuple[Unit, ...]
+    accounts: tuple[Account, ...]
+    summaries: tuple[Unit, ...]
     used: int
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """All that is in: what is required, then pool by pool."""
+        return (*self.required, *(unit for account in self.accounts for unit in account.chosen.values()))
+
+    @property
+    def pools(self) -> tuple[PoolUse, ...]:
+        """What each pool may take, and what it took."""
+        return tuple(account.use for account in self.accounts)
+
+    @cached_property
+    def decisions(self) -> tuple[Decision, ...]:
+        """One for each candidate, with its reason. Of a pile that is filled again, only the last are asked for."""
+        standing = {unit.key: unit for account in self.accounts for unit in account.chosen.values()}
+        decided = [decision for unit in self.required for decision in unit.decisions("kept", "required")]
+        for account in self.accounts:
+            decided += verdicts(account, standing)
+        return (*decided, *summary_verdicts(self.summaries, standing))
 
     @property
     def optional(self) -> bool:

@@ -25,7 +25,7 @@ def shrinker(counter: TokenCounter) -> Callable[[Unit, int], Unit | None]:
         if sum(costs) > room:
             return None
         return msgspec.structs.replace(
-            unit, packages=tuple(packages), costs=tuple(costs), cost=sum(costs), shrunk=tuple(shrunk)
+            unit, packages=tuple(packages), shares=tuple(costs), cost=sum(costs), shrunk=tuple(shrunk)
         )
 
     return shrink

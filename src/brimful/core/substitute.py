@@ -96,5 +96,5 @@ def _stand_in(summary: Unit, members: Sequence[Unit]) -> Unit:
     newest = max(members, key=lambda unit: unit.when)
     best = max(members, key=lambda unit: unit.score.total)
     return msgspec.structs.replace(
-        summary, pool=newest.pool, when=newest.when, score=best.score, stands_for=place_of(newest.packages[0])
+        summary, pool=newest.pool, moved=newest.when, score=best.score, stands_for=place_of(newest.packages[0])
     )

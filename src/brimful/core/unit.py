@@ -1,6 +1,6 @@
 """Units: what is kept or dropped whole. Most are one package; a tool call and its results are one unit, too."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -16,32 +16,36 @@ When = tuple[float, int, str]
 class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Packages that share one fate, what they cost together, and the best score among them.
 
-    `key` is the id of the first of them, `when` the time of the last. `shrunk` names those of
-    them that were cut. `stands_for` is the place of the cluster that a summary
-    took the place of.
+    `key` is the id of the first of them, and `shares` is what each of several costs. `shrunk` names those of them that
+    were cut. `stands_for` is the place of the cluster that a summary took the place of, and `moved` its time.
     """
 
     key: str
     packages: tuple[ContentPackage, ...]
-    costs: tuple[int, ...]
     cost: int
     score: Score
     pool: str
     fixed: bool
-    when: When
+    may_shrink: bool
+    shares: tuple[int, ...] = ()
     shrunk: tuple[str, ...] = ()
     stands_for: str = ""
+    moved: When | None = None
+
+    @property
+    def costs(self) -> tuple[int, ...]:
+        """What each of its packages costs."""
+        return self.shares or (self.cost,)
+
+    @property
+    def when(self) -> When:
+        """The time of the last of its packages, or of what it stands for."""
+        return self.moved or time_of(self.packages[-1])
 
     @property
     def items(self) -> int:
         """How many packages there are in it."""
         return len(self.packages)
-
-    @property
-    def may_shrink(self) -> bool:
-        """Whether any of its packages may be cut."""
-        first, *others = self.packages
-        return first.flex.min_tokens is not None or any(package.flex.min_tokens is not None for package in others)
 
     def decisions(
         self, outcome: Outcome, reason: Reason, *, by: str = "", rank: int = 0, cut: int = 0
@@ -77,55 +81,66 @@ def make_units(
     packages: Sequence[ContentPackage], policy: Policy, cost_of: Callable[[ContentPackage], int], now: float
 ) -> tuple[list[Unit], list[Decision]]:
     """Bind what belongs together, and score it. Return the units, and decisions on what cannot be one."""
-    groups, unpaired = _groups(packages)
-    pools: dict[tuple[str, bool], str] = {}
-    units: list[Unit] = []
-    decisions: list[Decision] = []
+    singles, groups, unpaired = _groups(packages)
+    pool_of, weights = _pool_names(policy), policy.weights
+    units = [
+        Unit(
+            key=package.id,
+            packages=(package,),
+            cost=cost_of(package),
+            score=score(package, weights, now),
+            pool=pool_of(package),
+            fixed=not package.flex.can_drop,
+            may_shrink=package.flex.min_tokens is not None,
+        )
+        for package in singles
+    ]
     for members in groups:
-        unit = _unit(members, _pool_name(members[0], policy, pools), policy, cost_of, now)
-        if unpaired and any(package.id in unpaired for package in members):
-            decisions.extend(_refuse(unit, "unpaired"))
-        elif not unit.pool and not unit.fixed:
-            decisions.extend(_refuse(unit, "no-pool"))
-        else:
-            units.append(unit)
-    return units, decisions
+        scores = [score(package, weights, now) for package in members]
+        units.append(_bound(members, pool_of(members[0]), tuple(map(cost_of, members)), scores))
+    return _able(units, unpaired)
 
 
-def _unit(
-    members: tuple[ContentPackage, ...],
-    pool: str,
-    policy: Policy,
-    cost_of: Callable[[ContentPackage], int],
-    now: float,
-) -> Unit:
-    first = members[0]
-    costs: tuple[int, ...] = (cost_of(first),) if len(members) == 1 else tuple(map(cost_of, members))
-    best = score(first, policy.weights, now)
-    fixed = not first.flex.can_drop
-    for other in members[1:]:
-        best = max(best, score(other, policy.weights, now), key=lambda parts: parts.total)
-        fixed = fixed or not other.flex.can_drop
+def _bound(members: tuple[ContentPackage, ...], pool: str, costs: tuple[int, ...], scores: Iterable[Score]) -> Unit:
     return Unit(
-        key=first.id,
+        key=members[0].id,
         packages=members,
-        costs=costs,
         cost=sum(costs),
-        score=best,
+        score=max(scores, key=lambda parts: parts.total),
         pool=pool,
-        fixed=fixed,
-        when=time_of(members[-1]),
+        fixed=not all(package.flex.can_drop for package in members),
+        may_shrink=any(package.flex.min_tokens is not None for package in members),
+        shares=costs,
     )
 
 
-def _pool_name(package: ContentPackage, policy: Policy, known: dict[tuple[str, bool], str]) -> str:
-    """Return the name of the pool that takes the package, or nothing. Only kind and pin decide: look them up once."""
-    key = (package.kind, bool(package.metadata and package.metadata.get("pinned")))
-    name = known.get(key)
-    if name is None:
-        pool = policy.pool_for(package)
-        name = known[key] = pool.name if pool else ""
-    return name
+def _pool_names(policy: Policy) -> Callable[[ContentPackage], str]:
+    """Return a function that names the pool of a package, or nothing. Only kind and pin decide: look them up once."""
+    known: dict[tuple[str, bool], str] = {}
+
+    def name_of(package: ContentPackage) -> str:
+        key = (package.kind, bool(package.metadata and package.metadata.get("pinned")))
+        name = known.get(key)
+        if name is None:
+            pool = policy.pool_for(package)
+            name = known[key] = pool.name if pool else ""
+        return name
+
+    return name_of
+
+
+def _able(units: Iterable[Unit], unpaired: Collection[str]) -> tuple[list[Unit], list[Decision]]:
+    """Part the units that can get in from those that cannot."""
+    able: list[Unit] = []
+    decisions: list[Decision] = []
+    for unit in units:
+        if unpaired and any(package.id in unpaired for package in unit.packages):
+            decisions.extend(_refuse(unit, "unpaired"))
+        elif unit.pool or unit.fixed:
+            able.append(unit)
+        else:
+            decisions.extend(_refuse(unit, "no-pool"))
+    return able, decisions
 
 
 def _refuse(unit: Unit, reason: Reason) -> Iterable[Decision]:
@@ -137,19 +152,20 @@ def _refuse(unit: Unit, reason: Reason) -> Iterable[Decision]:
     return unit.decisions("dropped", reason)
 
 
-def _groups(packages: Sequence[ContentPackage]) -> tuple[list[tuple[ContentPackage, ...]], set[str]]:
+def _groups(
+    packages: Sequence[ContentPackage],
+) -> tuple[Sequence[ContentPackage], list[tuple[ContentPackage, ...]], set[str]]:
     """Bind packages by their group, and tool results to the calls they answer. Also name what lacks its other half."""
     bound, unpaired = _pair_tools([package for package in packages if not isinstance(package.content, str)])
-    singles: list[tuple[ContentPackage, ...]] = []
-    groups: dict[str, list[ContentPackage]] = {}
     leaders = _leaders(packages, bound)
+    if not leaders:
+        return packages, [], unpaired
+    groups: dict[str, list[ContentPackage]] = {}
     for package in packages:
-        leader = leaders.get(package.id)
-        if leader is None:
-            singles.append((package,))
-        else:
-            groups.setdefault(leader, []).append(package)
-    return singles + [tuple(sorted(members, key=_call_first)) for members in groups.values()], unpaired
+        if package.id in leaders:
+            groups.setdefault(leaders[package.id], []).append(package)
+    singles = [package for package in packages if package.id not in leaders]
+    return singles, [tuple(sorted(members, key=_call_first)) for members in groups.values()], unpaired
 
 
 def _leaders(packages: Sequence[ContentPackage], bound: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Why each candidate of a pool is in or out, once the fill is done."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 import msgspec
@@ -25,70 +25,73 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool after the fill: who was considered in which order, who is in, and what was noted on the way.
+    """A pool after the fill: who waited, who was considered in which order, who is in, and what was noted on the way.
 
-    `stepped` says that history was trimmed in one large step.
+    `stepped` says that history was trimmed in one large step. Each of the `duplicates` comes with what it duplicates.
     """
 
     pool: Pool
     use: PoolUse
     stepped: bool
+    waiting: Sequence[Unit]
     order: Sequence[Unit]
     chosen: Mapping[str, Unit]
     reasons: Mapping[str, Reason]
     swapped: Mapping[str, Unit]
-    duplicates: Collection[str]
+    duplicates: Sequence[tuple[Unit, str]]
 
 
-def verdicts(account: Account, candidates: Sequence[Unit], standing: Mapping[str, Unit]) -> list[Decision]:
-    """Return one decision for each package of the candidates, duplicates left out. `standing` is all that is in."""
-    ranks = _ranks(account)
+def verdicts(account: Account, standing: Mapping[str, Unit]) -> list[Decision]:
+    """Return one decision for each package that waited. `standing` is all that is in."""
+    order = [unit for unit in account.order if not unit.stands_for]
+    ranks = _ranks(account.pool, order)
     cut = max((ranks.get(key, 0) for key in account.chosen), default=0)
     required = account.use.items - sum(unit.items for unit in account.chosen.values())
-    least = {unit.key for unit in account.order[: max(0, account.pool.least - required)]}
+    least = {unit.key for unit in order[: max(0, account.pool.least - required)]}
+    why = _why_out(account, cut)
     decisions: list[Decision] = []
-    out: list[Unit] = []
-    for unit in candidates:
+    for unit, other in account.duplicates:
+        decisions += unit.decisions("duplicate", "same-content", by=other)
+    duplicates = {unit.key for unit, _ in account.duplicates}
+    dropped: list[Decision] = []
+    several: list[Decision] = []
+    chosen, swapped = account.chosen, account.swapped
+    for unit in account.waiting:
         key = unit.key
-        if key in account.chosen:
+        rank = ranks.get(key, 0)
+        if key in chosen:
             reason = account.reasons.get(key, "least" if key in least else "fits")
-            decisions += account.chosen[key].decisions("kept", reason, rank=ranks.get(key, 0), cut=cut)
-        elif key in account.swapped and account.swapped[key].key in standing:
-            by = account.swapped[key].key
-            decisions += unit.decisions("replaced", "summary", by=by, rank=ranks.get(key, 0), cut=cut)
-        elif key not in account.duplicates:
-            out.append(unit)
-    return decisions + _dropped(account, out, ranks, cut)
+            decisions += chosen[key].decisions("kept", reason, rank=rank, cut=cut)
+        elif key in swapped and swapped[key].key in standing:
+            decisions += unit.decisions("replaced", "summary", by=swapped[key].key, rank=rank, cut=cut)
+        elif key in duplicates:
+            continue
+        elif len(unit.packages) == 1:
+            dropped.append(_dropped(unit, why(unit, rank), rank, cut))
+        else:
+            several += unit.decisions("dropped", why(unit, rank), rank=rank, cut=cut)
+    return decisions + dropped + several
 
 
-def _dropped(account: Account, units: Sequence[Unit], ranks: Mapping[str, int], cut: int) -> list[Decision]:
-    """Return the decisions on what is out. Of a large pile that is most, so single packages take a short way."""
-    pool, why = account.pool.name, _why_out(account, cut)
-    single = [
-        Decision(
-            id=unit.key,
-            kind=unit.packages[0].kind,
-            outcome="dropped",
-            reason=why(unit, rank),
-            tokens=unit.packages[0].tokens.tokens,
-            pool=pool,
-            score=unit.score,
-            rank=rank,
-            cut=cut,
-        )
-        for unit, rank in ((unit, ranks.get(unit.key, 0)) for unit in units)
-        if len(unit.packages) == 1
-    ]
-    for unit in units:
-        if len(unit.packages) > 1:
-            rank = ranks.get(unit.key, 0)
-            single += unit.decisions("dropped", why(unit, rank), rank=rank, cut=cut)
-    return single
+def _dropped(unit: Unit, reason: Reason, rank: int, cut: int) -> Decision:
+    """Return the decision on a single package that is out: of a large pile that is most, so it takes a short way."""
+    package = unit.packages[0]
+    return Decision(
+        id=unit.key,
+        kind=package.kind,
+        outcome="dropped",
+        reason=reason,
+        tokens=package.tokens.tokens,
+        pool=unit.pool,
+        score=unit.score,
+        rank=rank,
+        cut=cut,
+    )
 
 
-def summary_verdicts(summaries: Mapping[str, Sequence[Unit]], standing: Mapping[str, Unit]) -> Iterator[Decision]:
+def summary_verdicts(summaries: Iterable[Unit], standing: Mapping[str, Unit]) -> Iterator[Decision]:
     """Yield one decision for each summary that was held ready for a cluster."""
-    for unit in (unit for units in summaries.values() for unit in units):
+    for unit in summaries:
         inside = standing.get(unit.key)
         if inside is None:
             yield from unit.decisions("dropped", "verbatim")
@@ -96,10 +99,9 @@ def summary_verdicts(summaries: Mapping[str, Sequence[Unit]], standing: Mapping[
             yield from inside.decisions("kept", "summary")
 
 
-def _ranks(account: Account) -> dict[str, int]:
+def _ranks(pool: Pool, order: Sequence[Unit]) -> dict[str, int]:
     """Return each candidate's place, from 1, in the order that decided: value per token where a best set was sought."""
-    order = account.order
-    if account.pool.optimize:
+    if pool.optimize:
         order = sorted(order, key=lambda unit: -unit.score.total / (unit.cost or 1))
     return {unit.key: at for at, unit in enumerate(order, start=1)}
 
