@@ -16,6 +16,7 @@ from brimful.records import (
     Message,
     Plain,
     Response,
+    Room,
     Snapshot,
     Summary,
 )
@@ -151,6 +152,10 @@ class Store(Protocol):
 
     async def listed(self, kind: type[R], *, after: str = "", limit: int = 100) -> list[R]:
         """Return records by id, from the first one after `after`."""
+        ...
+
+    async def rooms_of(self, user: str, *, limit: int = 20) -> list[Room]:
+        """Return the rooms of a user, those first in which something was said last."""
         ...
 
     async def remove(self, kind: type[Plain], id: str) -> bool:

@@ -1,0 +1,6 @@
+"""The engine: the async shell that ties stores, retrieval and the core together."""
+
+from brimful.engine.engine import Engine
+from brimful.engine.event import Event, Hook
+
+__all__ = ["Engine", "Event", "Hook"]

@@ -1,0 +1,190 @@
+"""One build: load, retrieve, package. What comes out is all that the pure stages need."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from brimful.core.content import ContentPackage, Media
+from brimful.engine import candidates
+from brimful.engine.counts import know
+from brimful.engine.current import Current, answered
+from brimful.engine.history import Recent, load_recent, reach_of
+from brimful.engine.plan import Plan
+from brimful.engine.settings import Retrieval
+from brimful.packagers.media import media as package_media
+from brimful.packagers.stored import headed, plain_text
+from brimful.protocols import Store
+from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Room, Summary
+from brimful.retrieval.cache import Cache
+from brimful.retrieval.queries import queries
+from brimful.retrieval.retriever import Retriever
+from brimful.retrieval.triggers import SCAN_DEPTH, triggered
+from brimful.retrieval.wanted import LOREBOOK, Retrieved, Wanted, memory_scopes
+
+PINNED_MOST: Final = 200  # memories that are always offered
+_LORE_KEPT: Final = 64  # sets of lorebooks whose entries a process keeps at hand
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller wants a context for."""
+
+    current: Current
+    user: str | None = None
+    media: tuple[Media, ...] = ()
+    focus: str = ""
+    now: float = 0.0
+
+
+class Built(msgspec.Struct, frozen=True, kw_only=True):
+    """All candidates of a build, what it had to do without, and how many texts had to be tokenized for it."""
+
+    packages: tuple[ContentPackage, ...]
+    degraded: tuple[str, ...]
+    tokenized: int
+    cached: bool
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read of a room and its people before anything is searched."""
+
+    scopes: tuple[str, ...]
+    summaries: list[Summary]
+    pinned: list[Memory]
+    lore: list[LoreEntry]
+    books: dict[str, str]
+    rooms: tuple[str, ...]
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was read, before it is packaged."""
+
+    known: Known
+    recent: Recent
+    spoken: list[LoreEntry]
+    retrieved: Retrieved
+
+    def contents(self) -> Iterator[Content]:
+        """Yield the content of whatever will be packaged beside history, which came with its counts."""
+        yield from (memory.content for memory in self.known.pinned)
+        yield from (entry.content for entry in self.spoken)
+        yield from (summary.content for summary in self.known.summaries)
+        yield from (plain_text(hit.record.content) for hit in self.retrieved.hits)
+
+
+class Builder:
+    """Collects the candidates of a tenant's builds."""
+
+    def __init__(self, store: Store, retriever: Retriever, settings: Retrieval) -> None:
+        """Read from this store, and search with this retriever."""
+        self._store = store
+        self._retriever = retriever
+        self._settings = settings
+        self._lore: Cache[list[LoreEntry]] = Cache(most=_LORE_KEPT)
+
+    async def build(self, plan: Plan, asked: Asked) -> Built:
+        """Collect everything that may go into the context."""
+        known = await self._known(plan, asked)
+        recent = await load_recent(
+            self._store,
+            plan.room.id,
+            counter=plan.counter,
+            vocabulary=plan.vocabulary,
+            reach=reach_of(plan.policy, plan.budget),
+            summaries=known.summaries,
+            without=asked.current.id,
+        )
+        retrieved = await self._retrieve(plan, asked, known, recent)
+        loaded = Loaded(
+            known=known, recent=recent, spoken=triggered(known.lore, _scanned(asked, recent)), retrieved=retrieved
+        )
+        heads = [text for text in (plan.persona.prompt if plan.persona else "", *plan.room.headers) if text]
+        current = [asked.current.message.content] if asked.current.message else []
+        tokenized = await know(self._store, plan.vocabulary, [*loaded.contents(), *heads, *current])
+        packages = await asyncio.to_thread(_packaged, plan, asked, loaded)
+        return Built(
+            packages=tuple(packages),
+            degraded=retrieved.degraded,
+            tokenized=tokenized + recent.counted,
+            cached=retrieved.cached,
+        )
+
+    async def _known(self, plan: Plan, asked: Asked) -> Known:
+        user = asked.user or plan.room.user
+        scopes = memory_scopes(plan.persona.id if plan.persona else None, user)
+        shelf = tuple(dict.fromkeys([*plan.room.lorebooks, *(plan.persona.lorebooks if plan.persona else ())]))
+        summaries, pinned, lore, books, rooms = await asyncio.gather(
+            self._store.summaries(plan.room.id),
+            self._store.memories(scopes=scopes, pinned=True, limit=PINNED_MOST),
+            self._entries(shelf, asked.now),
+            self._names(shelf),
+            self._other_rooms(plan.room, user),
+        )
+        mine = [memory for memory in pinned if memory.room in (None, plan.room.id)]
+        return Known(scopes=scopes, summaries=summaries, pinned=mine, lore=lore, books=books, rooms=rooms)
+
+    async def _entries(self, shelf: tuple[str, ...], now: float) -> list[LoreEntry]:
+        """Return all entries of the lorebooks, read again only when one of them has changed."""
+        if not shelf:
+            return []
+        key = (shelf, await self._store.version([LOREBOOK + book for book in shelf]))
+        entries = self._lore.get(key, now=now)
+        if entries is None:
+            entries = await self._store.lore(shelf)
+            self._lore.put(key, entries, now=now)
+        return entries
+
+    async def _names(self, shelf: tuple[str, ...]) -> dict[str, str]:
+        books = await asyncio.gather(*(self._store.get(Lorebook, book) for book in shelf))
+        return {book.id: book.name or book.id for book in books if book is not None}
+
+    async def _other_rooms(self, room: Room, user: str | None) -> tuple[str, ...]:
+        if not self._settings.other_rooms or user is None:
+            return ()
+        rooms = await self._store.rooms_of(user, limit=self._settings.other_rooms + 1)
+        return tuple(each.id for each in rooms if each.id != room.id)[: self._settings.other_rooms]
+
+    async def _retrieve(self, plan: Plan, asked: Asked, known: Known, recent: Recent) -> Retrieved:
+        limit = plan.finds(self._settings.most)
+        if not limit:
+            return Retrieved()
+        questions = queries(
+            asked.current.text, goal=plan.room.goal, recent=recent.messages[:SCAN_DEPTH], focus=asked.focus
+        )
+        wanted = Wanted(
+            room=plan.room.id,
+            before=recent.sure,
+            other_rooms=known.rooms,
+            memories=known.scopes,
+            types=self._settings.types,
+            lorebooks=tuple(known.books),
+            limit=limit,
+            least_relevance=self._settings.least_relevance,
+            half_life=self._settings.half_life,
+        )
+        return await self._retriever.retrieve(questions, wanted, now=asked.now)
+
+
+def _scanned(asked: Asked, recent: Recent) -> str:
+    """Return what was said last, for keys of lore to be found in."""
+    messages: list[Message] = [*recent.messages[:SCAN_DEPTH]]
+    return "\n".join([asked.current.text, *(plain_text(message.content) for message in messages)])
+
+
+def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
+    counter, known = plan.counter, loaded.known
+    history = loaded.recent.packages if asked.current.message else answered(loaded.recent.packages)
+    packages = [
+        *headed(plan.persona, plan.room, counter=counter),
+        *candidates.pinned_memories(known.pinned, counter=counter),
+        *candidates.lore(loaded.spoken, known.books, counter=counter),
+        *candidates.summaries_of(known.summaries, counter=counter),
+        *history,
+        *asked.current.packages(counter),
+        *(package_media(part, counter=counter) for part in asked.media),
+    ]
+    packages += candidates.found(
+        loaded.retrieved.hits, counter=counter, room=plan.room.id, books=known.books, others=packages
+    )
+    return candidates.distinct(packages)

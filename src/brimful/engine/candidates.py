@@ -1,0 +1,93 @@
+"""Everything beside the recent history that may go into a context: pins, lore, summaries, and what was found."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.content import ContentPackage
+from brimful.core.tokens import TokenCounter
+from brimful.packagers.stored import recalled, remembered, summed_up, told
+from brimful.records import LoreEntry, Memory, Message, Summary
+from brimful.retrieval.wanted import Hit
+
+TRIGGERED = 1.0  # the relevance of lore whose key was spoken
+
+
+def pinned_memories(memories: Iterable[Memory], *, counter: TokenCounter) -> list[ContentPackage]:
+    """Package what is always known."""
+    return [remembered(memory, counter=counter) for memory in memories]
+
+
+def lore(entries: Iterable[LoreEntry], books: Mapping[str, str], *, counter: TokenCounter) -> list[ContentPackage]:
+    """Package lore that is constant or was spoken of."""
+    return [
+        told(entry, counter=counter, book=books.get(entry.lorebook, entry.lorebook), relevance=TRIGGERED)
+        for entry in entries
+    ]
+
+
+def summaries_of(summaries: Iterable[Summary], *, counter: TokenCounter) -> list[ContentPackage]:
+    """Package summaries: those of messages that are candidates stand ready for them, the others compete."""
+    return [summed_up(summary, counter=counter) for summary in summaries]
+
+
+def found(
+    hits: Sequence[Hit],
+    *,
+    counter: TokenCounter,
+    room: str,
+    books: Mapping[str, str],
+    others: Sequence[ContentPackage],
+) -> list[ContentPackage]:
+    """Package what retrieval found, with the parts of its relevance, beside the `others` that are candidates already.
+
+    A message that is one of them is one again, under another id: should history end before it, it may still come in on
+    its own merit, and should history keep it, it is a duplicate. Anything else is there once.
+    """
+    taken = {(_family(package.kind), package.id) for package in others}
+    packages = []
+    for hit in hits:
+        record = hit.record
+        if (_FAMILIES[type(record)], record.id) not in taken:
+            packages.append(_package(hit, record.id, counter, room, books))
+        elif isinstance(record, Message):
+            packages.append(_package(hit, f"{record.id}/recalled", counter, room, books))
+    return packages
+
+
+def distinct(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
+    """Return packages of which no two that are different things share an id: a memory may be named as a message is."""
+    owners: dict[str, str] = {}
+    told_apart = []
+    for package in packages:
+        family = _family(package.kind)
+        own = owners.setdefault(package.id, family) == family
+        told_apart.append(package if own else msgspec.structs.replace(package, id=f"{family}/{package.id}"))
+    return told_apart
+
+
+_FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreEntry: "lorebook"}
+
+
+def _family(kind: str) -> str:
+    return "message" if kind.startswith("tool-") else kind.partition("-")[0]
+
+
+def _package(hit: Hit, id: str, counter: TokenCounter, room: str, books: Mapping[str, str]) -> ContentPackage:
+    record, relevance = hit.record, min(1.0, hit.relevance)
+    match record:
+        case Message():
+            source = "" if record.room == room else record.room
+            package = recalled(record, counter=counter, source=source, id=id, relevance=relevance)
+        case Memory():
+            package = remembered(record, counter=counter, id=id, relevance=relevance)
+        case LoreEntry():
+            book = books.get(record.lorebook, record.lorebook)
+            package = told(record, counter=counter, book=book, id=id, relevance=relevance)
+    return msgspec.structs.replace(package, metadata={**package.metadata, "found": _parts(hit)})
+
+
+def _parts(hit: Hit) -> dict[str, Any]:
+    parts = {"lexical": hit.lexical, "vector": hit.vector, "recency": hit.recency}
+    return {"query": hit.query, **{name: round(value, 4) for name, value in parts.items()}}

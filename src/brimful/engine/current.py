@@ -1,0 +1,62 @@
+"""What is to be answered: a text, a message that was posted, or whatever the room ended with."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from brimful.core.check import shown
+from brimful.core.content import ContentPackage, Flex
+from brimful.core.tokens import TokenCounter
+from brimful.errors import InvalidValue
+from brimful.packagers.stored import plain_text, said
+from brimful.records import Content, Message
+
+CURRENT = "current"  # the id of a message that is given as a text, and stands in no room yet
+_REQUIRED = Flex(can_drop=False, priority=10)
+
+
+class Current(msgspec.Struct, frozen=True, kw_only=True):
+    """The message to be answered; None if history ends with it. `text` is what retrieval looks for."""
+
+    message: Message | None = None
+
+    @property
+    def text(self) -> str:
+        """What it says, in words."""
+        return plain_text(self.message.content) if self.message else ""
+
+    @property
+    def id(self) -> str | None:
+        """Its id in the store, if it is there."""
+        return self.message.id if self.message and self.message.seq else None
+
+    def packages(self, counter: TokenCounter) -> list[ContentPackage]:
+        """Package it: it is required."""
+        return [said(self.message, counter=counter, current=True)] if self.message else []
+
+
+def current_of(message: Content | Message | None, *, room: str, sender: str, now: float) -> Current:
+    """Read what the caller gave."""
+    match message:
+        case None:
+            return Current()
+        case Message():
+            if message.room != room:
+                raise InvalidValue("message", f"is of room {shown(message.room)}, not {shown(room)}")
+            return Current(message=message)
+        case str() | tuple():
+            return Current(message=Message(id=CURRENT, room=room, content=message, sender=sender, at=now))
+        case _:
+            raise InvalidValue("message", f"must be a text, parts or a Message, not {shown(message)}")
+
+
+def answered(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
+    """Return history, newest first, with its end required: the last words of a person, and whatever came after them.
+
+    Without them there would be nothing to answer.
+    """
+    last_user = next((at for at, package in enumerate(packages) if package.role == "user"), len(packages) - 1)
+    return [
+        msgspec.structs.replace(package, flex=_REQUIRED, importance=1.0) if at <= last_user else package
+        for at, package in enumerate(packages)
+    ]

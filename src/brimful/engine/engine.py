@@ -1,0 +1,167 @@
+"""The engine: rooms and memories in a store, and the best context for the next answer."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Unpack
+
+from brimful.assembly import assemble
+from brimful.core.check import shown
+from brimful.core.content import Media
+from brimful.core.context import Context
+from brimful.core.model import ModelInfo, Wire
+from brimful.core.policy import Policy
+from brimful.core.prompt import Tool
+from brimful.engine.build import Asked
+from brimful.engine.current import current_of
+from brimful.engine.plan import Limits, Plan, make_plan
+from brimful.engine.prefixes import Conversation
+from brimful.engine.writing import Writing, new_id
+from brimful.errors import InvalidValue, UnknownRecord
+from brimful.policies import Overrides
+from brimful.records import Content, Message, Persona, Response, Room, Snapshot, Usage
+
+
+class Engine(Writing):
+    """One tenant's rooms, personas and memories, and contexts for their next answers.
+
+    `url` names the store: `sqlite:///chat.db`, `postgresql://…`. `model` and `policy` are what is meant where a call
+    and its persona say nothing. `embedder` is `static` (in the package), `minilm`, `openai:…`, `ollama:…`, or `none`.
+    """
+
+    async def assemble(  # noqa: PLR0913 - every one has a default but the room
+        self,
+        *,
+        room: str,
+        persona: str | None = None,
+        message: Content | Message | None = None,
+        model: str | ModelInfo | None = None,
+        policy: str | Policy | None = None,
+        sender: str = "",
+        user: str | None = None,
+        media: Sequence[Media] = (),
+        tools: Sequence[Tool | Mapping[str, Any]] = (),
+        focus: str = "",
+        window: int | None = None,
+        completion: int | None = None,
+        overrides: Mapping[str, Any] | Overrides | None = None,
+        wire: Wire | None = None,
+        now: float | datetime | None = None,
+        save: bool = True,
+    ) -> Context:
+        """Build the best context for the next answer in a room, and keep its record.
+
+        `message` is what is to be answered: a text, parts, or a message that was posted; without one, history ends with
+        it. `focus` is one more thing to look for. With `save=False` nothing is kept: a dry run.
+        """
+        moment = self._moment(now)
+        place, who, notes = await self._whereabouts(room, persona)
+        plan = self._plan(place, who, model, policy, overrides=overrides, window=window, completion=completion)
+        current = current_of(message, room=room, sender=sender, now=moment)
+        asked = Asked(current=current, user=user, media=tuple(media), focus=focus, now=moment)
+        built = await self._parts.builder.build(plan, asked)
+        if not built.packages:
+            raise InvalidValue("room", f"{shown(room)} is empty, and there is no message: there is nothing to answer")
+        conversation = Conversation(room=room, persona=persona, model=plan.model.id, policy=plan.policy.name)
+        context = await asyncio.to_thread(
+            assemble,
+            built.packages,
+            model=plan.model,
+            policy=plan.policy,
+            now=moment,
+            previous=await self._parts.prefixes.last(conversation),
+            tools=tools,
+            window=window,
+            completion=completion,
+            wire=wire,
+            degraded=(*notes, *built.degraded),
+        )
+        self._parts.prefixes.keep(conversation, context.history)
+        if save:
+            await self.store.save(
+                Snapshot(id=context.id, room=room, persona=persona, at=moment, message=current.id, context=context)
+            )
+        await self._tell(
+            "assembled",
+            room,
+            context=context.id,
+            persona=persona,
+            model=plan.model.id,
+            tokens=context.tokens,
+            window=context.budget.window,
+            degraded=list(built.degraded),
+            cached=built.cached,
+            tokenized=built.tokenized,
+        )
+        return context
+
+    async def record_response(  # noqa: PLR0913 - every one has a default but the context
+        self,
+        context: Context | str,
+        text: str | None = None,
+        *,
+        content: Content | None = None,
+        sender: str = "",
+        model: str = "",
+        usage: Usage | None = None,
+        seconds: float | None = None,
+        finish: str = "",
+        id: str | None = None,
+        at: float | datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Response:
+        """Keep the answer to a context: what was said goes into the room, and the usage stands beside our count."""
+        snapshot = await self.store.snapshot(context if isinstance(context, str) else context.id)
+        if snapshot is None:
+            raise UnknownRecord("context", context if isinstance(context, str) else context.id)
+        moment = self._moment(at)
+        name = id or new_id("res")
+        said = content if text is None else text
+        message = None
+        if said is not None:
+            message = await self.post(
+                room=snapshot.room, content=said, sender=sender, role="assistant", id=f"{name}/message", at=moment
+            )
+        response = Response(
+            id=name,
+            context=snapshot.id,
+            room=snapshot.room,
+            message=message.id if message else None,
+            model=model or snapshot.context.inputs.model.id,
+            at=moment,
+            seconds=seconds,
+            usage=usage,
+            finish=finish,
+            metadata=dict(metadata or {}),
+        )
+        await self.store.respond(response)
+        await self._tell("responded", snapshot.room, id=name, context=snapshot.id, model=response.model)
+        return response
+
+    async def _whereabouts(self, room: str, persona: str | None) -> tuple[Room, Persona | None, list[str]]:
+        """Return room and persona, and note what was looked for in vain."""
+        place = await self.store.get(Room, room) or Room(id=room)
+        if persona is None:
+            return place, None, []
+        who = await self.store.get(Persona, persona)
+        if who is not None:
+            return place, who, []
+        return place, Persona(id=persona), [f"persona {shown(persona)} is not in the store: it has no prompt"]
+
+    def _plan(
+        self,
+        room: Room,
+        persona: Persona | None,
+        model: str | ModelInfo | None,
+        policy: str | Policy | None,
+        **limits: Unpack[Limits],
+    ) -> Plan:
+        """Settle model and policy: what the caller says, then the persona, then the engine."""
+        named = model or (persona.model if persona else "") or self._model
+        if not named:
+            raise InvalidValue("model", "say for which model: here, in the persona, or in Engine(model=…)")
+        by = policy or (persona.policy if persona else "") or self._policy
+        plan = make_plan(room, persona, model=named, policy=by, **limits)
+        if plan.vocabulary is not None:
+            self._vocabularies[plan.vocabulary] = None
+        return plan

@@ -1,0 +1,39 @@
+"""What an engine tells its hooks: one frozen event for each thing that was done."""
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+EventName = Literal[
+    "posted", "edited", "deleted", "remembered", "forgotten", "pinned", "assembled", "responded", "indexed"
+]
+
+_log = logging.getLogger("brimful")
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was done, after it was done. `facts` say what a monitor would show of it."""
+
+    name: EventName
+    at: float
+    tenant: str
+    room: str | None = None
+    facts: dict[str, Any] = {}
+
+
+Hook = Callable[[Event], Awaitable[None] | None]
+"""Is told of every event. It may be async; whatever it raises is logged, and spoils nothing."""
+
+
+async def tell(hooks: Sequence[Hook], event: Event) -> None:
+    """Tell every hook, in order."""
+    for hook in hooks:
+        try:
+            answer = hook(event)
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception:  # noqa: BLE001 - a hook is anybody's code, and what it watches is done already
+            _log.exception("a hook failed at %s", event.name)

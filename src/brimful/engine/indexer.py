@@ -1,0 +1,138 @@
+"""Embedding in the background: batches from a backlog that lives in the store, so that a restart loses nothing."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from brimful.protocols import Document, DocumentKind, Embedder, Progress, Store
+from brimful.retrieval.breaker import Breaker
+from brimful.retrieval.indexed import Searchable, indexed
+
+BATCH: Final = 64  # documents an embedder gets at once
+
+Tell = Callable[[Progress], None]
+
+
+class Indexer:
+    """Gives every document its vector. What fails waits: for the breaker, and then for the next round.
+
+    A document that its embedder refuses by itself is left out until the next start, so that it holds up no other.
+    """
+
+    def __init__(
+        self, store: Store, embedder: Embedder, *, breaker: Breaker, clock: Callable[[], float], batch: int = BATCH
+    ) -> None:
+        """Embed what waits in this store."""
+        self._store = store
+        self._embedder = embedder
+        self._breaker = breaker
+        self._clock = clock
+        self._batch = batch
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._refused: set[int] = set()
+        self._task: asyncio.Task[None] | None = None
+        self.last_error = ""
+
+    async def start(self) -> None:
+        """Begin to wait for this embedder's vectors, and to make them."""
+        await self._store.use_embedder(self._embedder.id)
+        self._task = asyncio.create_task(self._run(), name="brimful-indexer")
+        self.wake()
+
+    def wake(self) -> None:
+        """Say that there may be something to do."""
+        self._idle.clear()
+        self._wake.set()
+
+    async def stop(self) -> None:
+        """Stop. What is not done stays in the backlog."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def settled(self) -> Progress:
+        """Wait until nothing is left that can be done now, and return how far it came."""
+        if self._task is not None:
+            await self._idle.wait()
+        return await self._store.progress(self._embedder.id)
+
+    async def drain(self, tell: Tell) -> Progress:
+        """Embed all that waits, here and now, telling of each batch. An embedder's error ends it."""
+        await self._store.use_embedder(self._embedder.id)
+        while documents := await self._backlog(self._batch):
+            await self._embed(documents)
+            tell(await self._store.progress(self._embedder.id))
+        return await self._store.progress(self._embedder.id)
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            wait = await self._catch_up()
+            self._idle.set()
+            if wait:  # the embedder is in trouble: look again when the breaker lets a probe through, or on a new write
+                await _either(self._wake.wait(), asyncio.sleep(wait))
+                self._wake.set()
+
+    async def _catch_up(self) -> float:
+        """Embed until nothing waits; return 0, or the seconds after which it is worth trying again."""
+        size = self._batch
+        while documents := await self._backlog(size):
+            if not self._breaker.allow(self._clock()):
+                return max(1.0, self._breaker.retry_in(self._clock()))
+            try:
+                await self._embed(documents)
+            except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
+                self.last_error = f"{type(error).__name__}: {error}"
+                self._breaker.failed(self._clock())
+                if size == 1:
+                    self._refused.add(documents[0].doc)
+                size = max(1, size // 8)
+            else:
+                self._breaker.succeeded(self._clock())
+                size = self._batch
+        return 0.0
+
+    async def _backlog(self, size: int) -> list[Document]:
+        waiting = await self._store.backlog(self._embedder.id, limit=size + len(self._refused))
+        return [document for document in waiting if document.doc not in self._refused][:size]
+
+    async def _embed(self, documents: Sequence[Document]) -> None:
+        records = await self._records(documents)
+        passages = [indexed(records[document.doc]).passage if document.doc in records else "" for document in documents]
+        vectors = await self._embedder.embed(passages, "passage")
+        await self._store.keep_vectors(self._embedder.id, [document.doc for document in documents], vectors)
+
+    async def _records(self, documents: Sequence[Document]) -> dict[int, Searchable]:
+        """Return the record of each document; one that was removed meanwhile has none."""
+        found: dict[tuple[DocumentKind, str], Searchable] = {}
+        for kind in sorted({document.kind for document in documents}):
+            ids = [document.item for document in documents if document.kind == kind]
+            found |= {(kind, record.id): record for record in await self._read(kind, ids)}
+        return {
+            document.doc: found[document.kind, document.item]
+            for document in documents
+            if (document.kind, document.item) in found
+        }
+
+    async def _read(self, kind: DocumentKind, ids: Sequence[str]) -> Sequence[Searchable]:
+        match kind:
+            case "message":
+                return await self._store.messages(ids)
+            case "memory":
+                return await self._store.memories(ids=ids, limit=len(ids))
+            case "lore":
+                return await self._store.lore(ids=ids)
+            case "summary":
+                return await self._store.summaries(ids=ids)
+
+
+async def _either(first: Coroutine[Any, Any, object], second: Coroutine[Any, Any, object]) -> None:
+    tasks = [asyncio.create_task(each) for each in (first, second)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

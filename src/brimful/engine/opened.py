@@ -1,0 +1,158 @@
+"""An engine's parts, opened and closed together."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from brimful.core.model import ModelInfo
+from brimful.core.policy import Policy
+from brimful.counting import vocabulary_for
+from brimful.embedding import embedder_for
+from brimful.engine.build import Builder
+from brimful.engine.event import Event, EventName, Hook, tell
+from brimful.engine.indexer import Indexer, Tell
+from brimful.engine.prefixes import Prefixes
+from brimful.engine.settings import Retrieval
+from brimful.errors import BrimfulError, InvalidValue
+from brimful.models import default_registry
+from brimful.packagers.package import seconds
+from brimful.protocols import Embedder, Progress, Store
+from brimful.retrieval.breaker import Breaker
+from brimful.retrieval.cache import Cache
+from brimful.retrieval.retriever import Retriever
+from brimful.retrieval.wanted import Retrieved
+from brimful.stores import Database, connect
+
+
+class Parts:
+    """What an open engine works with."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        breaker: Breaker,
+        settings: Retrieval,
+        clock: Callable[[], float],
+    ) -> None:
+        self.store = store
+        cache = Cache[Retrieved](most=settings.cache_results, ttl=settings.cache_seconds)
+        self.retriever = Retriever(
+            store, embedder, clock=clock, breaker=breaker, cache=cache, time_limit=settings.time_limit
+        )
+        self.builder = Builder(store, self.retriever, settings)
+        self.prefixes = Prefixes(store)
+        self.indexer = None if embedder is None else Indexer(store, embedder, breaker=breaker, clock=clock)
+
+
+class Opened:
+    """What opens and closes: a store, an embedder with its breaker, and the embedding in the background."""
+
+    def __init__(
+        self,
+        url: str | Database,
+        *,
+        tenant: str = "default",
+        model: str | ModelInfo = "",
+        policy: str | Policy = "default",
+        embedder: str | Embedder | None = "static",
+        retrieval: Retrieval = Retrieval(),  # noqa: B008 - frozen
+        hooks: Sequence[Hook] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare; nothing is opened before `open` or `async with`."""
+        self._database = connect(url) if isinstance(url, str) else url
+        self._tenant = tenant
+        self._model = model
+        self._policy = policy
+        self._embedder = embedder_for(embedder)
+        self._settings = retrieval
+        self._hooks = tuple(hooks)
+        self._clock = clock
+        self._vocabularies: dict[str, None] = {}
+        self._breaker = Breaker(now=clock(), failures=retrieval.failures, cooldown=retrieval.cooldown)
+        self._open: Parts | None = None
+
+    # -- opening and closing -----------------------------------------------------------------------------------------
+
+    async def open(self) -> Self:
+        """Open the store, bring its tables up to date, and begin to embed what waits."""
+        if self._open is None:
+            await self._database.open()
+            store = self._database.tenant(self._tenant)
+            self._open = Parts(store, self._embedder, self._breaker, self._settings, self._clock)
+            if self._model:
+                self._remember_vocabulary(self._model)
+            if self._open.indexer is not None:
+                await self._open.indexer.start()
+        return self
+
+    async def close(self) -> None:
+        """Stop embedding, and close what was opened. What waits to be embedded waits in the store."""
+        opened, self._open = self._open, None
+        if opened is not None:
+            if opened.indexer is not None:
+                await opened.indexer.stop()
+            if self._embedder is not None:
+                await self._embedder.close()
+            await self._database.close()
+
+    async def __aenter__(self) -> Self:
+        """Open."""
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    @property
+    def store(self) -> Store:
+        """The tenant's store, for reading and for whatever has no method here."""
+        return self._parts.store
+
+    @property
+    def breaker(self) -> Breaker:
+        """The breaker before the embedder: its state, its openings, its uptime."""
+        return self._breaker
+
+    @property
+    def _parts(self) -> Parts:
+        if self._open is None:
+            raise BrimfulError("the engine is not open: use `async with brimful.Engine(…) as engine`")
+        return self._open
+
+    # -- embedding ---------------------------------------------------------------------------------------------------
+
+    async def settled(self) -> Progress:
+        """Wait until all that can be embedded now is embedded, and return how far it came."""
+        indexer = self._parts.indexer
+        return Progress(done=0, waiting=0) if indexer is None else await indexer.settled()
+
+    async def index(self, told: Tell = lambda _: None) -> Progress:
+        """Embed all that waits, here and now, telling of each batch."""
+        indexer = self._parts.indexer
+        if indexer is None:
+            raise InvalidValue("embedder", "is 'none': there is nothing to embed with")
+        await indexer.stop()
+        progress = await indexer.drain(told)
+        await indexer.start()
+        await self._tell("indexed", None, done=progress.done, waiting=progress.waiting)
+        return progress
+
+    def _remember_vocabulary(self, model: str | ModelInfo) -> None:
+        """From now on, what is written is counted for this model, so that builds find it counted."""
+        info = default_registry().resolve(model) if isinstance(model, str) else model
+        vocabulary = vocabulary_for(info)
+        if vocabulary is not None:
+            self._vocabularies[vocabulary] = None
+
+    async def _tell(self, name: EventName, room: str | None, **facts: Any) -> None:
+        if self._hooks:
+            await tell(self._hooks, Event(name=name, at=self._clock(), tenant=self._tenant, room=room, facts=facts))
+
+    def _moment(self, at: float | datetime | None) -> float:
+        return self._clock() if at is None else seconds(at)

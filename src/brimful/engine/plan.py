@@ -1,0 +1,90 @@
+"""What a build rests on before anything is loaded: persona, room, model, policy, counter and budget."""
+
+import os
+from collections.abc import Mapping
+from typing import Any, TypedDict, Unpack
+
+import msgspec
+
+from brimful.core.budget import ContextBudget, allocate
+from brimful.core.content import ContentPackage
+from brimful.core.model import ModelInfo
+from brimful.core.policy import Policy
+from brimful.core.tokens import Count, TokenCounter
+from brimful.counting import counter_for, vocabulary_for
+from brimful.errors import InvalidValue
+from brimful.models import default_registry
+from brimful.policies import Overrides, load_policy
+from brimful.records import Persona, Room
+
+_TOKENS_A_FIND = 30  # with its label: a short chat message, so that the budget is met even by short ones
+_LEAST_FINDS = 20
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """One build's frame."""
+
+    room: Room
+    persona: Persona | None
+    model: ModelInfo
+    policy: Policy
+    counter: TokenCounter
+    vocabulary: str | None
+    budget: ContextBudget
+
+    def finds(self, most: int) -> int:
+        """Return how many finds are worth bringing: as many as the budget could hold, and some to choose from."""
+        probe = ContentPackage(id="probe", kind="message-older", content="", tokens=Count(tokens=0, basis="exact"))
+        pool = self.policy.pool_for(probe)
+        if pool is None:
+            return 0
+        tokens = self.budget.available if pool.borrow else self.budget.limit(pool.name)
+        return min(most, max(_LEAST_FINDS, tokens // _TOKENS_A_FIND))
+
+
+class Limits(TypedDict):
+    """What a call changes of the policy and of its budget."""
+
+    overrides: Mapping[str, Any] | Overrides | None
+    window: int | None
+    completion: int | None
+
+
+def make_plan(
+    room: Room, persona: Persona | None, *, model: str | ModelInfo, policy: str | Policy, **limits: Unpack[Limits]
+) -> Plan:
+    """Return the frame of a build; the persona's overrides change the policy, and the call's change it again."""
+    chosen = _policy(policy, persona, limits["overrides"])
+    info = default_registry().resolve(model) if isinstance(model, str) else model
+    return Plan(
+        room=room,
+        persona=persona,
+        model=info,
+        policy=chosen,
+        counter=counter_for(info, chosen.counting),
+        vocabulary=vocabulary_for(info, chosen.counting),
+        budget=allocate(chosen, info, window=limits["window"], completion=limits["completion"]),
+    )
+
+
+def keys_of(overrides: Mapping[str, Any] | Overrides | None) -> dict[str, Any]:
+    """Return overrides as a policy's dotted keys; a mapping may use the names of `Overrides`, too.
+
+    >>> keys_of({"most_messages": 50, "margin.tokens": 64})
+    {'pools.recent.most': 50, 'margin.tokens': 64}
+    """
+    if overrides is None:
+        return {}
+    if isinstance(overrides, Overrides):
+        return overrides.keys()
+    named = {key: value for key, value in overrides.items() if key in Overrides.__struct_fields__}
+    try:
+        short = msgspec.convert(named, Overrides).keys()
+    except msgspec.ValidationError as error:
+        raise InvalidValue("overrides", str(error)) from None
+    return short | {key: value for key, value in overrides.items() if key not in named}
+
+
+def _policy(policy: str | Policy, persona: Persona | None, overrides: Mapping[str, Any] | Overrides | None) -> Policy:
+    changes = keys_of(persona.overrides if persona else None) | keys_of(overrides)
+    return load_policy(policy, overrides=changes or None, environ=os.environ)
