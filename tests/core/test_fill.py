@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 import brimful
 from brimful.core.cost import base_cost
+from brimful.core.selection import Previous
 from brimful.core.shrink import shrinker
 from brimful.core.unit import make_units
 from brimful.packagers import lorebook_entry, media, memory, message, package, summary, tool_turn
@@ -469,6 +470,29 @@ def test_history_begins_where_its_optional_part_began():
     assert 2 <= len(set(firsts)) <= 8
     stepped = next(d for d in context.decisions if d.reason in ("low-water", "older"))
     assert context.explain(stepped.id)
+
+
+def test_history_keeps_its_beginning_only_by_tokens_that_later_pools_do_not_want():
+    """60 turns of 12 tokens are more than the 540 of their pool; 15 memories of 12 and more want 180 of the rest."""
+    long = history(60)
+    memories = [memory(f"fact {n} {words(8)}", counter=COUNTER, id=f"fact{n:02d}") for n in range(15)]
+    mark = Previous(first="m000")
+    alone = build(long, previous=mark)
+    assert alone.history == mark
+    assert len(alone.kept) == 60
+    contested = build([*long, *memories], previous=mark)
+    assert contested.decision("m000").outcome == "dropped"
+    assert all(contested.decision(entry.id).included for entry in memories)
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+def test_each_speakers_name_is_charged(wire):
+    """A word, two for its message, and the words of the name, in a field of its own or before the text."""
+    names = ("", "Ada", "Joel Brook")
+    said = [message("hello", counter=COUNTER, id=name or "nobody", name=name, timestamp=NOW) for name in names]
+    context = build(said, wire=wire)
+    assert {d.id: d.cost for d in context.decisions} == {"nobody": 3, "Ada": 4, "Joel Brook": 5}
+    assert context.verification.difference <= 0
 
 
 def test_what_the_model_cannot_see_is_not_sent_to_it():
