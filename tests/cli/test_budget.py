@@ -50,12 +50,42 @@ def test_dry_run(run, run_json):
         assert line in text
     data = run_json(*args)
     assert data["estimates"] == [
-        {"name": "system", "items": 1, "tokens": 1200},
-        {"name": "memories", "items": 5, "tokens": 4000},
-        {"name": "messages", "items": 20, "tokens": 8000},
-        {"name": "images", "items": 2, "tokens": 2600},
+        {"name": "system", "items": 1, "tokens": 1200, "rule": "typical"},
+        {"name": "memories", "items": 5, "tokens": 4000, "rule": "typical"},
+        {"name": "messages", "items": 20, "tokens": 8000, "rule": "typical"},
+        {"name": "images", "items": 2, "tokens": 2600, "rule": "typical"},
     ]
     assert (data["total"], data["percent"], data["remaining"]) == (15_800, 12.3, 96_400)
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "each", "rule"),
+    [
+        ("gpt-4o", "1024x1024", 765, "openai-tiles-85-170"),
+        ("gpt-4o", "1920x1080", 1105, "openai-tiles-85-170"),
+        ("claude-3-sonnet", "1920x1080", 1560, "claude-standard"),
+        ("gemini-2.5-pro", "300x300", 258, "gemini-2"),
+    ],
+)
+def test_images_cost_what_the_models_rule_says(model, size, each, rule, run, run_json):
+    args = ("budget", "-m", model, "--images", 3, "--image-size", size)
+    row = {"name": "images", "items": 3, "tokens": 3 * each, "rule": rule, "size": size}
+    assert run_json(*args)["estimates"][-1] == row
+    assert f"~{3 * each:,} tokens ({rule}, {size})" in run(*args).stdout
+
+
+def test_images_are_a_thousand_pixels_square_if_nothing_is_said(run_json):
+    assert run_json("budget", "--images", 1)["estimates"][-1]["size"] == "1024x1024"
+
+
+def test_a_model_without_a_rule_takes_the_typical_image(run):
+    text = run("budget", "-m", "gpt-4", "--images", 2, "--image-size", "64x64").stdout
+    assert "~2,600 tokens (typical: the model has no rule for images)" in text
+
+
+@pytest.mark.parametrize("size", ["", "1024", "0x10", "10x0", "10x", "-1x5", "1e3x5", "123456x1", "１x１"])
+def test_what_is_no_size_is_wrong_usage(size, run):
+    assert "is no size in pixels" in run("budget", "--images", 1, "--image-size", size, code=2).stderr
 
 
 @pytest.mark.parametrize(
