@@ -11,6 +11,11 @@
     ├── InvalidRequest            a finished request breaks a rule of its provider
     ├── CountingError             a text could not be counted
     │   └── TokenizerUnavailable  an exact count was asked for where none is possible
+    ├── UnknownRecord             a store has no record of that id; names kind and id
+    ├── StoreError                a store cannot do what it was asked
+    │   ├── StoreUnavailable      … now: locked, full, read-only, out of reach; says whether to try again
+    │   ├── StoreCorrupt          … ever: what it holds cannot be read
+    │   └── MigrationError        its tables are not those of this version
     └── MissingExtra              an optional dependency is not installed; names the extra
 
 Errors carry facts as attributes, so that a program can act on them without reading the message.
@@ -105,6 +110,43 @@ class TokenizerUnavailable(CountingError):
         super().__init__(f"no exact tokenizer for {model!r}: {reason}; use method 'calibrated' or 'hybrid'")
         self.model = model
         self.reason = reason
+
+
+class UnknownRecord(BrimfulError, LookupError):
+    """A store has no record of that id."""
+
+    def __init__(self, kind: str, id: str) -> None:
+        """Name what was asked for."""
+        super().__init__(f"no {kind} {id!r}")
+        self.kind = kind
+        self.id = id
+
+
+class StoreError(BrimfulError):
+    """A store cannot do what it was asked. `store` names it, without a password."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        """Name the store and the reason."""
+        super().__init__(f"{store}: {reason}")
+        self.store = store
+        self.reason = reason
+
+
+class StoreUnavailable(StoreError):
+    """A store cannot be used now. With `retriable`, the same call may well succeed a little later."""
+
+    def __init__(self, store: str, reason: str, *, retriable: bool = False) -> None:
+        """Say whether it is worth while to try again."""
+        super().__init__(store, reason)
+        self.retriable = retriable
+
+
+class StoreCorrupt(StoreError):
+    """What a store holds cannot be read: it is no database, or a damaged one."""
+
+
+class MigrationError(StoreError):
+    """The tables of a store are not those of this version, and cannot be made so."""
 
 
 class MissingExtra(BrimfulError, ImportError):

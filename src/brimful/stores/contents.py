@@ -1,0 +1,78 @@
+"""Content, kept once: whoever says the same refers to the same."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from brimful.core.content import content_hashes
+from brimful.records import Content
+from brimful.stores.sealing import address, seal, unseal
+from brimful.stores.session import Session
+
+_DECODER: Final = msgspec.json.Decoder(Content)
+_PARTS: Final = "p:"  # a text that reads like written parts is another content than those parts
+
+_PUT: Final = """
+INSERT INTO contents (tenant, hash, body, key, uses) VALUES (:tenant, :hash, :body, :key, :uses)
+ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses
+"""
+
+
+def address_of(session: Session, content: Content) -> str:
+    """Return the address of a content."""
+    hash = content_hashes(content)[0]
+    return address(session, hash if isinstance(content, str) else _PARTS + hash)
+
+
+def put_contents(session: Session, contents: Sequence[Content], *, uses: int = 1) -> list[str]:
+    """Keep contents, and return their addresses; `uses` is how many records now refer to each."""
+    addresses = [address_of(session, content) for content in contents]
+    times = Counter(addresses)
+    bodies = dict(zip(addresses, contents, strict=True))
+    rows = []
+    for hash in sorted(bodies):  # one order for all writers, so that none waits for another in a circle
+        body, key = seal(session, msgspec.json.encode(bodies[hash]))
+        rows.append({"hash": hash, "body": body, "key": key, "uses": times[hash] * uses})
+    session.many(_PUT, rows)
+    return addresses
+
+
+def open_content(session: Session, body: bytes | None, key: int | None) -> Content:
+    """Return the content of a row; one that was erased is empty."""
+    return "" if body is None else _DECODER.decode(unseal(session, body, key))
+
+
+def open_text(session: Session, body: bytes | None, key: int | None) -> str:
+    """Return the content of a record that holds nothing but text."""
+    content = open_content(session, body, key)
+    return content if isinstance(content, str) else ""
+
+
+def contents_at(session: Session, addresses: Iterable[str]) -> dict[str, Content]:
+    """Return contents by their addresses, those that are there."""
+    found = session.rows(
+        "SELECT hash, body, key FROM contents WHERE tenant = :tenant AND hash IN :addresses",
+        addresses=list(dict.fromkeys(addresses)),
+    )
+    return {hash: open_content(session, body, key) for hash, body, key in found}
+
+
+def release(session: Session, addresses: Sequence[str], *, erase: bool) -> None:
+    """Take back one use of each; with `erase`, what is no longer used by any record is gone from past contexts, too."""
+    times = sorted(Counter(addresses).items())
+    session.many(
+        "UPDATE contents SET uses = uses - :uses WHERE tenant = :tenant AND hash = :hash",
+        ({"hash": hash, "uses": uses} for hash, uses in times),
+    )
+    if erase:
+        erase_unused(session, [hash for hash, _ in times])
+
+
+def erase_unused(session: Session, addresses: Sequence[str]) -> None:
+    """Erase contents that no record uses."""
+    session.run(
+        "DELETE FROM contents WHERE tenant = :tenant AND uses <= 0 AND hash IN :addresses",
+        addresses=list(addresses),
+    )

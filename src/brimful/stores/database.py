@@ -1,0 +1,61 @@
+"""A database of stores: one for each tenant."""
+
+from types import TracebackType
+from typing import Final, Self
+
+from brimful.core import check
+from brimful.errors import InvalidValue
+from brimful.stores.driver import Driver
+from brimful.stores.sqlite import Sqlite
+from brimful.stores.store import TenantStore
+from brimful.stores.urls import Target, parse_url
+
+WAIT: Final = 10.0  # seconds that a writer waits for another process
+
+
+class Database:
+    """A database, by its URL. Open it, take a tenant's store from it, and close it."""
+
+    def __init__(self, url: str, *, migrate: bool = True, wait: float = WAIT) -> None:
+        """Read the URL; nothing is opened yet."""
+        self._target: Target = parse_url(url)
+        self._migrate = migrate
+        self._driver: Driver = Sqlite(self._target, wait=wait)
+
+    def __repr__(self) -> str:
+        """Show the URL without its password."""
+        return f"Database({self._target.shown!r})"
+
+    async def open(self) -> Self:
+        """Open the database, and bring its tables up to date."""
+        await self._driver.open(migrate=self._migrate)
+        return self
+
+    async def close(self) -> None:
+        """Let go of all connections, once what is under way has ended."""
+        await self._driver.close()
+
+    async def __aenter__(self) -> Self:
+        """Open it."""
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        await self.close()
+
+    def tenant(self, name: str) -> TenantStore:
+        """Return the store of one tenant. Nothing of another tenant can be reached through it."""
+        check.identifier("tenant", name, InvalidValue)
+        if "\0" in name:
+            raise InvalidValue("tenant", "has a null character, which no name may have")
+        return TenantStore(self._driver, name)
+
+
+def connect(url: str, *, migrate: bool = True, wait: float = WAIT) -> Database:
+    """Return the database that a URL names.
+
+    It is opened by `async with connect("sqlite:///chat.db") as database`, or by `await database.open()`.
+    """
+    return Database(url, migrate=migrate, wait=wait)

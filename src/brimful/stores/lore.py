@@ -1,0 +1,97 @@
+"""Lorebook entries."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.protocols import Indexed
+from brimful.records import Lorebook, LoreEntry
+from brimful.stores import documents, plain
+from brimful.stores.contents import open_text, put_contents, release
+from brimful.stores.documents import Entry
+from brimful.stores.session import Row, Session
+
+_DETAIL: Final = msgspec.json.Decoder(tuple[str, tuple[str, ...], bool, bool, float, dict[str, Any]])
+
+_PUT: Final = """
+INSERT INTO lore_entries (tenant, id, lorebook, hash, place, detail)
+VALUES (:tenant, :id, :lorebook, :hash, :place, :detail)
+ON CONFLICT (tenant, id) DO UPDATE SET lorebook = excluded.lorebook, hash = excluded.hash, place = excluded.place,
+  detail = excluded.detail
+"""
+READ: Final = """
+SELECT e.id, e.lorebook, e.place, e.detail, c.body, c.key
+FROM lore_entries e LEFT JOIN contents c ON c.tenant = e.tenant AND c.hash = e.hash
+WHERE e.tenant = :tenant
+"""
+
+
+def write_lore(session: Session, given: Sequence[tuple[LoreEntry, Indexed]]) -> None:
+    """Write lorebook entries, each in the place of the one with its id; lorebooks that are not there yet are made."""
+    last = {entry.id: (entry, indexed) for entry, indexed in given}
+    pairs = [last[id] for id in sorted(last)]
+    for lorebook in sorted({entry.lorebook for entry, _ in pairs}):
+        if plain.get(session, Lorebook, lorebook) is None:
+            plain.put(session, Lorebook(id=lorebook))
+    session.dialect.alone(session, "lore_entries")
+    old = session.rows(
+        "SELECT hash FROM lore_entries WHERE tenant = :tenant AND id IN :ids", ids=[entry.id for entry, _ in pairs]
+    )
+    hashes = put_contents(session, [entry.content for entry, _ in pairs])
+    session.many(_PUT, (_row(entry, hash) for (entry, _), hash in zip(pairs, hashes, strict=True)))
+    release(session, [hash for (hash,) in old], erase=False)
+    documents.replace(session, [_entry(entry, indexed) for entry, indexed in pairs])
+
+
+def lore(session: Session, lorebooks: Sequence[str] | None, ids: Sequence[str] | None) -> list[LoreEntry]:
+    """Return the entries of these lorebooks, or those of these ids, by their order."""
+    which = "" if lorebooks is None else " AND e.lorebook IN :lorebooks"
+    which += "" if ids is None else " AND e.id IN :ids"
+    found = session.rows(
+        f"{READ}{which} ORDER BY e.lorebook, e.place, e.id", lorebooks=list(lorebooks or ()), ids=list(ids or ())
+    )
+    return [entry_of(session, row) for row in found]
+
+
+def remove_lore(session: Session, id: str) -> bool:
+    """Remove an entry."""
+    found = session.row("DELETE FROM lore_entries WHERE tenant = :tenant AND id = :id RETURNING hash", id=id)
+    if found is None:
+        return False
+    release(session, [found[0]], erase=False)
+    documents.remove(session, "lore", [id])
+    return True
+
+
+def entry_of(session: Session, row: Row) -> LoreEntry:
+    """Return the entry of a row."""
+    id, lorebook, place, detail, body, key = row
+    name, keys, constant, enabled, importance, settings = _DETAIL.decode(detail)
+    return LoreEntry(
+        id=id,
+        lorebook=lorebook,
+        content=open_text(session, body, key),
+        name=name,
+        keys=keys,
+        constant=constant,
+        enabled=enabled,
+        order=place,
+        importance=importance,
+        settings=settings,
+    )
+
+
+def _row(entry: LoreEntry, hash: str) -> dict[str, Any]:
+    detail = (entry.name, entry.keys, entry.constant, entry.enabled, entry.importance, entry.settings)
+    return {
+        "id": entry.id,
+        "lorebook": entry.lorebook,
+        "hash": hash,
+        "place": entry.order,
+        "detail": msgspec.json.encode(detail),
+    }
+
+
+def _entry(entry: LoreEntry, indexed: Indexed) -> Entry:
+    return Entry(kind="lore", item=entry.id, scope=f"lorebook:{entry.lorebook}", indexed=indexed)

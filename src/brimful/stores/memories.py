@@ -1,0 +1,136 @@
+"""Memories: written, read, pinned, touched and forgotten."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.protocols import Indexed
+from brimful.records import Memory
+from brimful.stores import documents
+from brimful.stores.contents import open_text, put_contents, release
+from brimful.stores.documents import Entry
+from brimful.stores.erasing import erase
+from brimful.stores.session import Row, Session
+
+_DETAIL: Final = msgspec.json.Decoder(tuple[float, str, dict[str, Any]])
+
+_PUT: Final = """
+INSERT INTO memories (tenant, id, scope, type, persona, person, room, hash, at, pinned, accesses, accessed, detail)
+VALUES (:tenant, :id, :scope, :type, :persona, :person, :room, :hash, :at, :pinned, :accesses, :accessed, :detail)
+ON CONFLICT (tenant, id) DO UPDATE SET scope = excluded.scope, type = excluded.type, persona = excluded.persona,
+  person = excluded.person, room = excluded.room, hash = excluded.hash, at = excluded.at, pinned = excluded.pinned,
+  detail = excluded.detail
+"""
+READ: Final = """
+SELECT m.id, m.type, m.persona, m.person, m.room, m.at, m.pinned, m.accesses, m.accessed, m.detail, c.body, c.key
+FROM memories m LEFT JOIN contents c ON c.tenant = m.tenant AND c.hash = m.hash
+WHERE m.tenant = :tenant
+"""
+NEWEST: Final = " ORDER BY m.at DESC, m.id LIMIT :limit"
+
+
+def remember(session: Session, given: Sequence[tuple[Memory, Indexed]]) -> None:
+    """Write memories, each in the place of the one with its id; accesses are kept."""
+    last = {memory.id: (memory, indexed) for memory, indexed in given}
+    pairs = [last[id] for id in sorted(last)]
+    session.dialect.alone(session, "memories")
+    old = session.rows(
+        "SELECT hash FROM memories WHERE tenant = :tenant AND id IN :ids", ids=[memory.id for memory, _ in pairs]
+    )
+    hashes = put_contents(session, [memory.content for memory, _ in pairs])
+    session.many(_PUT, (_row(memory, hash) for (memory, _), hash in zip(pairs, hashes, strict=True)))
+    release(session, [hash for (hash,) in old], erase=False)
+    documents.replace(session, [_entry(memory, indexed) for memory, indexed in pairs])
+
+
+def memories(
+    session: Session,
+    *,
+    ids: Sequence[str] | None,
+    scopes: Sequence[str] | None,
+    types: Sequence[str],
+    pinned: bool | None,
+    before: float | None,
+    limit: int,
+) -> list[Memory]:
+    """Return memories, newest first, that meet all that is said."""
+    wanted: dict[str, tuple[str, Any]] = {
+        "ids": ("m.id IN :ids", None if ids is None else list(ids)),
+        "scopes": ("m.scope IN :scopes", None if scopes is None else list(scopes)),
+        "types": ("m.type IN :types", list(types) or None),
+        "pinned": ("m.pinned = 1" if pinned else "m.pinned = 0", pinned),
+        "before": ("m.at < :before", before),
+    }
+    said = {name: value for name, (_, value) in wanted.items() if value is not None}
+    sql = READ + "".join(f" AND {wanted[name][0]}" for name in said) + NEWEST
+    said.pop("pinned", None)
+    return [memory_of(session, row) for row in session.rows(sql, limit=limit, **said)]
+
+
+def pin(session: Session, id: str, *, pinned: bool) -> bool:
+    """Pin a memory, or let it go again; False if there is none of that id."""
+    sql = "UPDATE memories SET pinned = :pinned WHERE tenant = :tenant AND id = :id"
+    return session.run(sql, id=id, pinned=int(pinned)) > 0
+
+
+def forget(session: Session, id: str, *, forever: bool) -> bool:
+    """Remove a memory; `forever`, its content leaves past contexts, too."""
+    found = session.row("DELETE FROM memories WHERE tenant = :tenant AND id = :id RETURNING hash", id=id)
+    if found is None:
+        return False
+    release(session, [found[0]], erase=False)
+    documents.remove(session, "memory", [id])
+    if forever:
+        erase(session, id, found[0])
+    return True
+
+
+def touch(session: Session, ids: Iterable[str], at: float) -> None:
+    """Count one access to each of these memories."""
+    session.many(
+        "UPDATE memories SET accesses = accesses + 1, accessed = :at WHERE tenant = :tenant AND id = :id",
+        ({"id": id, "at": at} for id in sorted(set(ids))),
+    )
+
+
+def memory_of(session: Session, row: Row) -> Memory:
+    """Return the memory of a row."""
+    id, type, persona, person, room, at, pinned, accesses, accessed, detail, body, key = row
+    importance, source, metadata = _DETAIL.decode(detail)
+    return Memory(
+        id=id,
+        content=open_text(session, body, key),
+        type=type,
+        persona=persona,
+        user=person,
+        room=room,
+        importance=importance,
+        source=source,
+        at=at,
+        pinned=bool(pinned),
+        accesses=accesses,
+        accessed=accessed,
+        metadata=metadata,
+    )
+
+
+def _row(memory: Memory, hash: str) -> dict[str, Any]:
+    return {
+        "id": memory.id,
+        "scope": memory.scope,
+        "type": memory.type,
+        "persona": memory.persona,
+        "person": memory.user,
+        "room": memory.room,
+        "hash": hash,
+        "at": memory.at,
+        "pinned": int(memory.pinned),
+        "accesses": memory.accesses,
+        "accessed": memory.accessed,
+        "detail": msgspec.json.encode((memory.importance, memory.source, memory.metadata)),
+    }
+
+
+def _entry(memory: Memory, indexed: Indexed) -> Entry:
+    return Entry(kind="memory", item=memory.id, scope=memory.scope, indexed=indexed, at=memory.at)

@@ -1,0 +1,39 @@
+"""Documents that wait for a vector."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from brimful.stores.session import Session
+
+_AWAIT: Final = """
+INSERT INTO pending (tenant, embedder, doc, passage) VALUES (:tenant, :embedder, :doc, :passage)
+ON CONFLICT DO NOTHING
+"""
+_FORGET: Final = """
+DELETE FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages AND NOT EXISTS (
+  SELECT 1 FROM documents d WHERE d.tenant = vectors.tenant AND d.passage = vectors.hash AND d.passage <> '')
+"""
+
+
+def embedders(session: Session) -> list[str]:
+    """Return the embedders in use, the newest first."""
+    return [id for (id,) in session.rows("SELECT id FROM embedders WHERE tenant = :tenant ORDER BY since DESC")]
+
+
+def await_vectors(session: Session, documents: Sequence[tuple[int, int, str]]) -> None:
+    """Let new documents (doc, scope, passage) wait for a vector by each embedder that has none of their passage."""
+    for embedder in embedders(session):
+        known = session.dialect.nearness.place(session, embedder, documents)
+        waiting = [(doc, passage) for doc, _, passage in documents if passage not in known]
+        session.many(_AWAIT, ({"embedder": embedder, "doc": doc, "passage": passage} for doc, passage in waiting))
+
+
+def settle_removed(session: Session, docs: Sequence[int], passages: Sequence[str]) -> None:
+    """Forget that removed documents wait, and the vectors of passages that no document has any more."""
+    for embedder in embedders(session):
+        session.run(
+            "DELETE FROM pending WHERE tenant = :tenant AND embedder = :embedder AND doc IN :docs",
+            embedder=embedder,
+            docs=list(docs),
+        )
+        session.run(_FORGET, embedder=embedder, passages=list(passages))

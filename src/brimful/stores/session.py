@@ -1,0 +1,161 @@
+"""A transaction of one tenant: all SQL goes through it, and none without the tenant."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+from brimful.errors import InvalidValue
+
+Row = tuple[Any, ...]
+Values = dict[str, Any]
+
+
+class Cursor(Protocol):
+    """What `sqlite3` and `psycopg` share."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the last statement changed."""
+        ...
+
+    def execute(self, sql: Any, values: Any = ..., /) -> object:
+        """Run a statement."""
+        ...
+
+    def executemany(self, sql: Any, values: Any, /) -> object:
+        """Run a statement for each row."""
+        ...
+
+    def fetchall(self) -> list[Row]:
+        """Return all rows of the last statement."""
+        ...
+
+
+class Dialect(Protocol):
+    """Where the databases differ."""
+
+    @property
+    def name(self) -> str:
+        """`sqlite` or `postgres`."""
+        ...
+
+    @property
+    def lexicon(self) -> "Lexicon":
+        """The full-text index."""
+        ...
+
+    @property
+    def nearness(self) -> "Nearness":
+        """The vector index."""
+        ...
+
+    def statement(self, sql: str) -> str:
+        """Return the statement as the database wants it; `IN :names` takes a list."""
+        ...
+
+    def written(self, given: list[Any]) -> Any:
+        """Return a list as the database takes it."""
+        ...
+
+    def listed(self, stored: Any) -> list[str]:
+        """Return a list that the database gave."""
+        ...
+
+    def next_documents(self, session: "Session", count: int) -> list[int]:
+        """Return numbers for documents, larger than all before, which nobody else gets."""
+        ...
+
+    def alone(self, session: "Session", what: str) -> None:
+        """Let no other transaction of the tenant do the same before this one ends."""
+        ...
+
+
+class Lexicon(Protocol):
+    """The full-text index: which documents hold a token, and how often. A token belongs to one scope."""
+
+    def add(self, session: "Session", documents: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """Take up documents with their tokens, repeats kept."""
+        ...
+
+    def remove(self, session: "Session", documents: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """Take documents out again."""
+        ...
+
+    def found(self, session: "Session", token: str) -> int:
+        """Return in how many documents a token occurs."""
+        ...
+
+    def places(self, session: "Session", token: str) -> list[Row]:
+        """Return (doc, seq, length, frequency) of all documents with a token, the oldest first."""
+        ...
+
+    def newest(self, session: "Session", token: str, most: int) -> list[Row]:
+        """Return the same of the newest documents, the newest first."""
+        ...
+
+
+class Nearness(Protocol):
+    """The vector index: which documents have a vector, and which are near."""
+
+    def place(self, session: "Session", embedder: str, documents: Sequence[tuple[int, int, str]]) -> set[str]:
+        """Take up new documents (doc, scope, passage) where their passage has a vector; return those passages."""
+        ...
+
+
+class Session:
+    """One transaction of one tenant. Every statement names `:tenant`, and gets its value from here."""
+
+    __slots__ = ("_cursor", "dialect", "tenant")
+
+    def __init__(self, cursor: Cursor, dialect: Dialect, tenant: str) -> None:
+        """Bind the cursor of an open transaction to a tenant."""
+        self._cursor = cursor
+        self.dialect = dialect
+        self.tenant = tenant
+
+    def rows(self, sql: str, **values: Any) -> list[Row]:
+        """Return all rows of a statement."""
+        self._cursor.execute(self._spoken(sql), self._bound(values))
+        return self._cursor.fetchall()
+
+    def row(self, sql: str, **values: Any) -> Row | None:
+        """Return the first row of a statement, or None."""
+        found = self.rows(sql, **values)
+        return found[0] if found else None
+
+    def run(self, sql: str, **values: Any) -> int:
+        """Run a statement, and return how many rows it changed."""
+        self._cursor.execute(self._spoken(sql), self._bound(values))
+        return self._cursor.rowcount
+
+    def many(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Run a statement once for each row."""
+        bound = [self._bound(dict(row)) for row in rows]
+        if bound:
+            self._cursor.executemany(self._spoken(sql), bound)
+
+    def _spoken(self, sql: str) -> str:
+        require_tenant(sql)
+        return self.dialect.statement(sql)
+
+    def _bound(self, values: Values) -> Values:
+        for name, value in values.items():
+            if type(value) is list:
+                values[name] = self.dialect.written(value)
+            elif type(value) is str and "\0" in value:
+                raise InvalidValue(name, "has a null character, which no name may have")
+        values["tenant"] = self.tenant
+        return values
+
+
+@lru_cache(maxsize=512)
+def require_tenant(sql: str) -> None:
+    """Refuse a statement that is not bound to a tenant.
+
+    >>> require_tenant("SELECT body FROM contents")
+    Traceback (most recent call last):
+    ...
+    ValueError: a statement without :tenant: SELECT body FROM contents
+    """
+    if ":tenant" not in sql:
+        raise ValueError(f"a statement without :tenant: {sql}")

@@ -1,0 +1,132 @@
+"""SQLite: one connection that writes, a few that read, each on a thread of its own.
+
+`synchronous=FULL` in WAL mode: a commit returns when the log is on the disk, so what was acknowledged survives the end
+of the process and of the power. It costs one `fsync` a call that writes; whoever imports much does so in few calls.
+"""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from brimful.errors import MigrationError
+from brimful.stores.migrate import Script, pending_scripts
+from brimful.stores.session import Session
+from brimful.stores.sqlite_dialect import SqliteDialect
+from brimful.stores.sqlite_errors import told
+from brimful.stores.urls import Target
+
+T = TypeVar("T")
+
+READERS: Final = 4
+OLDEST: Final = (3, 37, 0)  # strict tables
+_SETTINGS: Final = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA secure_delete = ON",  # what was erased is overwritten
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA cache_size = -32768",  # KiB
+)
+
+
+class Sqlite:
+    """Runs functions in transactions of a SQLite database. Several processes may use one file at once."""
+
+    def __init__(self, target: Target, *, wait: float) -> None:
+        """Take up no connection yet. `wait` is how many seconds a writer waits for another process."""
+        self.dialect = SqliteDialect()
+        self._target = target
+        self._wait = wait
+        self._local = threading.local()
+        self._open: list[sqlite3.Connection] = []
+        self._writer = ThreadPoolExecutor(1, "brimful-write")
+        # A database in memory is its one connection.
+        self._readers = self._writer if target.in_memory else ThreadPoolExecutor(READERS, "brimful-read")
+
+    async def open(self, *, migrate: bool) -> None:
+        """Open the file and bring its tables up to date."""
+        await self._on(self._writer, lambda: self._prepare(migrate=migrate))
+
+    async def close(self) -> None:
+        """Close all connections, once what is under way has ended."""
+        for pool in {self._writer, self._readers}:
+            await asyncio.to_thread(pool.shutdown)
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
+
+    async def write(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function in a transaction that alone may write."""
+        return await self._on(self._writer, lambda: self._transact("BEGIN IMMEDIATE", tenant, function))
+
+    async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function on one state of the database."""
+        return await self._on(self._readers, lambda: self._transact("BEGIN", tenant, function))
+
+    async def _on(self, pool: ThreadPoolExecutor, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(pool, function)
+
+    def _transact(self, begin: str, tenant: str, function: Callable[[Session], T]) -> T:
+        with told(self._target.shown):
+            connection = self._connection()
+            connection.execute(begin)
+            try:
+                result = function(Session(connection.cursor(), self.dialect, tenant))
+                connection.execute("COMMIT")
+            except BaseException:
+                # Where a statement failed for want of room, SQLite may have rolled back by itself.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            return result
+
+    def _connection(self) -> sqlite3.Connection:
+        """Return this thread's own connection."""
+        held: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if held is None:
+            held = self._connect()
+            self._local.connection = held
+            self._open.append(held)
+        return held
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._target.path or ":memory:",
+            timeout=self._wait,
+            isolation_level=None,  # transactions are begun and ended here, and nowhere else
+            check_same_thread=False,  # closing is done by another thread
+            cached_statements=256,
+        )
+        for setting in _SETTINGS:
+            connection.execute(setting)
+        return connection
+
+    def _prepare(self, *, migrate: bool) -> None:
+        if sqlite3.sqlite_version_info < OLDEST:
+            needed = ".".join(map(str, OLDEST))
+            raise MigrationError(self._target.shown, f"needs SQLite {needed}, and this is {sqlite3.sqlite_version}")
+        with told(self._target.shown):
+            connection = self._connection()
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("BEGIN IMMEDIATE" if migrate else "BEGIN")
+            try:
+                self._migrate(connection, migrate=migrate)
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+
+    def _migrate(self, connection: sqlite3.Connection, *, migrate: bool) -> None:
+        applied = connection.execute("SELECT name FROM sqlite_master WHERE name = 'migrations'").fetchall()
+        rows = connection.execute("SELECT name, checksum FROM migrations").fetchall() if applied else []
+        for script in pending_scripts(self.dialect.name, dict(rows), self._target.shown, migrate=migrate):
+            _apply(connection, script)
+
+
+def _apply(connection: sqlite3.Connection, script: Script) -> None:
+    """Run a script statement by statement: `executescript` would end the transaction."""
+    for statement in script.statements:
+        connection.execute(statement)
+    connection.execute("INSERT INTO migrations (name, checksum) VALUES (?, ?)", (script.name, script.checksum))

@@ -1,0 +1,43 @@
+"""Full text in SQLite: FTS5 without content, and its own tables of vocabulary."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from brimful.stores.session import Row, Session
+
+# The index has no column for a tenant: a token begins with the number of a scope, and a scope belongs to one tenant.
+# Documents are joined by tenant all the same.
+PLACES: Final = """
+SELECT d.doc, d.seq, d.length, p.times
+FROM (SELECT doc, count(*) AS times FROM lexicon_places WHERE term = :token GROUP BY doc) p
+CROSS JOIN documents d ON d.doc = p.doc WHERE d.tenant = :tenant ORDER BY d.doc
+"""
+_NEWEST: Final = PLACES + " DESC LIMIT :most"
+_FOUND: Final = "SELECT doc FROM lexicon_found WHERE term = :token AND :tenant = :tenant"
+_ADD: Final = "INSERT INTO lexicon (rowid, terms) SELECT :doc, :terms WHERE :tenant = :tenant"
+_REMOVE: Final = "INSERT INTO lexicon (lexicon, rowid, terms) SELECT 'delete', :doc, :terms WHERE :tenant = :tenant"
+
+
+class SqliteLexicon:
+    """Which documents hold a token, and how often."""
+
+    def add(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """Take up documents with their tokens."""
+        session.many(_ADD, ({"doc": doc, "terms": " ".join(tokens)} for doc, tokens in documents))
+
+    def remove(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """Take documents out again; an index without content must be told what they held."""
+        session.many(_REMOVE, ({"doc": doc, "terms": " ".join(tokens)} for doc, tokens in documents))
+
+    def found(self, session: Session, token: str) -> int:
+        """Return in how many documents a token occurs."""
+        row = session.row(_FOUND, token=token)
+        return int(row[0]) if row else 0
+
+    def places(self, session: Session, token: str) -> list[Row]:
+        """Return (doc, seq, length, frequency) of all documents with a token, the oldest first."""
+        return session.rows(PLACES, token=token)
+
+    def newest(self, session: Session, token: str, most: int) -> list[Row]:
+        """Return the same of the newest documents, the newest first."""
+        return session.rows(_NEWEST, token=token, most=most)

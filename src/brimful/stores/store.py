@@ -1,0 +1,201 @@
+"""The store of one tenant: each method is one function, in one transaction, on another thread."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from brimful.core import check
+from brimful.errors import InvalidValue
+from brimful.protocols import Counted, Document, Indexed, Postings
+from brimful.records import Content, LoreEntry, Memory, Message, Plain, Room, Summary
+from brimful.stores import counts as _counts
+from brimful.stores import documents as _documents
+from brimful.stores import lore as _lore
+from brimful.stores import memories as _memories
+from brimful.stores import messages as _messages
+from brimful.stores import (
+    plain,
+    posting,
+    removal,
+    rooms,
+)
+from brimful.stores import postings as _postings
+from brimful.stores import scopes as _scopes
+from brimful.stores import summaries as _summaries
+from brimful.stores.driver import Driver
+from brimful.stores.session import Session
+
+R = TypeVar("R", bound=Plain)
+T = TypeVar("T")
+
+
+class TenantStore:
+    """All that one tenant has. See `brimful.protocols.Store` for what each method promises."""
+
+    def __init__(self, driver: Driver, tenant: str) -> None:
+        """Bind a database to a tenant."""
+        self._driver = driver
+        self._tenant = tenant
+
+    def __repr__(self) -> str:
+        """Name the tenant."""
+        return f"TenantStore({self._tenant!r})"
+
+    @property
+    def tenant(self) -> str:
+        """Whose store it is."""
+        return self._tenant
+
+    # -- people and places -------------------------------------------------------------------------------------------
+
+    async def put(self, record: Plain) -> None:
+        """Write a user, persona, room or lorebook, in the place of the one with its id."""
+        await self._write(lambda session: plain.put(session, record))
+
+    async def get(self, kind: type[R], id: str) -> R | None:
+        """Return the record of that id."""
+        return await self._read(lambda session: plain.get(session, kind, id))
+
+    async def listed(self, kind: type[R], *, after: str = "", limit: int = 100) -> list[R]:
+        """Return records by id, from the first one after `after`."""
+        most = _limit(limit)
+        return await self._read(lambda session: plain.listed(session, kind, after, most))
+
+    async def rooms_of(self, user: str, *, limit: int = 20) -> list[Room]:
+        """Return the rooms of a user, those first in which something was said last."""
+        most = _limit(limit)
+        return await self._read(lambda session: rooms.rooms_of(session, user, most))
+
+    async def remove(self, kind: type[Plain], id: str) -> bool:
+        """Remove a record and all that belongs to it; False if there is none."""
+        return await self._write(lambda session: removal.remove(session, kind, id))
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+
+    async def post(self, messages: Sequence[tuple[Message, Indexed]]) -> list[Message]:
+        """Append messages to their rooms, and return them as they stand."""
+        return await self._write(lambda session: posting.post(session, messages))
+
+    async def history(
+        self, room: str, *, before: int | None = None, limit: int = 100, tokenizer: str = ""
+    ) -> list[Counted]:
+        """Return messages of a room, newest first, older than the `seq` `before`, with their stored counts."""
+        most, end = _limit(limit), check.LARGEST if before is None else min(before, check.LARGEST)
+        return await self._read(lambda session: _messages.history(session, room, end, most, tokenizer))
+
+    async def messages(self, ids: Sequence[str]) -> list[Message]:
+        """Return the messages of these ids, in this order, those that are there."""
+        return await self._read(lambda session: _messages.messages(session, ids))
+
+    async def messages_at(self, room: str, seqs: Sequence[int]) -> list[Message]:
+        """Return the messages at these places of a room, in order, those that are there."""
+        return await self._read(lambda session: _messages.messages_at(session, room, seqs))
+
+    async def edit(self, id: str, content: Content, indexed: Indexed, *, at: float) -> Message | None:
+        """Give a message another content; None if there is no such message."""
+        return await self._write(lambda session: posting.edit(session, id, content, indexed, at))
+
+    async def delete(self, id: str, *, erase: bool = False) -> bool:
+        """Take a message out of its room; with `erase`, its content leaves past contexts, too."""
+        return await self._write(lambda session: posting.delete(session, id, forever=erase))
+
+    # -- memories ----------------------------------------------------------------------------------------------------
+
+    async def remember(self, memories: Sequence[tuple[Memory, Indexed]]) -> None:
+        """Write memories, each in the place of the one with its id; accesses are kept."""
+        await self._write(lambda session: _memories.remember(session, memories))
+
+    async def memories(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        scopes: Sequence[str] | None = None,
+        types: Sequence[str] = (),
+        pinned: bool | None = None,
+        before: float | None = None,
+        limit: int = 100,
+    ) -> list[Memory]:
+        """Return memories, newest first, that meet all that is said."""
+        most = _limit(limit)
+        return await self._read(
+            lambda session: _memories.memories(
+                session, ids=ids, scopes=scopes, types=types, pinned=pinned, before=before, limit=most
+            )
+        )
+
+    async def pin(self, id: str, *, pinned: bool = True) -> bool:
+        """Pin a memory, or let it go again; False if there is none of that id."""
+        return await self._write(lambda session: _memories.pin(session, id, pinned=pinned))
+
+    async def forget(self, id: str, *, erase: bool = False) -> bool:
+        """Remove a memory; with `erase`, its content leaves past contexts, too."""
+        return await self._write(lambda session: _memories.forget(session, id, forever=erase))
+
+    async def touch(self, ids: Iterable[str], *, at: float) -> None:
+        """Count one access to each of these memories."""
+        await self._write(lambda session: _memories.touch(session, ids, at))
+
+    # -- lore and summaries ------------------------------------------------------------------------------------------
+
+    async def write_lore(self, entries: Sequence[tuple[LoreEntry, Indexed]]) -> None:
+        """Write lorebook entries, each in the place of the one with its id."""
+        await self._write(lambda session: _lore.write_lore(session, entries))
+
+    async def lore(
+        self, lorebooks: Sequence[str] | None = None, *, ids: Sequence[str] | None = None
+    ) -> list[LoreEntry]:
+        """Return the entries of these lorebooks, or those of these ids, by their order."""
+        return await self._read(lambda session: _lore.lore(session, lorebooks, ids))
+
+    async def remove_lore(self, id: str) -> bool:
+        """Remove an entry."""
+        return await self._write(lambda session: _lore.remove_lore(session, id))
+
+    async def summarize(self, summaries: Sequence[tuple[Summary, Indexed]]) -> None:
+        """Write summaries, each in the place of the one with its id."""
+        await self._write(lambda session: _summaries.summarize(session, summaries))
+
+    async def summaries(self, room: str | None = None, *, ids: Sequence[str] | None = None) -> list[Summary]:
+        """Return the summaries of a room, or those of these ids, newest first."""
+        return await self._read(lambda session: _summaries.summaries(session, room, ids))
+
+    async def remove_summary(self, id: str) -> bool:
+        """Remove a summary."""
+        return await self._write(lambda session: _summaries.remove_summary(session, id))
+
+    # -- counts ------------------------------------------------------------------------------------------------------
+
+    async def counts(self, tokenizer: str, hashes: Sequence[str]) -> dict[str, int]:
+        """Return the stored counts of texts, by their hash."""
+        return await self._read(lambda session: _counts.counts(session, tokenizer, hashes))
+
+    async def keep_counts(self, tokenizer: str, counts: Mapping[str, int]) -> None:
+        """Keep counts of texts, by their hash."""
+        await self._write(lambda session: _counts.keep_counts(session, tokenizer, counts))
+
+    # -- the index ---------------------------------------------------------------------------------------------------
+
+    async def postings(self, scopes: Sequence[str], terms: Sequence[str], *, most: int = 4000) -> Postings:
+        """Return where the terms occur in the scopes; a term in more than `most` documents only tells how many."""
+        return await self._read(lambda session: _postings.postings(session, scopes, terms, _limit(most)))
+
+    async def documents(self, docs: Sequence[int]) -> list[Document]:
+        """Return the entries of these numbers, in this order, those that are there."""
+        return await self._read(lambda session: _documents.documents(session, docs))
+
+    async def version(self, scopes: Sequence[str]) -> str:
+        """Return a text that changes whenever a document of the scopes is written, by any process."""
+        return await self._read(lambda session: _scopes.version(session, scopes))
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    async def _read(self, function: Callable[[Session], T]) -> T:
+        return await self._driver.read(self._tenant, function)
+
+    async def _write(self, function: Callable[[Session], T]) -> T:
+        return await self._driver.write(self._tenant, function)
+
+
+def _limit(limit: int) -> int:
+    if not check.is_whole(limit, 0):
+        raise InvalidValue("limit", f"must be a whole number from 0, not {check.shown(limit)}")
+    return limit

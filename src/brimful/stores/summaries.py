@@ -1,0 +1,90 @@
+"""Summaries of what was said in a room."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.protocols import Indexed
+from brimful.records import Summary
+from brimful.stores import documents
+from brimful.stores.contents import open_text, put_contents, release
+from brimful.stores.documents import Entry
+from brimful.stores.session import Row, Session
+
+_DETAIL: Final = msgspec.json.Decoder(tuple[str, int, int, tuple[str, ...], dict[str, Any]])
+
+_PUT: Final = """
+INSERT INTO summaries (tenant, id, room, hash, at, detail) VALUES (:tenant, :id, :room, :hash, :at, :detail)
+ON CONFLICT (tenant, id) DO UPDATE SET room = excluded.room, hash = excluded.hash, at = excluded.at,
+  detail = excluded.detail
+"""
+READ: Final = """
+SELECT s.id, s.room, s.at, s.detail, c.body, c.key
+FROM summaries s LEFT JOIN contents c ON c.tenant = s.tenant AND c.hash = s.hash
+WHERE s.tenant = :tenant
+"""
+
+
+def summarize(session: Session, given: Sequence[tuple[Summary, Indexed]]) -> None:
+    """Write summaries, each in the place of the one with its id."""
+    last = {summary.id: (summary, indexed) for summary, indexed in given}
+    pairs = [last[id] for id in sorted(last)]
+    session.dialect.alone(session, "summaries")
+    old = session.rows(
+        "SELECT hash FROM summaries WHERE tenant = :tenant AND id IN :ids", ids=[summary.id for summary, _ in pairs]
+    )
+    hashes = put_contents(session, [summary.content for summary, _ in pairs])
+    session.many(_PUT, (_row(summary, hash) for (summary, _), hash in zip(pairs, hashes, strict=True)))
+    release(session, [hash for (hash,) in old], erase=False)
+    documents.replace(session, [_entry(summary, indexed) for summary, indexed in pairs])
+
+
+def summaries(session: Session, room: str | None, ids: Sequence[str] | None) -> list[Summary]:
+    """Return the summaries of a room, or those of these ids, newest first."""
+    which = "" if room is None else " AND s.room = :room"
+    which += "" if ids is None else " AND s.id IN :ids"
+    found = session.rows(f"{READ}{which} ORDER BY s.at DESC, s.id", room=room, ids=list(ids or ()))
+    return [summary_of(session, row) for row in found]
+
+
+def remove_summary(session: Session, id: str) -> bool:
+    """Remove a summary."""
+    found = session.row("DELETE FROM summaries WHERE tenant = :tenant AND id = :id RETURNING hash", id=id)
+    if found is None:
+        return False
+    release(session, [found[0]], erase=False)
+    documents.remove(session, "summary", [id])
+    return True
+
+
+def summary_of(session: Session, row: Row) -> Summary:
+    """Return the summary of a row."""
+    id, room, at, detail, body, key = row
+    cluster, first, last, covers, metadata = _DETAIL.decode(detail)
+    return Summary(
+        id=id,
+        room=room,
+        content=open_text(session, body, key),
+        cluster=cluster,
+        first=first,
+        last=last,
+        covers=covers,
+        at=at,
+        metadata=metadata,
+    )
+
+
+def _row(summary: Summary, hash: str) -> dict[str, Any]:
+    detail = (summary.cluster, summary.first, summary.last, summary.covers, summary.metadata)
+    return {
+        "id": summary.id,
+        "room": summary.room,
+        "hash": hash,
+        "at": summary.at,
+        "detail": msgspec.json.encode(detail),
+    }
+
+
+def _entry(summary: Summary, indexed: Indexed) -> Entry:
+    return Entry(kind="summary", item=summary.id, scope=f"room:{summary.room}", indexed=indexed, at=summary.at)

@@ -1,0 +1,32 @@
+"""Records to write and to find again."""
+
+from brimful.core.content import Media, Text, ToolCall
+from brimful.protocols import Indexed
+from brimful.records import LoreEntry, Memory, Message, Summary
+
+
+def words(text):
+    return Indexed(terms=tuple(text.lower().split()), passage=text)
+
+
+def said(id, text="Hello there", room="general", **more):
+    return (Message(id=id, room=room, content=text, **more), words(text))
+
+
+def known(id, text="Ada drinks tea", **more):
+    return (Memory(id=id, content=text, **more), words(text))
+
+
+def told(id, text="The tower is old", lorebook="world", **more):
+    return (LoreEntry(id=id, content=text, lorebook=lorebook, **more), words(text))
+
+
+def summed(id, text="They spoke of tea", room="general", **more):
+    return (Summary(id=id, content=text, room=room, cluster="morning", **more), words(text))
+
+
+PARTS = (
+    Text(text="Look at this, \x00 and \N{SNOWMAN}"),
+    Media(modality="image", url="https://example.org/cat.png", width=640, height=480),
+    ToolCall(id="call-1", name="find", arguments='{"what": "cat"}'),
+)

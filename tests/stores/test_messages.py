@@ -1,0 +1,135 @@
+"""Messages: appended without gaps, read in pages, edited, taken out."""
+
+import msgspec
+import pytest
+
+from brimful.core.content import content_hashes
+from brimful.errors import InvalidValue
+from brimful.records import Message, Room, User
+from stores.samples import PARTS, said, words
+
+
+def test_messages_get_their_place_in_their_room(store, run):
+    posted = run(store.post([said("a"), said("b", room="other"), said("c")]))
+    assert [(message.id, message.room, message.seq) for message in posted] == [
+        ("a", "general", 1),
+        ("b", "other", 1),
+        ("c", "general", 2),
+    ]
+    assert run(store.get(Room, "other")) == Room(id="other")
+
+
+def test_what_was_posted_comes_back_as_it_was(store, run):
+    message = Message(
+        id="m1",
+        room="r",
+        content=PARTS,
+        sender="Ada \x00 L.",
+        role="assistant",
+        at=1.5,
+        edited=None,
+        metadata={"a": [1, {"b": None}], "\x00": "\x00"},
+    )
+    run(store.post([(message, words("look at this"))]))
+    assert run(store.messages(["m1"])) == [msgspec.structs.replace(message, seq=1)]
+    assert run(store.history("r"))[0].message == msgspec.structs.replace(message, seq=1)
+
+
+def test_the_first_message_of_an_id_stands(store, run):
+    first = run(store.post([said("a", "one"), said("a", "two"), said("b", "three")]))
+    again = run(store.post([said("b", "four"), said("c", "five"), said("a", "six", room="other")]))
+    assert [(message.content, message.seq) for message in first] == [("one", 1), ("one", 1), ("three", 2)]
+    assert [(message.content, message.seq) for message in again] == [("three", 2), ("five", 3), ("one", 1)]
+    assert [each.message.id for each in run(store.history("general"))] == ["c", "b", "a"]
+
+
+def test_history_is_read_in_pages_from_the_newest(store, run):
+    run(store.post([said(f"m{n}", f"text {n}") for n in range(7)]))
+    page = run(store.history("general", limit=3))
+    assert [each.message.seq for each in page] == [7, 6, 5]
+    assert [each.message.seq for each in run(store.history("general", before=5, limit=3))] == [4, 3, 2]
+    assert run(store.history("general", before=1)) == []
+    assert run(store.history("nowhere")) == []
+
+
+def test_history_tells_the_counts_of_the_tokenizer(store, run):
+    run(
+        store.post(
+            [said("a", "one two"), said("b", "three"), (Message(id="c", room="general", content=PARTS), words(""))]
+        )
+    )
+    run(store.keep_counts("t1", {content_hashes("one two")[0]: 2, content_hashes(PARTS)[0]: 9}))
+    assert [each.tokens for each in run(store.history("general", tokenizer="t1"))] == [None, None, 2]
+    assert [each.tokens for each in run(store.history("general", tokenizer="t2"))] == [None, None, None]
+
+
+def test_a_text_that_reads_like_parts_is_another_content(store, run):
+    text = msgspec.json.encode(PARTS).decode()
+    run(
+        store.post(
+            [
+                (Message(id="a", room="r", content=PARTS), words("")),
+                (Message(id="b", room="r", content=text), words("")),
+            ]
+        )
+    )
+    assert [message.content for message in run(store.messages(["b", "a"]))] == [text, PARTS]
+
+
+def test_messages_come_in_the_order_of_the_question(store, run):
+    run(store.post([said(id) for id in "abc"]))
+    assert [message.id for message in run(store.messages(["c", "x", "a"]))] == ["c", "a"]
+    assert [message.id for message in run(store.messages_at("general", [3, 9, 1]))] == ["a", "c"]
+
+
+def test_an_edited_message_keeps_its_place_and_is_found_by_its_new_words(store, run):
+    run(store.post([said("a", "tea please"), said("b", "thanks")]))
+    edited = run(store.edit("a", "coffee please", words("coffee please"), at=9.0))
+    assert (edited.content, edited.seq, edited.edited) == ("coffee please", 1, 9.0)
+    assert run(store.messages(["a"])) == [edited]
+    found = run(store.postings(["room:general"], ["tea", "coffee", "please", "thanks"]))
+    assert found.found == (0, 1, 1, 1)
+    assert (found.documents, found.words) == (2, 3)
+    assert run(store.edit("nobody", "x", words("x"), at=1.0)) is None
+
+
+def test_a_deleted_message_is_gone_and_its_place_stays_empty(store, run):
+    run(store.post([said("a"), said("b"), said("c")]))
+    assert run(store.delete("b")) is True
+    assert run(store.delete("b")) is False
+    assert run(store.delete("nobody", erase=True)) is False
+    assert [each.message.seq for each in run(store.history("general"))] == [3, 1]
+    assert run(store.messages(["b"])) == run(store.messages_at("general", [2])) == []
+    assert run(store.edit("b", "x", words("x"), at=1.0)) is None
+    assert run(store.postings(["room:general"], ["hello"])).found == (2,)
+    assert run(store.post([said("d")]))[0].seq == 4
+
+
+def test_a_deleted_message_does_not_come_back_by_posting_it_again(store, run):
+    run(store.post([said("a")]))
+    run(store.delete("a"))
+    assert run(store.post([said("a", "again")]))[0].content == "Hello there"
+    assert run(store.history("general")) == []
+
+
+def test_rooms_of_a_user_come_by_who_spoke_last(store, run):
+    for room in ("r1", "r2", "r3"):
+        run(store.put(Room(id=room, user="ada")))
+    run(store.put(Room(id="r4", user="bob")))
+    run(store.put(User(id="ada")))
+    run(store.post([said("a", room="r2", at=5.0), said("b", room="r1", at=6.0)]))
+    assert [room.id for room in run(store.rooms_of("ada"))] == ["r1", "r2", "r3"]
+    assert [room.id for room in run(store.rooms_of("ada", limit=1))] == ["r1"]
+
+
+def test_a_room_keeps_its_messages_when_it_is_put_again(store, run):
+    run(store.post([said("a")]))
+    run(store.put(Room(id="general", name="General", goal="Talk.")))
+    assert run(store.get(Room, "general")).goal == "Talk."
+    assert run(store.post([said("b")]))[0].seq == 2
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, True, None])
+def test_a_limit_is_a_whole_number(store, run, limit):
+    with pytest.raises(InvalidValue, match="limit: must be a whole number from 0"):
+        run(store.history("general", limit=limit))

@@ -1,0 +1,103 @@
+"""Users, personas, rooms and lorebooks, and what goes with them."""
+
+import pytest
+
+from brimful.errors import InvalidValue
+from brimful.records import Lorebook, Persona, Room, User
+from stores.samples import known, said, summed, told, words
+
+RECORDS = [
+    User(id="ada", name="Ada \x00", metadata={"since": 1843}),
+    Persona(id="helper", prompt="Be kind.", overrides={"pools.recent.most": 7}, lorebooks=("world",)),
+    Room(id="general", user="ada", goal="Ship it.", headers=("one", "two"), created=1.5),
+    Lorebook(id="world", name="World", settings={"depth": 4}),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
+def test_a_record_comes_back_as_it_was_put(store, run, record):
+    assert run(store.get(type(record), record.id)) is None
+    run(store.put(record))
+    assert run(store.get(type(record), record.id)) == record
+    run(store.put(type(record)(id=record.id, name="new")))
+    assert run(store.get(type(record), record.id)) == type(record)(id=record.id, name="new")
+    assert run(store.remove(type(record), record.id)) is True
+    assert run(store.remove(type(record), record.id)) is False
+    assert run(store.get(type(record), record.id)) is None
+
+
+def test_records_are_listed_by_id(store, run):
+    for id in ("b", "C", "a", "ä", "Z", "_"):
+        run(store.put(User(id=id)))
+    assert [user.id for user in run(store.listed(User))] == ["C", "Z", "_", "a", "b", "ä"]
+    assert [user.id for user in run(store.listed(User, after="_", limit=2))] == ["a", "b"]
+    assert run(store.listed(Room)) == []
+
+
+def test_a_user_goes_with_rooms_and_memories(store, run):
+    run(store.put(User(id="ada")))
+    run(store.put(Room(id="general", user="ada")))
+    run(store.post([said("m1", "Secret tea"), said("m2", "Other talk", room="other")]))
+    run(store.remember([known("k1", user="ada"), known("k2", "Bob drinks milk", user="bob")]))
+    run(store.summarize([summed("s1")]))
+    assert run(store.remove(User, "ada")) is True
+    assert run(store.get(Room, "general")) is None
+    assert run(store.messages(["m1", "m2"]))[0].id == "m2"
+    assert [memory.id for memory in run(store.memories())] == ["k2"]
+    assert run(store.summaries("general")) == []
+    found = run(store.postings(["room:general", "memory::ada"], ["tea", "drinks"]))
+    assert (found.found, found.documents, found.words) == ((0, 0), 0, 0)
+
+
+def test_a_removed_room_begins_anew(store, run):
+    run(store.post([said("m1"), said("m2")]))
+    before = run(store.version(["room:general"]))
+    run(store.remove(Room, "general"))
+    assert run(store.post([said("m1", "Again")]))[0].seq == 1
+    assert run(store.version(["room:general"])) != before
+    assert run(store.postings(["room:general"], ["hello", "again"])).found == (0, 1)
+
+
+def test_a_persona_and_a_lorebook_go_with_what_is_theirs(store, run):
+    run(store.put(Persona(id="helper")))
+    run(store.remember([known("k1", persona="helper"), known("k2")]))
+    run(store.write_lore([told("e1"), told("e2", lorebook="other")]))
+    assert run(store.get(Lorebook, "world")) == Lorebook(id="world")
+    assert run(store.remove(Persona, "helper")) is True
+    assert run(store.remove(Lorebook, "world")) is True
+    assert [memory.id for memory in run(store.memories())] == ["k2"]
+    assert [entry.id for entry in run(store.lore(["world", "other"]))] == ["e2"]
+
+
+def test_a_name_has_no_null_character(store, database, run):
+    with pytest.raises(InvalidValue, match="id: has a null character"):
+        run(store.get(User, "a\x00"))
+    with pytest.raises(InvalidValue, match="tenant: has a null character"):
+        database.tenant("a\x00")
+    with pytest.raises(InvalidValue, match="tenant: must not be empty"):
+        database.tenant("")
+
+
+def test_a_name_with_half_a_surrogate_pair_is_refused(store, run):
+    with pytest.raises(InvalidValue, match="lone surrogate"):
+        run(store.get(User, "a\ud800"))
+
+
+def test_counts_are_kept_by_tokenizer(store, run):
+    run(store.keep_counts("t1", {"b2:a": 3, "b2:b": 4}))
+    run(store.keep_counts("t1", {"b2:a": 5}))
+    run(store.keep_counts("t2", {"b2:a": 6}))
+    assert run(store.counts("t1", ["b2:a", "b2:c", "b2:b"])) == {"b2:a": 5, "b2:b": 4}
+    assert run(store.counts("t2", ["b2:a", "b2:b"])) == {"b2:a": 6}
+    assert run(store.counts("t3", [])) == {}
+
+
+def test_an_empty_call_writes_nothing(store, run):
+    assert run(store.post([])) == []
+    run(store.remember([]))
+    run(store.write_lore([]))
+    run(store.summarize([]))
+    run(store.keep_counts("t", {}))
+    run(store.touch([], at=1.0))
+    assert run(store.memories()) == []
+    assert words("").terms == ()
