@@ -20,6 +20,7 @@ import counting
 import fill
 import prefix
 import quality
+import rooms
 import scaling
 import startup
 from tables import Section, table
@@ -65,6 +66,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "fill": partial(fill.report, options.data, quick=options.quick),
         "prefix": partial(prefix.report, quick=options.quick),
         "quality": partial(quality.report, quick=options.quick),
+        "rooms": partial(rooms.report, quick=options.quick),
         "scaling": partial(scaling.report, quick=options.quick),
         "counting": partial(counting.report, options.data, quick=options.quick),
         "startup": partial(startup.report, quick=options.quick),

@@ -155,4 +155,7 @@ class Opened:
             await tell(self._hooks, Event(name=name, at=self._clock(), tenant=self._tenant, room=room, facts=facts))
 
     def _moment(self, at: float | datetime | None) -> float:
-        return self._clock() if at is None else seconds(at)
+        try:
+            return self._clock() if at is None else seconds(at)
+        except InvalidValue as error:
+            raise InvalidValue("at", error.reason) from None

@@ -1,0 +1,178 @@
+"""When the embedding service is slow, wrong or gone: no build fails, and each says what it had to do without."""
+
+import asyncio
+
+import pytest
+
+from brimful.engine.settings import Retrieval
+from brimful.errors import InvalidValue
+from brimful.testing import HashEmbedder
+
+NOW = 1_794_000_000.0
+
+
+def spoiled(context) -> list[str]:
+    return [warning for warning in context.warnings if "vector search" in warning]
+
+
+def test_the_embedding_service_dies_in_the_middle_of_a_conversation(run, new_engine, clock):
+    embedder = HashEmbedder()
+
+    async def story():
+        contexts = []
+        async with new_engine(model="gpt-4o", embedder=embedder) as engine:
+            await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
+            await engine.settled()
+
+            async def turn(number):
+                clock.now = NOW + number
+                text = f"Turn {number}: when is the demo?"
+                contexts.append(await engine.assemble(room="r", message=text))
+                await engine.post(room="r", text=text, at=clock.now)
+
+            await turn(1)
+            embedder.fail_with = ConnectionError("connection refused")
+            for number in range(2, 8):
+                await turn(number)
+            states = [engine.breaker.state(clock.now)]
+            embedder.fail_with = None
+            await turn(200)
+            await turn(400)
+            states.append(engine.breaker.state(clock.now))
+            uptime = engine.breaker.uptime(clock.now)
+            return contexts, states, uptime, await engine.settled()
+
+    contexts, states, uptime, progress = run(story())
+    assert all("demo" in context.kept for context in contexts)  # full text finds what vectors would have found
+    assert [bool(spoiled(context)) for context in contexts] == [False] + [True] * 7 + [False]
+    assert "ConnectionError: connection refused" in spoiled(contexts[1])[0]
+    assert "is off for" in spoiled(contexts[7])[0]
+    assert states == ["open", "closed"]
+    assert 0.0 < uptime < 1.0
+    assert progress.waiting == 0  # what was written meanwhile has its vector now
+
+
+def test_an_embedder_that_hangs_costs_the_time_limit_and_no_more(run, new_engine):
+    embedder = HashEmbedder()
+
+    async def story():
+        async with new_engine(model="gpt-4o", embedder=embedder, retrieval=Retrieval(time_limit=0.05)) as engine:
+            await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
+            await engine.settled()
+            embedder.hang = True
+            async with asyncio.timeout(5):
+                return await engine.assemble(room="r", message="When is the demo?", now=NOW)
+
+    context = run(story())
+    assert "demo" in context.kept
+    assert "took more than 0.05 s" in spoiled(context)[0]
+
+
+def test_without_vectors_and_without_a_word_in_common_the_most_recent_memories_stand_in(run, new_engine):
+    embedder = HashEmbedder()
+    embedder.fail_with = ConnectionError("gone")
+
+    async def story():
+        async with new_engine(model="gpt-4o", embedder=embedder) as engine:
+            for number in range(15):
+                await engine.remember(f"Fact {number} of many.", id=f"fact-{number}", at=NOW - 100 + number)
+            return await engine.assemble(room="r", message="xyzzy?", now=NOW)
+
+    context = run(story())
+    memories = [package for package in context.inputs.packages if package.kind == "memory-semantic"]
+    assert sorted(package.id for package in memories) == sorted(f"fact-{number}" for number in range(5, 15))
+    assert {package.relevance for package in memories} == {0.5}
+    assert any("most recent ones stand in" in warning for warning in context.warnings)
+
+
+def test_vectors_of_another_length_are_a_failure_of_the_vector_side_not_of_the_build(run, new_engine):
+    embedder = HashEmbedder(dims=32)
+
+    async def story():
+        async with new_engine(model="gpt-4o", embedder=embedder) as engine:
+            await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
+            await engine.settled()
+            embedder.dims = 16
+            return await engine.assemble(room="r", message="When is the demo?", now=NOW)
+
+    context = run(story())
+    assert "demo" in context.kept
+    assert spoiled(context)
+
+
+def test_the_backlog_survives_a_restart(run, new_engine):
+    embedder = HashEmbedder()
+    embedder.fail_with = ConnectionError("gone")
+
+    async def story():
+        async with new_engine(embedder=embedder) as engine:
+            for number in range(70):
+                await engine.post(room="r", text=f"Message {number}", at=NOW)
+            before = await engine.settled()
+        embedder.fail_with = None
+        async with new_engine(embedder=embedder) as engine:
+            return before, await engine.settled()
+
+    before, after = run(story())
+    assert (before.done, before.waiting) == (0, 70)
+    assert (after.done, after.waiting) == (70, 0)
+
+
+def test_another_embedder_takes_over_without_a_gap(run, new_engine):
+    first, second = HashEmbedder(dims=32), HashEmbedder(dims=64)
+    assert first.id != second.id
+
+    async def story():
+        async with new_engine(model="gpt-4o", embedder=first) as engine:
+            await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
+            await engine.settled()
+        async with new_engine(model="gpt-4o", embedder=second) as engine:
+            at_once = await engine.assemble(room="r", message="When is the demo?", now=NOW)
+            progress = await engine.settled()
+            later = await engine.assemble(room="r", message="When is the demo?", now=NOW + 1)
+            return at_once, progress, later, await engine.store.embedders()
+
+    at_once, progress, later, embedders = run(story())
+    assert "demo" in at_once.kept
+    assert "demo" in later.kept
+    assert (progress.done, progress.waiting) == (1, 0)
+    assert embedders[0] == second.id
+
+
+def test_index_embeds_all_that_waits_and_tells_of_its_progress(run, new_engine):
+    embedder = HashEmbedder()
+    told = []
+
+    async def story():
+        async with new_engine(embedder="none") as engine:
+            for number in range(130):
+                await engine.post(room="r", text=f"Message {number}", at=NOW)
+            with pytest.raises(InvalidValue, match="none"):
+                await engine.index()
+        async with new_engine(embedder=embedder) as engine:
+            return await engine.index(told.append)
+
+    progress = run(story())
+    assert (progress.done, progress.waiting) == (130, 0)
+    assert [step.done for step in told] == sorted(step.done for step in told)
+
+
+def test_results_are_cached_until_something_is_written(run, new_engine):
+    facts = []
+
+    def note(event):
+        if event.name == "assembled":
+            facts.append(event.facts["cached"])
+
+    async def story():
+        async with new_engine(model="gpt-4o", hooks=[note]) as engine:
+            await engine.remember("The demo is on Thursday.", at=NOW)
+            await engine.settled()
+            for _ in range(2):
+                await engine.assemble(room="r", message="When is the demo?", now=NOW, save=False)
+            await engine.remember("The demo is on Friday.", id="late", at=NOW)
+            return await engine.assemble(room="r", message="When is the demo?", now=NOW, save=False)
+
+    context = run(story())
+    assert facts == [False, True, False]
+    assert "late" in context.kept

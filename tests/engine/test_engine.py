@@ -1,0 +1,395 @@
+"""The engine as its users meet it: rooms, memories, personas, and contexts, on a real store."""
+
+import asyncio
+
+import pytest
+
+import brimful
+from brimful import InvalidValue, Text, ToolCall, ToolResult
+from brimful.engine import Engine, Event
+from brimful.engine.settings import Retrieval
+from brimful.errors import UnknownRecord
+from brimful.records import Lorebook, LoreEntry, Message, Persona, Room, Summary, Usage
+
+NOW = 1_794_000_000.0
+DAY = 86_400.0
+
+
+def texts(context) -> str:
+    """All that the model sees, as one text."""
+    return "\n".join(
+        message["content"] if isinstance(message["content"], str) else str(message["content"])
+        for message in context.request["messages"]
+    )
+
+
+async def chat(engine: Engine, count: int, *, room: str = "general", start: float = NOW - DAY) -> None:
+    await engine.post_many(
+        [
+            Message(
+                id=f"{room}-{number}",
+                room=room,
+                content=f"Message number {number} about the weather and lunch.",
+                sender="Ada" if number % 2 else "",
+                role="user" if number % 2 else "assistant",
+                at=start + number,
+            )
+            for number in range(1, count + 1)
+        ]
+    )
+
+
+def test_the_readme_example(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            await engine.post(room="general", sender="Ada", text="The demo is on Thursday.")
+            return await engine.assemble(room="general", persona="helper", message="When is the demo?", model="gpt-4o")
+
+    context = run(story())
+    assert "The demo is on Thursday." in texts(context)
+    assert context.request["messages"][-1]["content"] == "When is the demo?"
+    assert context.tokens <= context.budget.hard_limit
+
+
+def test_the_same_message_posted_twice_is_one_message_and_the_first_stands(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            first = await engine.post(room="r", text="Hello", id="m1", at=NOW)
+            again = await engine.post(room="r", text="Hello again", id="m1", at=NOW + 1)
+            return first, again, await engine.store.history("r")
+
+    first, again, history = run(story())
+    assert first == again
+    assert [entry.message.content for entry in history] == ["Hello"]
+
+
+def test_a_memory_that_fell_out_of_the_window_comes_back_by_retrieval(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4") as engine:
+            await engine.post(
+                room="general", id="key", sender="Ada", text="My bicycle is called Rosinante.", at=NOW - 9 * DAY
+            )
+            await chat(engine, 900)
+            await engine.settled()
+            return await engine.assemble(room="general", message="What is the name of my bicycle?", now=NOW)
+
+    context = run(story())
+    assert "Rosinante" in texts(context)
+    decision = context.decision("key")
+    assert (decision.kind, decision.outcome) == ("message-older", "kept")
+    package = next(package for package in context.inputs.packages if package.id == "key")
+    assert package.metadata["found"]["query"] == "event"
+    assert package.metadata["found"]["lexical"] > 0
+
+
+def test_memories_belong_to_whom_they_were_given(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.remember("Tea is served at four o'clock.", id="all", at=NOW)
+            await engine.remember("Ada takes her tea without milk.", id="ada", user="ada", at=NOW)
+            await engine.remember("Bob takes his tea with rum.", id="bob", user="bob", at=NOW)
+            await engine.remember("The butler pours tea from the left.", id="butler", persona="butler", at=NOW)
+            await engine.remember("In this room tea is forbidden.", id="elsewhere", room="library", at=NOW)
+            await engine.settled()
+            return await engine.assemble(room="r", user="ada", persona="butler", message="How about tea?", now=NOW)
+
+    context = run(story())
+    found = {package.id for package in context.inputs.packages if package.kind.startswith("memory-")}
+    assert found == {"all", "ada", "butler"}
+
+
+def test_a_pinned_memory_is_always_there_until_it_is_let_go_or_forgotten(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.remember("The door code is 4711.", id="code", at=NOW)
+
+            async def seen():
+                context = await engine.assemble(room="r", message="zzz", now=NOW)
+                return [package.metadata.get("pinned") for package in context.inputs.packages if package.id == "code"]
+
+            await engine.pin("code")
+            pinned = await seen()
+            await engine.pin("code", pinned=False)
+            loose = await seen()
+            await engine.pin("code")
+            await engine.forget("code")
+            return pinned, loose, await seen()
+
+    assert run(story()) == ([True], [], [])
+
+
+def test_persona_room_and_their_overrides_shape_the_context(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            await engine.put(Persona(id="nova", prompt="You are Nova.", model="gpt-4", overrides={"most_messages": 4}))
+            await engine.put(Room(id="general", goal="Ship the demo", headers=("Be brief.",)))
+            await chat(engine, 40)
+            return await engine.assemble(room="general", persona="nova", message="So?", now=NOW)
+
+    context = run(story())
+    system = [message["content"] for message in context.request["messages"] if message["role"] == "system"]
+    assert "\n".join(system).startswith("You are Nova.")
+    assert "Be brief." in texts(context)
+    assert "Ship the demo" in texts(context)
+    assert context.inputs.model.id == "gpt-4"
+    assert sum(decision.included for decision in context.decisions if decision.kind == "message-recent") == 3
+
+
+def test_an_unknown_persona_is_said_on_the_context(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            return await engine.assemble(room="r", persona="nobody", message="Hi", now=NOW)
+
+    assert any("'nobody' is not in the store" in warning for warning in run(story()).warnings)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda engine: engine.assemble(room="r", message="Hi"), InvalidValue, "model"),
+        (lambda engine: engine.assemble(room="r", model="gpt-4o"), InvalidValue, "nothing to answer"),
+        (lambda engine: engine.assemble(room="r", model="gpt-4o", message=7), InvalidValue, "message"),
+        (lambda engine: engine.assemble(room="r", model="gpt-4o", message="Hi", window=-1), InvalidValue, "window"),
+        (
+            lambda engine: engine.assemble(room="r", model="gpt-4o", message=Message(id="m", room="x", content="Hi")),
+            InvalidValue,
+            "room",
+        ),
+        (lambda engine: engine.post(room="", text="Hi"), InvalidValue, "room"),
+        (lambda engine: engine.post(room="r"), InvalidValue, "text"),
+        (lambda engine: engine.post(room="r", text="Hi", at=float("nan")), InvalidValue, "at"),
+        (lambda engine: engine.remember("x", importance=3), InvalidValue, "importance"),
+        (lambda engine: engine.forget("nothing"), UnknownRecord, "nothing"),
+        (lambda engine: engine.pin("nothing"), UnknownRecord, "nothing"),
+        (lambda engine: engine.delete("nothing"), UnknownRecord, "nothing"),
+        (lambda engine: engine.edit("nothing", "x"), UnknownRecord, "nothing"),
+        (lambda engine: engine.record_response("nothing", "x"), UnknownRecord, "nothing"),
+    ],
+)
+def test_wrong_calls_get_a_clear_error(run, new_engine, call, error, match):
+    async def story():
+        async with new_engine() as engine:
+            await call(engine)
+
+    with pytest.raises(error, match=match):
+        run(story())
+
+
+def test_an_engine_that_is_not_open_says_so(run, new_engine):
+    with pytest.raises(brimful.BrimfulError, match="async with"):
+        run(new_engine().post(room="r", text="Hi"))
+
+
+def test_an_answer_is_linked_to_the_context_that_produced_it(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.post(room="r", text="When is the demo?", at=NOW)
+            context = await engine.assemble(room="r", now=NOW)
+            usage = Usage(prompt=context.tokens, completion=5)
+            response = await engine.record_response(context, "On Thursday.", usage=usage, seconds=0.4, at=NOW + 1)
+            history = await engine.store.history("r")
+            return context, response, history, await engine.store.responses(context=context.id)
+
+    context, response, history, responses = run(story())
+    assert responses == [response]
+    assert (response.context, response.usage.prompt, response.model) == (context.id, context.tokens, "gpt-4o")
+    newest = history[0].message
+    assert (newest.id, newest.role, newest.content) == (response.message, "assistant", "On Thursday.")
+
+
+def test_the_snapshot_gives_the_context_back_with_every_decision(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await chat(engine, 30)
+            await engine.remember("Lunch is at noon.", id="lunch", at=NOW)
+            context = await engine.assemble(room="general", message="When is lunch?", now=NOW)
+            snapshot = await engine.store.snapshot(context.id)
+            dry = await engine.assemble(room="general", message="And dinner?", now=NOW, save=False)
+            memory = (await engine.store.memories(ids=["lunch"]))[0]
+            return context, snapshot, await engine.store.snapshot(dry.id), memory
+
+    context, snapshot, dry, memory = run(story())
+    assert snapshot.context.to_json() == context.to_json()
+    assert snapshot.context.explain("lunch") == context.explain("lunch")
+    assert dry is None
+    assert (memory.accesses, memory.accessed) == (1, NOW)
+
+
+def test_history_without_a_message_ends_with_what_is_to_be_answered(run, new_engine):
+    call = ToolCall(id="c1", name="weather", arguments='{"city": "Paris"}')
+
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await chat(engine, 10)
+            await engine.post(room="general", text="Will it rain?", id="ask", at=NOW - 3)
+            await engine.post(room="general", content=(Text(text="Let me look."), call), role="assistant", at=NOW - 2)
+            await engine.post(room="general", content=(ToolResult(id="c1", content="Rain."),), role="tool", at=NOW - 1)
+            return await engine.assemble(room="general", now=NOW)
+
+    context = run(story())
+    roles = [message["role"] for message in context.request["messages"]]
+    assert roles[-3:] == ["user", "assistant", "tool"]
+    assert context.decision("ask").reason == "required"
+
+
+def test_a_posted_message_as_current_stands_once(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.post(room="r", text="Hi", at=NOW - 2)
+            question = await engine.post(room="r", text="When is the demo?", at=NOW - 1)
+            return question, await engine.assemble(room="r", message=question, now=NOW)
+
+    question, context = run(story())
+    assert texts(context).count("When is the demo?") == 1
+    assert context.decision(question.id).kind == "message-current"
+
+
+def test_edits_and_deletes_are_seen_by_the_next_context(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.post(room="r", text="The demo is on Monday.", id="m1", at=NOW - 3)
+            await engine.post(room="r", text="Unrelated.", id="m2", at=NOW - 2)
+            await engine.edit("m1", "The demo is on Friday.", at=NOW - 1)
+            await engine.delete("m2")
+            return await engine.assemble(room="r", message="When is the demo?", now=NOW)
+
+    context = run(story())
+    assert "Friday" in texts(context)
+    assert "Monday" not in texts(context)
+    assert "Unrelated" not in texts(context)
+
+
+def test_lore_is_told_when_it_is_spoken_of(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            await engine.put(Lorebook(id="world", name="Eldoria"))
+            await engine.put(Room(id="r", lorebooks=("world",)))
+            await engine.write_lore(
+                [
+                    LoreEntry(id="forest", lorebook="world", content="It is an old wood.", keys=("the forest",)),
+                    LoreEntry(id="sea", lorebook="world", content="It is salt.", keys=("the sea",)),
+                    LoreEntry(id="law", lorebook="world", content="Never lie.", constant=True),
+                    LoreEntry(id="off", lorebook="world", content="Hidden.", constant=True, enabled=False),
+                ]
+            )
+            return await engine.assemble(room="r", message="Take me to The Forest!", now=NOW)
+
+    context = run(story())
+    assert {"forest", "law"} <= set(context.kept)
+    assert not {"sea", "off"} & set(context.kept)
+    assert 'source="Eldoria"' in texts(context)
+
+
+def test_a_summary_stands_for_history_that_does_not_fit(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4") as engine:
+            await chat(engine, 600)
+            summary = Summary(
+                id="s1", room="general", content="They spoke of lunch.", cluster="morning", first=1, last=420, at=NOW
+            )
+            await engine.summarize([summary])
+            return await engine.assemble(room="general", message="So?", now=NOW)
+
+    context = run(story())
+    assert "They spoke of lunch." in texts(context)
+    assert context.decision("s1").included
+
+
+@pytest.mark.parametrize(("rooms", "expected"), [(0, set()), (5, {"mine"})])
+def test_other_rooms_of_the_same_user_are_searched_if_wanted(run, new_engine, rooms, expected):
+    async def story():
+        async with new_engine(model="gpt-4o", retrieval=Retrieval(other_rooms=rooms)) as engine:
+            for room, user in (("here", "ada"), ("there", "ada"), ("foreign", "bob")):
+                await engine.put(Room(id=room, user=user))
+            await engine.post(room="there", text="The zebra is in the garage.", id="mine", at=NOW - DAY)
+            await engine.post(room="foreign", text="The zebra is at the bank.", id="theirs", at=NOW - DAY)
+            return await engine.assemble(room="here", message="Where is the zebra?", now=NOW)
+
+    context = run(story())
+    assert {"mine", "theirs"} & {package.id for package in context.inputs.packages} == expected
+    assert ('source="there"' in texts(context)) is bool(expected)
+
+
+def test_what_is_named_alike_is_told_apart(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.post(room="r", text="I like green tea.", id="x", at=NOW - 1)
+            await engine.remember("Ada likes black tea.", id="x", at=NOW - 1)
+            return await engine.assemble(room="r", message="Which tea?", now=NOW)
+
+    context = run(story())
+    assert {"x", "memory/x"} <= set(context.kept)
+
+
+def test_tenants_do_not_meet(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", tenant="one") as engine:
+            await engine.post(room="r", text="The secret is 42.", at=NOW - 1)
+            await engine.remember("The secret is 42.", pinned=True, at=NOW - 1)
+        async with new_engine(model="gpt-4o", tenant="two") as engine:
+            return await engine.assemble(room="r", message="What is the secret?", now=NOW)
+
+    assert len(run(story()).inputs.packages) == 1
+
+
+def test_hooks_are_told_and_a_failing_hook_spoils_nothing(run, new_engine, caplog):
+    told: list[Event] = []
+
+    async def slow(event: Event) -> None:
+        await asyncio.sleep(0)
+        told.append(event)
+
+    def broken(event: Event) -> None:
+        raise RuntimeError(event.name)
+
+    async def story():
+        async with new_engine(model="gpt-4o", hooks=[broken, slow]) as engine:
+            await engine.post(room="r", text="Hi", at=NOW)
+            context = await engine.assemble(room="r", now=NOW)
+            await engine.record_response(context, "Hello!", at=NOW)
+            return context
+
+    context = run(story())
+    assert [event.name for event in told] == ["posted", "assembled", "posted", "responded"]
+    assert told[1].facts["context"] == context.id
+    assert "a hook failed at assembled" in caplog.text
+
+
+def test_no_text_is_tokenized_twice(run, new_engine):
+    tokenized: list[int] = []
+
+    def note(event: Event) -> None:
+        if event.name == "assembled":
+            tokenized.append(event.facts["tokenized"])
+
+    async def story():
+        async with new_engine(hooks=[note]) as engine:  # no model is known when the messages are written
+            await engine.put(Persona(id="nova", prompt="You are Nova."))
+            await chat(engine, 50)
+            for _ in range(2):
+                await engine.assemble(room="general", persona="nova", message="So?", model="gpt-4o", now=NOW)
+            await engine.post(room="general", text="Now written after the model was known.", at=NOW)
+            await engine.assemble(room="general", persona="nova", message="So?", model="gpt-4o", now=NOW + 1)
+        async with new_engine(hooks=[note]) as engine:  # another process would find all counts in the store
+            await engine.assemble(room="general", persona="nova", message="So?", model="gpt-4o", now=NOW + 2)
+            await engine.assemble(room="general", persona="nova", message="So?", model="claude-sonnet-4-5", now=NOW + 3)
+
+    run(story())
+    assert tokenized == [52, 0, 0, 0, 0]
+
+
+def test_a_restart_keeps_the_prefix_of_a_conversation(run, new_engine):
+    async def story():
+        contexts = []
+        for _ in range(2):
+            async with new_engine(model="gpt-4") as engine:
+                await chat(engine, 700)
+                for turn in range(2):
+                    moment = NOW + len(contexts)
+                    contexts.append(await engine.assemble(room="general", message=f"Turn {turn}", now=moment))
+                    await engine.post(room="general", text=f"Turn {turn}", id=f"t{len(contexts)}", at=moment)
+        return contexts
+
+    contexts = run(story())
+    assert [context.inputs.previous for context in contexts[1:]] == [context.history for context in contexts[:-1]]
+    assert len({context.history.first for context in contexts[1:]}) == 1  # the first may have borrowed, and gave back
