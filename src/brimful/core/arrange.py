@@ -4,6 +4,7 @@ system prompts · pinned block │ history, oldest first │ retrieved block · 
 ── stable ──────────────────── ── grows at its end ── ── new every turn ─────────────────────────
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -17,15 +18,18 @@ from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.selection import Previous, Selection
 from brimful.core.unit import Unit, When, time_of
 
+_Placed = dict[str, list[tuple[Unit, ContentPackage]]]
+
 
 def arrange(
     selection: Selection, *, model: ModelInfo, tools: tuple[Tool, ...], max_output: int, layout: Layout
 ) -> Prompt:
     """Return the prompt that holds exactly the selected units."""
-    stable = [*_system(selection.units), *_pinned(selection.units)]
-    related = list(_related(selection.units))
-    history = list(_history(selection.units))
-    current = list(_current(selection.units))
+    placed = _placed(selection.units)
+    stable = [*_system(placed), *_pinned(placed)]
+    related = list(_related(placed))
+    history = list(_history(placed))
+    current = list(_current(placed))
     if layout.related == "system":
         messages = [*_mark(stable), *(_as_system(block) for block in related), *_mark(history), *current]
     else:
@@ -40,7 +44,7 @@ def arrange(
 
 def previous_mark(selection: Selection) -> Previous | None:
     """Return what the next context needs to know of this one's history: where its optional part began."""
-    units = [unit for unit in _history_units(selection.units) if not unit.fixed]
+    units = [unit for unit in _history_units(_placed(selection.units)) if not unit.fixed]
     if not units:
         return None
     return Previous(first=units[0].key, summaries=tuple(unit.key for unit in units if unit.stands_for))
@@ -67,28 +71,37 @@ def alternating(messages: Iterable[Message]) -> list[Message]:
 # -- sections --------------------------------------------------------------------------------------------------------
 
 
-def _system(units: Sequence[Unit]) -> Iterator[Message]:
-    for package in _packages_in(units, "system"):
+def _placed(units: Sequence[Unit]) -> _Placed:
+    """Part packages by where they stand: a summary stands where its cluster stood."""
+    placed: _Placed = defaultdict(list)
+    for unit in units:
+        for package in unit.packages:
+            placed[unit.stands_for or place_of(package)].append((unit, package))
+    return placed
+
+
+def _system(placed: _Placed) -> Iterator[Message]:
+    for package in _in_time(placed["system"]):
         yield _message(package)
 
 
-def _pinned(units: Sequence[Unit]) -> Iterator[Message]:
-    packages = _packages_in(units, "pinned")
+def _pinned(placed: _Placed) -> Iterator[Message]:
+    packages = _in_time(placed["pinned"])
     if packages:
         yield _block("system", PINNED_OPEN, PINNED_CLOSE, packages)
 
 
-def _related(units: Sequence[Unit]) -> Iterator[Message]:
+def _related(placed: _Placed) -> Iterator[Message]:
     """Yield the retrieved block, the best last: nearest to the question."""
-    ordered = sorted(units, key=lambda u: (u.score.total, u.when))
-    packages = [package for unit in ordered for package in unit.packages if _place(unit, package) == "related"]
+    ordered = sorted(placed["related"], key=lambda row: (row[0].score.total, row[0].when))
+    packages = [package for _, package in ordered]
     if packages:
         yield _block("user", RELATED_OPEN, RELATED_CLOSE, packages)
 
 
-def _history(units: Sequence[Unit]) -> Iterator[Message]:
+def _history(placed: _Placed) -> Iterator[Message]:
     """Yield turns in time. Packages of one fate keep their own times; only a call and its results stand together."""
-    turns = [turn for unit in _history_units(units) for turn in _turns(unit)]
+    turns = [turn for unit in _history_units(placed) for turn in _turns(unit)]
     for _, messages in sorted(turns, key=lambda turn: turn[0]):
         yield from messages
 
@@ -111,8 +124,8 @@ def _turns(unit: Unit) -> list[tuple[When, list[Message]]]:
     return turns
 
 
-def _current(units: Sequence[Unit]) -> Iterator[Message]:
-    packages = _packages_in(units, "current")
+def _current(placed: _Placed) -> Iterator[Message]:
+    packages = _in_time(placed["current"])
     media = [package for package in packages if package.kind.startswith("media-")]
     messages = [package for package in packages if not package.kind.startswith("media-")]
     seen = tuple(part for package in media for part in package.parts)
@@ -128,22 +141,16 @@ def _current(units: Sequence[Unit]) -> Iterator[Message]:
             yield message
 
 
-def _history_units(units: Sequence[Unit]) -> list[Unit]:
-    inside = [u for u in units if any(_place(u, package) == "history" for package in u.packages)]
-    return sorted(inside, key=lambda u: u.when if u.stands_for else time_of(u.packages[0]))
+def _history_units(placed: _Placed) -> list[Unit]:
+    inside = {unit.key: unit for unit, _ in placed["history"]}
+    return sorted(inside.values(), key=lambda u: u.when if u.stands_for else time_of(u.packages[0]))
 
 
 # -- messages --------------------------------------------------------------------------------------------------------
 
 
-def _packages_in(units: Sequence[Unit], place: str) -> list[ContentPackage]:
-    inside = (package for unit in units for package in unit.packages if _place(unit, package) == place)
-    return sorted(inside, key=time_of)
-
-
-def _place(unit: Unit, package: ContentPackage) -> str:
-    """Return where a package stands: a summary stands where its cluster stood."""
-    return unit.stands_for or place_of(package)
+def _in_time(rows: Iterable[tuple[Unit, ContentPackage]]) -> list[ContentPackage]:
+    return sorted((package for _, package in rows), key=time_of)
 
 
 def _message(package: ContentPackage) -> Message:

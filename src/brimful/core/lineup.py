@@ -37,11 +37,10 @@ class Lineup(msgspec.Struct, frozen=True):
 def line_up(units: Sequence[Unit], policy: Policy) -> Lineup:
     """Put each unit in its place."""
     candidates, summaries = set_aside(units)
-    fixed = [unit for unit in candidates if unit.fixed]
+    fixed: list[Unit] = []
     waiting: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
     for unit in candidates:
-        if not unit.fixed:
-            waiting[unit.pool].append(unit)
+        (fixed if unit.fixed else waiting[unit.pool]).append(unit)
     return Lineup(fixed, {pool.name: _queue(pool, waiting[pool.name]) for pool in policy.pools}, summaries)
 
 

@@ -1,7 +1,6 @@
 """Who gets into one pool: in order, contiguous, or the best set."""
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 
 import msgspec
 
@@ -25,14 +24,13 @@ class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def ranked(pool: Pool, units: Sequence[Unit]) -> list[Unit]:
     """Sort by the pool's order, the best first; the key breaks ties."""
-    if pool.order == "newest":
-        return sorted(units, key=attrgetter("when"), reverse=True)
-    # Sorting is stable, so the last key weighs most; one plain key at a time is quicker than tuples of them.
-    order = sorted(units, key=attrgetter("key"))
-    order.sort(key=attrgetter("score.total"), reverse=True)
-    if pool.order == "relevance":
-        order.sort(key=attrgetter("score.relevance"), reverse=True)
-    return order
+    match pool.order:
+        case "newest":
+            return sorted(units, key=lambda unit: unit.when, reverse=True)
+        case "relevance":
+            return sorted(units, key=lambda u: (-u.score.relevance, -u.score.total, u.key))
+        case _:
+            return sorted(units, key=lambda u: (-u.score.total, u.key))
 
 
 def select(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:

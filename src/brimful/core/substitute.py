@@ -26,6 +26,8 @@ class Swap(msgspec.Struct, frozen=True):
 
 def set_aside(units: Sequence[Unit]) -> tuple[list[Unit], dict[str, list[Unit]]]:
     """Part candidates from the summaries of some of them. A summary of nothing present is a candidate itself."""
+    if not any(unit.packages[0].kind == "summary" for unit in units):
+        return list(units), {}
     present = {package.cluster for unit in units for package in unit.packages if package.kind != "summary"}
     candidates: list[Unit] = []
     summaries: dict[str, list[Unit]] = {}
