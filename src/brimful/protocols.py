@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Vectors = npt.NDArray[np.float32]
+    Column = Sequence[int] | npt.NDArray[np.int64]
 
 Purpose = Literal["query", "passage"]
 R = TypeVar("R", bound=Plain)
@@ -88,11 +89,11 @@ class Postings(msgspec.Struct, frozen=True, kw_only=True):
     found: tuple[int, ...]
     documents: int
     words: int
-    doc: Sequence[int]
-    seq: Sequence[int]
-    length: Sequence[int]
-    term: Sequence[int]
-    frequency: Sequence[int]
+    doc: Column
+    seq: Column
+    length: Column
+    term: Column
+    frequency: Column
 
 
 class Near(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from brimful.engine.settings import Retrieval
+from brimful.engine import Retrieval
 from brimful.errors import InvalidValue
 from brimful.testing import HashEmbedder
 

@@ -6,8 +6,7 @@ import pytest
 
 import brimful
 from brimful import InvalidValue, Text, ToolCall, ToolResult
-from brimful.engine import Engine, Event
-from brimful.engine.settings import Retrieval
+from brimful.engine import Engine, Event, Retrieval
 from brimful.errors import UnknownRecord
 from brimful.records import Lorebook, LoreEntry, Message, Persona, Room, Summary, Usage
 
@@ -375,7 +374,7 @@ def test_no_text_is_tokenized_twice(run, new_engine):
             await engine.assemble(room="general", persona="nova", message="So?", model="claude-sonnet-4-5", now=NOW + 3)
 
     run(story())
-    assert tokenized == [52, 0, 0, 0, 0]
+    assert tokenized == [51, 0, 0, 0, 0]
 
 
 def test_a_restart_keeps_the_prefix_of_a_conversation(run, new_engine):

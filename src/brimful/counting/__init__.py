@@ -3,7 +3,7 @@
 from brimful.counting.approximate import approximate_message, approximate_text
 from brimful.counting.calibration import Calibration, prior_of
 from brimful.counting.counters import counter_for, vocabulary_for
-from brimful.counting.learned import learn, raw_counts, texts_of
+from brimful.counting.learned import learn, raw_counts, texts_of, unknown
 from brimful.counting.media import MediaCounter, media_rules
 from brimful.counting.templates import template_names
 from brimful.counting.tokenizers import count_special, count_text, count_texts, tokenizer_names
@@ -26,5 +26,6 @@ __all__ = [
     "template_names",
     "texts_of",
     "tokenizer_names",
+    "unknown",
     "vocabulary_for",
 ]

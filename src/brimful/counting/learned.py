@@ -23,6 +23,11 @@ def learn(vocabulary: str, counts: Mapping[str, int]) -> None:
     memo_of(vocabulary).learn(counts)
 
 
+def unknown(vocabulary: str, texts: Sequence[str]) -> list[str]:
+    """Return the texts whose counts this process does not remember."""
+    return memo_of(vocabulary).unknown(texts)
+
+
 def raw_counts(vocabulary: str, texts: Sequence[str]) -> list[int]:
     """Count texts by a vocabulary, before any calibration: the counts that are worth keeping.
 

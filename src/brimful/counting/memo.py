@@ -54,6 +54,17 @@ class CountMemo:
         """
         self._remember({_key(text): tokens for text, tokens in counts.items()})
 
+    def unknown(self, texts: Sequence[str]) -> list[str]:
+        """Return the texts that would have to be counted.
+
+        >>> memo = CountMemo(lambda texts: [0 for text in texts])
+        >>> memo.learn({"abc": 3})
+        >>> memo.unknown(["abc", "xyz"])
+        ['xyz']
+        """
+        with self._lock:
+            return [text for text in texts if _key(text) not in self._known]
+
     def _recall(self, keys: Sequence[Key]) -> dict[Key, int]:
         found = {}
         with self._lock:

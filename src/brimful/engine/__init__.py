@@ -2,5 +2,6 @@
 
 from brimful.engine.engine import Engine
 from brimful.engine.event import Event, Hook
+from brimful.engine.settings import Retrieval
 
-__all__ = ["Engine", "Event", "Hook"]
+__all__ = ["Engine", "Event", "Hook", "Retrieval"]

@@ -100,8 +100,7 @@ class Builder:
             known=known, recent=recent, spoken=triggered(known.lore, _scanned(asked, recent)), retrieved=retrieved
         )
         heads = [text for text in (plan.persona.prompt if plan.persona else "", *plan.room.headers) if text]
-        current = [asked.current.message.content] if asked.current.message else []
-        tokenized = await know(self._store, plan.vocabulary, [*loaded.contents(), *heads, *current])
+        tokenized = await know(self._store, plan.vocabulary, [*loaded.contents(), *heads])
         packages = await asyncio.to_thread(_packaged, plan, asked, loaded)
         return Built(
             packages=tuple(packages),

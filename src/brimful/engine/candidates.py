@@ -7,6 +7,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage
 from brimful.core.tokens import TokenCounter
+from brimful.packagers.package import Options
 from brimful.packagers.stored import recalled, remembered, summed_up, told
 from brimful.records import LoreEntry, Memory, Message, Summary
 from brimful.retrieval.wanted import Hit
@@ -75,17 +76,16 @@ def _family(kind: str) -> str:
 
 
 def _package(hit: Hit, id: str, counter: TokenCounter, room: str, books: Mapping[str, str]) -> ContentPackage:
-    record, relevance = hit.record, min(1.0, hit.relevance)
+    record = hit.record
+    options: Options = {"id": id, "relevance": min(1.0, hit.relevance), "metadata": {"found": _parts(hit)}}
     match record:
         case Message():
             source = "" if record.room == room else record.room
-            package = recalled(record, counter=counter, source=source, id=id, relevance=relevance)
+            return recalled(record, counter=counter, source=source, **options)
         case Memory():
-            package = remembered(record, counter=counter, id=id, relevance=relevance)
+            return remembered(record, counter=counter, **options)
         case LoreEntry():
-            book = books.get(record.lorebook, record.lorebook)
-            package = told(record, counter=counter, book=book, id=id, relevance=relevance)
-    return msgspec.structs.replace(package, metadata={**package.metadata, "found": _parts(hit)})
+            return told(record, counter=counter, book=books.get(record.lorebook, record.lorebook), **options)
 
 
 def _parts(hit: Hit) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from brimful.core.content import content_hashes
-from brimful.counting import learn, raw_counts, texts_of
+from brimful.counting import learn, raw_counts, texts_of, unknown
 from brimful.protocols import Counted, Store
 from brimful.records import Content
 
@@ -12,14 +12,26 @@ from brimful.records import Content
 async def know(store: Store, vocabulary: str | None, contents: Iterable[Content]) -> int:
     """See to it that every text of these contents has a known count; return how many had to be tokenized.
 
-    Tokenizing runs in a thread: a long text does not hold up the event loop.
+    What this process remembers is not looked up. Tokenizing runs in a thread: a long text does not hold up the event
+    loop.
     """
     if vocabulary is None:
         return 0
-    texts = {_hash(text): text for content in contents for text in texts_of(content)}
-    stored = await store.counts(vocabulary, list(texts))
-    learn(vocabulary, {texts[hash]: tokens for hash, tokens in stored.items()})
-    missing = {hash: text for hash, text in texts.items() if hash not in stored}
+    return await _settle(store, vocabulary, unknown(vocabulary, [text for each in contents for text in texts_of(each)]))
+
+
+async def keep(store: Store, vocabulary: str, contents: Iterable[Content]) -> None:
+    """Count what is being written, and keep the counts with it."""
+    await _settle(store, vocabulary, [text for content in contents for text in texts_of(content)])
+
+
+async def _settle(store: Store, vocabulary: str, texts: Sequence[str]) -> int:
+    if not texts:
+        return 0
+    named = {_hash(text): text for text in texts}
+    stored = await store.counts(vocabulary, list(named))
+    learn(vocabulary, {named[hash]: tokens for hash, tokens in stored.items()})
+    missing = {hash: text for hash, text in named.items() if hash not in stored}
     if missing:
         counted = await asyncio.to_thread(raw_counts, vocabulary, list(missing.values()))
         await store.keep_counts(vocabulary, dict(zip(missing, counted, strict=True)))

@@ -16,7 +16,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     - `other_rooms`: look into the newest rooms of the same user, too, so many of them.
     - `types`: only memories of these types. `least_relevance`: nothing below it.
     - `half_life`: days after which relevance is worth half; None: age does not count here (the policy may weigh it).
-    - `most`: finds a build may bring; the token budget may ask for fewer.
+    - `most`: finds a build may bring, 0 for none; the token budget may ask for fewer.
     - `time_limit`: seconds for embedding and vector search. `failures` and `cooldown` (seconds) are the breaker's.
     - `cache_results` and `cache_seconds`: how many results are kept, for how long. A write makes them stale at once.
     """
@@ -36,8 +36,8 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
         """Refuse what cannot be meant. What breaker, cache and time limit are asked, they check themselves."""
         if not is_whole(self.other_rooms, 0):
             raise InvalidValue("other_rooms", f"must be a number of rooms, not {shown(self.other_rooms)}")
-        if not is_whole(self.most):
-            raise InvalidValue("most", f"must be a positive whole number, not {shown(self.most)}")
+        if not is_whole(self.most, 0):
+            raise InvalidValue("most", f"must be a number of finds, not {shown(self.most)}")
         wrong = [type for type in self.types if type not in MEMORY_TYPES]
         if wrong:
             raise InvalidValue("types", f"must be among {', '.join(MEMORY_TYPES)}, not {shown(wrong[0])}")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from brimful.core.content import Role
-from brimful.engine.counts import know
+from brimful.engine.counts import keep
 from brimful.engine.opened import Opened
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.records import Content, LoreEntry, Memory, MemoryType, Message, Plain, Summary
@@ -134,7 +134,7 @@ class Writing(Opened):
 
     async def _written(self, contents: Sequence[Content]) -> None:
         for vocabulary in tuple(self._vocabularies):
-            await know(self.store, vocabulary, contents)
+            await keep(self.store, vocabulary, contents)
         if self._parts.indexer is not None:
             self._parts.indexer.wake()
 

@@ -1,4 +1,7 @@
-"""Records of a store → packages. A package bears the id of its record, so that a context speaks of what one knows."""
+"""Records of a store → packages. A package bears the id of its record, so that a context speaks of what one knows.
+
+Options win over what the record says; metadata are added to the record's own.
+"""
 
 from typing import Unpack
 
@@ -6,7 +9,7 @@ from brimful.core.content import ContentPackage, Media, Text, ToolCall, ToolResu
 from brimful.core.tokens import TokenCounter
 from brimful.packagers.lorebook import lorebook_entry
 from brimful.packagers.memory import memory
-from brimful.packagers.package import Options, package
+from brimful.packagers.package import Options, metadata_of, package
 from brimful.packagers.summary import summary
 from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary
 
@@ -35,8 +38,8 @@ def recalled(record: Message, *, counter: TokenCounter, source: str = "", **opti
         "name": record.sender,
         "timestamp": record.at,
         "position": record.seq,
-        "metadata": {**record.metadata, **({"source": source} if source else {})},
         **options,
+        "metadata": {**record.metadata, **({"source": source} if source else {}), **metadata_of(options)},
     }
     if record.role != "tool":
         whole["role"] = record.role
@@ -50,8 +53,8 @@ def remembered(record: Memory, *, counter: TokenCounter, **options: Unpack[Optio
         "id": record.id,
         "importance": record.importance,
         "timestamp": record.at,
-        "metadata": {**record.metadata, **source},
         **options,
+        "metadata": {**record.metadata, **source, **metadata_of(options)},
     }
     return memory(record.content, counter=counter, type=record.type, pinned=record.pinned, **whole)
 

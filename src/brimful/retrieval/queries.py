@@ -7,11 +7,13 @@ import msgspec
 
 from brimful.packagers.stored import plain_text
 from brimful.records import Message
+from brimful.retrieval.analyze import analyze
 
 QueryName = Literal["event", "human", "action", "focus"]
 
 HUMAN_MESSAGES: Final = 3  # the last ones are a question of their own
 LONGEST: Final = 2_000  # characters of a query: its end says what is wanted
+MOST_TERMS: Final = 48  # of a query
 WEIGHTS: Final[dict[QueryName, float]] = {"event": 1.0, "human": 0.5, "action": 0.4, "focus": 0.8}
 """How much of its relevance a find keeps, by what found it: what is asked now outranks what led up to it."""
 
@@ -46,3 +48,8 @@ def queries(event: str, *, goal: str = "", recent: Sequence[Message] = (), focus
         if text:
             asked.setdefault(text, Query(name=name, text=text, weight=WEIGHTS[name]))
     return tuple(asked.values())
+
+
+def terms_of(query: Query) -> tuple[str, ...]:
+    """Return the terms of a query, each once; of a long one the last, as of its text."""
+    return tuple(dict.fromkeys(reversed(analyze(query.text))))[:MOST_TERMS][::-1]

@@ -17,10 +17,9 @@ from brimful.core.check import finite, shown
 from brimful.errors import BrimfulError, InvalidValue
 from brimful.protocols import Embedder, Postings, Store
 from brimful.records import LoreEntry, Memory, Message
-from brimful.retrieval.analyze import analyze
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
-from brimful.retrieval.queries import Query
+from brimful.retrieval.queries import Query, terms_of
 from brimful.retrieval.wanted import Group, Hit, Retrieved, Wanted, groups_of
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ FALLBACK_MEMORIES: Final = 10
 _DAY: Final = 86_400.0  # seconds
 _LONGEST_CAUSE: Final = 200  # characters of an error on a context
 
-Lexical = list[list[Postings]]  # by group, by query
+Lexical = list[Postings]  # by group, of the terms of all queries
 Nearest = list[list[list["Near"]]]
 
 
@@ -96,13 +95,10 @@ class Retriever:
 
     async def _lexical(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Lexical | None, str]:
         """Ask full text; a store that cannot search may still be able to read."""
-        terms = [tuple(dict.fromkeys(analyze(query.text))) for query in queries]
-
-        async def asked(group: Group) -> list[Postings]:
-            return list(await asyncio.gather(*(self._store.postings(group.scopes, words) for words in terms)))
-
+        terms = tuple(dict.fromkeys(term for query in queries for term in terms_of(query)))
         try:
-            return list(await asyncio.gather(*(asked(group) for group in groups))), ""
+            asked = (self._store.postings(group.scopes, terms) for group in groups)
+            return list(await asyncio.gather(*asked)), ""
         except BrimfulError as error:
             return None, f"full text search failed ({_cause(error)})"
 
@@ -186,13 +182,15 @@ def _ranked(
     wanted: Wanted,
 ) -> list[list[tuple[Query, Found]]]:
     """Rank every group by every query; each place keeps the best that a query said of it."""
-    from brimful.retrieval.rank import rank  # noqa: PLC0415 - numpy, which a build without retrieval does not need
+    # numpy, which a build without retrieval does not need
+    from brimful.retrieval.narrow import narrowed  # noqa: PLC0415
+    from brimful.retrieval.rank import rank  # noqa: PLC0415
 
     ranked = []
     for at, group in enumerate(groups):
         best: dict[int, tuple[Query, Found]] = {}
         for number, query in enumerate(queries):
-            words = _NOTHING if postings is None else postings[at][number]
+            words = _NOTHING if postings is None else narrowed(postings[at], terms_of(query))
             meanings = [] if near is None else near[at][number]
             for found in rank(words, meanings, conversation=group.room is not None, limit=group.limit):
                 weighed = msgspec.structs.replace(found, relevance=found.relevance * query.weight)
