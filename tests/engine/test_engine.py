@@ -28,7 +28,7 @@ async def chat(engine: Engine, count: int, *, room: str = "general", start: floa
             Message(
                 id=f"{room}-{number}",
                 room=room,
-                content=f"Message number {number} about the weather and lunch.",
+                content=f"Message number {number} in {room} about the weather and lunch.",
                 sender="Ada" if number % 2 else "",
                 role="user" if number % 2 else "assistant",
                 at=start + number,
@@ -364,14 +364,14 @@ def test_no_text_is_tokenized_twice(run, new_engine):
     async def story():
         async with new_engine(hooks=[note]) as engine:  # no model is known when the messages are written
             await engine.put(Persona(id="nova", prompt="You are Nova."))
-            await chat(engine, 50)
+            await chat(engine, 50, room="counted")
             for _ in range(2):
-                await engine.assemble(room="general", persona="nova", message="So?", model="gpt-4o", now=NOW)
-            await engine.post(room="general", text="Now written after the model was known.", at=NOW)
-            await engine.assemble(room="general", persona="nova", message="So?", model="gpt-4o", now=NOW + 1)
+                await engine.assemble(room="counted", persona="nova", message="So?", model="gpt-4o", now=NOW)
+            await engine.post(room="counted", text="Now written after the model was known.", at=NOW)
+            await engine.assemble(room="counted", persona="nova", message="So?", model="gpt-4o", now=NOW + 1)
         async with new_engine(hooks=[note]) as engine:  # another process would find all counts in the store
-            await engine.assemble(room="general", persona="nova", message="So?", model="gpt-4o", now=NOW + 2)
-            await engine.assemble(room="general", persona="nova", message="So?", model="claude-sonnet-4-5", now=NOW + 3)
+            await engine.assemble(room="counted", persona="nova", message="So?", model="gpt-4o", now=NOW + 2)
+            await engine.assemble(room="counted", persona="nova", message="So?", model="claude-sonnet-4-5", now=NOW + 3)
 
     run(story())
     assert tokenized == [51, 0, 0, 0, 0]

@@ -13,7 +13,7 @@ def narrowed(postings: Postings, terms: Sequence[str]) -> Postings:
     >>> all = Postings(terms=("tea", "milk"), found=(2, 1), documents=9, words=90, doc=(1, 2, 2), seq=(1, 2, 2),
     ...                length=(8, 9, 9), term=(0, 0, 1), frequency=(1, 1, 3))
     >>> milk = narrowed(all, ["milk"])
-    >>> milk.terms, milk.found, list(milk.doc), list(milk.term), list(milk.frequency)
+    >>> milk.terms, milk.found, *map(list, (map(int, milk.doc), map(int, milk.term), map(int, milk.frequency)))
     (('milk',), (1,), [2], [0], [3])
     """
     known = {term: at for at, term in enumerate(postings.terms)}
