@@ -210,18 +210,21 @@ def content_hashes(content: str | tuple[Part, ...]) -> tuple[str, str]:
     >>> content_hashes("Hello  World")[0] == content_hashes("hello world")[0]
     False
     """
+    identity = content_hash(content)
+    if isinstance(content, str):
+        return identity, "n1:" + _digest(_normalize(content).encode())
+    return identity, "n1:" + _digest(msgspec.json.encode([_normalized_part(part) for part in content]))
+
+
+def content_hash(content: str | tuple[Part, ...]) -> str:
+    """Return the hash of the content as it is."""
     try:
-        if isinstance(content, str):
-            plain = content.encode()
-            return "b2:" + _digest(plain), "n1:" + _digest(_normalize(content).encode())
-        same = msgspec.json.encode(content)
-        alike = msgspec.json.encode([_normalized_part(part) for part in content])
+        return "b2:" + _digest(content.encode() if isinstance(content, str) else msgspec.json.encode(content))
     except UnicodeEncodeError as error:
         raise InvalidPackage(
             "content",
             f"lone surrogate at character {error.start}; brimful.package() replaces them",
         ) from None
-    return "b2:" + _digest(same), "n1:" + _digest(alike)
 
 
 def clean_text(text: str) -> str:

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from brimful.core.content import content_hashes
+from brimful.core.content import content_hash
 from brimful.records import Content
 from brimful.stores.sealing import address, seal, unseal
 from brimful.stores.session import Session
@@ -18,24 +18,37 @@ _PUT: Final = """
 INSERT INTO contents (tenant, hash, body, key, uses) VALUES (:tenant, :hash, :body, :key, :uses)
 ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses
 """
+_KEEP: Final = """
+INSERT INTO contents (tenant, hash, body, key, uses) VALUES (:tenant, :hash, :body, :key, :uses)
+ON CONFLICT DO NOTHING
+"""
 
 
 def address_of(session: Session, content: Content) -> str:
     """Return the address of a content."""
-    hash = content_hashes(content)[0]
+    hash = content_hash(content)
     return address(session, hash if isinstance(content, str) else _PARTS + hash)
 
 
-def put_contents(session: Session, contents: Sequence[Content], *, uses: int = 1) -> list[str]:
-    """Keep contents, and return their addresses; `uses` is how many records now refer to each."""
+def put_contents(session: Session, contents: Sequence[Content]) -> list[str]:
+    """Keep contents that records refer to, and return their addresses."""
     addresses = [address_of(session, content) for content in contents]
     times = Counter(addresses)
     bodies = dict(zip(addresses, contents, strict=True))
-    rows = []
-    for hash in sorted(bodies):  # one order for all writers, so that none waits for another in a circle
-        body, key = seal(session, msgspec.json.encode(bodies[hash]))
-        rows.append({"hash": hash, "body": body, "key": key, "uses": times[hash] * uses})
-    session.many(_PUT, rows)
+    session.many(_PUT, (_row(session, hash, bodies[hash], times[hash]) for hash in _in_order(bodies)))
+    return addresses
+
+
+def keep_contents(session: Session, contents: Sequence[Content]) -> list[str]:
+    """Keep contents that no record refers to, only a past context; return their addresses."""
+    addresses = [address_of(session, content) for content in contents]
+    found = session.rows(
+        "SELECT hash FROM contents WHERE tenant = :tenant AND hash IN :addresses",
+        addresses=list(dict.fromkeys(addresses)),
+    )
+    known = {hash for (hash,) in found}
+    missing = {hash: content for hash, content in zip(addresses, contents, strict=True) if hash not in known}
+    session.many(_KEEP, (_row(session, hash, missing[hash], 0) for hash in _in_order(missing)))
     return addresses
 
 
@@ -76,3 +89,13 @@ def erase_unused(session: Session, addresses: Sequence[str]) -> None:
         "DELETE FROM contents WHERE tenant = :tenant AND uses <= 0 AND hash IN :addresses",
         addresses=list(addresses),
     )
+
+
+def _row(session: Session, hash: str, content: Content, uses: int) -> dict[str, Any]:
+    body, key = seal(session, msgspec.json.encode(content))
+    return {"hash": hash, "body": body, "key": key, "uses": uses}
+
+
+def _in_order(addresses: Iterable[str]) -> list[str]:
+    """Return addresses in one order for all writers, so that none waits for another in a circle."""
+    return sorted(addresses)

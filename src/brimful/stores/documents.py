@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.core.content import content_hashes
+from brimful.core.content import content_hash
 from brimful.protocols import Document, DocumentKind, Indexed
 from brimful.stores.pending import await_vectors, settle_removed
 from brimful.stores.scopes import grow, shrink
@@ -101,6 +101,6 @@ def _row(session: Session, entry: Entry, doc: int, scope: int) -> dict[str, Any]
         "seq": entry.seq,
         "at": entry.at,
         "length": len(entry.indexed.terms),
-        "passage": address(session, content_hashes(passage)[0]) if passage else "",
+        "passage": address(session, content_hash(passage)) if passage else "",
         "terms": tokens_of(scope, entry.indexed.terms),
     }

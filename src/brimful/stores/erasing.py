@@ -1,10 +1,53 @@
 """Erasing: content leaves past contexts, too."""
 
-from brimful.stores.contents import erase_unused
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from brimful.stores.contents import erase_unused, release
+from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Session
+from brimful.stores.stripping import places_of, without_request
+
+_SEEN_IN: Final = """
+SELECT DISTINCT s.number, s.refs, s.body, s.key
+FROM inclusions i JOIN snapshots s ON s.tenant = i.tenant AND s.number = i.snapshot
+WHERE i.tenant = :tenant AND i.item = :item
+"""
 
 
 def erase(session: Session, item: str, hash: str) -> None:
-    """Erase the content of an item that is no longer used."""
-    del item
-    erase_unused(session, [hash])
+    """Erase what an item said, and whatever it said in past contexts, as far as no other record says the same.
+
+    A request may hold it in other words, such as its first sentences: such a request is erased as a whole.
+    """
+    gone = [hash]
+    for number, refs, body, key in session.rows(_SEEN_IN, item=item):
+        packed = unseal(session, body, key)
+        places = places_of(packed, item)
+        addresses = msgspec.json.decode(refs, type=list[str])
+        gone += [addresses[at] for at in places]
+        _forget_request(session, number, without_request(packed, places))
+    erase_unused(session, gone)
+
+
+def supersede(session: Session, old: Sequence[tuple[str, str]]) -> None:
+    """Release what items (id, address) said before they were changed; what no context ever saw is erased."""
+    release(session, [hash for _, hash in old], erase=False)
+    seen = session.rows(
+        "SELECT DISTINCT item FROM inclusions WHERE tenant = :tenant AND item IN :items", items=[id for id, _ in old]
+    )
+    known = {item for (item,) in seen}
+    erase_unused(session, [hash for id, hash in old if id not in known])
+
+
+def _forget_request(session: Session, number: int, packed: bytes | None) -> None:
+    if packed is not None:
+        body, key = seal(session, packed)
+        session.run(
+            "UPDATE snapshots SET body = :body, key = :key WHERE tenant = :tenant AND number = :number",
+            number=number,
+            body=body,
+            key=key,
+        )

@@ -10,6 +10,7 @@ from brimful.records import Lorebook, LoreEntry
 from brimful.stores import documents, plain
 from brimful.stores.contents import open_text, put_contents, release
 from brimful.stores.documents import Entry
+from brimful.stores.erasing import supersede
 from brimful.stores.session import Row, Session
 
 _DETAIL: Final = msgspec.json.Decoder(tuple[str, tuple[str, ...], bool, bool, float, dict[str, Any]])
@@ -36,11 +37,11 @@ def write_lore(session: Session, given: Sequence[tuple[LoreEntry, Indexed]]) -> 
             plain.put(session, Lorebook(id=lorebook))
     session.dialect.alone(session, "lore_entries")
     old = session.rows(
-        "SELECT hash FROM lore_entries WHERE tenant = :tenant AND id IN :ids", ids=[entry.id for entry, _ in pairs]
+        "SELECT id, hash FROM lore_entries WHERE tenant = :tenant AND id IN :ids", ids=[entry.id for entry, _ in pairs]
     )
     hashes = put_contents(session, [entry.content for entry, _ in pairs])
     session.many(_PUT, (_row(entry, hash) for (entry, _), hash in zip(pairs, hashes, strict=True)))
-    release(session, [hash for (hash,) in old], erase=False)
+    supersede(session, [(id, hash) for id, hash in old])
     documents.replace(session, [_entry(entry, indexed) for entry, indexed in pairs])
 
 

@@ -10,7 +10,7 @@ from brimful.records import Memory
 from brimful.stores import documents
 from brimful.stores.contents import open_text, put_contents, release
 from brimful.stores.documents import Entry
-from brimful.stores.erasing import erase
+from brimful.stores.erasing import erase, supersede
 from brimful.stores.session import Row, Session
 
 _DETAIL: Final = msgspec.json.Decoder(tuple[float, str, dict[str, Any]])
@@ -36,11 +36,11 @@ def remember(session: Session, given: Sequence[tuple[Memory, Indexed]]) -> None:
     pairs = [last[id] for id in sorted(last)]
     session.dialect.alone(session, "memories")
     old = session.rows(
-        "SELECT hash FROM memories WHERE tenant = :tenant AND id IN :ids", ids=[memory.id for memory, _ in pairs]
+        "SELECT id, hash FROM memories WHERE tenant = :tenant AND id IN :ids", ids=[memory.id for memory, _ in pairs]
     )
     hashes = put_contents(session, [memory.content for memory, _ in pairs])
     session.many(_PUT, (_row(memory, hash) for (memory, _), hash in zip(pairs, hashes, strict=True)))
-    release(session, [hash for (hash,) in old], erase=False)
+    supersede(session, [(id, hash) for id, hash in old])
     documents.replace(session, [_entry(memory, indexed) for memory, indexed in pairs])
 
 

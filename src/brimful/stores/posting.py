@@ -11,7 +11,7 @@ from brimful.records import Content, Message
 from brimful.stores import documents
 from brimful.stores.contents import put_contents, release
 from brimful.stores.documents import Entry
-from brimful.stores.erasing import erase
+from brimful.stores.erasing import erase, supersede
 from brimful.stores.messages import detail_of, standing
 from brimful.stores.rooms import Place, keep_last, lock_rooms
 from brimful.stores.session import Session
@@ -55,7 +55,7 @@ def edit(session: Session, id: str, content: Content, indexed: Indexed, at: floa
         hash=hash,
         edited=changed.edited,
     )
-    release(session, [old.hash], erase=False)
+    supersede(session, [(id, old.hash)])
     documents.replace(session, [_entry(changed, indexed)])
     return changed
 

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from brimful.core import check
 from brimful.errors import InvalidValue
-from brimful.protocols import Counted, Document, Indexed, Postings
-from brimful.records import Content, LoreEntry, Memory, Message, Plain, Room, Summary
+from brimful.protocols import Build, Counted, Document, Indexed, Postings
+from brimful.records import Content, Inclusion, LoreEntry, Memory, Message, Plain, Response, Room, Snapshot, Summary
 from brimful.stores import counts as _counts
 from brimful.stores import documents as _documents
 from brimful.stores import lore as _lore
@@ -19,7 +19,9 @@ from brimful.stores import (
     rooms,
 )
 from brimful.stores import postings as _postings
+from brimful.stores import responses as _responses
 from brimful.stores import scopes as _scopes
+from brimful.stores import snapshots as _snapshots
 from brimful.stores import summaries as _summaries
 from brimful.stores.driver import Driver
 from brimful.stores.session import Session
@@ -161,6 +163,41 @@ class TenantStore:
     async def remove_summary(self, id: str) -> bool:
         """Remove a summary."""
         return await self._write(lambda session: _summaries.remove_summary(session, id))
+
+    # -- contexts ----------------------------------------------------------------------------------------------------
+
+    async def save(self, snapshot: Snapshot) -> None:
+        """Keep a build with every decision: content by reference, inclusions, and an access of each memory in it."""
+        await self._write(lambda session: _snapshots.save(session, snapshot))
+
+    async def snapshot(self, id: str) -> Snapshot | None:
+        """Return a build as it was; content that was erased since then is empty."""
+        return await self._read(lambda session: _snapshots.snapshot(session, id))
+
+    async def snapshots(
+        self, room: str, *, persona: str | None = None, before: float | None = None, limit: int = 20
+    ) -> list[Build]:
+        """Return the builds of a room (of a persona), newest first."""
+        most = _limit(limit)
+        return await self._read(lambda session: _snapshots.snapshots(session, room, persona, before, most))
+
+    async def inclusions(
+        self, *, item: str | None = None, snapshot: str | None = None, limit: int = 1000
+    ) -> list[Inclusion]:
+        """Return what became of an item in each build, or of all items in one, newest first."""
+        most = _limit(limit)
+        return await self._read(lambda session: _snapshots.inclusions(session, item, snapshot, most))
+
+    async def respond(self, response: Response) -> None:
+        """Keep an answer, linked to its context."""
+        await self._write(lambda session: _responses.respond(session, response))
+
+    async def responses(
+        self, *, room: str | None = None, context: str | None = None, limit: int = 100
+    ) -> list[Response]:
+        """Return answers of a room or to a context, newest first."""
+        most = _limit(limit)
+        return await self._read(lambda session: _responses.responses(session, room, context, most))
 
     # -- counts ------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from brimful.records import Summary
 from brimful.stores import documents
 from brimful.stores.contents import open_text, put_contents, release
 from brimful.stores.documents import Entry
+from brimful.stores.erasing import supersede
 from brimful.stores.session import Row, Session
 
 _DETAIL: Final = msgspec.json.Decoder(tuple[str, int, int, tuple[str, ...], dict[str, Any]])
@@ -32,11 +33,11 @@ def summarize(session: Session, given: Sequence[tuple[Summary, Indexed]]) -> Non
     pairs = [last[id] for id in sorted(last)]
     session.dialect.alone(session, "summaries")
     old = session.rows(
-        "SELECT hash FROM summaries WHERE tenant = :tenant AND id IN :ids", ids=[summary.id for summary, _ in pairs]
+        "SELECT id, hash FROM summaries WHERE tenant = :tenant AND id IN :ids", ids=[summary.id for summary, _ in pairs]
     )
     hashes = put_contents(session, [summary.content for summary, _ in pairs])
     session.many(_PUT, (_row(summary, hash) for (summary, _), hash in zip(pairs, hashes, strict=True)))
-    release(session, [hash for (hash,) in old], erase=False)
+    supersede(session, [(id, hash) for id, hash in old])
     documents.replace(session, [_entry(summary, indexed) for summary, indexed in pairs])
 
 

@@ -132,6 +132,7 @@ CREATE TABLE snapshots (
   room TEXT NOT NULL,
   persona TEXT,
   at REAL NOT NULL,
+  message TEXT,
   digest BLOB NOT NULL, -- what a list of builds shows
   refs BLOB NOT NULL, -- the addresses of its contents
   body BLOB NOT NULL,

@@ -1,0 +1,38 @@
+"""Answers, each linked to the context that it answers."""
+
+from typing import Final
+
+import msgspec
+
+from brimful.records import Response
+from brimful.stores.session import Session
+
+_INSERT: Final = """
+INSERT INTO responses (tenant, id, context, room, at, body) VALUES (:tenant, :id, :context, :room, :at, :body)
+ON CONFLICT DO NOTHING
+"""
+
+
+def respond(session: Session, response: Response) -> None:
+    """Keep an answer; the first of an id stands."""
+    session.run(
+        _INSERT,
+        id=response.id,
+        context=response.context,
+        room=response.room,
+        at=response.at,
+        body=msgspec.json.encode(response),
+    )
+
+
+def responses(session: Session, room: str | None, context: str | None, limit: int) -> list[Response]:
+    """Return answers of a room or to a context, newest first."""
+    which = "" if room is None else " AND room = :room"
+    which += "" if context is None else " AND context = :context"
+    found = session.rows(
+        f"SELECT body FROM responses WHERE tenant = :tenant{which} ORDER BY at DESC, id LIMIT :limit",  # noqa: S608
+        room=room,
+        context=context,
+        limit=limit,
+    )
+    return [msgspec.json.decode(body, type=Response) for (body,) in found]

@@ -1,0 +1,202 @@
+"""A context without its contents, and whole again.
+
+The packages of a context and the texts of its request are what was said. They are kept once, beside all else that was
+said, and a context refers to them: so it is small, and what is erased later is erased in it, too.
+"""
+
+import copy
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
+from brimful.core.context import Context
+from brimful.records import Content
+
+_MARK: Final = "\0"  # begins a text of the request that is told in pieces
+_LEAST: Final = 8  # characters of a text that is looked for within another
+
+Piece = str | tuple[int, int]
+"""A text as it is, or a content by its place, and which of its texts."""
+
+
+class Stripped(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of a context. `loose` are the contents that its request may hold in other words."""
+
+    context: msgspec.Raw
+    request: Any
+    texts: tuple[tuple[Piece, ...], ...]
+    loose: tuple[int, ...]
+
+
+_DECODER: Final = msgspec.json.Decoder(Stripped)
+
+
+def strip(context: Context) -> tuple[bytes, list[Content]]:
+    """Return a context without its contents, packed, and the contents in the order of its packages."""
+    packages = context.inputs.packages
+    included = {decision.id for decision in context.decisions if decision.included}
+    places = [at for at, package in enumerate(packages) if package.id in included]
+    pieces = _Pieces(packages, places)
+    request = pieces.told(context.request)
+    bare = copy.copy(context.inputs)
+    msgspec.structs.force_setattr(bare, "packages", tuple(_emptied(package) for package in packages))
+    shell = copy.copy(context)
+    msgspec.structs.force_setattr(shell, "inputs", bare)
+    msgspec.structs.force_setattr(shell, "request", {})
+    kept = Stripped(
+        msgspec.Raw(msgspec.json.encode(shell)),
+        request,
+        tuple(pieces.texts),
+        tuple(at for at in places if at not in pieces.met),
+    )
+    return _packed(kept), [package.content for package in packages]
+
+
+def restore(body: bytes, addresses: Sequence[str], contents: Mapping[str, Content]) -> Context:
+    """Return the context; what is no longer among the contents is empty."""
+    kept = _unpacked(body)
+    context = Context.from_json(bytes(kept.context))
+    for package, address in zip(context.inputs.packages, addresses, strict=True):
+        if address in contents:
+            msgspec.structs.force_setattr(package, "content", contents[address])
+    gone = any(addresses[at] not in contents for at in kept.loose)
+    texts = [texts_of(package.content) for package in context.inputs.packages]
+    msgspec.structs.force_setattr(context, "request", {} if gone else _whole(kept, texts))
+    return context
+
+
+def places_of(body: bytes, id: str) -> list[int]:
+    """Return the places of all packages of an id."""
+    context = Context.from_json(bytes(_unpacked(body).context))
+    return [at for at, package in enumerate(context.inputs.packages) if package.id == id]
+
+
+def without_request(body: bytes, places: Sequence[int]) -> bytes | None:
+    """Return a context whose request is gone, if it may hold one of these contents in other words; else None."""
+    kept = _unpacked(body)
+    if not set(kept.loose) & set(places):
+        return None
+    return _packed(msgspec.structs.replace(kept, request={}, texts=(), loose=()))
+
+
+def texts_of(content: Content) -> list[str]:
+    """Return the texts of a content that may stand in a request."""
+    return [content] if isinstance(content, str) else [_text_of(part) for part in content]
+
+
+def _text_of(part: Part) -> str:
+    match part:
+        case Text():
+            return part.text
+        case Media():
+            return part.data or part.url
+        case ToolCall():
+            return part.arguments
+        case ToolResult():
+            return part.content
+
+
+class _Pieces:
+    """Tells texts in pieces. `met` are the contents that were found."""
+
+    def __init__(self, packages: Sequence[ContentPackage], places: Sequence[int]) -> None:
+        self.texts: list[tuple[Piece, ...]] = []
+        self.met: set[int] = set()
+        self._known: dict[str, tuple[int, int]] = {}
+        for at in places:
+            for number, text in enumerate(texts_of(packages[at].content)):
+                if text:
+                    self._known.setdefault(text, (at, number))
+
+    def told(self, value: Any) -> Any:
+        """Return JSON data whose texts are marks where they hold contents."""
+        if isinstance(value, str):
+            return self._mark(value)
+        if isinstance(value, Mapping):
+            return {key: self.told(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.told(item) for item in value]
+        return value
+
+    def _mark(self, text: str) -> str:
+        pieces = self._split(text)
+        if pieces == (text,) and not text.startswith(_MARK):
+            return text
+        self.texts.append(pieces)
+        return f"{_MARK}{len(self.texts) - 1}"
+
+    def _split(self, text: str) -> tuple[Piece, ...]:
+        if text in self._known:
+            place = self._known[text]
+            self.met.add(place[0])
+            return (place,)
+        return tuple(self._cut(text)) if len(text) > _LEAST else (text,)
+
+    def _cut(self, text: str) -> Iterator[Piece]:
+        """Yield a text in pieces: contents where they stand, from the left, and what is between them."""
+        end = 0
+        for start, known in self._found(text):
+            if start < end:
+                continue
+            if start > end:
+                yield text[end:start]
+            self.met.add(self._known[known][0])
+            yield self._known[known]
+            end = start + len(known)
+        if end < len(text):
+            yield text[end:]
+
+    def _found(self, text: str) -> list[tuple[int, str]]:
+        """Return where contents begin in a text; of several that begin together, the longest first."""
+        found = ((text.find(known), known) for known in self._known if _LEAST <= len(known) < len(text))
+        return sorted(((at, known) for at, known in found if at >= 0), key=lambda each: (each[0], -len(each[1])))
+
+
+def _whole(kept: Stripped, texts: Sequence[Sequence[str]]) -> Any:
+    written = ["".join(_piece(piece, texts) for piece in pieces) for pieces in kept.texts]
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, str):
+            return written[int(value[1:])] if value.startswith(_MARK) else value
+        if isinstance(value, dict):
+            return {key: whole(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [whole(item) for item in value]
+        return value
+
+    return whole(kept.request)
+
+
+def _piece(piece: Piece, texts: Sequence[Sequence[str]]) -> str:
+    return piece if isinstance(piece, str) else texts[piece[0]][piece[1]]
+
+
+def _emptied(package: ContentPackage) -> ContentPackage:
+    bare = copy.copy(package)
+    content = "" if isinstance(package.content, str) else tuple(_empty(part) for part in package.content)
+    msgspec.structs.force_setattr(bare, "content", content)
+    return bare
+
+
+def _empty(part: Part) -> Part:
+    """Return a part of the same form that says nothing: a context whose contents were erased can still be read."""
+    match part:
+        case Text():
+            return Text(text="")
+        case Media():
+            return Media(modality=part.modality, url="about:blank", width=part.width, height=part.height)
+        case ToolCall():
+            return ToolCall(id=part.id, name=part.name)
+        case ToolResult():
+            return ToolResult(id=part.id, content="", name=part.name, is_error=part.is_error)
+
+
+def _packed(kept: Stripped) -> bytes:
+    return zlib.compress(msgspec.json.encode(kept), 1)
+
+
+def _unpacked(body: bytes) -> Stripped:
+    return _DECODER.decode(zlib.decompress(body))
