@@ -1,16 +1,13 @@
 """Where input comes from: a file or standard input, with one clear line for everything that can be wrong with it."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-import msgspec
-
 from brimful.cli.failure import Failure
 from brimful.core.content import clean_text
 from brimful.core.context import Context
-from brimful.core.prompt import clean_data
+from brimful.core.lenient import decode_json
 from brimful.errors import InvalidRecord
 
 STDIN: Final = "-"
@@ -52,26 +49,9 @@ def read_text(path: str) -> str:
 def parse_json(text: str, where: str) -> Any:
     """Return JSON data; `where` names it in the error. Lone surrogates, written as escapes, are replaced."""
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        mended = _mended(text)
-        if mended is None:
-            raise Failure(f"{where}: is not JSON: {error}") from None
-        return mended
-
-
-def _mended(text: str) -> Any:
-    """Return JSON data that only Python's own reader takes, for it lets half a pair of surrogates pass."""
-    if "\\ud" not in text.lower():
-        return None
-    try:
-        return clean_data(json.loads(text, parse_constant=_refuse))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+        return decode_json(text)
+    except ValueError as error:
+        raise Failure(f"{where}: {error}") from None
 
 
 def read_context(path: str) -> Context:

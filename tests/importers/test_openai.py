@@ -1,0 +1,192 @@
+"""OpenAI's form, whole and damaged."""
+
+import gzip
+import json
+
+import pytest
+
+from brimful.core.content import Media, Text, ToolCall, ToolResult
+from brimful.records import Message, Room
+from importers.conftest import lines_of
+
+HI = {"role": "user", "content": "Hi"}
+HELLO = {"role": "assistant", "content": "Hello"}
+TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+
+
+def told(records):
+    return [(each.room, each.role, each.content) for each in records if isinstance(each, Message)]
+
+
+TWO = [("chat", "user", "Hi"), ("chat", "assistant", "Hello")]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        json.dumps([HI, HELLO]).encode(),
+        json.dumps([HI, HELLO], indent=2).encode(),
+        json.dumps({"messages": [HI, HELLO]}).encode(),
+        json.dumps({"model": "gpt-4o", "messages": [HI, HELLO], "tools": []}, indent=2).encode(),
+        lines_of([HI, HELLO]),
+        lines_of([HI, HELLO]).rstrip(),
+        lines_of([HI, HELLO]).replace(b"\n", b"\r\n\r\n"),
+        b"\xef\xbb\xbf" + lines_of([HI, HELLO]),
+        b"\xef\xbb\xbf" + json.dumps([HI, HELLO]).encode(),
+        gzip.compress(lines_of([HI, HELLO])),
+    ],
+    ids=["array", "pretty", "request", "pretty-request", "lines", "no-end", "crlf", "bom", "bom-array", "gzip"],
+)
+def test_every_shape_says_the_same(read, data):
+    records, skips = read(data)
+    assert (told(records), skips) == (TWO, [])
+
+
+@pytest.mark.parametrize("data", [lines_of, lambda rows: json.dumps(rows).encode()], ids=["lines", "array"])
+def test_conversations_are_a_room_each(read, data):
+    rows = [{"messages": [HI]}, {"messages": [HELLO]}, {"id": "c-9", "messages": [HI, HELLO]}, [HI]]
+    records, skips = read(data(rows), name="train.jsonl")
+    assert [room for room, _, _ in told(records)] == ["train", "train/2", "train/c-9", "train/c-9", "train/4"]
+    assert not skips
+
+
+def test_tools_stay_with_the_room(read):
+    records, _ = read(json.dumps({"messages": [HI], "tools": [TOOL]}, indent=1).encode(), name="r.json")
+    assert records[1] == Room(id="r", metadata={"tools": [TOOL]})
+
+
+def test_the_room_can_be_named(read):
+    assert told(read(lines_of([HI]), room="lobby")[0])[0][0] == "lobby"
+
+
+def test_parts_calls_results_names_and_refusals(read):
+    call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+    rows = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "name": "Ada L.", "content": [{"type": "input_text", "text": "Look"}, image, sound]},
+        {"role": "assistant", "content": None, "tool_calls": [call], "function_call": None},
+        {"role": "tool", "tool_call_id": "c1", "content": "found"},
+        {"role": "assistant", "content": None, "refusal": "I cannot."},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}], "metadata": {"k": 1}},
+        {"role": "assistant", "content": None},
+    ]
+    records, skips = read(lines_of(rows))
+    assert skips == []
+    system, look, calls, result, refused, part, nothing = records
+    assert (system.role, look.sender) == ("system", "Ada L.")
+    assert look.content == (
+        Text(text="Look"),
+        Media(modality="image", url="https://example.org/a.png"),
+        Media(modality="audio", data="AAAA", media_type="audio/wav"),
+    )
+    assert calls.content == (ToolCall(id="c1", name="search", arguments="{}"),)
+    assert result.content == (ToolResult(id="c1", content="found", name="search"),)
+    assert (refused.content, refused.metadata) == ("I cannot.", {"refusal": True})
+    assert (part.content, part.metadata) == ("No.", {"k": 1})
+    assert nothing.content == ""
+
+
+def test_times_of_every_sort_and_none(read):
+    rows = [
+        HI,
+        {**HI, "timestamp": 1700000000},
+        HELLO,
+        {**HI, "created": 1700000060000},
+        {**HI, "created_at": "2023-11-14T22:15:20Z"},
+        {**HI, "created_at": "2023-11-14T23:16:20+01:00"},
+        {**HI, "timestamp": "soon"},
+        {**HI, "timestamp": 10**400},
+    ]
+    records, _ = read(json.dumps(rows).encode())
+    first, *rest = [record.at for record in records]
+    assert first > 1700000000  # the file's own
+    assert [at - 1700000000 for at in rest] == [0, 0, 60, 120, 180, 180, 180]
+
+
+def test_ids_are_the_same_again_and_grow_with_the_file(read):
+    rows = [HI, HELLO, HI, HI]
+    ids = [record.id for record in read(lines_of(rows))[0]]
+    assert len(set(ids)) == 4
+    assert [record.id for record in read(json.dumps(rows).encode())[0]] == ids
+    assert [record.id for record in read(lines_of([*rows, HELLO]))[0]][:4] == ids
+    assert not set(ids) & {record.id for record in read(lines_of(rows), room="other")[0]}
+    assert not set(ids) & {record.id for record in read(lines_of([HELLO, HELLO, HI, HI]))[0]}
+
+
+def test_ids_of_the_file_are_kept_within_its_room(read):
+    records, _ = read(lines_of([{**HI, "id": "a"}, {**HELLO, "id": 7}, {**HI, "id": ""}, {**HI, "id": True}]))
+    assert [record.id for record in records[:2]] == ["chat/a", "chat/7"]
+    assert all(record.id.startswith("msg-") for record in records[2:])
+
+
+DAMAGE = [
+    (b'{"role": "user", "content": "Hi', "is not JSON: Input data was truncated"),
+    (b'{"role": "user", "content": NaN}', "is not JSON: JSON is malformed: invalid character"),
+    (b'{"role": "user", "content": "\xfcber"}', "is not UTF-8 text: invalid start byte"),
+    (b"[" * 100_000, "is not JSON: nested too deeply"),
+    (b"7", "must be a JSON object, not 7"),
+    (b'"text"', "must be a JSON object, not 'text'"),
+    (b"{}", "role: must be one of system, developer, user, assistant, tool, and is missing"),
+    (b'{"role": "robot"}', "role: must be one of system, developer, user, assistant, tool, not 'robot'"),
+    (b'{"role": "user", "content": 7}', "content: must be a text or a list of parts, not a number"),
+    (b'{"role": "user", "content": "x", "id": "a\\u0000b"}', "id: has a null character, which no name may have"),
+    (b'{"messages": 7}', "role: must be one of system, developer, user, assistant, tool, and is missing"),
+    (b'{"role": "tool", "content": "x"}', "tool_call_id: must be a text, and is missing"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), DAMAGE, ids=range(len(DAMAGE)))
+def test_a_damaged_line_costs_itself_alone(read, line, reason):
+    records, skips = read(b"\n".join((json.dumps(HI).encode(), line, json.dumps(HELLO).encode())))
+    assert told(records) == TWO
+    assert skips == [(":2", reason)]
+
+
+def test_a_damaged_element_costs_itself_alone(read):
+    records, skips = read(
+        b'[{"role": "user", "content": "Hi"}, {"role": NaN}, {"role": "assistant", "content": "Hello"}]'
+    )
+    assert told(records) == TWO
+    assert skips == [("[1]", "is not JSON: JSON is malformed: invalid character")]
+
+
+def test_a_damaged_message_costs_itself_alone(read):
+    records, skips = read(lines_of([{"messages": [HI, 7, {**HI, "role": "robot"}, HELLO]}]))
+    assert told(records) == TWO
+    assert [place for place, _ in skips] == [":1: messages[1]", ":1: messages[2]"]
+
+
+def test_a_truncated_array_keeps_what_is_whole(read):
+    records, skips = read(json.dumps([HI, HELLO, HI]).encode()[:-8])
+    assert told(records) == TWO
+    assert skips == [("[2]", "the file ends in the middle of its array")]
+
+
+def test_a_truncated_object_says_so(read):
+    records, skips = read(json.dumps({"messages": [HI]}, indent=2).encode()[:-8])
+    assert (records, skips) == ([], [("", "is not JSON: Input data was truncated")])
+
+
+def test_what_is_too_long_says_so(read):
+    long = {**HI, "content": "x" * 2000}
+    for data, place in (
+        (lines_of([HI, long]), ":2"),
+        (json.dumps([HI, long]).encode(), "[1]"),
+        (json.dumps({"messages": [long]}, indent=1).encode(), ""),
+    ):
+        _, skips = read(data, most=1000)
+        assert skips == [(place, "is longer than 0 MiB")]
+
+
+def test_half_a_pair_of_surrogates_is_mended(read):
+    assert told(read(b'{"role": "user", "content": "a\\ud83d"}')[0]) == [("chat", "user", "a�")]
+
+
+def test_a_truncated_archive_keeps_what_is_whole(read):
+    packed = gzip.compress(lines_of([{**HI, "id": at} for at in range(20_000)]))
+    records, skips = read(packed[: len(packed) // 2])
+    assert 0 < len(records) < 20_000
+    assert len(skips) == 1
+    assert skips[0][1].startswith("cannot be read further: ")

@@ -1,0 +1,91 @@
+"""Cutting JSON before it is parsed: whatever the chunks, the pieces are those that a parser would find."""
+
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.importers import pieces
+from brimful.importers.pieces import TRAILING, UNENDED, elements, lines
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.sampled_from(['"', "\\", '\\"]', "[{,", "é\n"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+class Dripping(io.BytesIO):
+    """A stream that gives a few bytes at a time, as a pipe may."""
+
+    def __init__(self, data, size):
+        super().__init__(data)
+        self.size = size
+
+    def read(self, size=-1):
+        return super().read(min(self.size, size))
+
+
+@given(st.lists(JSON, max_size=6), st.integers(1, 9), st.sampled_from([None, 2]), st.booleans())
+def test_elements_are_those_of_a_parser(values, size, indent, ascii_only):
+    text = json.dumps(values, indent=indent, ensure_ascii=ascii_only)
+    found = list(elements(Dripping(text.encode(), size), most=1000))
+    assert [number for number, _ in found] == list(range(len(values)))
+    assert [json.loads(piece) for _, piece in found] == values
+
+
+@given(st.lists(JSON, min_size=1, max_size=5), st.data())
+def test_an_array_that_does_not_end_says_so_after_whole_elements(values, data):
+    text = json.dumps(values)
+    cut = data.draw(st.integers(1, len(text) - 1))
+    *whole, (_, last) = elements(io.BytesIO(text[:cut].encode()), most=1000)
+    assert last == UNENDED
+    for (_, piece), value in zip(whole[:-1], values, strict=False):
+        assert json.loads(piece) == value
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"[]", []),
+        (b" [ ] ", []),
+        (b"[1,]", [(0, b"1")]),
+        (b"[1,,2]", [(0, b"1"), (1, b""), (2, b"2")]),
+        (b"[1] [2]", [(0, b"1"), (1, TRAILING)]),
+        (b"[1]]", [(0, b"1"), (1, TRAILING)]),
+        (b'[{"a": ]}, 2]', [(0, b'{"a": ]'), (1, TRAILING)]),
+        (b"[1, 2", [(0, b"1"), (1, b"2"), (2, UNENDED)]),
+        (b'[1, {"a', [(0, b"1"), (1, UNENDED)]),
+        (b"[", [(0, UNENDED)]),
+        (b"", []),
+    ],
+)
+def test_arrays_as_they_come(data, expected):
+    assert list(elements(io.BytesIO(data), most=100)) == expected
+
+
+def test_an_element_that_is_too_long_costs_itself_alone(monkeypatch):
+    monkeypatch.setattr(pieces, "CHUNK", 8)
+    data = json.dumps([1, "x" * 100 + '"]\\', {"a": ["y" * 100]}, 2]).encode()
+    found = list(elements(io.BytesIO(data), most=32))
+    assert found == [(0, b"1"), (1, pieces.too_long(32)), (2, pieces.too_long(32)), (3, b"2")]
+
+
+def test_a_line_that_is_too_long_costs_itself_alone():
+    data = b"1\n" + b"x" * 100 + b"\n\r\n2\n" + b"y" * 100
+    assert list(lines(io.BytesIO(data), most=10)) == [
+        (1, b"1"),
+        (2, pieces.too_long(10)),
+        (4, b"2"),
+        (5, pieces.too_long(10)),
+    ]
+
+
+def test_deep_nesting_takes_no_more_than_its_bytes():
+    assert list(elements(io.BytesIO(b"[" * 200_000), most=2**20)) == [(0, UNENDED)]

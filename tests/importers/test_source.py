@@ -1,0 +1,124 @@
+"""Which file is it, can it be read, and who knows its format?"""
+
+import json
+import os
+import threading
+from importlib.metadata import EntryPoint, EntryPoints
+
+import msgspec
+import pytest
+
+from brimful.errors import InvalidValue
+from brimful.importers import Importer, Source, importer_for, importer_names, registry
+from brimful.records import Memory, Message, Room
+from importers.conftest import lines_of
+
+HI = {"role": "user", "content": "Hi"}
+
+
+def refused(path, reason, format=None):
+    with pytest.raises(InvalidValue) as caught, Source(str(path)) as source:
+        importer_for(source, format)
+    assert caught.value.reason == reason
+
+
+def test_no_file(tmp_path):
+    refused(tmp_path / "nowhere.json", "no such file")
+    refused(tmp_path, "is a directory, not a file")
+    refused("a\0b", "cannot be read: embedded null byte")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_another_encoding(tmp_path, encoding):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(json.dumps(HI).encode(encoding))
+    refused(path, "is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
+
+
+@pytest.mark.parametrize("data", [b"nonsense", b"[" * 1000, b'{"a": 1}', b"\x00\x01\x02"])
+def test_no_known_format(tmp_path, data):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(data)
+    refused(path, "is of no known format; say which it is: records, openai")
+    refused(path, "must be one of records, openai, not 'morse'", format="morse")
+
+
+def test_an_empty_file(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b" \n")
+    refused(tmp_path / "a.jsonl", "is empty")
+
+
+def test_a_broken_archive(tmp_path):
+    (tmp_path / "a.gz").write_bytes(b"\x1f\x8bnonsense")
+    refused(tmp_path / "a.gz", "cannot be read: Unknown compression method")
+
+
+def test_a_pipe_is_read_once(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(lines_of([HI])))
+    writer.start()
+    with Source(str(pipe)) as source:
+        [message] = importer_for(source).read(source)
+    writer.join()
+    assert message.content == "Hi"
+
+
+def test_records_come_as_they_went(read):
+    records = [
+        Room(id="r", name="Lobby", goal="Tea", created=5.0),
+        Message(id="m", room="r", content="Hi", sender="Ada", at=6.0, seq=1, edited=7.0),
+        Memory(id="k", content="Ada likes tea.", user="ada"),
+    ]
+    found, skips = read(b"\n".join(map(msgspec.json.encode, records)) + b'\n{"record": "room"}\n{"record": "x"}')
+    assert found == records
+    assert [place for place, _ in skips] == [":4", ":5"]
+
+
+# -- importers of others ---------------------------------------------------------------------------------------------
+
+
+def _read_lines(source):
+    for piece in source.lines():
+        place, line = piece
+        who, _, text = line.decode().partition(": ")
+        yield Message(id=f"{source.room}/{place}", room=source.room, sender=who, content=text)
+
+
+LOG = Importer(name="log", description="", recognises=lambda source: source.head.startswith(b"ada: "), read=_read_lines)
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Install importers as another package would, by entry points."""
+
+    def install(**targets):
+        points = EntryPoints(EntryPoint(name, target, registry.GROUP) for name, target in targets.items())
+        monkeypatch.setattr(registry, "entry_points", points.select)
+
+    return install
+
+
+def test_another_package_adds_a_format(read, installed):
+    installed(log="importers.test_source:LOG")
+    assert importer_names() == ("log", "records", "openai")
+    records, _ = read(b"ada: Hi\nbob: Hello\n", name="log.txt")
+    assert [(record.room, record.sender, record.content) for record in records] == [
+        ("log", "ada", "Hi"),
+        ("log", "bob", "Hello"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("importers.nowhere:LOG", "cannot be loaded (ModuleNotFoundError: "),
+        ("importers.test_source:HI", "is a dict, not an Importer"),
+    ],
+)
+def test_a_broken_package_is_named_and_can_be_passed_by(read, installed, target, reason):
+    installed(broken=target)
+    with pytest.raises(InvalidValue, match="importer 'broken'") as caught:
+        read(lines_of([HI]))
+    assert caught.value.reason.startswith(reason)
+    assert len(read(lines_of([HI]), format="openai")[0]) == 1
