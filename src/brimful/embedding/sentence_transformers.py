@@ -1,0 +1,75 @@
+"""Any model of the sentence-transformers library, on this machine. The library brings torch along."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from brimful.core.content import clean_text
+from brimful.embedding.rows import place_rows, says_something, unit_rows
+from brimful.errors import EmbeddingError, MissingExtra
+
+if TYPE_CHECKING:
+    from brimful.protocols import Purpose, Vectors
+
+
+class SentenceEncoder(Protocol):
+    """The part of `SentenceTransformer` that is used."""
+
+    def encode_query(self, sentences: list[str], **options: Any) -> Any:
+        """Embed queries, with the model's own prompt for them."""
+        ...
+
+    def encode_document(self, sentences: list[str], **options: Any) -> Any:
+        """Embed passages, with the model's own prompt for them."""
+        ...
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """Return how long a vector is."""
+        ...
+
+
+class SentenceTransformersEmbedder:
+    """Embeds with a model of sentence-transformers, loaded on first use."""
+
+    def __init__(self, name: str, encoder: SentenceEncoder | None = None) -> None:
+        """Take the model's name, and the model itself if you have it already."""
+        self.id: Final = f"sentence-transformers:{name}@1"
+        self._name = name
+        self._encoder = encoder
+        self._turn = asyncio.Lock()  # one text after the other: the models are not made for several threads
+
+    async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
+        """Return one row a text of length 1, or of zeros where a text is empty."""
+        async with self._turn:
+            return await asyncio.to_thread(self._embed, texts, purpose)
+
+    async def close(self) -> None:
+        """Let go of the model."""
+        self._encoder = None
+
+    def _embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
+        asked = [clean_text(text) for text in texts if says_something(text)]
+        try:
+            encoder = self._encoder = self._encoder or _load(self._name)
+            dims = encoder.get_sentence_embedding_dimension()
+            rows = _encode(encoder, asked, purpose) if asked else ()
+        except MissingExtra:
+            raise
+        except Exception as error:  # whatever a model of anybody's raises
+            raise EmbeddingError(self.id, f"the model failed: {error}") from error
+        vectors = [unit_rows(self.id, rows, len(asked), dims)] if asked else []
+        return place_rows(texts, vectors, dims)
+
+
+def _encode(encoder: SentenceEncoder, texts: list[str], purpose: "Purpose") -> Any:
+    encode = encoder.encode_query if purpose == "query" else encoder.encode_document
+    return encode(texts, convert_to_numpy=True, show_progress_bar=False)
+
+
+def _load(name: str) -> SentenceEncoder:
+    try:
+        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtra("sentence-transformers", f"the model {name!r}") from error
+    model: SentenceEncoder = SentenceTransformer(name)
+    return model
