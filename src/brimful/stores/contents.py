@@ -15,11 +15,11 @@ _DECODER: Final = msgspec.json.Decoder(Content)
 _PARTS: Final = "p:"  # a text that reads like written parts is another content than those parts
 
 _PUT: Final = """
-INSERT INTO contents (tenant, hash, body, key, uses) VALUES (:tenant, :hash, :body, :key, :uses)
+INSERT INTO contents (tenant, hash, body, uses) VALUES (:tenant, :hash, :body, :uses)
 ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses
 """
 _KEEP: Final = """
-INSERT INTO contents (tenant, hash, body, key, uses) VALUES (:tenant, :hash, :body, :key, :uses)
+INSERT INTO contents (tenant, hash, body, uses) VALUES (:tenant, :hash, :body, :uses)
 ON CONFLICT DO NOTHING
 """
 
@@ -52,24 +52,24 @@ def keep_contents(session: Session, contents: Sequence[Content]) -> list[str]:
     return addresses
 
 
-def open_content(session: Session, body: bytes | None, key: int | None) -> Content:
+def open_content(session: Session, body: bytes | None, hash: str) -> Content:
     """Return the content of a row; one that was erased is empty."""
-    return "" if body is None else _DECODER.decode(unseal(session, body, key))
+    return "" if body is None else _DECODER.decode(unseal(session, body, "contents", hash))
 
 
-def open_text(session: Session, body: bytes | None, key: int | None) -> str:
+def open_text(session: Session, body: bytes | None, hash: str) -> str:
     """Return the content of a record that holds nothing but text."""
-    content = open_content(session, body, key)
+    content = open_content(session, body, hash)
     return content if isinstance(content, str) else ""
 
 
 def contents_at(session: Session, addresses: Iterable[str]) -> dict[str, Content]:
     """Return contents by their addresses, those that are there."""
     found = session.rows(
-        "SELECT hash, body, key FROM contents WHERE tenant = :tenant AND hash IN :addresses",
+        "SELECT hash, body FROM contents WHERE tenant = :tenant AND hash IN :addresses",
         addresses=list(dict.fromkeys(addresses)),
     )
-    return {hash: open_content(session, body, key) for hash, body, key in found}
+    return {hash: open_content(session, body, hash) for hash, body in found}
 
 
 def release(session: Session, addresses: Sequence[str], *, erase: bool) -> None:
@@ -92,8 +92,8 @@ def erase_unused(session: Session, addresses: Sequence[str]) -> None:
 
 
 def _row(session: Session, hash: str, content: Content, uses: int) -> dict[str, Any]:
-    body, key = seal(session, msgspec.json.encode(content))
-    return {"hash": hash, "body": body, "key": key, "uses": uses}
+    body = seal(session, msgspec.json.encode(content), "contents", hash)
+    return {"hash": hash, "body": body, "uses": uses}
 
 
 def _in_order(addresses: Iterable[str]) -> list[str]:

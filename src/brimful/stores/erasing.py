@@ -11,7 +11,7 @@ from brimful.stores.session import Session
 from brimful.stores.stripping import places_of, without_request
 
 _SEEN_IN: Final = """
-SELECT DISTINCT s.number, s.refs, s.body, s.key
+SELECT DISTINCT s.id, s.refs, s.body
 FROM inclusions i JOIN snapshots s ON s.tenant = i.tenant AND s.number = i.snapshot
 WHERE i.tenant = :tenant AND i.item = :item
 """
@@ -23,12 +23,12 @@ def erase(session: Session, item: str, hash: str) -> None:
     A request may hold it in other words, such as its first sentences: such a request is erased as a whole.
     """
     gone = [hash]
-    for number, refs, body, key in session.rows(_SEEN_IN, item=item):
-        packed = unseal(session, body, key)
+    for id, refs, body in session.rows(_SEEN_IN, item=item):
+        packed = unseal(session, body, "snapshots", id, refs)
         places = places_of(packed, item)
         addresses = msgspec.json.decode(refs, type=list[str])
         gone += [addresses[at] for at in places]
-        _forget_request(session, number, without_request(packed, places))
+        _forget_request(session, id, refs, without_request(packed, places))
     erase_unused(session, gone)
 
 
@@ -42,12 +42,10 @@ def supersede(session: Session, old: Sequence[tuple[str, str]]) -> None:
     erase_unused(session, [hash for id, hash in old if id not in known])
 
 
-def _forget_request(session: Session, number: int, packed: bytes | None) -> None:
+def _forget_request(session: Session, id: str, refs: bytes, packed: bytes | None) -> None:
     if packed is not None:
-        body, key = seal(session, packed)
         session.run(
-            "UPDATE snapshots SET body = :body, key = :key WHERE tenant = :tenant AND number = :number",
-            number=number,
-            body=body,
-            key=key,
+            "UPDATE snapshots SET body = :body WHERE tenant = :tenant AND id = :id",
+            id=id,
+            body=seal(session, packed, "snapshots", id, refs),
         )

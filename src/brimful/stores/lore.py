@@ -11,6 +11,7 @@ from brimful.stores import documents, plain
 from brimful.stores.contents import open_text, put_contents, release
 from brimful.stores.documents import Entry
 from brimful.stores.erasing import supersede
+from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
 
 _DETAIL: Final = msgspec.json.Decoder(tuple[str, tuple[str, ...], bool, bool, float, dict[str, Any]])
@@ -22,7 +23,7 @@ ON CONFLICT (tenant, id) DO UPDATE SET lorebook = excluded.lorebook, hash = excl
   detail = excluded.detail
 """
 READ: Final = """
-SELECT e.id, e.lorebook, e.place, e.detail, c.body, c.key
+SELECT e.id, e.lorebook, e.place, e.detail, e.hash, c.body
 FROM lore_entries e LEFT JOIN contents c ON c.tenant = e.tenant AND c.hash = e.hash
 WHERE e.tenant = :tenant
 """
@@ -40,7 +41,7 @@ def write_lore(session: Session, given: Sequence[tuple[LoreEntry, Indexed]]) -> 
         "SELECT id, hash FROM lore_entries WHERE tenant = :tenant AND id IN :ids", ids=[entry.id for entry, _ in pairs]
     )
     hashes = put_contents(session, [entry.content for entry, _ in pairs])
-    session.many(_PUT, (_row(entry, hash) for (entry, _), hash in zip(pairs, hashes, strict=True)))
+    session.many(_PUT, (_row(session, entry, hash) for (entry, _), hash in zip(pairs, hashes, strict=True)))
     supersede(session, [(id, hash) for id, hash in old])
     documents.replace(session, [_entry(entry, indexed) for entry, indexed in pairs])
 
@@ -67,12 +68,14 @@ def remove_lore(session: Session, id: str) -> bool:
 
 def entry_of(session: Session, row: Row) -> LoreEntry:
     """Return the entry of a row."""
-    id, lorebook, place, detail, body, key = row
-    name, keys, constant, enabled, importance, settings = _DETAIL.decode(detail)
+    id, lorebook, place, detail, hash, body = row
+    name, keys, constant, enabled, importance, settings = _DETAIL.decode(
+        unseal(session, detail, "lore_entries", id, hash)
+    )
     return LoreEntry(
         id=id,
         lorebook=lorebook,
-        content=open_text(session, body, key),
+        content=open_text(session, body, hash),
         name=name,
         keys=keys,
         constant=constant,
@@ -83,14 +86,14 @@ def entry_of(session: Session, row: Row) -> LoreEntry:
     )
 
 
-def _row(entry: LoreEntry, hash: str) -> dict[str, Any]:
+def _row(session: Session, entry: LoreEntry, hash: str) -> dict[str, Any]:
     detail = (entry.name, entry.keys, entry.constant, entry.enabled, entry.importance, entry.settings)
     return {
         "id": entry.id,
         "lorebook": entry.lorebook,
         "hash": hash,
         "place": entry.order,
-        "detail": msgspec.json.encode(detail),
+        "detail": seal(session, msgspec.json.encode(detail), "lore_entries", entry.id, hash),
     }
 
 

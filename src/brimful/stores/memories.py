@@ -11,6 +11,7 @@ from brimful.stores import documents
 from brimful.stores.contents import open_text, put_contents, release
 from brimful.stores.documents import Entry
 from brimful.stores.erasing import erase, supersede
+from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
 
 _DETAIL: Final = msgspec.json.Decoder(tuple[float, str, dict[str, Any]])
@@ -23,7 +24,7 @@ ON CONFLICT (tenant, id) DO UPDATE SET scope = excluded.scope, type = excluded.t
   detail = excluded.detail
 """
 READ: Final = """
-SELECT m.id, m.type, m.persona, m.person, m.room, m.at, m.pinned, m.accesses, m.accessed, m.detail, c.body, c.key
+SELECT m.id, m.type, m.persona, m.person, m.room, m.at, m.pinned, m.accesses, m.accessed, m.detail, m.hash, c.body
 FROM memories m LEFT JOIN contents c ON c.tenant = m.tenant AND c.hash = m.hash
 WHERE m.tenant = :tenant
 """
@@ -39,7 +40,7 @@ def remember(session: Session, given: Sequence[tuple[Memory, Indexed]]) -> None:
         "SELECT id, hash FROM memories WHERE tenant = :tenant AND id IN :ids", ids=[memory.id for memory, _ in pairs]
     )
     hashes = put_contents(session, [memory.content for memory, _ in pairs])
-    session.many(_PUT, (_row(memory, hash) for (memory, _), hash in zip(pairs, hashes, strict=True)))
+    session.many(_PUT, (_row(session, memory, hash) for (memory, _), hash in zip(pairs, hashes, strict=True)))
     supersede(session, [(id, hash) for id, hash in old])
     documents.replace(session, [_entry(memory, indexed) for memory, indexed in pairs])
 
@@ -96,11 +97,11 @@ def touch(session: Session, ids: Iterable[str], at: float) -> None:
 
 def memory_of(session: Session, row: Row) -> Memory:
     """Return the memory of a row."""
-    id, type, persona, person, room, at, pinned, accesses, accessed, detail, body, key = row
-    importance, source, metadata = _DETAIL.decode(detail)
+    id, type, persona, person, room, at, pinned, accesses, accessed, detail, hash, body = row
+    importance, source, metadata = _DETAIL.decode(unseal(session, detail, "memories", id, hash))
     return Memory(
         id=id,
-        content=open_text(session, body, key),
+        content=open_text(session, body, hash),
         type=type,
         persona=persona,
         user=person,
@@ -115,7 +116,8 @@ def memory_of(session: Session, row: Row) -> Memory:
     )
 
 
-def _row(memory: Memory, hash: str) -> dict[str, Any]:
+def _row(session: Session, memory: Memory, hash: str) -> dict[str, Any]:
+    detail = msgspec.json.encode((memory.importance, memory.source, memory.metadata))
     return {
         "id": memory.id,
         "scope": memory.scope,
@@ -128,7 +130,7 @@ def _row(memory: Memory, hash: str) -> dict[str, Any]:
         "pinned": int(memory.pinned),
         "accesses": memory.accesses,
         "accessed": memory.accessed,
-        "detail": msgspec.json.encode((memory.importance, memory.source, memory.metadata)),
+        "detail": seal(session, detail, "memories", memory.id, hash),
     }
 
 

@@ -9,13 +9,14 @@ from brimful.core.content import Role
 from brimful.protocols import Counted
 from brimful.records import Message
 from brimful.stores.contents import open_content
+from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
 
 Detail = tuple[str, Role, dict[str, Any]]
 """Sender, role, metadata: what no query asks for."""
 _DETAIL: Final = msgspec.json.Decoder(Detail)
 
-_COLUMNS: Final = "r.id, m.id, m.seq, m.at, m.edited, m.detail, c.body, c.key"
+_COLUMNS: Final = "r.id, m.id, m.seq, m.at, m.edited, m.detail, m.hash, c.body"
 _TABLES: Final = """
 FROM messages m JOIN rooms r ON r.tenant = m.tenant AND r.number = m.room
 LEFT JOIN contents c ON c.tenant = m.tenant AND c.hash = m.hash
@@ -59,19 +60,20 @@ def standing(session: Session, ids: Sequence[str], *, deleted: bool) -> dict[str
     return {row[1]: message_of(session, row) for row in session.rows(sql, ids=list(ids))}
 
 
-def detail_of(message: Message) -> bytes:
+def detail_of(session: Session, message: Message, hash: str) -> bytes:
     """Return what is kept of a message beside its columns."""
-    return msgspec.json.encode((message.sender, message.role, message.metadata))
+    detail = msgspec.json.encode((message.sender, message.role, message.metadata))
+    return seal(session, detail, "messages", message.id, hash)
 
 
 def message_of(session: Session, row: Row) -> Message:
     """Return the message of a row."""
-    room, id, seq, at, edited, detail, body, key, *_ = row
-    sender, role, metadata = _DETAIL.decode(detail)
+    room, id, seq, at, edited, detail, hash, body, *_ = row
+    sender, role, metadata = _DETAIL.decode(unseal(session, detail, "messages", id, hash))
     return Message(
         id=id,
         room=room,
-        content=open_content(session, body, key),
+        content=open_content(session, body, hash),
         sender=sender,
         role=role,
         at=at,

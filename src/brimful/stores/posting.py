@@ -50,10 +50,11 @@ def edit(session: Session, id: str, content: Content, indexed: Indexed, at: floa
     changed = msgspec.structs.replace(found, content=content, edited=at)
     (hash,) = put_contents(session, [changed.content])
     session.run(
-        "UPDATE messages SET hash = :hash, edited = :edited WHERE tenant = :tenant AND id = :id",
+        "UPDATE messages SET hash = :hash, edited = :edited, detail = :detail WHERE tenant = :tenant AND id = :id",
         id=id,
         hash=hash,
         edited=changed.edited,
+        detail=detail_of(session, changed, hash),
     )
     supersede(session, [(id, old.hash)])
     documents.replace(session, [_entry(changed, indexed)])
@@ -86,13 +87,13 @@ def _insert(session: Session, placed: Sequence[tuple[Message, Indexed]], places:
     hashes = put_contents(session, [message.content for message, _ in placed])
     session.many(
         _INSERT,
-        (_row(message, hash, places[message.room]) for (message, _), hash in zip(placed, hashes, strict=True)),
+        (_row(session, message, hash, places[message.room]) for (message, _), hash in zip(placed, hashes, strict=True)),
     )
     keep_last(session, places.values())
     documents.add(session, [_entry(message, indexed) for message, indexed in placed])
 
 
-def _row(message: Message, hash: str, place: Place) -> dict[str, Any]:
+def _row(session: Session, message: Message, hash: str, place: Place) -> dict[str, Any]:
     return {
         "room": place.number,
         "seq": message.seq,
@@ -100,7 +101,7 @@ def _row(message: Message, hash: str, place: Place) -> dict[str, Any]:
         "hash": hash,
         "at": message.at,
         "edited": message.edited,
-        "detail": detail_of(message),
+        "detail": detail_of(session, message, hash),
     }
 
 

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from brimful.records import Response
+from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Session
 
 _INSERT: Final = """
@@ -21,7 +22,7 @@ def respond(session: Session, response: Response) -> None:
         context=response.context,
         room=response.room,
         at=response.at,
-        body=msgspec.json.encode(response),
+        body=seal(session, msgspec.json.encode(response), "responses", response.id),
     )
 
 
@@ -30,9 +31,9 @@ def responses(session: Session, room: str | None, context: str | None, limit: in
     which = "" if room is None else " AND room = :room"
     which += "" if context is None else " AND context = :context"
     found = session.rows(
-        f"SELECT body FROM responses WHERE tenant = :tenant{which} ORDER BY at DESC, id LIMIT :limit",  # noqa: S608
+        f"SELECT id, body FROM responses WHERE tenant = :tenant{which} ORDER BY at DESC, id LIMIT :limit",  # noqa: S608
         room=room,
         context=context,
         limit=limit,
     )
-    return [msgspec.json.decode(body, type=Response) for (body,) in found]
+    return [msgspec.json.decode(unseal(session, body, "responses", id), type=Response) for id, body in found]

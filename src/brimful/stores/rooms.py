@@ -6,12 +6,13 @@ from typing import Final
 import msgspec
 
 from brimful.records import Room
-from brimful.stores.sealing import seal, unseal
+from brimful.stores.plain import opened
+from brimful.stores.sealing import seal
 from brimful.stores.session import Session
 
 _LOCK: Final = "UPDATE rooms SET last = last WHERE tenant = :tenant AND id = :id RETURNING number, last, spoken"
 _CREATE: Final = """
-INSERT INTO rooms (tenant, id, body, key) VALUES (:tenant, :id, :body, :key) ON CONFLICT DO NOTHING
+INSERT INTO rooms (tenant, id, body) VALUES (:tenant, :id, :body) ON CONFLICT DO NOTHING
 """
 
 
@@ -39,18 +40,17 @@ def keep_last(session: Session, places: Iterable[Place]) -> None:
 def rooms_of(session: Session, user: str, limit: int) -> list[Room]:
     """Return the rooms of a user, those first in which something was said last."""
     found = session.rows(
-        "SELECT body, key FROM rooms WHERE tenant = :tenant AND owner = :user ORDER BY spoken DESC, id LIMIT :limit",
+        "SELECT id, body FROM rooms WHERE tenant = :tenant AND owner = :user ORDER BY spoken DESC, id LIMIT :limit",
         user=user,
         limit=limit,
     )
-    return [msgspec.json.decode(unseal(session, *row), type=Room) for row in found]
+    return [opened(session, Room, row) for row in found]
 
 
 def _locked(session: Session, id: str) -> Place:
     found = session.row(_LOCK, id=id)
     if found is None:
-        body, key = seal(session, msgspec.json.encode(Room(id=id)))
-        session.run(_CREATE, id=id, body=body, key=key)
+        session.run(_CREATE, id=id, body=seal(session, msgspec.json.encode(Room(id=id)), "rooms", id))
         found = session.row(_LOCK, id=id)
     if found is None:
         raise LookupError(f"room {id!r} was made and is not there")

@@ -1,17 +1,20 @@
-"""What stands between content and the disk. Every body that holds content is sealed before it is written."""
+"""What stands between content and the disk. Every body that holds content is sealed before it is written.
+
+A body is sealed for its place: its table, the id of its row, and whatever that row refers to.
+"""
 
 from brimful.stores.session import Session
 
 
-def seal(session: Session, body: bytes) -> tuple[bytes, int | None]:
-    """Return a body as it is kept, and the number of the key that opens it: None, since it is kept in the clear."""
-    del session
-    return body, None
+def seal(session: Session, body: bytes, *place: str | bytes) -> bytes:
+    """Return a body as it is kept at its place."""
+    del session, place
+    return body
 
 
-def unseal(session: Session, body: bytes, key: int | None) -> bytes:
-    """Return the body that was sealed."""
-    del session, key
+def unseal(session: Session, body: bytes, *place: str | bytes) -> bytes:
+    """Return the body that was sealed for this place."""
+    del session, place
     return body
 
 

@@ -14,8 +14,8 @@ from brimful.stores.session import Session
 from brimful.stores.stripping import restore, strip
 
 _INSERT: Final = """
-INSERT INTO snapshots (tenant, id, room, persona, at, message, digest, refs, body, key)
-VALUES (:tenant, :id, :room, :persona, :at, :message, :digest, :refs, :body, :key)
+INSERT INTO snapshots (tenant, id, room, persona, at, message, digest, refs, body)
+VALUES (:tenant, :id, :room, :persona, :at, :message, :digest, :refs, :body)
 ON CONFLICT DO NOTHING RETURNING number
 """
 _INCLUDE: Final = """
@@ -33,8 +33,7 @@ def save(session: Session, snapshot: Snapshot) -> None:
     """Keep a build: content by reference, inclusions, and an access of each memory in it. The first of an id stands."""
     context = snapshot.context
     packed, contents = strip(context)
-    refs = keep_contents(session, contents)
-    body, key = seal(session, packed)
+    refs = msgspec.json.encode(keep_contents(session, contents))
     row = session.row(
         _INSERT,
         id=snapshot.id,
@@ -43,9 +42,8 @@ def save(session: Session, snapshot: Snapshot) -> None:
         at=snapshot.at,
         message=snapshot.message,
         digest=msgspec.json.encode(_digest(snapshot)),
-        refs=msgspec.json.encode(refs),
-        body=body,
-        key=key,
+        refs=refs,
+        body=seal(session, packed, "snapshots", snapshot.id, refs),
     )
     if row is not None:
         session.many(_INCLUDE, _inclusions(snapshot, row[0]))
@@ -56,13 +54,13 @@ def save(session: Session, snapshot: Snapshot) -> None:
 def snapshot(session: Session, id: str) -> Snapshot | None:
     """Return a build as it was; content that was erased since then is empty."""
     found = session.row(
-        "SELECT room, persona, at, message, refs, body, key FROM snapshots WHERE tenant = :tenant AND id = :id", id=id
+        "SELECT room, persona, at, message, refs, body FROM snapshots WHERE tenant = :tenant AND id = :id", id=id
     )
     if found is None:
         return None
-    room, persona, at, message, refs, body, key = found
+    room, persona, at, message, refs, body = found
     addresses = msgspec.json.decode(refs, type=list[str])
-    context = restore(unseal(session, body, key), addresses, contents_at(session, addresses))
+    context = restore(unseal(session, body, "snapshots", id, refs), addresses, contents_at(session, addresses))
     return Snapshot(id=id, room=room, context=context, persona=persona, at=at, message=message)
 
 

@@ -11,6 +11,7 @@ from brimful.stores import documents
 from brimful.stores.contents import open_text, put_contents, release
 from brimful.stores.documents import Entry
 from brimful.stores.erasing import supersede
+from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
 
 _DETAIL: Final = msgspec.json.Decoder(tuple[str, int, int, tuple[str, ...], dict[str, Any]])
@@ -21,7 +22,7 @@ ON CONFLICT (tenant, id) DO UPDATE SET room = excluded.room, hash = excluded.has
   detail = excluded.detail
 """
 READ: Final = """
-SELECT s.id, s.room, s.at, s.detail, c.body, c.key
+SELECT s.id, s.room, s.at, s.detail, s.hash, c.body
 FROM summaries s LEFT JOIN contents c ON c.tenant = s.tenant AND c.hash = s.hash
 WHERE s.tenant = :tenant
 """
@@ -36,7 +37,7 @@ def summarize(session: Session, given: Sequence[tuple[Summary, Indexed]]) -> Non
         "SELECT id, hash FROM summaries WHERE tenant = :tenant AND id IN :ids", ids=[summary.id for summary, _ in pairs]
     )
     hashes = put_contents(session, [summary.content for summary, _ in pairs])
-    session.many(_PUT, (_row(summary, hash) for (summary, _), hash in zip(pairs, hashes, strict=True)))
+    session.many(_PUT, (_row(session, summary, hash) for (summary, _), hash in zip(pairs, hashes, strict=True)))
     supersede(session, [(id, hash) for id, hash in old])
     documents.replace(session, [_entry(summary, indexed) for summary, indexed in pairs])
 
@@ -61,12 +62,12 @@ def remove_summary(session: Session, id: str) -> bool:
 
 def summary_of(session: Session, row: Row) -> Summary:
     """Return the summary of a row."""
-    id, room, at, detail, body, key = row
-    cluster, first, last, covers, metadata = _DETAIL.decode(detail)
+    id, room, at, detail, hash, body = row
+    cluster, first, last, covers, metadata = _DETAIL.decode(unseal(session, detail, "summaries", id, hash))
     return Summary(
         id=id,
         room=room,
-        content=open_text(session, body, key),
+        content=open_text(session, body, hash),
         cluster=cluster,
         first=first,
         last=last,
@@ -76,14 +77,14 @@ def summary_of(session: Session, row: Row) -> Summary:
     )
 
 
-def _row(summary: Summary, hash: str) -> dict[str, Any]:
+def _row(session: Session, summary: Summary, hash: str) -> dict[str, Any]:
     detail = (summary.cluster, summary.first, summary.last, summary.covers, summary.metadata)
     return {
         "id": summary.id,
         "room": summary.room,
         "hash": hash,
         "at": summary.at,
-        "detail": msgspec.json.encode(detail),
+        "detail": seal(session, msgspec.json.encode(detail), "summaries", summary.id, hash),
     }
 
 

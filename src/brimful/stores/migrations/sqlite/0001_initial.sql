@@ -13,7 +13,6 @@ CREATE TABLE contents (
   tenant TEXT NOT NULL,
   hash TEXT NOT NULL,
   body BLOB NOT NULL,
-  key INTEGER,
   uses INTEGER NOT NULL, -- records that refer to it; past contexts are not counted
   UNIQUE (tenant, hash)
 ) STRICT;
@@ -30,7 +29,6 @@ CREATE TABLE users (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
   body BLOB NOT NULL,
-  key INTEGER,
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -38,7 +36,6 @@ CREATE TABLE personas (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
   body BLOB NOT NULL,
-  key INTEGER,
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -46,7 +43,6 @@ CREATE TABLE lorebooks (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
   body BLOB NOT NULL,
-  key INTEGER,
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -55,7 +51,6 @@ CREATE TABLE rooms (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
   body BLOB NOT NULL,
-  key INTEGER,
   owner TEXT,
   last INTEGER NOT NULL DEFAULT 0, -- the seq of its newest message
   spoken REAL NOT NULL DEFAULT 0, -- the time of its newest message
@@ -136,7 +131,6 @@ CREATE TABLE snapshots (
   digest BLOB NOT NULL, -- what a list of builds shows
   refs BLOB NOT NULL, -- the addresses of its contents
   body BLOB NOT NULL,
-  key INTEGER,
   UNIQUE (tenant, id),
   UNIQUE (tenant, number)
 ) STRICT;
