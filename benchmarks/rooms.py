@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from statistics import median
 
+import mem0_search
 from brimful.engine import Engine, Retrieval
 from brimful.records import Message
 from brimful.testing import HashEmbedder
@@ -28,7 +29,8 @@ BATCH = 5_000
 DIMENSIONS = 256
 LIMIT_SECONDS = 1_500.0
 PEER_SECONDS = 60.0
-PEER_ROUNDS = 3
+PEER_ROUNDS = 5
+MEM0_SECONDS = 240.0
 
 ABOUT = f"""A room of so many messages in SQLite, each with its counts, its terms and a vector of {DIMENSIONS} numbers,
 and a budget of {BUDGET:,} tokens under the default policy. "load and fill" takes the newest messages and retrieves
@@ -37,7 +39,8 @@ them asked before. "and saved" keeps the record of every decision, too. Medians 
 by a hash, for the search takes as long whatever they mean. The last column sets "with retrieval" beside the smallest
 room.
 
-The peers get the whole conversation as a list in memory, retrieve nothing and keep no record."""
+langchain-core and litellm get the whole conversation as a list in memory, retrieve nothing and keep no record. mem0
+gets it in its own store, in bulk, and a turn is one vector search for {mem0_search.FINDS} texts: it fills no window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,9 @@ def report(*, quick: bool) -> Section:
     """Measure each size in a process of its own."""
     sizes = QUICK_SIZES if quick else SIZES
     rooms = {size: _isolated(size) for size in sizes}
-    peers = {name: [_peer(name, size) for size in sizes if size in PEER_SIZES] for name in PEERS}
+    common = [size for size in sizes if size in PEER_SIZES]
+    peers = {name: [_peer(name, size) for size in common] for name in PEERS}
+    peers["mem0, search alone"] = [_mem0(size) for size in common]
     return Section("Rooms of any length", ABOUT, (_ours(rooms), _theirs(rooms, peers, sizes)))
 
 
@@ -156,6 +161,17 @@ def _time_peer(name: str, size: int) -> Timing:
     return Timing(median(walls), median(cpus))
 
 
+def _mem0(size: int) -> Timing | Failure:
+    with Isolated(mem0_search.load) as process:
+        return process.call(_time_mem0, size, seconds=MEM0_SECONDS)
+
+
+def _time_mem0(size: int) -> Timing:
+    texts = [str(message.content) for message in messages(size)]
+    questions = [f"What was said of topic{turn}?" for turn in range(PEER_ROUNDS)]
+    return Timing(*mem0_search.time_search(texts, questions))
+
+
 def _ours(rooms: Mapping[int, RoomTimings | Failure]) -> str:
     smallest = next(iter(rooms.values()))
     rows = []
@@ -184,13 +200,16 @@ def _theirs(
     sizes: Sequence[int],
 ) -> str:
     common = [size for size in sizes if size in PEER_SIZES]
-    rows = [["brimful, load and fill", *(_cpu(_window(rooms[size])) for size in common)]]
+    rows = [
+        ["brimful, load and fill", *(_cpu(_of(rooms[size], "window")) for size in common)],
+        ["brimful, with retrieval", *(_cpu(_of(rooms[size], "retrieved")) for size in common)],
+    ]
     rows += [[name, *map(_cpu, timings)] for name, timings in peers.items()]
     return table(["CPU of one turn", *(f"{size:,} turns" for size in common)], rows)
 
 
-def _window(room: RoomTimings | Failure) -> Timing | Failure:
-    return room if isinstance(room, Failure) else room.window
+def _of(room: RoomTimings | Failure, way: str) -> Timing | Failure:
+    return room if isinstance(room, Failure) else getattr(room, way)
 
 
 def _cpu(timing: Timing | Failure) -> str:
