@@ -44,7 +44,7 @@ def same_id(packages: Sequence[ContentPackage], policy: Policy) -> tuple[list[Co
 class Unique(msgspec.Struct, frozen=True):
     """Units of which no two single ones have the same normalized text; `doubles` name the one that has theirs.
 
-    `owners` are the texts that were compared, with the id of the first that has them.
+    `owners` are the texts that are spoken for, with the id of the first that has them.
     """
 
     units: list[Unit]
@@ -59,14 +59,13 @@ def same_content(units: Sequence[Unit], inside: Mapping[str, str], *, everything
     """
     unique: list[Unit] = []
     doubles: list[tuple[Unit, str]] = []
-    owners: dict[str, str] = {}
+    owners = dict(inside)
     for unit in units:
         first = unit.packages[0]
         if len(unit.packages) > 1 or (first.kind in PLACED and not everything):
             unique.append(unit)
             continue
-        text = first.normalized_hash
-        owner = inside.get(text) or owners.setdefault(text, first.id)
+        owner = owners.setdefault(first.normalized_hash, first.id)
         if owner == first.id:
             unique.append(unit)
         else:

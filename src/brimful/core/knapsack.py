@@ -22,7 +22,7 @@ def choose(values: Sequence[float], weights: Sequence[int], capacity: int) -> li
     dense = sorted(range(len(values)), key=densities.__getitem__, reverse=True)
     found = [_greedy(range(len(values)), weights, capacity), _greedy(dense, weights, capacity)]
     best = max(found, key=lambda chosen: _total(values, chosen))
-    most = _bound([values[i] for i in dense], [weights[i] for i in dense], 0, capacity)
+    most = _bound(values, weights, dense, capacity)
     if _total(values, best) < CLOSE_ENOUGH * most:
         best = max(best, _search(dense, values, weights, capacity), key=lambda chosen: _total(values, chosen))
     return sorted(best)
@@ -67,7 +67,7 @@ def _branch_and_bound(values: list[float], weights: list[int], capacity: int) ->
     chosen: list[int] = []
     value, room, at = 0.0, capacity, 0
     for _ in range(NODES):
-        if at < count and value + _bound(values, weights, at, room) > best_value:
+        if at < count and value + _bound(values, weights, range(at, count), room) > best_value:
             if weights[at] <= room:
                 chosen.append(at)
                 value += values[at]
@@ -85,9 +85,10 @@ def _branch_and_bound(values: list[float], weights: list[int], capacity: int) ->
     return best
 
 
-def _bound(values: list[float], weights: list[int], at: int, room: int) -> float:
+def _bound(values: Sequence[float], weights: Sequence[int], dense: Sequence[int], room: int) -> float:
+    """Return what no set can exceed: the densest items, and as much of the next as there is room for."""
     value = 0.0
-    for i in range(at, len(values)):
+    for i in dense:
         if weights[i] > room:
             return value + values[i] * room / weights[i]
         room -= weights[i]

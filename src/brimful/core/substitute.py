@@ -47,6 +47,8 @@ def swaps(
 
     `protected` units stay, and a summary that is `standing` elsewhere does not stand twice.
     """
+    if not summaries:
+        return []
     clusters: dict[str, list[Unit]] = {}
     for unit in units:
         cluster = unit.packages[0].cluster
