@@ -1,4 +1,4 @@
-"""The stages in order: dedupe → allocate → line up → fill (substitute, trim, lend) → arrange → render → verify → record."""
+"""The stages in order: dedupe, allocate, line up, fill (substitute, trim, lend), arrange, render, verify, record."""
 
 from collections.abc import Callable, Sequence
 
