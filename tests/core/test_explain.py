@@ -6,6 +6,7 @@ import pytest
 import brimful
 from brimful.core.context import Context
 from brimful.core.decision import Reason
+from brimful.core.explain import decision_line
 from brimful.packagers import media, memory, message, package
 from strategies import COUNTER, NOW
 from support import build, history, words
@@ -65,7 +66,7 @@ def test_a_kept_one_says_what_it_cost():
 def test_a_twin_by_id_says_so():
     context = build([memory("x", counter=COUNTER, id="x"), memory("x", counter=COUNTER, id="x")])
     twin = next(decision for decision in context.decisions if decision.outcome == "duplicate")
-    line = brimful.core.explain.decision_line(context, twin)
+    line = decision_line(context, twin)
     assert line == "duplicate: another candidate has this id"
 
 
@@ -82,7 +83,7 @@ def test_every_reason_has_words():
     context = build(pile())
     for reason in Reason.__args__:
         decision = msgspec.structs.replace(context.decisions[0], reason=reason, pool="related")
-        line = brimful.core.explain.decision_line(context, decision)
+        line = decision_line(context, decision)
         assert len(line) > len(reason)
 
 
