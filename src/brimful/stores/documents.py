@@ -61,7 +61,7 @@ def remove(session: Session, kind: DocumentKind, items: Sequence[str]) -> None:
         totals[scope] = (documents + 1, words + length)
     shrink(session, totals)
     session.dialect.lexicon.remove(session, [(row[0], session.dialect.listed(row[4])) for row in found])
-    settle_removed(session, [row[0] for row in found], [row[3] for row in found if row[3]])
+    settle_removed(session, [(doc, scope, passage) for doc, scope, _, passage, _ in found if passage])
 
 
 def replace(session: Session, entries: Sequence[Entry]) -> None:

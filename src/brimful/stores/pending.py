@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from brimful.stores.session import Session
+from brimful.stores.session import Placed, Session
 
 _AWAIT: Final = """
 INSERT INTO pending (tenant, embedder, doc, passage) VALUES (:tenant, :embedder, :doc, :passage)
@@ -17,23 +17,28 @@ DELETE FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN 
 
 def embedders(session: Session) -> list[str]:
     """Return the embedders in use, the newest first."""
-    return [id for (id,) in session.rows("SELECT id FROM embedders WHERE tenant = :tenant ORDER BY since DESC")]
+    found = session.rows("SELECT id FROM embedders WHERE tenant = :tenant AND dropped = 0 ORDER BY since DESC")
+    return [id for (id,) in found]
 
 
-def await_vectors(session: Session, documents: Sequence[tuple[int, int, str]]) -> None:
-    """Let new documents (doc, scope, passage) wait for a vector by each embedder that has none of their passage."""
+def await_vectors(session: Session, documents: Sequence[Placed]) -> None:
+    """Let new documents wait for a vector by each embedder that has none of their passage."""
+    session.dialect.together(session, "embedders")
     for embedder in embedders(session):
         known = session.dialect.nearness.place(session, embedder, documents)
         waiting = [(doc, passage) for doc, _, passage in documents if passage not in known]
         session.many(_AWAIT, ({"embedder": embedder, "doc": doc, "passage": passage} for doc, passage in waiting))
 
 
-def settle_removed(session: Session, docs: Sequence[int], passages: Sequence[str]) -> None:
+def settle_removed(session: Session, documents: Sequence[Placed]) -> None:
     """Forget that removed documents wait, and the vectors of passages that no document has any more."""
+    if not documents:
+        return
     for embedder in embedders(session):
         session.run(
             "DELETE FROM pending WHERE tenant = :tenant AND embedder = :embedder AND doc IN :docs",
             embedder=embedder,
-            docs=list(docs),
+            docs=[doc for doc, _, _ in documents],
         )
-        session.run(_FORGET, embedder=embedder, passages=list(passages))
+        session.dialect.nearness.displace(session, embedder, documents)
+        session.run(_FORGET, embedder=embedder, passages=sorted({passage for _, _, passage in documents}))

@@ -21,13 +21,12 @@ class Scope(msgspec.Struct, frozen=True):
     documents: int
     words: int
     changes: int
-    removals: int
 
 
 def scopes_of(session: Session, names: Sequence[str]) -> list[Scope]:
     """Return the scopes of these names, those that are there, by number."""
     found = session.rows(
-        "SELECT number, documents, words, changes, removals FROM scopes WHERE tenant = :tenant AND scope IN :names "
+        "SELECT number, documents, words, changes FROM scopes WHERE tenant = :tenant AND scope IN :names "
         "ORDER BY number",
         names=list(dict.fromkeys(names)),
     )
@@ -46,8 +45,8 @@ def grow(session: Session, totals: Mapping[str, tuple[int, int]]) -> dict[str, i
 def shrink(session: Session, totals: Mapping[int, tuple[int, int]]) -> None:
     """Take (documents, words) from scopes, by their numbers."""
     session.many(
-        "UPDATE scopes SET documents = documents - :documents, words = words - :words, changes = changes + 1, "
-        "removals = removals + 1 WHERE tenant = :tenant AND number = :number",
+        "UPDATE scopes SET documents = documents - :documents, words = words - :words, changes = changes + 1 "
+        "WHERE tenant = :tenant AND number = :number",
         (
             {"number": number, "documents": documents, "words": words}
             for number, (documents, words) in sorted(totals.items())

@@ -2,11 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from brimful.errors import InvalidValue
+from brimful.protocols import Near
+
+if TYPE_CHECKING:
+    from brimful.protocols import Vectors
 
 Row = tuple[Any, ...]
+Placed = tuple[int, int, str]
+"""A document as vectors know it: its number, the number of its scope, its passage's address."""
 Values = dict[str, Any]
 
 
@@ -69,6 +75,10 @@ class Dialect(Protocol):
         """Let no other transaction of the tenant do the same before this one ends."""
         ...
 
+    def together(self, session: "Session", what: str) -> None:
+        """Do the same as others of the tenant, while nobody does it alone."""
+        ...
+
 
 class Lexicon(Protocol):
     """The full-text index: which documents hold a token, and how often. A token belongs to one scope."""
@@ -97,8 +107,26 @@ class Lexicon(Protocol):
 class Nearness(Protocol):
     """The vector index: which documents have a vector, and which are near."""
 
-    def place(self, session: "Session", embedder: str, documents: Sequence[tuple[int, int, str]]) -> set[str]:
-        """Take up new documents (doc, scope, passage) where their passage has a vector; return those passages."""
+    def keep(self, session: "Session", embedder: str, passages: Sequence[str], vectors: "Vectors") -> None:
+        """Keep one vector for each passage."""
+        ...
+
+    def place(self, session: "Session", embedder: str, documents: Sequence[Placed]) -> set[str]:
+        """Take up documents whose passage has a vector, and return those passages."""
+        ...
+
+    def displace(self, session: "Session", embedder: str, documents: Sequence[Placed]) -> None:
+        """Take documents out again."""
+        ...
+
+    def drop(self, session: "Session", embedder: str) -> None:
+        """Forget all that is kept for an embedder."""
+        ...
+
+    def nearest(
+        self, session: "Session", embedder: str, scopes: Sequence[int], query: "Vectors", limit: int
+    ) -> list[Near]:
+        """Return the documents nearest to a query of length 1, nearest first."""
         ...
 
 

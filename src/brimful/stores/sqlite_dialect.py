@@ -44,6 +44,9 @@ class SqliteDialect:
     def alone(self, session: Session, what: str) -> None:
         """Do nothing: whoever writes holds the one write lock."""
 
+    def together(self, session: Session, what: str) -> None:
+        """Do nothing, for the same reason."""
+
 
 @lru_cache(maxsize=512)
 def _unfolded(sql: str) -> str:

@@ -1,39 +1,141 @@
-"""Vectors in SQLite."""
+"""Vectors in SQLite: kept in a table, searched in memory, which follows a log of what came and went."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from brimful.stores.session import Session
+from brimful.protocols import Near
+from brimful.stores.session import Placed, Row, Session
 
+if TYPE_CHECKING:
+    from brimful.protocols import Vectors
+    from brimful.stores.vector_cache import Shelf, Shelves
+
+MOST_BYTES: Final = 256 * 2**20  # of vectors and signatures in memory
+_BATCH: Final = 10_000  # entries of the log read at once
+_GONE: Final = 0  # stands in the log for the vector of a document that was removed
+
+_KEEP: Final = """
+INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder, :hash, :vector) ON CONFLICT DO NOTHING
+"""
 _KNOWN: Final = """
 SELECT hash, number FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages
 """
 _LAST: Final = """
-SELECT max(number) FROM embedded WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
+SELECT coalesce(max(number), 0) FROM embedded WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
 """
-_EMBEDDED: Final = """
+_LOG: Final = """
 INSERT INTO embedded (tenant, embedder, scope, number, doc, vector)
 VALUES (:tenant, :embedder, :scope, :number, :doc, :vector)
 """
+READ_LOG: Final = """
+SELECT e.number, e.doc, d.seq, e.vector, v.vector FROM embedded e
+LEFT JOIN documents d ON d.doc = e.doc LEFT JOIN vectors v ON v.number = e.vector
+WHERE e.tenant = :tenant AND e.embedder = :embedder AND e.scope = :scope AND e.number > :last
+ORDER BY e.number LIMIT :limit
+"""
+_READ: Final = "SELECT number, vector FROM vectors WHERE tenant = :tenant AND number IN :numbers"
 
 
 class SqliteNearness:
-    """Which documents have a vector. They are numbered by arrival, so that a cache reads only what is new."""
+    """Which documents have a vector, and which are near."""
 
-    def place(self, session: Session, embedder: str, documents: Sequence[tuple[int, int, str]]) -> set[str]:
-        """Take up new documents (doc, scope, passage) where their passage has a vector; return those passages."""
-        passages = list({passage for _, _, passage in documents})
+    def __init__(self) -> None:
+        """Hold nothing in memory yet."""
+        self._held: Shelves | None = None
+
+    def keep(self, session: Session, embedder: str, passages: Sequence[str], vectors: Vectors) -> None:
+        """Keep one vector for each passage."""
+        from brimful.stores.halves import to_bytes, unit  # noqa: PLC0415 - numpy, only where there are vectors
+
+        rows = zip(passages, unit(vectors), strict=True)
+        session.many(
+            _KEEP, ({"embedder": embedder, "hash": passage, "vector": to_bytes(vector)} for passage, vector in rows)
+        )
+
+    def place(self, session: Session, embedder: str, documents: Sequence[Placed]) -> set[str]:
+        """Take up documents whose passage has a vector, and return those passages."""
+        passages = sorted({passage for _, _, passage in documents})
         known: dict[str, int] = dict(session.rows(_KNOWN, embedder=embedder, passages=passages))
-        rows = sorted((scope, doc, known[passage]) for doc, scope, passage in documents if passage in known)
-        for scope, group in groupby(rows, key=lambda row: row[0]):
+        rows = [(scope, doc, known[passage]) for doc, scope, passage in documents if passage in known]
+        self._log(session, embedder, rows)
+        return set(known)
+
+    def displace(self, session: Session, embedder: str, documents: Sequence[Placed]) -> None:
+        """Note that documents are gone."""
+        self._log(session, embedder, [(scope, doc, _GONE) for doc, scope, _ in documents])
+
+    def drop(self, session: Session, embedder: str) -> None:
+        """Forget the log of an embedder."""
+        session.run("DELETE FROM embedded WHERE tenant = :tenant AND embedder = :embedder", embedder=embedder)
+
+    def nearest(self, session: Session, embedder: str, scopes: Sequence[int], query: Vectors, limit: int) -> list[Near]:
+        """Return the documents nearest to a query of length 1, nearest first."""
+        found: list[tuple[int, int, float]] = []
+        since = _since(session, embedder)
+        for scope in scopes:
+            shelf = self._shelves().shelf((session.tenant, embedder, since, scope), len(query))
+            self._follow(session, embedder, scope, shelf)
+            found += shelf.nearest(query, limit, lambda numbers: _read(session, numbers))
+        self._shelves().settle()
+        found.sort(key=lambda near: (-near[2], -near[0]))
+        return [Near(doc=doc, seq=seq, similarity=similarity) for doc, seq, similarity in found[:limit]]
+
+    def _shelves(self) -> Shelves:
+        from brimful.stores.vector_cache import Shelves  # noqa: PLC0415 - numpy, only where there are vectors
+
+        if self._held is None:
+            self._held = Shelves(MOST_BYTES)
+        return self._held
+
+    def _follow(self, session: Session, embedder: str, scope: int, shelf: Shelf) -> None:
+        """Read what the log says since it was last read."""
+        with shelf.lock:
+            while True:
+                rows = session.rows(READ_LOG, embedder=embedder, scope=scope, last=shelf.last, limit=_BATCH)
+                if rows:
+                    _take_up(shelf, rows)
+                if len(rows) < _BATCH:
+                    return
+
+    def _log(self, session: Session, embedder: str, rows: Sequence[tuple[int, int, int]]) -> None:
+        for scope, group in groupby(sorted(rows), key=lambda row: row[0]):
             last = session.row(_LAST, embedder=embedder, scope=scope)
-            first = (last[0] or 0) + 1 if last else 1
+            first = (last[0] if last else 0) + 1
             session.many(
-                _EMBEDDED,
+                _LOG,
                 (
                     {"embedder": embedder, "scope": scope, "number": number, "doc": doc, "vector": vector}
                     for number, (_, doc, vector) in enumerate(group, start=first)
                 ),
             )
-        return set(known)
+
+
+def _since(session: Session, embedder: str) -> int:
+    """Return what tells an embedder from the one of that name which was dropped: its log begins anew."""
+    found = session.row("SELECT since FROM embedders WHERE tenant = :tenant AND id = :id", id=embedder)
+    return int(found[0]) if found else 0
+
+
+def _take_up(shelf: Shelf, rows: Sequence[Row]) -> None:
+    from brimful.stores.halves import from_bytes  # noqa: PLC0415 - numpy, only where there are vectors
+
+    gone = {doc for _, doc, _, vector, _ in rows if vector == _GONE}
+    came = [row for row in rows if row[1] not in gone and row[2] is not None and row[4] is not None]
+    if came:
+        _, docs, seqs, vectors, kept = zip(*came, strict=True)
+        shelf.add(docs, seqs, vectors, from_bytes(list(kept)))
+    if gone:
+        shelf.remove(sorted(gone))
+    shelf.last = rows[-1][0]
+
+
+def _read(session: Session, numbers: Sequence[int]) -> Vectors:
+    """Return vectors by their numbers, in order; one that was removed meanwhile is nowhere near."""
+    from brimful.stores.halves import from_bytes  # noqa: PLC0415 - numpy, only where there are vectors
+
+    kept: dict[int, bytes] = dict(session.rows(_READ, numbers=list(numbers)))
+    blank = bytes(len(next(iter(kept.values()), b"")))
+    return from_bytes([kept.get(number, blank) for number in numbers])

@@ -1,11 +1,11 @@
 """The store of one tenant: each method is one function, in one transaction, on another thread."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from brimful.core import check
 from brimful.errors import InvalidValue
-from brimful.protocols import Build, Counted, Document, Indexed, Postings
+from brimful.protocols import Build, Counted, Document, Indexed, Near, Postings, Progress
 from brimful.records import Content, Inclusion, LoreEntry, Memory, Message, Plain, Response, Room, Snapshot, Summary
 from brimful.stores import counts as _counts
 from brimful.stores import documents as _documents
@@ -13,6 +13,7 @@ from brimful.stores import lore as _lore
 from brimful.stores import memories as _memories
 from brimful.stores import messages as _messages
 from brimful.stores import (
+    pending,
     plain,
     posting,
     removal,
@@ -23,8 +24,12 @@ from brimful.stores import responses as _responses
 from brimful.stores import scopes as _scopes
 from brimful.stores import snapshots as _snapshots
 from brimful.stores import summaries as _summaries
+from brimful.stores import vectors as _vectors
 from brimful.stores.driver import Driver
 from brimful.stores.session import Session
+
+if TYPE_CHECKING:
+    from brimful.protocols import Vectors
 
 R = TypeVar("R", bound=Plain)
 T = TypeVar("T")
@@ -222,6 +227,36 @@ class TenantStore:
     async def version(self, scopes: Sequence[str]) -> str:
         """Return a text that changes whenever a document of the scopes is written, by any process."""
         return await self._read(lambda session: _scopes.version(session, scopes))
+
+    async def nearest(self, scopes: Sequence[str], embedder: str, query: "Vectors", *, limit: int) -> list[Near]:
+        """Return the documents of the scopes whose vectors are nearest to the query, nearest first."""
+        most = _limit(limit)
+        return await self._read(lambda session: _vectors.nearest(session, scopes, embedder, query, most))
+
+    async def use_embedder(self, embedder: str) -> None:
+        """From now on, every document gets a vector by this embedder."""
+        await self._write(lambda session: _vectors.use_embedder(session, embedder))
+
+    async def drop_embedder(self, embedder: str) -> None:
+        """Forget all vectors by this embedder, and wait for none."""
+        await self._write(lambda session: _vectors.drop_embedder(session, embedder))
+
+    async def embedders(self) -> list[str]:
+        """Return the embedders in use, the newest first."""
+        return await self._read(pending.embedders)
+
+    async def backlog(self, embedder: str, *, limit: int = 100) -> list[Document]:
+        """Return documents that wait for a vector by this embedder, oldest first."""
+        most = _limit(limit)
+        return await self._read(lambda session: _vectors.backlog(session, embedder, most))
+
+    async def keep_vectors(self, embedder: str, docs: Sequence[int], vectors: "Vectors") -> None:
+        """Keep the vectors of documents, by the hash of the passage: equal passages wait no longer."""
+        await self._write(lambda session: _vectors.keep_vectors(session, embedder, docs, vectors))
+
+    async def progress(self, embedder: str) -> Progress:
+        """Return how many documents have a vector by this embedder, and how many wait."""
+        return await self._read(lambda session: _vectors.progress(session, embedder))
 
     # -- transactions ------------------------------------------------------------------------------------------------
 

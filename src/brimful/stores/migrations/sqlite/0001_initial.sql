@@ -173,7 +173,6 @@ CREATE TABLE scopes (
   documents INTEGER NOT NULL DEFAULT 0,
   words INTEGER NOT NULL DEFAULT 0,
   changes INTEGER NOT NULL DEFAULT 0, -- grows with every write
-  removals INTEGER NOT NULL DEFAULT 0,
   UNIQUE (tenant, scope)
 ) STRICT;
 
@@ -198,6 +197,7 @@ CREATE TABLE embedders (
   id TEXT NOT NULL,
   since INTEGER NOT NULL, -- the newest is the largest
   dims INTEGER,
+  dropped INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -222,11 +222,12 @@ CREATE TABLE vectors (
 
 -- What follows is SQLite's own way to search; PostgreSQL has another.
 
+-- A log, so that a cache reads only what is new: a document got a vector, or (vector 0) is gone.
 CREATE TABLE embedded (
   tenant TEXT NOT NULL,
   embedder TEXT NOT NULL,
   scope INTEGER NOT NULL,
-  number INTEGER NOT NULL, -- in the order of arrival, so that a cache reads only what is new
+  number INTEGER NOT NULL, -- in the order of arrival
   doc INTEGER NOT NULL,
   vector INTEGER NOT NULL,
   PRIMARY KEY (tenant, embedder, scope, number)

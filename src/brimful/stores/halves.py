@@ -1,0 +1,30 @@
+"""Floats of length 1, kept as half-precision numbers: half the room, and the same neighbours."""
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+
+
+def unit(vectors: Floats) -> Floats:
+    """Return vectors with a length of 1; those of length 0 stay as they are, and what is no number becomes 0.
+
+    >>> unit(np.array([3.0, 4.0], dtype=np.float32)).tolist()
+    [0.6000000238418579, 0.800000011920929]
+    """
+    whole = np.nan_to_num(np.asarray(vectors, dtype=np.float32), posinf=0.0, neginf=0.0)
+    peak = np.abs(whole).max(axis=-1, keepdims=True, initial=0.0)
+    scaled = np.divide(whole, peak, out=np.zeros_like(whole), where=peak > 0)  # no square overflows
+    lengths = np.sqrt(np.square(scaled).sum(axis=-1, keepdims=True))
+    units: Floats = np.divide(scaled, lengths, out=np.zeros_like(scaled), where=lengths > 0)
+    return units
+
+
+def to_bytes(vector: Floats) -> bytes:
+    """Return a vector as it is kept."""
+    return vector.astype("<f2").tobytes()
+
+
+def from_bytes(kept: list[bytes]) -> Floats:
+    """Return kept vectors as a matrix, each of length 1 again."""
+    return unit(np.frombuffer(b"".join(kept), dtype="<f2").reshape(len(kept), -1).astype(np.float32))

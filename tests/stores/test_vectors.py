@@ -1,0 +1,189 @@
+"""Vectors: who waits for one, who is near, and what is forgotten."""
+
+import numpy as np
+import pytest
+
+from brimful.errors import InvalidValue
+from brimful.protocols import Indexed
+from brimful.records import Message, Room
+from stores.samples import known, said, words
+
+DIMS = 16
+FEW = 60
+
+
+def vectors(count, seed=0, dims=DIMS):
+    return np.random.default_rng(seed).normal(size=(count, dims)).astype(np.float32)
+
+
+def embed(run, store, seed=0, embedder="e"):
+    """Give a vector to all that wait, and return them by item."""
+    waiting = run(store.backlog(embedder, limit=10_000))
+    made = vectors(len(waiting), seed)
+    run(store.keep_vectors(embedder, [document.doc for document in waiting], made))
+    return {document.item: vector for document, vector in zip(waiting, made, strict=True)}
+
+
+def cosine(one, other):
+    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+
+def expected(kept, query, limit):
+    return sorted(((cosine(vector, query), item) for item, vector in kept.items()), reverse=True)[:limit]
+
+
+def near(run, store, query, scopes=("room:general",), limit=5, embedder="e"):
+    found = run(store.nearest(list(scopes), embedder, query, limit=limit))
+    items = {each.doc: each.item for each in run(store.documents([each.doc for each in found]))}
+    return [(each.similarity, items[each.doc]) for each in found]
+
+
+def agrees(found, wanted):
+    assert [item for _, item in found] == [item for _, item in wanted]
+    assert [value for value, _ in found] == pytest.approx([value for value, _ in wanted], abs=2e-3)
+
+
+def posted(run, store, count, first=0, room="general"):
+    run(store.post([said(f"{room}-{n}", f"text {n} of {room}", room=room) for n in range(first, first + count)]))
+
+
+def test_documents_wait_for_the_embedders_in_use(store, run):
+    posted(run, store, 2)
+    run(store.use_embedder("e"))
+    posted(run, store, 1, first=2)
+    waiting = run(store.backlog("e"))
+    assert [(each.item, each.kind, each.scope, each.seq) for each in waiting] == [
+        (f"general-{n}", "message", "room:general", n + 1) for n in range(3)
+    ]
+    assert [each.item for each in run(store.backlog("e", limit=2))] == ["general-0", "general-1"]
+    assert run(store.backlog("other")) == []
+    progress = run(store.progress("e"))
+    assert (progress.done, progress.waiting) == (0, 3)
+    embed(run, store)
+    progress = run(store.progress("e"))
+    assert (progress.done, progress.waiting) == (3, 0)
+    assert run(store.progress("other")).done == 0
+
+
+def test_embedders_are_listed_newest_first(store, run):
+    for embedder in ("a", "b", "a"):
+        run(store.use_embedder(embedder))
+    assert run(store.embedders()) == ["a", "b"]
+    run(store.use_embedder("a"))
+    run(store.drop_embedder("b"))
+    assert run(store.embedders()) == ["a"]
+
+
+def test_the_nearest_are_those_of_the_largest_cosine(store, run):
+    run(store.use_embedder("e"))
+    posted(run, store, FEW)
+    posted(run, store, 5, room="other")
+    run(store.remember([known("k1")]))
+    kept = embed(run, store)
+    query = vectors(1, seed=9)[0]
+    mine = {item: vector for item, vector in kept.items() if item.startswith("general")}
+    agrees(near(run, store, query), expected(mine, query, 5))
+    agrees(near(run, store, query[None, :], ["room:general", "room:other", "memory::"], 70), expected(kept, query, 70))
+    assert near(run, store, query, ["room:nowhere"]) == near(run, store, query, limit=0) == []
+    assert near(run, store, query, embedder="other") == near(run, store, np.zeros(DIMS, dtype=np.float32)) == []
+
+
+def test_what_comes_and_goes_is_noticed(store, run):
+    run(store.use_embedder("e"))
+    posted(run, store, 10)
+    kept = embed(run, store)
+    query = vectors(1, seed=9)[0]
+    agrees(near(run, store, query), expected(kept, query, 5))
+    posted(run, store, 10, first=10)
+    kept |= embed(run, store, seed=1)
+    agrees(near(run, store, query), expected(kept, query, 5))
+    best = expected(kept, query, 1)[0][1]
+    run(store.delete(best))
+    del kept[best]
+    agrees(near(run, store, query), expected(kept, query, 5))
+    best = expected(kept, query, 1)[0][1]
+    run(store.edit(best, "something else", words("something else"), at=1.0))
+    del kept[best]
+    agrees(near(run, store, query), expected(kept, query, 5))
+    kept |= embed(run, store, seed=2)
+    agrees(near(run, store, query, limit=30), expected(kept, query, 30))
+    run(store.remove(Room, "general"))
+    assert near(run, store, query) == []
+
+
+def test_equal_passages_share_a_vector_and_wait_no_longer(store, run):
+    run(store.use_embedder("e"))
+    run(store.post([said("a", "same"), said("b", "same"), said("c", "other")]))
+    waiting = run(store.backlog("e"))
+    run(store.keep_vectors("e", [waiting[0].doc], vectors(1)))
+    assert [each.item for each in run(store.backlog("e"))] == ["c"]
+    run(store.post([said("d", "same", room="general")]))
+    assert [each.item for each in run(store.backlog("e"))] == ["c"]
+    assert {item for _, item in near(run, store, vectors(1)[0])} == {"a", "b", "d"}
+    run(store.delete("a"))
+    assert {item for _, item in near(run, store, vectors(1)[0])} == {"b", "d"}
+
+
+def test_a_vector_that_arrives_changes_the_version(store, run):
+    run(store.use_embedder("e"))
+    posted(run, store, 1)
+    before = run(store.version(["room:general"]))
+    embed(run, store)
+    assert run(store.version(["room:general"])) != before
+
+
+def test_a_dropped_embedder_leaves_nothing_and_may_come_back(store, run):
+    run(store.use_embedder("e"))
+    posted(run, store, 10)
+    embed(run, store)
+    query = vectors(1, seed=9)[0]
+    assert len(near(run, store, query)) == 5
+    run(store.drop_embedder("e"))
+    assert near(run, store, query) == []
+    assert run(store.progress("e")).done == run(store.progress("e")).waiting == 0
+    run(store.use_embedder("e"))
+    assert len(run(store.backlog("e"))) == 10
+    kept = embed(run, store, seed=3)
+    agrees(near(run, store, query), expected(kept, query, 5))
+
+
+def test_vectors_of_another_length_are_refused(store, run):
+    run(store.use_embedder("e"))
+    posted(run, store, 2)
+    docs = [each.doc for each in run(store.backlog("e"))]
+    run(store.keep_vectors("e", docs[:1], vectors(1)))
+    with pytest.raises(InvalidValue, match="vectors: have 8 dimensions, and those by 'e' have 16"):
+        run(store.keep_vectors("e", docs[1:], vectors(1, dims=8)))
+    with pytest.raises(InvalidValue, match="vectors: have 8 dimensions"):
+        run(store.nearest(["room:general"], "e", vectors(1, dims=8), limit=1))
+
+
+def test_vectors_that_nobody_asked_for_are_not_kept(store, run):
+    posted(run, store, 1)
+    run(store.use_embedder("e"))
+    doc = run(store.backlog("e"))[0].doc
+    run(store.keep_vectors("other", [doc], vectors(1)))
+    run(store.keep_vectors("e", [doc + 1000], vectors(1)))
+    run(store.keep_vectors("e", [], vectors(0)))
+    assert run(store.progress("e")).done == 0
+    assert run(store.embedders()) == ["e"]
+
+
+def test_a_document_without_a_passage_waits_for_nothing(store, run):
+    run(store.use_embedder("e"))
+    run(store.post([(Message(id="a", room="general", content=""), Indexed())]))
+    assert run(store.backlog("e")) == []
+    assert run(store.progress("e")).done == 0
+
+
+def test_a_vector_of_nothing_or_of_no_numbers_is_near_to_nothing(store, run):
+    run(store.use_embedder("e"))
+    posted(run, store, 3)
+    docs = [each.doc for each in run(store.backlog("e"))]
+    rows = np.zeros((3, DIMS), dtype=np.float32)
+    rows[1] = np.nan
+    rows[2] = 1e30
+    run(store.keep_vectors("e", docs, rows))
+    found = near(run, store, np.ones(DIMS, dtype=np.float32))
+    assert found[0] == (pytest.approx(1.0, abs=1e-3), "general-2")
+    assert [value for value, _ in found[1:]] == [0.0, 0.0]
