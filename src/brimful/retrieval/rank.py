@@ -1,85 +1,82 @@
-"""Parts → one relevance: how likely a place holds what a question asks for, and why."""
+"""Parts → one relevance: how likely a place holds what a question asks for, and why.
+
+The parts are added as log-odds, so that a relevance behaves as a probability does: maximizing the sum of `worth` under
+a budget maximizes what can be expected to be found.
+"""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
 
 from brimful.protocols import Near, Postings
-from brimful.retrieval.lexical import Scored, cover
+from brimful.retrieval.lexical import Places, Scored, Values, cover
 
-SECONDS_A_DAY: Final = 86_400.0
+NEAREST: Final = 200  # documents to ask the vector side for: fewer cost recall, more bring none
 
+LEXICAL: Final = 12.0  # log-odds for all of a question covered; half of it weighs 0.7 of that
+VECTOR: Final = 8.0  # log-odds for each 1.0 of cosine above what says nothing
+UNRELATED: Final = 0.2  # a cosine that says nothing, in a scope so small that even the farthest may be near
+SPEAKER: Final = 2.5  # log-odds for what somebody said whom the question is about
+AGAINST: Final = 13.0  # log-odds against any place, before anything is known of it
 
-class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """The logistic curve from the two similarities to a relevance: what each weighs, and where even odds lie."""
-
-    lexical: float = 12.0
-    vector: float = 4.0
-    even: float = 8.0
+LITTLE: Final = 100  # tokens: what is much shorter seldom holds an answer, what is longer may
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A place with its relevance and the parts of it, each from 0 to 1.
 
     A place is a message's `seq` in its room, elsewhere a `doc`. `lexical` is the share of the question that it covers,
-    `vector` the cosine; 0 where the other side alone found it.
+    `vector` its cosine, 0 if the vector side did not find it.
     """
 
     place: int
     relevance: float
     lexical: float = 0.0
     vector: float = 0.0
-    recency: float = 1.0
 
 
-def rank(
-    postings: Postings,
-    near: Sequence[Near],
-    *,
-    conversation: bool,
-    limit: int,
-    calibration: Calibration = Calibration(),  # noqa: B008 - frozen
-) -> list[Found]:
+def rank(postings: Postings, near: Sequence[Near], *, conversation: bool, limit: int) -> list[Found]:
     """Return the most relevant places of one scope for one question, the best first, the later of equals first."""
     lexical = cover(postings, conversation=conversation)
     vector = _similarities(near, conversation=conversation)
     places = np.union1d(lexical.places, vector.places)
-    words, meanings = _at(lexical, places), _at(vector, places)
-    odds = calibration.lexical * words + calibration.vector * meanings - calibration.even
-    relevance = 1 / (1 + np.exp(-odds))
+    # What was not found is no nearer than the farthest that was. Counting from there suits any embedder's range.
+    farthest = float(vector.values.min()) if near else UNRELATED
+    words, meanings = _at(lexical, places, 0.0), _at(vector, places, farthest) - min(farthest, UNRELATED)
+    relevance = 1 / (1 + np.exp(AGAINST - LEXICAL * np.sqrt(words) - VECTOR * meanings))
     best = np.lexsort((-places, -relevance))[:limit]
+    cosines = _at(vector, places, 0.0)
     return [
         Found(
             place=int(places[at]),
             relevance=float(relevance[at]),
             lexical=float(words[at]),
-            vector=float(meanings[at]),
+            vector=float(cosines[at]),
         )
         for at in best
     ]
 
 
-def unite(rankings: Iterable[Sequence[Found]]) -> list[Found]:
-    """Return what several questions found in one scope, each place once, as its best question found it."""
-    best: dict[int, Found] = {}
-    for found in (found for ranking in rankings for found in ranking):
-        known = best.get(found.place)
-        if known is None or _order(found) < _order(known):
-            best[found.place] = found
-    return sorted(best.values(), key=_order)
+def favour(relevance: float) -> float:
+    """Return the relevance of a place, now that it turns out to be said by somebody whom the question is about.
+
+    >>> favour(0.0), round(favour(0.1), 2), round(favour(0.5), 2), favour(1.0)
+    (0.0, 0.58, 0.92, 1.0)
+    """
+    gain = math.exp(SPEAKER)
+    return gain * relevance / (1 - relevance + gain * relevance)
 
 
-def with_recency(found: Found, *, age: float, half_life: float) -> Found:
-    """Return the same place with its relevance times its recency: halved every `half_life` seconds of its `age`."""
-    recency = math.exp2(-max(age, 0.0) / half_life)
-    return msgspec.structs.replace(found, relevance=found.relevance * recency, recency=recency)
+def worth(relevance: float, tokens: int) -> float:
+    """Return what a text of so many tokens is worth: its relevance, less for what is too short to say much.
 
-
-def _order(found: Found) -> tuple[float, int, float, float, float]:
-    return (-found.relevance, -found.place, -found.lexical, -found.vector, -found.recency)
+    >>> worth(0.8, 100), worth(0.8, 300), worth(0.8, 0)
+    (0.4, 0.6, 0.0)
+    """
+    return relevance * tokens / (tokens + LITTLE)
 
 
 def _similarities(near: Sequence[Near], *, conversation: bool) -> Scored:
@@ -89,13 +86,12 @@ def _similarities(near: Sequence[Near], *, conversation: bool) -> Scored:
         place = hit.seq if conversation else hit.doc
         highest[place] = max(highest.get(place, 0.0), hit.similarity)
     places = sorted(highest)
-    return Scored(
-        places=np.array(places, np.int64), values=np.clip(np.array([highest[place] for place in places]), 0.0, 1.0)
-    )
+    values = np.array([min(highest[place], 1.0) for place in places], np.float64)
+    return Scored(places=np.array(places, np.int64), values=values)
 
 
-def _at(scored: Scored, places: np.ndarray) -> np.ndarray:
-    """Return the values at these places, 0 where there is none."""
-    values = np.zeros(len(places))
+def _at(scored: Scored, places: Places, otherwise: float) -> Values:
+    """Return the values at these places, which hold all of the scored ones."""
+    values = np.full(len(places), otherwise)
     values[np.searchsorted(places, scored.places)] = scored.values
     return values

@@ -1,0 +1,59 @@
+"""A question: its terms, what it means beside names, and whom it is about."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from brimful.core.content import ROLES
+from brimful.retrieval.analyze import analyze
+
+_WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_I_AND_MY: Final = """
+i i'm i've i'd i'll me my mine myself ich mich mir mein meine meinen meiner je j'ai moi mon ma mes yo mi mis mío mía io
+mio mia miei mie eu meu minha meus minhas ik mij mijn я меня мне мой моя мои 我 私 나 저
+"""
+_FIRST_PERSON: Final = frozenset(_I_AND_MY.split())
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A text to look for.
+
+    `terms` are for the lexical side, each once, `meaning` is the text for the vector side. `about_asker` says that it
+    speaks in the first person.
+    """
+
+    terms: tuple[str, ...]
+    meaning: str
+    asker: str = ""
+    about_asker: bool = False
+
+    def is_about(self, speaker: str) -> bool:
+        """Say whether the question names this speaker, or is the speaker's own and about himself."""
+        if self.about_asker and speaker == self.asker:
+            return True
+        name = analyze(speaker)
+        return bool(name) and speaker.casefold() not in ROLES and not set(name).isdisjoint(self.terms)
+
+
+def ask(text: str, *, asker: str = "", speakers: Iterable[str] = ()) -> Question:
+    """Read a question that `asker` puts to a conversation of these `speakers`.
+
+    A name is found by who speaks; in a vector it would only draw near whatever sounds like that name.
+
+    >>> question = ask("What did Ann tell me about the lake?", asker="Bo", speakers=["Ann", "Bo"])
+    >>> question.terms, question.meaning
+    (('ann', 'tell', 'lake'), 'tell lake')
+    >>> question.is_about("Ann"), question.is_about("Bo"), question.is_about("Cy")
+    (True, True, False)
+    """
+    words = _WORD.findall(text)
+    names = {term for speaker in speakers for term in analyze(speaker)}
+    meaning = " ".join(word for word in words if analyze(word) and names.isdisjoint(analyze(word)))
+    return Question(
+        terms=tuple(dict.fromkeys(analyze(text))),
+        meaning=meaning or text,
+        asker=asker,
+        about_asker=bool(asker) and any(word.casefold().replace("’", "'") in _FIRST_PERSON for word in words),
+    )

@@ -1,0 +1,41 @@
+import pytest
+
+from brimful.retrieval.question import ask
+
+
+def test_terms_are_asked_for_once():
+    assert ask("tea or coffee, coffee or tea?").terms == ("tea", "coffe")
+
+
+def test_names_of_speakers_are_left_out_of_the_meaning():
+    question = ask("When did Ann's sister visit Bob?", speakers=["ann", "Bob Lee"])
+    assert question.meaning == "sister visit"
+    assert "ann" in question.terms
+
+
+def test_a_question_of_nothing_but_names_and_small_words_means_what_it_says():
+    assert ask("Who is Ann?", speakers=["Ann"]).meaning == "Who is Ann?"
+
+
+@pytest.mark.parametrize("text", ["What did ann say?", "ANN’s plan", "Annes und Ann"])
+def test_a_named_speaker_is_spoken_about(text):
+    assert ask(text).is_about("Ann")
+
+
+def test_a_part_of_a_name_is_enough():
+    assert ask("Where does Ann live?").is_about("Ann Lee")
+
+
+def test_a_role_is_no_name():
+    assert not ask("Which user logged in?").is_about("user")
+
+
+@pytest.mark.parametrize("text", ["What is my budget?", "I’ve lost it", "Wo ist mein Rad?", "где мой ключ"])
+def test_the_first_person_is_the_asker(text):
+    assert ask(text, asker="user").is_about("user")
+    assert not ask(text, asker="user").is_about("assistant")
+
+
+def test_nobody_asks_nobody():
+    assert not ask("What is my name?").is_about("")
+    assert not ask("Is it true?", asker="Ann").is_about("Ann")

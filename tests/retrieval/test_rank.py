@@ -1,0 +1,104 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.protocols import Near, Postings
+from brimful.retrieval.rank import Found, favour, rank, worth
+
+NOTHING = Postings(terms=(), found=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=())
+ONE_TERM = Postings(
+    terms=("lake",), found=(2,), documents=50, words=500, doc=(7, 9), seq=(3, 30), length=(10, 10), term=(0, 0),
+    frequency=(1, 2),
+)  # fmt: skip
+cosines = st.floats(-1.0, 1.0)
+shares = st.floats(0.0, 1.0)
+
+
+def near(similarities, *, offset=0):
+    return [Near(doc=place + offset, seq=place, similarity=value) for place, value in similarities.items()]
+
+
+@given(st.dictionaries(st.integers(1, 60), cosines), st.booleans())
+def test_relevance_and_its_parts_are_shares_and_the_best_comes_first(similarities, conversation):
+    ranked = rank(ONE_TERM, near(similarities), conversation=conversation, limit=1000)
+    assert all(0.0 <= part <= 1.0 for found in ranked for part in (found.relevance, found.lexical, found.vector))
+    assert [found.relevance for found in ranked] == sorted((found.relevance for found in ranked), reverse=True)
+    assert len({found.place for found in ranked}) == len(ranked)
+
+
+@given(st.dictionaries(st.integers(1, 60), cosines), st.randoms(use_true_random=False))
+def test_the_order_of_what_is_near_says_nothing(similarities, random):
+    hits = near(similarities)
+    mixed = random.sample(hits, len(hits))
+    assert rank(ONE_TERM, mixed, conversation=True, limit=50) == rank(ONE_TERM, hits, conversation=True, limit=50)
+
+
+@given(st.dictionaries(st.integers(1, 60), cosines), st.integers(0, 20))
+def test_a_limit_keeps_the_best(similarities, limit):
+    hits = near(similarities)
+    ranked = rank(ONE_TERM, hits, conversation=True, limit=1000)
+    assert rank(ONE_TERM, hits, conversation=True, limit=limit) == ranked[:limit]
+
+
+@given(st.dictionaries(st.integers(1, 60), st.floats(0.0, 0.5), min_size=2), st.data())
+def test_nearer_is_no_less_relevant(similarities, data):
+    place = data.draw(st.sampled_from(sorted(similarities)))
+    if similarities[place] == min(similarities.values()):
+        similarities = {**similarities, 61: 0.0}
+    nearer = {**similarities, place: similarities[place] + 0.5}
+    before, after = (
+        next(found for found in rank(ONE_TERM, near(each), conversation=True, limit=1000) if found.place == place)
+        for each in (similarities, nearer)
+    )
+    assert after.relevance > before.relevance
+
+
+def test_in_a_conversation_a_place_is_a_turn_elsewhere_a_document():
+    hits = near({3: 0.6, 8: 0.1}, offset=4)
+    assert rank(ONE_TERM, hits, conversation=True, limit=1)[0].place == 3
+    assert {found.place for found in rank(ONE_TERM, hits, conversation=False, limit=9)} == {7, 9, 12}
+
+
+def test_both_sides_find_more_than_one():
+    hits = near({3: 0.6, 50: 0.6, 51: 0.1})
+    ranked = {found.place: found for found in rank(ONE_TERM, hits, conversation=True, limit=1000)}
+    assert ranked[3].relevance > ranked[30].relevance > ranked[50].relevance
+    assert (ranked[3].vector, ranked[30].vector, ranked[50].lexical) == (0.6, 0.0, 0.0)
+
+
+def test_the_only_document_of_a_scope_is_relevant_if_it_is_near():
+    close, far = (rank(NOTHING, near({1: value}), conversation=False, limit=1)[0] for value in (0.9, 0.1))
+    assert close.relevance > 10 * far.relevance
+
+
+def test_of_equals_the_later_comes_first():
+    ranked = rank(NOTHING, near({1: 0.5, 9: 0.5}), conversation=True, limit=2)
+    assert [found.place for found in ranked] == [9, 1]
+
+
+def test_a_document_that_is_near_by_several_vectors_counts_by_the_nearest():
+    hits = [*near({1: 0.5}), *near({1: 0.7}), *near({2: 0.1})]
+    assert rank(NOTHING, hits, conversation=True, limit=1)[0].vector == 0.7
+
+
+def test_nothing_finds_nothing():
+    assert rank(NOTHING, [], conversation=True, limit=10) == []
+
+
+@given(shares, shares)
+def test_favour_keeps_the_order_and_the_range(one, other):
+    assert one <= favour(one) <= 1.0
+    assert one >= other or favour(one) <= favour(other)
+
+
+@given(shares, st.integers(0, 10**6), st.integers(0, 10**6))
+def test_the_longer_of_equals_is_worth_more_but_less_a_token(relevance, one, more):
+    assert worth(relevance, one) <= worth(relevance, one + more) <= relevance
+    if one:
+        assert worth(relevance, one) / one >= worth(relevance, one + more) / (one + more) - 1e-12
+
+
+def test_a_find_is_a_value():
+    assert Found(place=1, relevance=0.5) == Found(place=1, relevance=0.5)
+    with pytest.raises(AttributeError):
+        Found(place=1, relevance=0.5).place = 2
