@@ -16,13 +16,16 @@
     ├── StoreError                a store cannot do what it was asked
     │   ├── StoreUnavailable      … now: locked, full, read-only, out of reach; says whether to try again
     │   ├── StoreCorrupt          … ever: what it holds cannot be read
-    │   └── MigrationError        its tables are not those of this version
+    │   ├── MigrationError        its tables are not those of this version
+    │   ├── SealError             what it encrypts cannot be opened: no key, another key, or damage
+    │   └── KeyUnavailable        the command that prints its keys failed
     └── MissingExtra              an optional dependency is not installed; names the extra
 
 Errors carry facts as attributes, so that a program can act on them without reading the message.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 
 class BrimfulError(Exception):
@@ -158,6 +161,27 @@ class StoreCorrupt(StoreError):
 
 class MigrationError(StoreError):
     """The tables of a store are not those of this version, and cannot be made so."""
+
+
+SealCause = Literal["no-key", "wrong-key", "damaged", "clear"]
+
+
+class SealError(StoreError):
+    """What is encrypted cannot be opened. `tenant` names whose it is, `cause` what is amiss; no key is ever shown."""
+
+    def __init__(self, tenant: str, cause: SealCause, reason: str) -> None:
+        """Name the tenant and the cause."""
+        super().__init__(f"tenant {tenant!r}", reason)
+        self.tenant = tenant
+        self.cause = cause
+
+
+class KeyUnavailable(StoreError):
+    """The command that prints the keys of a store failed, took too long, or printed something else."""
+
+    def __init__(self, reason: str) -> None:
+        """Name the variable that holds the command."""
+        super().__init__("BRIMFUL_KEY_COMMAND", reason)
 
 
 class MissingExtra(BrimfulError, ImportError):

@@ -6,9 +6,11 @@ from typing import Final, Self
 from brimful.core import check
 from brimful.errors import InvalidValue
 from brimful.stores.driver import Driver
+from brimful.stores.keys import Keys
 from brimful.stores.sqlite import Sqlite
 from brimful.stores.store import TenantStore
 from brimful.stores.urls import Target, parse_url
+from brimful.stores.vault import Vault
 
 WAIT: Final = 10.0  # seconds that a writer waits for another process
 
@@ -16,10 +18,11 @@ WAIT: Final = 10.0  # seconds that a writer waits for another process
 class Database:
     """A database, by its URL. Open it, take a tenant's store from it, and close it."""
 
-    def __init__(self, url: str, *, migrate: bool = True, wait: float = WAIT) -> None:
-        """Read the URL; nothing is opened yet."""
+    def __init__(self, url: str, *, migrate: bool = True, wait: float = WAIT, keys: Keys | None = None) -> None:
+        """Read the URL; nothing is opened yet. Without `keys`, those of the environment encrypt, if there are any."""
         self._target: Target = parse_url(url)
         self._migrate = migrate
+        self._vault = Vault(keys)
         self._driver: Driver = Sqlite(self._target, wait=wait)
 
     def __repr__(self) -> str:
@@ -28,6 +31,7 @@ class Database:
 
     async def open(self) -> Self:
         """Open the database, and bring its tables up to date."""
+        await self._vault.open()
         await self._driver.open(migrate=self._migrate)
         return self
 
@@ -50,12 +54,12 @@ class Database:
         check.identifier("tenant", name, InvalidValue)
         if "\0" in name:
             raise InvalidValue("tenant", "has a null character, which no name may have")
-        return TenantStore(self._driver, name)
+        return TenantStore(self._driver, name, self._vault)
 
 
-def connect(url: str, *, migrate: bool = True, wait: float = WAIT) -> Database:
+def connect(url: str, *, migrate: bool = True, wait: float = WAIT, keys: Keys | None = None) -> Database:
     """Return the database that a URL names.
 
     It is opened by `async with connect("sqlite:///chat.db") as database`, or by `await database.open()`.
     """
-    return Database(url, migrate=migrate, wait=wait)
+    return Database(url, migrate=migrate, wait=wait, keys=keys)

@@ -10,8 +10,8 @@ from brimful.protocols import Document, DocumentKind, Indexed
 from brimful.stores.pending import await_vectors, settle_removed
 from brimful.stores.scopes import grow, shrink
 from brimful.stores.sealing import address
+from brimful.stores.searching import searchable, tokens_kept
 from brimful.stores.session import Session
-from brimful.stores.tokens import tokens_of
 
 _INSERT: Final = """
 INSERT INTO documents (tenant, doc, scope, kind, item, seq, at, length, passage, terms)
@@ -39,6 +39,7 @@ def add(session: Session, entries: Sequence[Entry]) -> None:
     """Take records up into the index."""
     if not entries:
         return
+    entries = [_searchable(session, entry) for entry in entries]
     numbers = grow(session, _totals(entries))
     docs = session.dialect.next_documents(session, len(entries))
     rows = [_row(session, entry, doc, numbers[entry.scope]) for entry, doc in zip(entries, docs, strict=True)]
@@ -83,6 +84,10 @@ def document_of(row: Sequence[Any]) -> Document:
     return Document(doc=doc, scope=scope, kind=kind, item=item, seq=seq, at=at)
 
 
+def _searchable(session: Session, entry: Entry) -> Entry:
+    return msgspec.structs.replace(entry, indexed=searchable(session, entry.indexed))
+
+
 def _totals(entries: Sequence[Entry]) -> dict[str, tuple[int, int]]:
     totals: dict[str, tuple[int, int]] = {}
     for entry in entries:
@@ -102,5 +107,5 @@ def _row(session: Session, entry: Entry, doc: int, scope: int) -> dict[str, Any]
         "at": entry.at,
         "length": len(entry.indexed.terms),
         "passage": address(session, content_hash(passage)) if passage else "",
-        "terms": tokens_of(scope, entry.indexed.terms),
+        "terms": tokens_kept(session, scope, entry.indexed.terms),
     }

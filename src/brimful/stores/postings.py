@@ -7,14 +7,14 @@ import msgspec
 
 from brimful.protocols import Postings
 from brimful.stores.scopes import Scope, scopes_of
+from brimful.stores.searching import tokens_asked
 from brimful.stores.session import Row, Session
-from brimful.stores.tokens import tokens_of
 
 _COLUMNS: Final = 5
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """A term that is asked for: its place in the question, its token in each scope, and how often each is found."""
+    """A term that is asked for: its place in the question, its tokens in each scope, and how often each is found."""
 
     term: int
     tokens: tuple[str, ...]
@@ -48,7 +48,7 @@ def postings(session: Session, names: Sequence[str], terms: Sequence[str], most:
 
 
 def _asked(session: Session, at: int, term: str, scopes: Sequence[Scope]) -> _Asked:
-    tokens = tuple(tokens_of(scope.number, [term])[0] for scope in scopes)
+    tokens = tuple(token for scope in scopes for token in tokens_asked(session, scope.number, term))
     return _Asked(at, tokens, tuple(session.dialect.lexicon.found(session, token) for token in tokens))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from brimful.errors import InvalidValue
 from brimful.protocols import Near
+from brimful.stores.tenant_keys import TenantKeys
 
 if TYPE_CHECKING:
     from brimful.protocols import Vectors
@@ -133,13 +134,14 @@ class Nearness(Protocol):
 class Session:
     """One transaction of one tenant. Every statement names `:tenant`, and gets its value from here."""
 
-    __slots__ = ("_cursor", "dialect", "tenant")
+    __slots__ = ("_cursor", "dialect", "keys", "tenant")
 
     def __init__(self, cursor: Cursor, dialect: Dialect, tenant: str) -> None:
         """Bind the cursor of an open transaction to a tenant."""
         self._cursor = cursor
         self.dialect = dialect
         self.tenant = tenant
+        self.keys: TenantKeys | None = None  # without them, nothing is sealed
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
         """Return all rows of a statement."""

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from brimful.protocols import Near
+from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Placed, Row, Session
 
 if TYPE_CHECKING:
@@ -31,12 +32,12 @@ INSERT INTO embedded (tenant, embedder, scope, number, doc, vector)
 VALUES (:tenant, :embedder, :scope, :number, :doc, :vector)
 """
 READ_LOG: Final = """
-SELECT e.number, e.doc, d.seq, e.vector, v.vector FROM embedded e
+SELECT e.number, e.doc, d.seq, e.vector, v.vector, v.hash FROM embedded e
 LEFT JOIN documents d ON d.doc = e.doc LEFT JOIN vectors v ON v.number = e.vector
 WHERE e.tenant = :tenant AND e.embedder = :embedder AND e.scope = :scope AND e.number > :last
 ORDER BY e.number LIMIT :limit
 """
-_READ: Final = "SELECT number, vector FROM vectors WHERE tenant = :tenant AND number IN :numbers"
+_READ: Final = "SELECT number, vector, hash FROM vectors WHERE tenant = :tenant AND number IN :numbers"
 
 
 class SqliteNearness:
@@ -50,9 +51,13 @@ class SqliteNearness:
         """Keep one vector for each passage."""
         from brimful.stores.halves import to_bytes, unit  # noqa: PLC0415 - numpy, only where there are vectors
 
-        rows = zip(passages, unit(vectors), strict=True)
+        rows = [(passage, to_bytes(vector)) for passage, vector in zip(passages, unit(vectors), strict=True)]
         session.many(
-            _KEEP, ({"embedder": embedder, "hash": passage, "vector": to_bytes(vector)} for passage, vector in rows)
+            _KEEP,
+            (
+                {"embedder": embedder, "hash": passage, "vector": seal(session, vector, "vectors", embedder, passage)}
+                for passage, vector in rows
+            ),
         )
 
     def place(self, session: Session, embedder: str, documents: Sequence[Placed]) -> set[str]:
@@ -78,7 +83,7 @@ class SqliteNearness:
         for scope in scopes:
             shelf = self._shelves().shelf((session.tenant, embedder, since, scope), len(query))
             self._follow(session, embedder, scope, shelf)
-            found += shelf.nearest(query, limit, lambda numbers: _read(session, numbers))
+            found += shelf.nearest(query, limit, lambda numbers: _read(session, embedder, numbers))
         self._shelves().settle()
         found.sort(key=lambda near: (-near[2], -near[0]))
         return [Near(doc=doc, seq=seq, similarity=similarity) for doc, seq, similarity in found[:limit]]
@@ -96,7 +101,7 @@ class SqliteNearness:
             while True:
                 rows = session.rows(READ_LOG, embedder=embedder, scope=scope, last=shelf.last, limit=_BATCH)
                 if rows:
-                    _take_up(shelf, rows)
+                    _take_up(session, embedder, shelf, rows)
                 if len(rows) < _BATCH:
                     return
 
@@ -119,23 +124,29 @@ def _since(session: Session, embedder: str) -> int:
     return int(found[0]) if found else 0
 
 
-def _take_up(shelf: Shelf, rows: Sequence[Row]) -> None:
+def _take_up(session: Session, embedder: str, shelf: Shelf, rows: Sequence[Row]) -> None:
     from brimful.stores.halves import from_bytes  # noqa: PLC0415 - numpy, only where there are vectors
 
-    gone = {doc for _, doc, _, vector, _ in rows if vector == _GONE}
+    gone = {doc for _, doc, _, vector, *_ in rows if vector == _GONE}
     came = [row for row in rows if row[1] not in gone and row[2] is not None and row[4] is not None]
     if came:
-        _, docs, seqs, vectors, kept = zip(*came, strict=True)
-        shelf.add(docs, seqs, vectors, from_bytes(list(kept)))
+        _, docs, seqs, vectors, kept, hashes = zip(*came, strict=True)
+        opened = [_opened(session, embedder, *row) for row in zip(hashes, kept, strict=True)]
+        shelf.add(docs, seqs, vectors, from_bytes(opened))
     if gone:
         shelf.remove(sorted(gone))
     shelf.last = rows[-1][0]
 
 
-def _read(session: Session, numbers: Sequence[int]) -> Vectors:
+def _read(session: Session, embedder: str, numbers: Sequence[int]) -> Vectors:
     """Return vectors by their numbers, in order; one that was removed meanwhile is nowhere near."""
     from brimful.stores.halves import from_bytes  # noqa: PLC0415 - numpy, only where there are vectors
 
-    kept: dict[int, bytes] = dict(session.rows(_READ, numbers=list(numbers)))
+    rows = session.rows(_READ, numbers=list(numbers))
+    kept = {number: _opened(session, embedder, hash, vector) for number, vector, hash in rows}
     blank = bytes(len(next(iter(kept.values()), b"")))
     return from_bytes([kept.get(number, blank) for number in numbers])
+
+
+def _opened(session: Session, embedder: str, hash: str, vector: bytes) -> bytes:
+    return unseal(session, vector, "vectors", embedder, hash)

@@ -27,6 +27,7 @@ from brimful.stores import summaries as _summaries
 from brimful.stores import vectors as _vectors
 from brimful.stores.driver import Driver
 from brimful.stores.session import Session
+from brimful.stores.vault import Vault
 
 if TYPE_CHECKING:
     from brimful.protocols import Vectors
@@ -38,10 +39,11 @@ T = TypeVar("T")
 class TenantStore:
     """All that one tenant has. See `brimful.protocols.Store` for what each method promises."""
 
-    def __init__(self, driver: Driver, tenant: str) -> None:
+    def __init__(self, driver: Driver, tenant: str, vault: Vault) -> None:
         """Bind a database to a tenant."""
         self._driver = driver
         self._tenant = tenant
+        self._vault = vault
 
     def __repr__(self) -> str:
         """Name the tenant."""
@@ -261,10 +263,10 @@ class TenantStore:
     # -- transactions ------------------------------------------------------------------------------------------------
 
     async def _read(self, function: Callable[[Session], T]) -> T:
-        return await self._driver.read(self._tenant, function)
+        return await self._driver.read(self._tenant, self._vault.reading(function))
 
     async def _write(self, function: Callable[[Session], T]) -> T:
-        return await self._driver.write(self._tenant, function)
+        return await self._driver.write(self._tenant, self._vault.writing(function))
 
 
 def _limit(limit: int) -> int:

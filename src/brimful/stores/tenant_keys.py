@@ -1,0 +1,148 @@
+"""A tenant's own keys, opened: those that seal its data, and the secret that names its contents and terms."""
+
+import base64
+import hashlib
+import os
+from typing import Final
+
+import msgspec
+
+from brimful.errors import SealError
+from brimful.stores.keys import Keys
+from brimful.stores.xaes import KEY_BYTES, Cipher, DamagedError
+
+NAMING: Final = 0  # the number of the secret that names
+HEADER: Final = b"\0BS\1"  # begins what is sealed, and nothing that is not; its last byte is the version of the form
+HEADER_BYTES: Final = 8  # with the number of the key
+ADDRESS: Final = "k1:"  # begins an address that is keyed
+BLIND: Final = "k="  # begins a term that is keyed: no other term has this sign there
+
+
+class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A key as a store keeps it: wrapped. With `mixed`, the tenant may still have rows in the clear."""
+
+    number: int
+    wrapped: bytes
+    kek: str
+    created: float
+    retired: float | None = None
+    mixed: bool = False
+
+    def __repr__(self) -> str:
+        """Show nothing of the key, wrapped as it is."""
+        return f"<KeyRow {self.number}, wrapped by {self.kek!r}>"
+
+
+class TenantKeys:
+    """Seals, opens, addresses and blinds for one tenant."""
+
+    __slots__ = ("_ciphers", "_naming", "_terms", "current", "keys", "mixed", "rows", "tenant")
+
+    def __init__(self, tenant: str, keys: Keys, rows: list[KeyRow]) -> None:
+        """Open a tenant's keys."""
+        self.tenant = tenant
+        self.keys = keys
+        self._ciphers: dict[int, Cipher] = {}
+        self.learn(rows)
+
+    def __repr__(self) -> str:
+        """Show nothing of the keys."""
+        return f"<TenantKeys of {self.tenant!r}>"
+
+    def learn(self, rows: list[KeyRow]) -> None:
+        """Open the keys that are not open yet; the newest one seals from now on."""
+        for row in rows:
+            if row.number == NAMING:
+                self._name(row)
+            elif row.number not in self._ciphers:
+                self._ciphers[row.number] = Cipher(unwrapped(self.keys, self.tenant, row))
+        self.current = rows[-1].number
+        self.rows = rows
+
+    def knows(self, number: int) -> bool:
+        """Say whether a key was opened."""
+        return number in self._ciphers
+
+    def seal(self, body: bytes, place: bytes) -> bytes:
+        """Return a body, sealed with the current key for its place."""
+        head = header(self.current)
+        return head + self._ciphers[self.current].seal(body, self._bound(head, place))
+
+    def open(self, sealed: bytes, place: bytes) -> bytes:
+        """Return the body that was sealed for this place."""
+        head = sealed[:HEADER_BYTES]
+        return self._ciphers[number_of(sealed)].open(sealed[HEADER_BYTES:], self._bound(head, place))
+
+    def address(self, hash: str) -> str:
+        """Return the address of a hash: the same for the same hash, and told by nobody who has no key."""
+        return ADDRESS + hashlib.blake2b(hash.encode(), key=self._naming, digest_size=24).hexdigest()
+
+    def token(self, scope: int, term: str) -> str:
+        """Return the token of a term in a scope: the same for the same term, in this scope alone."""
+        digest = hashlib.blake2b(f"{scope:x}:{term}".encode(), key=self._terms, digest_size=10).digest()
+        return f"{scope:x}:{BLIND}{base64.b32encode(digest).decode().lower()}"
+
+    def _name(self, row: KeyRow) -> None:
+        secret = unwrapped(self.keys, self.tenant, row)
+        self._naming = hashlib.blake2b(key=secret, digest_size=KEY_BYTES, person=b"brimful address").digest()
+        self._terms = hashlib.blake2b(key=secret, digest_size=KEY_BYTES, person=b"brimful terms").digest()
+        self.mixed = row.mixed
+
+    def _bound(self, head: bytes, place: bytes) -> bytes:
+        return head + self.tenant.encode() + b"\0" + place
+
+
+def header(number: int) -> bytes:
+    """Return what begins a body that the key of this number seals."""
+    return HEADER + number.to_bytes(HEADER_BYTES - len(HEADER))
+
+
+def is_sealed(body: bytes) -> bool:
+    """Say whether a body is sealed."""
+    return body[: len(HEADER)] == HEADER
+
+
+def number_of(body: bytes) -> int:
+    """Return the number of the key that sealed a body."""
+    return int.from_bytes(body[len(HEADER) : HEADER_BYTES])
+
+
+def new_row(keys: Keys, tenant: str, number: int, *, now: float, mixed: bool = False) -> KeyRow:
+    """Return a new random key, wrapped."""
+    return wrapped(keys, tenant, KeyRow(number=number, wrapped=b"", kek="", created=now, mixed=mixed), _random())
+
+
+def rewrapped(keys: Keys, tenant: str, row: KeyRow, *, mixed: bool) -> KeyRow:
+    """Return a key, wrapped anew with the current key of keys."""
+    return wrapped(keys, tenant, msgspec.structs.replace(row, mixed=mixed), unwrapped(keys, tenant, row))
+
+
+def wrapped(keys: Keys, tenant: str, row: KeyRow, secret: bytes) -> KeyRow:
+    """Return the row of a secret. What the row says of itself is bound to it."""
+    named = msgspec.structs.replace(row, kek=keys.id)
+    return msgspec.structs.replace(named, wrapped=keys.wrap(secret, _bound_to(tenant, named)))
+
+
+def unwrapped(keys: Keys, tenant: str, row: KeyRow) -> bytes:
+    """Return the secret of a row."""
+    if row.kek not in keys.ids:
+        raise SealError(
+            tenant,
+            "wrong-key",
+            f"key {row.number} was wrapped by the key {row.kek}, and those given are {', '.join(keys.ids)}; "
+            "give that one as well, in BRIMFUL_KEY_PREVIOUS",
+        )
+    try:
+        return keys.unwrap(row.kek, row.wrapped, _bound_to(tenant, row))
+    except DamagedError:
+        raise SealError(
+            tenant, "damaged", f"key {row.number} was changed after it was wrapped; restore a backup"
+        ) from None
+
+
+def _bound_to(tenant: str, row: KeyRow) -> bytes:
+    return "\0".join(("brimful key", tenant, str(row.number), row.kek, "mixed" if row.mixed else "sealed")).encode()
+
+
+def _random() -> bytes:
+    return os.urandom(KEY_BYTES)
