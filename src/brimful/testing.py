@@ -1,12 +1,17 @@
 """The fakes that our tests use, for yours too."""
 
+import hashlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from brimful.core.content import Media, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Part, Prompt
 from brimful.core.tokens import Count
 
-__all__ = ["WordCounter"]
+if TYPE_CHECKING:
+    from brimful.protocols import Purpose, Vectors
+
+__all__ = ["HashEmbedder", "WordCounter"]
 
 IMAGE_TOKENS = 100  # for any medium of any size
 
@@ -66,3 +71,52 @@ class WordCounter:
                 return self.tool_calls([part]).tokens
             case ToolResult():
                 return self.text(part.content).tokens
+
+
+class HashEmbedder:
+    """An embedder without a model: each word points somewhere, so texts that share words are near each other.
+
+    Set `fail_with` to an error, and every call raises it; set `hang`, and a call waits until it is cancelled. `calls`
+    holds the texts and the purpose of each call.
+
+    >>> import asyncio
+    >>> tea, coffee = asyncio.run(HashEmbedder().embed(["green tea", "black coffee"], "passage"))
+    >>> float(tea @ tea) > float(tea @ coffee)
+    True
+    """
+
+    def __init__(self, dims: int = 32) -> None:
+        """Take how long a vector is."""
+        self.id = f"hash-{dims}@1"
+        self.dims = dims
+        self.fail_with: Exception | None = None
+        self.hang = False
+        self.calls: list[tuple[tuple[str, ...], Purpose]] = []
+        self.closed = False
+
+    async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
+        """Return one row a text; zeros for a text without words."""
+        import asyncio  # noqa: PLC0415 - who only counts words waits for neither
+
+        import numpy as np  # noqa: PLC0415
+
+        self.calls.append((tuple(texts), purpose))
+        if self.fail_with is not None:
+            raise self.fail_with
+        if self.hang:
+            await asyncio.Event().wait()
+        rows = np.zeros((len(texts), self.dims), np.float32)
+        for at, text in enumerate(texts):
+            for word in text.lower().split():
+                rows[at] += np.random.default_rng(_seed(word)).standard_normal(self.dims, np.float32)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows /= np.where(lengths > 0, lengths, 1)
+        return rows
+
+    async def close(self) -> None:
+        """Remember that it was closed."""
+        self.closed = True
+
+
+def _seed(word: str) -> int:
+    return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")

@@ -10,12 +10,12 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import brimful
-from brimful.cli import budget, compare, count, explain, fill, models, output, policies
+from brimful.cli import budget, compare, count, embeddings, explain, fill, models, output, policies
 from brimful.cli.failure import BROKEN_PIPE, INTERRUPTED, OPERATION, Failure
 from brimful.errors import BrimfulError
 
 PROGRAM: Final = "brimful"
-GROUPS: Final = (fill, explain, compare, count, budget, models, policies)
+GROUPS: Final = (fill, explain, compare, count, budget, models, policies, embeddings)
 """One module a group of commands, in the order in which help lists them."""
 
 EXAMPLES: Final = """\

@@ -156,9 +156,7 @@ def place(url: str) -> str:
     >>> place("http://me:secret@localhost:11434/api/embed")
     'localhost:11434'
     """
-    from urllib.parse import urlsplit  # noqa: PLC0415 - for errors alone
-
-    return urlsplit(url).netloc.rpartition("@")[2] or url
+    return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
 
 
 def _id(dialect: Dialect, most_bytes: int) -> str:
