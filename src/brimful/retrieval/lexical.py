@@ -14,9 +14,12 @@ Values = npt.NDArray[np.float64]
 
 SATURATION: Final = 1.2  # BM25's k1: how soon a repeated term says nothing new
 LENGTH_SHARE: Final = 0.5  # BM25's b: how much less a term counts in a long text
-MOST_TERMS: Final = 32  # the rarest ones say what a long text asks for
 REACH: Final = 6  # turns before and after that a term still counts for
 NEXT_TURN: Final = 0.5  # of a term's strength reaches the turns beside it; farther ones get their share of that
+MOST_TERMS: Final = 32  # the rarest ones say what a long text asks for
+MOST_CENTRES: Final = 200  # places that cover most by themselves: only what lies around them is looked at
+
+NOWHERE: Final[Places] = np.empty(0, np.int64)
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,56 +29,91 @@ class Scored(msgspec.Struct, frozen=True, kw_only=True):
     values: Values
 
 
-def cover(postings: Postings, *, conversation: bool) -> Scored:
+def cover(postings: Postings, *, conversation: bool, beside: Places = NOWHERE) -> Scored:
     """Return the share of the question that each place covers, from 0 to 1: BM25 over the most that it could reach.
 
     In a conversation the turns around a place count as if they were weaker fields of one document (BM25F): an answer
     stands beside its question, and seldom repeats it. Terms that the scope does not hold at all are part of the
-    question: a scope that knows half of it covers half at most.
+    question: a scope that knows half of it covers half at most. What is at the places `beside` is told in any case.
     """
-    rarity = [_rarity(found, postings.documents) for found in postings.found]
-    rarest = sorted(range(len(rarity)), key=lambda term: (-rarity[term], term))[:MOST_TERMS]
-    whole = sum(rarity[term] for term in rarest)
-    own = np.asarray(postings.seq if conversation else postings.doc, np.int64)
-    if not len(own):
-        return Scored(places=np.empty(0, np.int64), values=np.empty(0))
-    kernel = _KERNEL if conversation else _ALONE
-    places = _reached(np.unique(own), len(kernel) // 2)
-    at, terms, strengths = np.searchsorted(places, own), np.asarray(postings.term), _strengths(postings)
-    values = np.zeros(len(places))
-    for term in rarest:
-        mine = np.flatnonzero(terms == term)
-        if len(mine):
-            # A posting has all of its reach on both sides among the places, so the kernel never crosses a gap.
-            strength = np.convolve(np.bincount(at[mine], strengths[mine], len(places)), kernel, "same")
-            values += rarity[term] / whole * (strength / (strength + SATURATION))
-    exists = places > 0 if conversation else slice(None)
-    return Scored(places=places[exists], values=values[exists])
+    shares, rows = _asked(postings, conversation=conversation)
+    reach = REACH if conversation else 0
+    centres = _best(rows.place, shares[rows.term] * _saturated(rows.strength))
+    places = _distinct(np.concatenate([_reached(centres, reach), beside]))
+    places = places[places > 0] if conversation else places
+    around = _reached(places, reach)
+    strengths = _spread(_table(rows, around, len(shares)), reach)
+    values: Values = shares @ _saturated(strengths[:, np.searchsorted(around, places)])
+    return Scored(places=places, values=values)
 
 
-_ALONE: Final = np.ones(1)
-_KERNEL: Final = np.array([NEXT_TURN / abs(turn) if turn else 1.0 for turn in range(-REACH, REACH + 1)])
+class _Rows(msgspec.Struct, frozen=True, kw_only=True):
+    place: Places
+    term: Places
+    strength: Values
 
 
-def _reached(own: Places, reach: int) -> Places:
-    """Return all places within reach of these, which are ascending; with a reach, what is reached lies in runs."""
-    if not reach:
-        return own
-    first = own[0] - reach
-    inside = np.zeros(own[-1] + reach + 1 - first, np.bool_)
-    for offset in range(-reach, reach + 1):
-        inside[own - first + offset] = True
-    reached: Places = np.flatnonzero(inside) + first
-    return reached
-
-
-def _strengths(postings: Postings) -> Values:
-    average = postings.words / max(postings.documents, 1) or 1.0
-    longer = np.asarray(postings.length, np.float64) / average
-    strengths: Values = np.asarray(postings.frequency, np.float64) / (1 - LENGTH_SHARE + LENGTH_SHARE * longer)
-    return strengths
+def _asked(postings: Postings, *, conversation: bool) -> tuple[Values, _Rows]:
+    """Return each rare term's share of the question, and the rows of these terms."""
+    rarities = np.array([_rarity(found, postings.documents) for found in postings.found])
+    rarest = np.argsort(-rarities, kind="stable")[:MOST_TERMS]
+    numbers = np.full(len(rarities), -1)
+    numbers[rarest] = np.arange(len(rarest))
+    term = numbers[np.asarray(postings.term, np.int64)]
+    mine = term >= 0
+    longer = np.asarray(postings.length, np.float64) * max(postings.documents, 1) / max(postings.words, 1)
+    strength = np.asarray(postings.frequency, np.float64) / (1 - LENGTH_SHARE + LENGTH_SHARE * longer)
+    place = np.asarray(postings.seq if conversation else postings.doc, np.int64)
+    shares: Values = rarities[rarest] / max(rarities[rarest].sum(), 1e-9)
+    return shares, _Rows(place=place[mine], term=term[mine], strength=strength[mine])
 
 
 def _rarity(found: int, documents: int) -> float:
     held = min(found, documents)
     return math.log(1 + (documents - held + 0.5) / (held + 0.5))
+
+
+def _saturated(strength: Values) -> Values:
+    return strength / (strength + SATURATION)
+
+
+def _best(place: Places, gain: Values) -> Places:
+    """Return the places whose rows gain most, ascending; of equals the later."""
+    places = _distinct(place)
+    gains = np.bincount(np.searchsorted(places, place), gain, len(places))
+    return np.sort(places[np.lexsort((-places, -gains))[:MOST_CENTRES]])
+
+
+def _distinct(places: Places) -> Places:
+    """Return the places ascending, each once."""
+    ordered = np.sort(places)  # np.unique hashes whole numbers, which takes ten times as long
+    new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return ordered[new]
+
+
+def _reached(places: Places, reach: int) -> Places:
+    """Return all places within reach of these."""
+    return _distinct((places[:, None] + np.arange(-reach, reach + 1)).ravel()) if reach else places
+
+
+def _table(rows: _Rows, places: Places, terms: int) -> Values:
+    """Return the strength of each term (down) at each place (across); rows elsewhere are left out."""
+    at = np.searchsorted(places, rows.place)
+    inside = np.flatnonzero(np.append(places, -1)[at] == rows.place)
+    cells = rows.term[inside] * len(places) + at[inside]
+    table = np.bincount(cells, rows.strength[inside], terms * len(places)).astype(np.float64, copy=False)
+    return table.reshape(terms, len(places))
+
+
+def _spread(strengths: Values, reach: int) -> Values:
+    """Return the strengths with what comes from the turns around.
+
+    A gap between places is passed over as if there were none. Nothing comes of it where it is read: places that have
+    all of their reach beside them.
+    """
+    spread = strengths.copy()
+    for turns in range(1, reach + 1):
+        spread[:, turns:] += NEXT_TURN / turns * strengths[:, :-turns]
+        spread[:, :-turns] += NEXT_TURN / turns * strengths[:, turns:]
+    return spread

@@ -40,12 +40,12 @@ class Found(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def rank(postings: Postings, near: Sequence[Near], *, conversation: bool, limit: int) -> list[Found]:
     """Return the most relevant places of one scope for one question, the best first, the later of equals first."""
-    lexical = cover(postings, conversation=conversation)
     vector = _similarities(near, conversation=conversation)
-    places = np.union1d(lexical.places, vector.places)
+    lexical = cover(postings, conversation=conversation, beside=vector.places)
+    places, words = lexical.places, lexical.values
     # What was not found is no nearer than the farthest that was. Counting from there suits any embedder's range.
     farthest = float(vector.values.min()) if near else UNRELATED
-    words, meanings = _at(lexical, places, 0.0), _at(vector, places, farthest) - min(farthest, UNRELATED)
+    meanings = _at(vector, places, farthest) - min(farthest, UNRELATED)
     relevance = 1 / (1 + np.exp(AGAINST - LEXICAL * np.sqrt(words) - VECTOR * meanings))
     best = np.lexsort((-places, -relevance))[:limit]
     cosines = _at(vector, places, 0.0)
