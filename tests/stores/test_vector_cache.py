@@ -72,10 +72,11 @@ def test_the_shelves_hold_no_more_than_they_may():
 
 def test_candidates_are_as_many_as_asked_for():
     signed = signatures(topical(1000))
+    words = [np.ascontiguousarray(word) for word in signed.T]
     alive = np.ones(1000, dtype=np.bool_)
     alive[::2] = False
-    chosen = candidates(signed, alive, signed[3], 20)
+    chosen = candidates(words, alive, signed[3], 20)
     assert len(chosen) == 20
     assert 3 in chosen
     assert all(at % 2 for at in chosen)
-    assert len(candidates(signed, alive, signed[3], 2000)) == 500
+    assert len(candidates(words, alive, signed[3], 2000)) == 500

@@ -18,6 +18,7 @@ EXACT: Final = 5_000  # documents up to which all vectors are held
 COARSE: Final = 100_000  # documents from which the first 64 bits are looked at first
 _CANDIDATES: Final = 10  # compared exactly, for each one that is asked for
 _COARSE_SHARE: Final = 16  # one of how many passes the first look
+_SAMPLE: Final = 10_000  # documents that tell where the best share ends
 _WORD: Final = 64  # bits
 
 Key = tuple[str, str, int, int]
@@ -69,12 +70,12 @@ class Shelf:
         self._rows = Column(np.empty(0, dtype=np.int64))
         self._alive = Column(np.empty(0, dtype=np.bool_))
         self._matrix: Column | None = Column(np.empty((0, dims), dtype=np.float32))
-        self._signatures = Column(np.empty((0, -(-dims // _WORD)), dtype=np.uint64))
+        self._words = [Column(np.empty(0, dtype=np.uint64)) for _ in range(-(-dims // _WORD))]
 
     @property
     def nbytes(self) -> int:
         """How much memory it takes."""
-        columns = [self._docs, self._seqs, self._rows, self._alive, self._signatures]
+        columns = [self._docs, self._seqs, self._rows, self._alive, *self._words]
         return sum(column.nbytes for column in columns) + (self._matrix.nbytes if self._matrix else 0)
 
     def add(self, docs: Sequence[int], seqs: Sequence[int], rows: Sequence[int], vectors: Floats) -> None:
@@ -86,9 +87,9 @@ class Shelf:
             self._matrix.extend(vectors)
             return
         if self._matrix is not None:
-            self._signatures.extend(signatures(self._matrix.all))
+            self._sign(self._matrix.all)
             self._matrix = None
-        self._signatures.extend(signatures(vectors))
+        self._sign(vectors)
 
     def remove(self, docs: Sequence[int]) -> None:
         """Take documents out."""
@@ -99,18 +100,22 @@ class Shelf:
         with self.lock:
             docs, seqs, rows, alive = self._docs.all, self._seqs.all, self._rows.all, self._alive.all
             matrix = None if self._matrix is None else self._matrix.all
-            signed = self._signatures.all
+            words = [word.all for word in self._words]
         if matrix is not None:
             chosen = np.flatnonzero(alive)
-            cosines = matrix[chosen] @ query if len(chosen) < len(alive) else matrix @ query
+            cosines = (matrix @ query)[chosen]
         else:
-            chosen = candidates(signed, alive, signatures(query[None, :])[0], limit * _CANDIDATES)
+            chosen = candidates(words, alive, signatures(query[None, :])[0], limit * _CANDIDATES)
             cosines = read(rows[chosen].tolist()) @ query
         best = _top(cosines, docs[chosen], limit)
         return [
             (int(docs[at]), int(seqs[at]), float(cosine))
             for at, cosine in zip(chosen[best], cosines[best], strict=True)
         ]
+
+    def _sign(self, vectors: Floats) -> None:
+        for word, bits in zip(self._words, signatures(vectors).T, strict=True):
+            word.extend(bits)
 
 
 class Shelves:
@@ -151,17 +156,25 @@ def signatures(vectors: Floats) -> Signatures:
     return room.view(np.uint64)
 
 
-def candidates(signed: Signatures, alive: npt.NDArray[np.bool_], query: Signatures, count: int) -> Numbers:
-    """Return the places of those whose signatures differ least from the query's."""
+def candidates(words: Sequence[Signatures], alive: npt.NDArray[np.bool_], query: Signatures, count: int) -> Numbers:
+    """Return the places of those whose signatures, told word by word, differ least from the query's."""
     places = np.flatnonzero(alive)
     if len(places) > COARSE:
-        differing = np.bitwise_count(signed[:, 0] ^ query[0])
-        places = _least(np.where(alive, differing, np.uint8(255)), max(count, len(places) // _COARSE_SHARE))
-    differing = np.bitwise_count(signed[places] ^ query).sum(axis=1, dtype=np.uint16)
+        places = _nearly(np.where(alive, np.bitwise_count(words[0] ^ query[0]), np.uint8(255)), count)
+    differing = np.zeros(len(places), dtype=np.uint16)
+    for word, bits in zip(words, query, strict=True):
+        differing += np.bitwise_count(word[places] ^ bits)
     return places[_least(differing, count)]
 
 
-def _least(values: npt.NDArray[Any], count: int) -> Numbers:
+def _nearly(differing: npt.NDArray[np.uint8], count: int) -> Numbers:
+    """Return the places of the best share, by a bound that a sample tells."""
+    sample = np.sort(differing[:: max(1, len(differing) // _SAMPLE)])
+    share = max(1 / _COARSE_SHARE, count / len(differing))
+    return np.flatnonzero(differing <= sample[min(len(sample) - 1, int(len(sample) * share))])
+
+
+def _least(values: npt.NDArray[np.uint16], count: int) -> Numbers:
     """Return the places of the `count` least values, of equals the last: small whole numbers need no sorting."""
     if count >= len(values):
         return np.arange(len(values))

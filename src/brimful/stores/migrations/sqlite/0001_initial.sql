@@ -238,3 +238,38 @@ CREATE VIRTUAL TABLE lexicon USING fts5 (
 );
 CREATE VIRTUAL TABLE lexicon_found USING fts5vocab (lexicon, row);
 CREATE VIRTUAL TABLE lexicon_places USING fts5vocab (lexicon, instance);
+
+-- What the planner should expect: tenants with very many rows. Without it, a tenant's name seems to be a good key.
+
+ANALYZE sqlite_schema;
+
+INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
+  ('contents', 'sqlite_autoindex_contents_1', '1000000 500000 1'),
+  ('counts', 'counts', '1000000 500000 500000 1'),
+  ('rooms', 'sqlite_autoindex_rooms_1', '10000 5000 1'),
+  ('rooms', 'sqlite_autoindex_rooms_2', '10000 5000 1'),
+  ('rooms', 'rooms_by_owner', '10000 5000 10'),
+  ('messages', 'messages', '1000000 500000 1000 1'),
+  ('messages', 'messages_by_id', '1000000 500000 1'),
+  ('memories', 'memories', '100000 50000 1'),
+  ('memories', 'memories_by_scope', '100000 50000 100 1'),
+  ('memories', 'memories_pinned', '1000 500 10'),
+  ('lore_entries', 'lore_entries', '10000 5000 1'),
+  ('lore_entries', 'lore_entries_by_lorebook', '10000 5000 100 1'),
+  ('summaries', 'summaries', '10000 5000 1'),
+  ('summaries', 'summaries_by_room', '10000 5000 10 1'),
+  ('snapshots', 'sqlite_autoindex_snapshots_1', '100000 50000 1'),
+  ('snapshots', 'sqlite_autoindex_snapshots_2', '100000 50000 1'),
+  ('snapshots', 'snapshots_by_room', '100000 50000 100 1'),
+  ('inclusions', 'inclusions', '10000000 5000000 300 1'),
+  ('inclusions', 'inclusions_by_item', '10000000 5000000 20 1'),
+  ('responses', 'responses', '100000 50000 1'),
+  ('responses', 'responses_by_room', '100000 50000 100 1'),
+  ('responses', 'responses_by_context', '100000 50000 1 1'),
+  ('scopes', 'sqlite_autoindex_scopes_1', '10000 5000 1'),
+  ('documents', 'sqlite_autoindex_documents_1', '1000000 500000 250000 1'),
+  ('documents', 'documents_by_passage', '1000000 500000 1'),
+  ('pending', 'pending', '100000 50000 50000 1'),
+  ('pending', 'pending_by_passage', '100000 50000 50000 1'),
+  ('vectors', 'sqlite_autoindex_vectors_1', '1000000 500000 500000 1'),
+  ('embedded', 'embedded', '1000000 500000 500000 1000 1');

@@ -1,0 +1,154 @@
+"""No statement reads more than it needs: every one finds its rows by a key that goes beyond the tenant."""
+
+import re
+import sqlite3
+
+import numpy as np
+import pytest
+
+from brimful.packagers import memory
+from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
+from brimful.stores.sqlite import Sqlite
+from brimful.stores.store import TenantStore
+from brimful.stores.urls import parse_url
+from brimful.stores.vault import Vault
+from stores.samples import known, said, summed, told, words
+from strategies import COUNTER
+from support import build
+
+SMALL = {"embedders", "keys", "json_each", "sqlite_sequence", "p"}
+"""What has a handful of rows, and the postings of one term."""
+WHOLE = (
+    "SELECT (SELECT count(*)",  # progress counts all
+    "SELECT tenant, :id, doc, passage",  # a new embedder waits for all
+    "DELETE FROM memories WHERE tenant = :tenant AND",  # whoever is removed takes all memories along
+    "DELETE FROM vectors WHERE tenant = :tenant AND embedder = :id",
+    "DELETE FROM pending WHERE tenant = :tenant AND embedder = :id",
+    "DELETE FROM embedded WHERE tenant",
+    "SELECT body FROM responses WHERE tenant = :tenant ORDER BY",
+)
+
+
+class Recording(Sqlite):
+    """A database that remembers its statements."""
+
+    def __init__(self, target):
+        super().__init__(target, wait=1.0)
+        self.said = set()
+        spoken = self.dialect.statement
+
+        def statement(sql):
+            self.said.add(sql)
+            return spoken(sql)
+
+        self.dialect.statement = statement
+
+
+async def everything(store):
+    await store.use_embedder("e")
+    await store.put(User(id="ada"))
+    await store.put(Persona(id="helper"))
+    await store.put(Lorebook(id="world"))
+    await store.put(Room(id="general", user="ada"))
+    await store.listed(User, after="a", limit=3)
+    await store.rooms_of("ada")
+    await store.post([said("m1"), said("m2")])
+    await store.edit("m1", "Tea", words("tea"), at=1.0)
+    await store.delete("m2", erase=True)
+    await store.history("general", before=9, tokenizer="t")
+    await store.messages(["m1"])
+    await store.messages_at("general", [1])
+    await store.remember([known("k1", user="ada")])
+    await store.remember([known("k1", user="ada")])
+    for chosen in ({"ids": ["k1"]}, {"scopes": ["memory::ada"], "types": ["semantic"], "pinned": True, "before": 9.0}):
+        await store.memories(**chosen)
+    await store.memories(scopes=["memory::ada"])
+    await store.pin("k1")
+    await store.touch(["k1"], at=1.0)
+    await store.write_lore([told("e1")])
+    await store.lore(["world"])
+    await store.lore(ids=["e1"])
+    await store.summarize([summed("s1")])
+    await store.summaries("general")
+    await store.summaries(ids=["s1"])
+    context = build([memory("Ada drinks tea", counter=COUNTER, id="k1")])
+    await store.save(Snapshot(id="c1", room="general", context=context))
+    await store.snapshot("c1")
+    await store.snapshots("general", persona="p", before=9.0)
+    await store.inclusions(item="k1")
+    await store.inclusions(snapshot="c1")
+    await store.respond(Response(id="r1", context="c1", room="general"))
+    await store.responses(room="general")
+    await store.responses(context="c1")
+    await store.keep_counts("t", {"b2:a": 1})
+    await store.counts("t", ["b2:a"])
+    await store.postings(["room:general"], ["tea"])
+    await store.postings(["room:general"], ["tea"], most=0)
+    documents = await store.backlog("e")
+    await store.keep_vectors("e", [each.doc for each in documents], np.ones((len(documents), 8), dtype=np.float32))
+    await store.nearest(["room:general"], "e", np.ones(8, dtype=np.float32), limit=3)
+    await store.documents([each.doc for each in documents])
+    await store.version(["room:general"])
+    await store.forget("k1", erase=True)
+    await store.remove_lore("e1")
+    await store.remove_summary("s1")
+    for kind, id in ((Room, "general"), (User, "ada"), (Persona, "helper"), (Lorebook, "world")):
+        await store.remove(kind, id)
+    await store.drop_embedder("e")
+
+
+@pytest.fixture
+def plans(tmp_path, run):
+    """Return the plan of every statement, line by line."""
+    driver = Recording(parse_url(f"sqlite:///{tmp_path}/store.db"))
+    run(driver.open(migrate=True))
+    run(everything(TenantStore(driver, "acme", Vault(None))))
+    run(driver.close())
+    connection = sqlite3.connect(f"{tmp_path}/store.db")
+    found = {}
+    for sql in driver.said:
+        spoken = driver.dialect.statement(sql)
+        values = dict.fromkeys(re.findall(r":(\w+)", spoken), "[]")
+        found[sql] = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {spoken}", values)]
+    connection.close()
+    return found
+
+
+def test_every_statement_finds_its_rows_by_a_key(plans):
+    assert len(plans) > 80
+    wrong = []
+    for sql, plan in plans.items():
+        said = " ".join(sql.split())
+        if not any(whole in said for whole in WHOLE):
+            wrong += [(line, said) for line in plan if broad(line)]
+    assert not wrong
+
+
+def broad(line):
+    """Say whether a line of a plan reads all rows of a table, or all of a tenant."""
+    what, table = line.split()[:2]
+    reads_all = what == "SCAN" or line.endswith("(tenant=?)")
+    return reads_all and table not in {*SMALL, "CONSTANT"} and "VIRTUAL TABLE" not in line
+
+
+COLUMNS = "SELECT r.id, m.id, m.seq, m.at, m.edited, m.detail, m.hash, c.body"
+
+
+@pytest.mark.parametrize(
+    ("begin", "wanted"),
+    [
+        (
+            "SELECT r.id, m.id, m.seq, m.at, m.edited, m.detail, m.hash, c.body, n.tokens",
+            "m USING PRIMARY KEY (tenant=? AND room=? AND seq<?)",
+        ),
+        (
+            "SELECT r.id, m.id, m.seq, m.at, m.edited, m.detail, m.hash, c.body FROM",
+            "m USING INDEX messages_by_id (tenant=? AND id=?)",
+        ),
+        ("SELECT d.doc, d.seq, d.length, p.times", "d USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("SELECT m.id, m.type", "m USING INDEX memories_by_scope (tenant=? AND scope=?)"),
+    ],
+)
+def test_the_hot_statements_use_the_right_key(plans, begin, wanted):
+    found = [line for sql, plan in plans.items() if " ".join(sql.split()).startswith(begin) for line in plan]
+    assert any(wanted in line for line in found), found
