@@ -20,6 +20,8 @@ from brimful.engine.writing import Writing, new_id
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.policies import Overrides
 from brimful.records import Content, Message, Persona, Response, Room, Snapshot, Usage
+from brimful.retrieval.queries import queries
+from brimful.retrieval.wanted import Retrieved, Wanted, memory_scopes
 
 
 class Engine(Writing):
@@ -94,6 +96,31 @@ class Engine(Writing):
             tokenized=built.tokenized,
         )
         return context
+
+    async def search(
+        self,
+        text: str,
+        *,
+        persona: str | None = None,
+        user: str | None = None,
+        room: str | None = None,
+        types: Sequence[str] = (),
+        limit: int = 20,
+        now: float | datetime | None = None,
+    ) -> Retrieved:
+        """Find memories that persona and user may know, and with a room what was said there, the most relevant first.
+
+        Each of the two brings `limit` at most, as a build would rank them.
+        """
+        wanted = Wanted(
+            room=room,
+            memories=memory_scopes(persona, user),
+            types=tuple(types),
+            limit=limit,
+            least_relevance=self._settings.least_relevance,
+            half_life=self._settings.half_life,
+        )
+        return await self._parts.retriever.retrieve(queries(text), wanted, now=self._moment(now))
 
     async def record_response(  # noqa: PLR0913 - every one has a default but the context
         self,

@@ -105,10 +105,15 @@ class Writing(Opened):
             at=self._moment(at),
             metadata=dict(metadata or {}),
         )
-        await self.store.remember([(memory, indexed(memory))])
-        await self._written([memory.content])
-        await self._tell("remembered", room, id=memory.id, type=type, pinned=pinned)
+        await self.remember_many([memory])
         return memory
+
+    async def remember_many(self, memories: Sequence[Memory]) -> None:
+        """Keep memories, each in the place of the one with its id."""
+        await self.store.remember([(memory, indexed(memory)) for memory in memories])
+        await self._written([memory.content for memory in memories])
+        for memory in memories:
+            await self._tell("remembered", memory.room, id=memory.id, type=memory.type, pinned=memory.pinned)
 
     async def forget(self, id: str, *, erase: bool = False) -> None:
         """Remove a memory; with `erase`, its content leaves past contexts, too."""

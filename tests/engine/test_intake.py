@@ -1,0 +1,85 @@
+"""Files taken in: batch by batch, each id once, and search over what came."""
+
+import json
+
+import pytest
+
+from brimful.engine import intake
+from brimful.engine.intake import take_in
+from brimful.engine.tally import MOST_PLACES, MOST_REASONS, OTHER_REASONS, Tally
+from brimful.importers import Importer, Skipped, Source, importer_for
+from brimful.records import Memory, Message
+
+
+def take(source, engine, tally, importer=None):
+    return take_in(engine, source, importer or importer_for(source), tally)
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "den.jsonl"
+    rows = [{"role": "user", "content": f"Number {at} is of the {'tea' if at == 7 else 'day'}."} for at in range(20)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def test_batches_are_bounded_by_number_and_by_size(run, new_engine, path, monkeypatch):
+    sizes = []
+
+    class Watched:
+        def __init__(self, engine):
+            self.engine, self.store = engine, engine.store
+
+        async def post_many(self, messages):
+            sizes.append(len(messages))
+            return await self.engine.post_many(messages)
+
+    async def story():
+        async with new_engine(embedder=None) as engine:
+            for limit in ({"BATCH": 6}, {"BATCH_BYTES": 600}):
+                for name, value in limit.items():
+                    monkeypatch.setattr(intake, name, value)
+                tally = Tally()
+                with Source(path, room=str(limit)) as source:
+                    await take(source, Watched(engine), tally)
+                assert tally.intake().records == {"message": 20}
+
+    run(story())
+    assert sizes[:4] == [6, 6, 6, 2]
+    assert set(sizes[4:]) < {2, 3, 4, 5}
+
+
+def test_what_came_is_found(run, new_engine, path):
+    async def story():
+        async with new_engine(embedder=None) as engine:
+            with Source(path) as source:
+                await take(source, engine, Tally())
+            await engine.remember_many([Memory(id="k", content="Tea is brown."), Memory(id="n", content="No.")])
+            return await engine.search("Which one is of the tea?", room="den")
+
+    found = run(story())
+    assert {type(hit.record) for hit in found.hits} == {Message, Memory}
+    best = next(hit.record for hit in found.hits if isinstance(hit.record, Message))
+    assert best.content == "Number 7 is of the tea."
+
+
+def test_reasons_and_places_are_few_however_much_is_skipped(run, new_engine, path):
+    many = Importer(
+        name="many",
+        description="",
+        recognises=lambda _: True,
+        read=lambda _: (Skipped(f"at {at}", f"reason {at % 60}") for at in range(6000)),
+    )
+
+    async def story():
+        tally = Tally()
+        async with new_engine(embedder=None) as engine:
+            with Source(path) as source:
+                await take(source, engine, tally, many)
+        return tally.intake()
+
+    skipped = run(story()).skipped
+    assert sum(skips.count for skips in skipped) == 6000
+    assert len(skipped) == MOST_REASONS + 1
+    assert skipped[0].reason == OTHER_REASONS
+    assert all(len(skips.places) == MOST_PLACES for skips in skipped)
