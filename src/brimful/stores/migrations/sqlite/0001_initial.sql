@@ -273,3 +273,6 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('pending', 'pending_by_passage', '100000 50000 50000 1'),
   ('vectors', 'sqlite_autoindex_vectors_1', '1000000 500000 500000 1'),
   ('embedded', 'embedded', '1000000 500000 500000 1000 1');
+
+-- Read it now, and not only when the file is opened next.
+ANALYZE sqlite_schema;
