@@ -10,6 +10,8 @@
 True
 """
 
+from typing import TYPE_CHECKING, Any
+
 from brimful import packagers
 from brimful.assembly import assemble, budget, conversation, count, counter, package, replay
 from brimful.core.budget import ContextBudget
@@ -45,6 +47,9 @@ from brimful.errors import (
 )
 from brimful.policies import Overrides, load_policy, policy_names
 
+if TYPE_CHECKING:
+    from brimful.engine import Engine, Event, Retrieval
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -57,6 +62,8 @@ __all__ = [
     "CountingError",
     "Decision",
     "EmbeddingError",
+    "Engine",
+    "Event",
     "Flex",
     "InvalidModel",
     "InvalidPackage",
@@ -71,6 +78,7 @@ __all__ = [
     "ModelInfo",
     "Overrides",
     "Policy",
+    "Retrieval",
     "SealError",
     "StoreCorrupt",
     "StoreError",
@@ -95,3 +103,12 @@ __all__ = [
     "policy_names",
     "replay",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the engine when it is asked for: who only fills a window waits for no store and no event loop."""
+    if name in ("Engine", "Event", "Retrieval"):
+        from brimful import engine  # noqa: PLC0415 - late, as said
+
+        return getattr(engine, name)
+    raise AttributeError(f"module 'brimful' has no attribute {name!r}")

@@ -361,9 +361,9 @@ def test_the_best_set_respects_least_and_most():
     assert outcomes(forced)["large"] == ("kept", "least")
     text = " ".join(f"Fact {n} is known." for n in range(300))
     capped = build(
-        [*facts[:2], memory(text, counter=COUNTER, id="long", min_tokens=5)], overrides={"pools.related.most": 2}
+        [*facts[18:], memory(text, counter=COUNTER, id="long", min_tokens=5)], overrides={"pools.related.most": 2}
     )
-    assert capped.kept == ("f00", "f01")
+    assert capped.kept == ("f18", "f19")
 
 
 def test_groups_never_exceed_the_most_items_of_a_best_set():
@@ -622,3 +622,13 @@ def test_what_a_count_of_the_whole_may_have_missed_is_charged():
 
     assert build(history(2), counter=Unsure()).tokens == build(history(2)).tokens + 50
     assert build(history(90), counter=Unsure()).tokens <= 900
+
+
+def test_relevance_multiplies_what_an_item_is_worth_so_that_many_trifles_do_not_push_out_what_is_asked_for():
+    trifles = [memory(f"trifle {n}", counter=COUNTER, id=f"t{n}", relevance=0.01) for n in range(40)]
+    answer = memory(words(60), counter=COUNTER, id="answer", relevance=0.9)
+    context = build([*trifles, answer], window=200)
+    assert "answer" in context.kept
+    score = context.decision("answer").score
+    merit = (0.45 * score.priority + 0.35 * score.importance + 0.20 * score.recency) / 1.0
+    assert score.total == pytest.approx(0.9 * merit)

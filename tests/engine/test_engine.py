@@ -114,7 +114,8 @@ def test_a_pinned_memory_is_always_there_until_it_is_let_go_or_forgotten(run, ne
             await engine.forget("code")
             return pinned, loose, await seen()
 
-    assert run(story()) == ([True], [], [])
+    pinned, loose, gone = run(story())
+    assert (pinned, True in loose, gone) == ([True], False, [])
 
 
 def test_persona_room_and_their_overrides_shape_the_context(run, new_engine):

@@ -17,7 +17,7 @@ from brimful.cli.table import Table, columns
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
 from brimful.core.decision import Decision, Outcome
-from brimful.core.explain import decision_line
+from brimful.core.explain import decision_line, shown_score
 from brimful.core.label import iso_date
 
 EXAMPLES: Final = """\
@@ -27,7 +27,6 @@ Examples:
   brimful explain context.json --outcome dropped --limit 10
   brimful explain context.json --kind 'memory-*' --json"""
 
-_PREVIEW: Final = 60  # characters of a content: enough to know it by
 _COLUMNS: Final = columns(
     *("outcome", "reason", "id", "kind", "pool", "rank/cut", "tokens"),
     *("score", "priority", "importance", "relevance", "recency"),
@@ -141,15 +140,12 @@ def _facts(decision: Decision, package: ContentPackage | None) -> list[tuple[str
     ]
     if score is not None:
         parts = ((name, getattr(score, name)) for name in ("priority", "importance", "relevance", "recency"))
-        facts.append(("score", f"{score.total:.2f} ({', '.join(f'{name} {part:.2f}' for name, part in parts)})"))
+        facts.append(
+            ("score", f"{shown_score(score.total)} ({', '.join(f'{name} {part:.2f}' for name, part in parts)})")
+        )
     if package is not None:
-        facts += [("date", iso_date(package.timestamp)), ("hash", package.hash), ("text", _preview(package.text))]
+        facts += [("date", iso_date(package.timestamp)), ("hash", package.hash), ("text", output.preview(package.text))]
     return facts
-
-
-def _preview(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _PREVIEW else f"{line[:_PREVIEW].rstrip()} …"
 
 
 def _show(context: Context, decisions: Sequence[Decision]) -> None:

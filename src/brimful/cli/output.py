@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Final
@@ -10,8 +11,12 @@ import msgspec
 import typer
 
 from brimful.cli.table import GAP, Table, plain_lines
+from brimful.core.explain import shown_score
 
 _NARROWEST: Final = 20  # columns for a value, however narrow the terminal says it is
+_PREVIEW: Final = 60  # characters of a content: enough to know it by
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - shown without a zone
+_LAST_MOMENT: Final = 6e10  # seconds: about the year 3871, well within what a datetime holds
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -65,15 +70,45 @@ def one_line(text: str) -> str:
     return "".join(mark if mark.isprintable() else " " for mark in text.replace("\x1b", ""))
 
 
+def lines(text: str) -> str:
+    r"""Return a text with its lines, and nothing else that steers a terminal.
+
+    >>> lines("two\nlines, \x1b[31mred")
+    'two\nlines, [31mred'
+    """
+    return "\n".join(map(one_line, text.split("\n")))
+
+
+def moment(at: float | None) -> str:
+    """Write a time for people, in UTC; nothing where there is none.
+
+    >>> moment(1700000000.5), moment(0.0), moment(None)
+    ('2023-11-14 22:13:20', '', '')
+    """
+    if not at or not abs(at) < _LAST_MOMENT:
+        return ""
+    return f"{_EPOCH + timedelta(seconds=int(at)):%Y-%m-%d %H:%M:%S}"
+
+
+def preview(text: str) -> str:
+    """Return the beginning of a text, on one line.
+
+    >>> preview("word " * 100)[-10:]
+    'ord word …'
+    """
+    line = " ".join(text[: 8 * _PREVIEW].split())
+    return line if len(line) <= _PREVIEW else f"{line[:_PREVIEW].rstrip()} …"
+
+
 def number(value: float | None) -> str:
     """Write a number for people; nothing where there is none.
 
-    >>> number(128000), number(0.5), number(None)
-    ('128,000', '0.50', '')
+    >>> number(128000), number(0.5), number(0.0004), number(None)
+    ('128,000', '0.50', '0.0004', '')
     """
     if value is None:
         return ""
-    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) else shown_score(value)
 
 
 def _hanging(value: str, indent: int) -> str:

@@ -11,7 +11,7 @@ from brimful.cli import output
 from brimful.cli.options import DEFAULT_MODEL, Json, Model, complete_policy, known_model
 from brimful.cli.table import Table, columns
 from brimful.core.budget import ContextBudget
-from brimful.core.policy import Policy, Pool, Step
+from brimful.core.policy import Policy, Pool, Step, Weights
 from brimful.policies import load_policy, policy_names
 
 EXAMPLES: Final = """\
@@ -20,6 +20,7 @@ Examples:
   brimful policies window --model gpt-4
   brimful policies ./mine.toml --json"""
 
+PARTS: Final = ("priority", "importance", "relevance", "recency")
 _COLUMNS: Final = columns(
     *("pool", "limit", "order", "least", "most", "kinds", "rules"),
     right=("limit", "least", "most"),
@@ -63,6 +64,12 @@ def _show(policy: Policy, divided: ContextBudget) -> None:
     output.show_table(Table(_COLUMNS, [_row(pool, divided) for pool in policy.pools]))
 
 
+def _formula(weights: Weights) -> str:
+    alone = weights.relevance_multiplies
+    added = [f"{getattr(weights, part):g} {part}" for part in PARTS if not (alone and part == "relevance")]
+    return f"relevance × ({' + '.join(added)})" if alone else " + ".join(added)
+
+
 def _facts(policy: Policy, divided: ContextBudget) -> Iterator[tuple[str, str]]:
     yield "policy", policy.name
     yield "description", policy.description
@@ -71,8 +78,7 @@ def _facts(policy: Policy, divided: ContextBudget) -> Iterator[tuple[str, str]]:
     yield "completion", f"{divided.completion:,}"
     yield "safety margin", f"{divided.margin:,}"
     yield "available", f"{divided.available:,}"
-    parts = ("priority", "importance", "relevance", "recency")
-    yield "score", " + ".join(f"{getattr(policy.weights, part):g} {part}" for part in parts)
+    yield "score", _formula(policy.weights)
     yield "recency", f"exp(−days / {policy.weights.recency_days:g})"
     yield "counting", policy.counting
     yield "trim", ", then ".join(map(_step, policy.trim))

@@ -76,7 +76,7 @@ def decision_line(context: "Context", decision: Decision) -> str:
     """Say what became of a candidate, with the numbers that decided it."""
     facts = [_headline(context, decision)]
     if decision.score is not None:
-        facts.append(f"score {decision.score.total:.2f}")
+        facts.append(f"score {shown_score(decision.score.total)}")
     if decision.included:
         facts.append(f"{decision.cost:,} tokens")
         if decision.rank:
@@ -87,6 +87,15 @@ def decision_line(context: "Context", decision: Decision) -> str:
     if decision.group:
         facts.append(f"one unit with {decision.group!r}" if decision.group != decision.id else "a unit of several")
     return f"{decision.outcome}: {', '.join(facts)}"
+
+
+def shown_score(score: float) -> str:
+    """Return a score as people read it: a small one is not nothing.
+
+    >>> shown_score(0.615), shown_score(0.000123), shown_score(1e-300)
+    ('0.61', '0.0001', '0.00')
+    """
+    return f"{score:.1g}" if 0.0001 <= score < 0.01 else f"{score:.2f}"  # noqa: PLR2004 - where two digits say nothing
 
 
 def report(context: "Context") -> str:

@@ -77,13 +77,18 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much each part adds to the composite score; recency decays as exp(−days / `recency_days`)."""
+    """How much each part adds to the composite score; recency decays as exp(−days / `recency_days`).
+
+    Where `relevance_multiplies`, relevance is taken for the probability that an item is of use, and the other parts for
+    its use: the score is their product, what one may expect of the item, and relevance has no weight of its own.
+    """
 
     priority: float = 0.4
     importance: float = 0.3
     relevance: float = 0.2
     recency: float = 0.1
     recency_days: float = 30.0
+    relevance_multiplies: bool = False
 
 
 class Margin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -172,6 +177,8 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
     for key in ("priority", "importance", "relevance", "recency"):
         yield from _number(f"weights.{key}", getattr(weights, key), 0.0, 1.0)
     yield from _number("weights.recency_days", weights.recency_days, 1e-6, 1e9)
+    if weights.relevance_multiplies and not weights.priority + weights.importance + weights.recency:
+        yield "weights.relevance_multiplies", "needs a weight of priority, importance or recency to multiply"
     yield from _number("margin.share", policy.margin.share, 0.0, 1.0)
     yield from _whole("margin.tokens", policy.margin.tokens, 0)
     yield from _whole("completion.tokens", policy.completion.tokens, 1)

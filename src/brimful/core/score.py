@@ -12,7 +12,7 @@ SECONDS_A_DAY = 86_400.0
 
 
 class Score(msgspec.Struct, frozen=True, gc=False):
-    """The weighted sum and the four parts as they were before weighting, each from 0 to 1."""
+    """The whole and the four parts as they were before weighting, each from 0 to 1."""
 
     total: float
     priority: float
@@ -27,10 +27,9 @@ def score(package: ContentPackage, weights: Weights, now: float) -> Score:
     relevance = NEUTRAL_RELEVANCE if package.relevance is None else package.relevance
     age_days = (now - package.timestamp) / SECONDS_A_DAY
     recency = math.exp(-age_days / weights.recency_days) if age_days > 0 else 1.0
-    total = (
-        weights.priority * priority
-        + weights.importance * package.importance
-        + weights.relevance * relevance
-        + weights.recency * recency
-    )
+    merit = weights.priority * priority + weights.importance * package.importance + weights.recency * recency
+    if weights.relevance_multiplies:
+        total = relevance * merit / (weights.priority + weights.importance + weights.recency)
+    else:
+        total = merit + weights.relevance * relevance
     return Score(total, priority, package.importance, relevance, recency)

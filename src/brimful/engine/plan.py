@@ -36,7 +36,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Return how many finds are worth bringing: as many as the budget could hold, and some to choose from."""
         probe = ContentPackage(id="probe", kind="message-older", content="", tokens=Count(tokens=0, basis="exact"))
         pool = self.policy.pool_for(probe)
-        if pool is None:
+        if pool is None or pool.contiguous:  # there is no place for what stands alone
             return 0
         tokens = self.budget.available if pool.borrow else self.budget.limit(pool.name)
         return min(most, max(_LEAST_FINDS, tokens // _TOKENS_A_FIND))
