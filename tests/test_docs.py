@@ -40,6 +40,7 @@ from brimful.counting.overheads import overheads_of
 from brimful.counting.templates import template_names
 from brimful.counting.vocabularies import VOCABULARIES
 from brimful.embedding import home, openai
+from brimful.embedding.catalogue import Offer
 from brimful.models.load import ENVIRONMENT_KEY, load_registry
 from brimful.packagers.kinds import OTHER, defaults_of
 from brimful.packagers.package import Options
@@ -268,7 +269,7 @@ EXPECTED = {
     "embeddings.md": {
         "form of a name": embedding.FORMS,
         "name of brimful.embedding": embedding.__all__,
-        "field of Offer": properties(embedding.Offer),
+        "field of Offer": properties(Offer),
         "environment variable": (home.ENVIRONMENT_KEY, *openai.KEYS),
         "fake": ["HashEmbedder"],
     },

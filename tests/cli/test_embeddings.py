@@ -15,7 +15,7 @@ def an_empty_home(tmp_path, monkeypatch):
 def test_list_tells_what_is_here_and_what_is_to_be_done(run, run_json):
     lines = run("embeddings", "list").stdout.splitlines()
     assert lines[0].split() == ["embedder", "dims", "MB", "texts/s", "licence", "here"]
-    assert lines[1].split() == ["static", "256", "8", "16,000", "Apache-2.0", "yes"]
+    assert lines[1].split() == ["static", "256", "8", "12,000", "Apache-2.0", "yes"]
     assert lines[2].endswith("brimful embeddings install minilm")
     offers = run_json("embeddings", "list")
     assert [offer["name"] for offer in offers][:2] == ["static", "minilm"]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from brimful import EmbeddingError, MissingExtra
-from brimful.embedding import MiniLMEmbedder, offers
+from brimful.embedding import MiniLMEmbedder
+from brimful.embedding.catalogue import offers
 from brimful.embedding.install import WEIGHTS, install_minilm
 from brimful.embedding.minilm import model_file
 

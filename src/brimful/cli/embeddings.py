@@ -10,7 +10,8 @@ from brimful.cli import output
 from brimful.cli.failure import Failure
 from brimful.cli.options import Json
 from brimful.cli.table import Table, columns
-from brimful.embedding import Offer, embedder_for, offers
+from brimful.embedding import embedder_for
+from brimful.embedding.catalogue import Offer, offers
 from brimful.embedding.install import install_minilm, is_installed
 from brimful.protocols import Embedder
 

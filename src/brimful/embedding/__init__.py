@@ -1,12 +1,13 @@
 """Embeddings: a text becomes a vector; texts that mean much the same have vectors that point much the same way.
 
-choose (a short text → an embedder)
-  → static | minilm | openai, ollama → remote | sentence_transformers
-  → wordpiece → characters | prompts, rows
-install → minilm_graph → onnx
+From a short text to an embedder, and from there to rows of numbers:
+
+    choose → static | minilm | openai, ollama → remote | sentence_transformers
+           → wordpiece → characters | prompts, rows
+
+Beside them, what there is and how it gets here: catalogue → install → minilm_graph → onnx.
 """
 
-from brimful.embedding.catalogue import Offer, offers
 from brimful.embedding.choose import FORMS, embedder_for
 from brimful.embedding.minilm import MiniLMEmbedder
 from brimful.embedding.ollama import OllamaEmbedder
@@ -17,12 +18,10 @@ from brimful.embedding.static import StaticEmbedder, embed_static
 __all__ = [
     "FORMS",
     "MiniLMEmbedder",
-    "Offer",
     "OllamaEmbedder",
     "OpenAIEmbedder",
     "SentenceTransformersEmbedder",
     "StaticEmbedder",
     "embed_static",
     "embedder_for",
-    "offers",
 ]

@@ -32,7 +32,7 @@ def offers() -> list[Offer]:
     library = _missing("sentence_transformers", "sentence-transformers")
     minilm = _missing("onnxruntime", EXTRA) or ("" if is_installed() else INSTALL)
     return [
-        Offer(name="static", id=StaticEmbedder.id, dims=256, megabytes=8, per_second=16_000, licence="Apache-2.0"),
+        Offer(name="static", id=StaticEmbedder.id, dims=256, megabytes=8, per_second=12_000, licence="Apache-2.0"),
         Offer(
             name="minilm",
             id=ID,

@@ -1,7 +1,7 @@
 """Content, kept once: whoever says the same refers to the same."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +22,7 @@ _KEEP: Final = """
 INSERT INTO contents (tenant, hash, body, uses) VALUES (:tenant, :hash, :body, :uses)
 ON CONFLICT DO NOTHING
 """
+_RELEASE: Final = "UPDATE contents SET uses = uses - :uses WHERE tenant = :tenant AND hash = :hash"
 
 
 def address_of(session: Session, content: Content) -> str:
@@ -52,6 +53,24 @@ def keep_contents(session: Session, contents: Sequence[Content]) -> list[str]:
     return addresses
 
 
+def move_contents(session: Session, uses: Mapping[str, int]) -> dict[str, str]:
+    """Move so many uses of contents from plain addresses to keyed ones, and return these."""
+    moved = {hash: address(session, hash) for hash in uses}
+    found = session.rows(
+        "SELECT hash, body FROM contents WHERE tenant = :tenant AND hash IN :addresses", addresses=list(moved)
+    )
+    bodies = {moved[hash]: (unseal(session, body, "contents", hash), uses[hash]) for hash, body in found}
+    session.many(
+        _PUT,
+        (
+            {"hash": hash, "body": seal(session, bodies[hash][0], "contents", hash), "uses": bodies[hash][1]}
+            for hash in _in_order(bodies)
+        ),
+    )
+    session.many(_RELEASE, ({"hash": hash, "uses": uses[hash]} for hash in _in_order(uses)))
+    return moved
+
+
 def open_content(session: Session, body: bytes | None, hash: str) -> Content:
     """Return the content of a row; one that was erased is empty."""
     return "" if body is None else _DECODER.decode(unseal(session, body, "contents", hash))
@@ -75,10 +94,7 @@ def contents_at(session: Session, addresses: Iterable[str]) -> dict[str, Content
 def release(session: Session, addresses: Sequence[str], *, erase: bool) -> None:
     """Take back one use of each; with `erase`, what is no longer used by any record is gone from past contexts, too."""
     times = sorted(Counter(addresses).items())
-    session.many(
-        "UPDATE contents SET uses = uses - :uses WHERE tenant = :tenant AND hash = :hash",
-        ({"hash": hash, "uses": uses} for hash, uses in times),
-    )
+    session.many(_RELEASE, ({"hash": hash, "uses": uses} for hash, uses in times))
     if erase:
         erase_unused(session, [hash for hash, _ in times])
 

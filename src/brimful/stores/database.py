@@ -6,6 +6,7 @@ from typing import Final, Self
 from brimful.core import check
 from brimful.errors import InvalidValue
 from brimful.stores.driver import Driver
+from brimful.stores.encryption import Encryption
 from brimful.stores.keys import Keys
 from brimful.stores.sqlite import Sqlite
 from brimful.stores.store import TenantStore
@@ -55,6 +56,10 @@ class Database:
         if "\0" in name:
             raise InvalidValue("tenant", "has a null character, which no name may have")
         return TenantStore(self._driver, name, self._vault)
+
+    def encryption(self, tenant: str) -> Encryption:
+        """Return what can be done about the keys of one tenant."""
+        return Encryption(self._driver, tenant, self._vault)
 
 
 def connect(url: str, *, migrate: bool = True, wait: float = WAIT, keys: Keys | None = None) -> Database:

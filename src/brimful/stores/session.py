@@ -104,6 +104,10 @@ class Lexicon(Protocol):
         """Return the same of the newest documents, the newest first."""
         ...
 
+    def purge(self, session: "Session") -> None:
+        """Let nothing of tokens stay that were removed."""
+        ...
+
 
 class Nearness(Protocol):
     """The vector index: which documents have a vector, and which are near."""
@@ -118,6 +122,10 @@ class Nearness(Protocol):
 
     def displace(self, session: "Session", embedder: str, documents: Sequence[Placed]) -> None:
         """Take documents out again."""
+        ...
+
+    def rename(self, session: "Session", embedder: str, passages: Mapping[str, str]) -> None:
+        """Give vectors the new addresses of their passages; without a new one, a vector is removed."""
         ...
 
     def drop(self, session: "Session", embedder: str) -> None:

@@ -41,3 +41,7 @@ class SqliteLexicon:
     def newest(self, session: Session, token: str, most: int) -> list[Row]:
         """Return the same of the newest documents, the newest first."""
         return session.rows(_NEWEST, token=token, most=most)
+
+    def purge(self, session: Session) -> None:
+        """Merge the index into one segment, which holds nothing that was removed."""
+        session.run("INSERT INTO lexicon (lexicon) SELECT 'optimize' WHERE :tenant = :tenant")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +37,7 @@ LEFT JOIN documents d ON d.doc = e.doc LEFT JOIN vectors v ON v.number = e.vecto
 WHERE e.tenant = :tenant AND e.embedder = :embedder AND e.scope = :scope AND e.number > :last
 ORDER BY e.number LIMIT :limit
 """
+_RELINK: Final = "UPDATE embedded SET vector = :new WHERE tenant = :tenant AND embedder = :embedder AND vector = :old"
 _READ: Final = "SELECT number, vector, hash FROM vectors WHERE tenant = :tenant AND number IN :numbers"
 
 
@@ -71,6 +72,18 @@ class SqliteNearness:
     def displace(self, session: Session, embedder: str, documents: Sequence[Placed]) -> None:
         """Note that documents are gone."""
         self._log(session, embedder, [(scope, doc, _GONE) for doc, scope, _ in documents])
+
+    def rename(self, session: Session, embedder: str, passages: Mapping[str, str]) -> None:
+        """Give vectors the new addresses of their passages; without a new one, a vector is removed."""
+        addresses = [*passages.keys(), *passages.values()]
+        known: dict[str, int] = dict(session.rows(_KNOWN, embedder=embedder, passages=addresses))
+        for old, new in passages.items():
+            if old in known and new in known:  # the same was said and embedded since then
+                session.run(_RELINK, embedder=embedder, old=known[old], new=known[new])
+            if old in known and new and new not in known:
+                _rename(session, embedder, known[old], new)
+            elif old in known:
+                session.run("DELETE FROM vectors WHERE tenant = :tenant AND number = :old", old=known[old])
 
     def drop(self, session: Session, embedder: str) -> None:
         """Forget the log of an embedder."""
@@ -146,6 +159,16 @@ def _read(session: Session, embedder: str, numbers: Sequence[int]) -> Vectors:
     kept = {number: _opened(session, embedder, hash, vector) for number, vector, hash in rows}
     blank = bytes(len(next(iter(kept.values()), b"")))
     return from_bytes([kept.get(number, blank) for number in numbers])
+
+
+def _rename(session: Session, embedder: str, number: int, new: str) -> None:
+    for _, vector, old in session.rows(_READ, numbers=[number]):
+        session.run(
+            "UPDATE vectors SET hash = :new, vector = :vector WHERE tenant = :tenant AND number = :number",
+            number=number,
+            new=new,
+            vector=seal(session, _opened(session, embedder, old, vector), "vectors", embedder, new),
+        )
 
 
 def _opened(session: Session, embedder: str, hash: str, vector: bytes) -> bytes:

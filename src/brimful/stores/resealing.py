@@ -1,0 +1,92 @@
+"""Rows that hold something sealed, walked in batches: each row that the current key did not seal is sealed anew."""
+
+from collections import Counter
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from brimful.stores.sealing import seal, unseal
+from brimful.stores.session import Row, Session
+from brimful.stores.tenant_keys import HEADER_BYTES, header, is_sealed, number_of
+from brimful.stores.walking import Walk
+
+BATCH: Final = 500  # rows in one transaction: other writers wait for some 20 ms
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A column of sealed bodies: by which column its rows are walked, and what each is bound to."""
+
+    table: str
+    column: str
+    by: str
+    bound: tuple[str, ...]
+
+    @property
+    def start(self) -> Any:
+        """What comes before all rows."""
+        return 0 if self.by == "number" else ""
+
+
+_ALL: Final = (
+    Kept("contents", "body", "hash", ("hash",)),
+    *(Kept(table, "body", "id", ("id",)) for table in ("users", "personas", "rooms", "lorebooks", "responses")),
+    *(Kept(table, "detail", "id", ("id", "hash")) for table in ("messages", "memories", "lore_entries", "summaries")),
+    Kept("snapshots", "body", "id", ("id", "refs")),
+)
+_VECTORS: Final = Kept("vectors", "vector", "number", ("embedder", "hash"))
+
+
+def reseals(session: Session) -> list[Walk]:
+    """Return the walks over all that is sealed."""
+    return [Walk(kept.table, kept.start, partial(_reseal, kept)) for kept in _kept_by(session)]
+
+
+def rows_by_key(session: Session) -> Counter[int | None]:
+    """Return how many rows each key seals; None stands for what is in the clear."""
+    total: Counter[int | None] = Counter()
+    for kept in _kept_by(session):
+        sql = (
+            f"SELECT substr({kept.column}, 1, {HEADER_BYTES}), count(*) FROM {kept.table} "  # noqa: S608 - our own
+            "WHERE tenant = :tenant GROUP BY 1"
+        )
+        for head, rows in session.rows(sql):
+            total[number_of(head) if is_sealed(head) else None] += rows
+    return total
+
+
+def _kept_by(session: Session) -> tuple[Kept, ...]:
+    """Return what a database keeps sealed. PostgreSQL reads vectors, so it has them in the clear, if at all."""
+    return _ALL if session.dialect.name == "postgres" else (*_ALL, _VECTORS)
+
+
+def _reseal(kept: Kept, session: Session, after: Any) -> tuple[Any, int]:
+    """Seal the next rows anew."""
+    found = session.rows(_waiting(kept), after=after, limit=BATCH, header=_header(session))
+    changed = sum(_resealed(session, kept, row) for row in found)
+    return (found[-1][0] if len(found) == BATCH else None), changed
+
+
+def _waiting(kept: Kept) -> str:
+    return (
+        f"SELECT {kept.by}, {kept.column}, {', '.join(kept.bound)} FROM {kept.table} "  # noqa: S608 - our own
+        f"WHERE tenant = :tenant AND {kept.by} > :after AND substr({kept.column}, 1, {HEADER_BYTES}) <> :header "
+        f"ORDER BY {kept.by} LIMIT :limit"
+    )
+
+
+def _resealed(session: Session, kept: Kept, row: Row) -> int:
+    """Seal a row anew, unless somebody changed it meanwhile; then it is sealed by the current key already."""
+    which, body, *bound = row
+    return session.run(
+        f"UPDATE {kept.table} SET {kept.column} = :sealed "  # noqa: S608 - our own
+        f"WHERE tenant = :tenant AND {kept.by} = :which AND {kept.column} = :body",
+        which=which,
+        body=body,
+        sealed=seal(session, unseal(session, body, kept.table, *bound), kept.table, *bound),
+    )
+
+
+def _header(session: Session) -> bytes:
+    """Return what begins each row that is as it should be; nothing does where nothing is sealed."""
+    return header(session.keys.current) if session.keys else b""
