@@ -382,7 +382,7 @@ def test_a_restart_keeps_the_prefix_of_a_conversation(run, new_engine):
     async def story():
         contexts = []
         for _ in range(2):
-            async with new_engine(model="gpt-4") as engine:
+            async with new_engine(model="gpt-4", embedder="none") as engine:
                 await chat(engine, 700)
                 for turn in range(2):
                     moment = NOW + len(contexts)

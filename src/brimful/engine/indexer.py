@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from brimful.protocols import Document, DocumentKind, Embedder, Progress, Store
@@ -78,8 +79,8 @@ class Indexer:
 
     async def _catch_up(self) -> float:
         """Embed until nothing waits; return 0, or the seconds after which it is worth trying again."""
-        size = self._batch
-        while documents := await self._backlog(size):
+        size, suspects = self._batch, set[int]()
+        while documents := await self._backlog(size, without=self._refused | suspects):
             if not self._breaker.allow(self._clock()):
                 return max(1.0, self._breaker.retry_in(self._clock()))
             try:
@@ -88,16 +89,18 @@ class Indexer:
                 self.last_error = f"{type(error).__name__}: {error}"
                 self._breaker.failed(self._clock())
                 if size == 1:
-                    self._refused.add(documents[0].doc)
+                    suspects.add(documents[0].doc)
                 size = max(1, size // 8)
             else:
+                # The embedder is well: it was the documents that it would not take.
+                self._refused |= suspects
                 self._breaker.succeeded(self._clock())
                 size = self._batch
         return 0.0
 
-    async def _backlog(self, size: int) -> list[Document]:
-        waiting = await self._store.backlog(self._embedder.id, limit=size + len(self._refused))
-        return [document for document in waiting if document.doc not in self._refused][:size]
+    async def _backlog(self, size: int, *, without: AbstractSet[int] = frozenset()) -> list[Document]:
+        waiting = await self._store.backlog(self._embedder.id, limit=size + len(without))
+        return [document for document in waiting if document.doc not in without][:size]
 
     async def _embed(self, documents: Sequence[Document]) -> None:
         records = await self._records(documents)

@@ -108,8 +108,7 @@ class Retriever:
         if embedder is None:
             return None, ""
         if not self.breaker.allow(self._clock()):
-            wait = self.breaker.retry_in(self._clock())
-            return None, f"vector search is off for {wait:.0f} s (it failed again and again): full text alone"
+            return None, f"vector search is off ({self._until()}): full text alone"
         try:
             async with asyncio.timeout(self._time_limit):
                 near = await self._near(embedder, queries, groups)
@@ -131,6 +130,10 @@ class Retriever:
             return list(await asyncio.gather(*searches))
 
         return list(await asyncio.gather(*(asked(group) for group in groups)))
+
+    def _until(self) -> str:
+        wait = self.breaker.retry_in(self._clock())
+        return f"it failed again and again, and is tried again in {wait:.0f} s" if wait else "it is being tried again"
 
     def _failed(self, cause: str) -> str:
         self.breaker.failed(self._clock())
