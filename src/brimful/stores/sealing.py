@@ -29,7 +29,7 @@ def unseal(session: Session, body: bytes, *place: str | bytes) -> bytes:
     if keys is None:
         raise no_key(session.tenant)
     try:
-        return _knowing(session, keys, number_of(body)).open(body, _spelled(place))
+        return _knowing(session, keys, body).open(body, _spelled(place))
     except DamagedError:
         raise SealError(
             session.tenant, "damaged", f"{_shown(place)} was changed after it was sealed; restore a backup"
@@ -46,18 +46,18 @@ def is_keyed(address: str) -> bool:
     return address.startswith(ADDRESS)
 
 
-def _knowing(session: Session, keys: TenantKeys, number: int) -> TenantKeys:
-    """Return keys that know this one, which another process may have made."""
-    if not keys.knows(number):
+def _knowing(session: Session, keys: TenantKeys, body: bytes) -> TenantKeys:
+    """Return keys that open a body, whose key another process may have made."""
+    if not keys.knows(body):
         keys.learn(key_rows(session))
-    if not keys.knows(number):
-        raise SealError(session.tenant, "damaged", f"there is no key {number}; restore a backup")
+        if not keys.knows(body):
+            raise SealError(session.tenant, "damaged", f"there is no key {number_of(body)}; restore a backup")
     return keys
 
 
 def _spelled(place: tuple[str | bytes, ...]) -> bytes:
     """Return a place as one name; no part of it has a null character."""
-    return b"\0".join(part if isinstance(part, bytes) else part.encode() for part in place)
+    return b"\0".join([part if isinstance(part, bytes) else part.encode() for part in place])
 
 
 def _shown(place: tuple[str | bytes, ...]) -> str:

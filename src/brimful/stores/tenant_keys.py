@@ -1,8 +1,8 @@
 """A tenant's own keys, opened: those that seal its data, and the secret that names its contents and terms."""
 
-import base64
 import hashlib
 import os
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -15,6 +15,8 @@ NAMING: Final = 0  # the number of the secret that names
 HEADER: Final = b"\0BS\1"  # begins what is sealed, and nothing that is not; its last byte is the version of the form
 HEADER_BYTES: Final = 8  # with the number of the key
 ADDRESS: Final = "k1:"  # begins an address that is keyed
+_TOKEN_BYTES: Final = 10  # of a keyed term: among a million terms of a scope, two are one with a probability of 2⁻⁴¹
+_TOKENS: Final = 65_536  # remembered: a scope's words come again and again
 BLIND: Final = "k="  # begins a term that is keyed: no other term has this sign there
 
 
@@ -36,13 +38,14 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
 class TenantKeys:
     """Seals, opens, addresses and blinds for one tenant."""
 
-    __slots__ = ("_ciphers", "_naming", "_terms", "current", "keys", "mixed", "rows", "tenant")
+    __slots__ = ("_naming", "_opened", "_terms", "current", "keys", "mixed", "rows", "tenant", "token")
 
     def __init__(self, tenant: str, keys: Keys, rows: list[KeyRow]) -> None:
         """Open a tenant's keys."""
         self.tenant = tenant
         self.keys = keys
-        self._ciphers: dict[int, Cipher] = {}
+        self._opened: dict[bytes, tuple[Cipher, bytes]] = {}
+        self.token = lru_cache(_TOKENS)(self._token)
         self.learn(rows)
 
     def __repr__(self) -> str:
@@ -52,44 +55,44 @@ class TenantKeys:
     def learn(self, rows: list[KeyRow]) -> None:
         """Open the keys that are not open yet; the newest one seals from now on."""
         for row in rows:
+            head = header(row.number)
             if row.number == NAMING:
                 self._name(row)
-            elif row.number not in self._ciphers:
-                self._ciphers[row.number] = Cipher(unwrapped(self.keys, self.tenant, row))
+            elif head not in self._opened:
+                bound = head + self.tenant.encode() + b"\0"
+                self._opened[head] = (Cipher(unwrapped(self.keys, self.tenant, row)), bound)
         self.current = rows[-1].number
         self.rows = rows
 
-    def knows(self, number: int) -> bool:
-        """Say whether a key was opened."""
-        return number in self._ciphers
+    def knows(self, sealed: bytes) -> bool:
+        """Say whether the key that sealed a body was opened."""
+        return sealed[:HEADER_BYTES] in self._opened
 
     def seal(self, body: bytes, place: bytes) -> bytes:
         """Return a body, sealed with the current key for its place."""
         head = header(self.current)
-        return head + self._ciphers[self.current].seal(body, self._bound(head, place))
+        cipher, bound = self._opened[head]
+        return head + cipher.seal(body, bound + place)
 
     def open(self, sealed: bytes, place: bytes) -> bytes:
         """Return the body that was sealed for this place."""
-        head = sealed[:HEADER_BYTES]
-        return self._ciphers[number_of(sealed)].open(sealed[HEADER_BYTES:], self._bound(head, place))
+        cipher, bound = self._opened[sealed[:HEADER_BYTES]]
+        return cipher.open(sealed[HEADER_BYTES:], bound + place)
 
     def address(self, hash: str) -> str:
         """Return the address of a hash: the same for the same hash, and told by nobody who has no key."""
         return ADDRESS + hashlib.blake2b(hash.encode(), key=self._naming, digest_size=24).hexdigest()
 
-    def token(self, scope: int, term: str) -> str:
+    def _token(self, scope: int, term: str) -> str:
         """Return the token of a term in a scope: the same for the same term, in this scope alone."""
-        digest = hashlib.blake2b(f"{scope:x}:{term}".encode(), key=self._terms, digest_size=10).digest()
-        return f"{scope:x}:{BLIND}{base64.b32encode(digest).decode().lower()}"
+        named = f"{scope:x}:{term}".encode("utf-8", "surrogatepass")
+        return f"{scope:x}:{BLIND}{hashlib.blake2b(named, key=self._terms, digest_size=_TOKEN_BYTES).hexdigest()}"
 
     def _name(self, row: KeyRow) -> None:
         secret = unwrapped(self.keys, self.tenant, row)
         self._naming = hashlib.blake2b(key=secret, digest_size=KEY_BYTES, person=b"brimful address").digest()
         self._terms = hashlib.blake2b(key=secret, digest_size=KEY_BYTES, person=b"brimful terms").digest()
         self.mixed = row.mixed
-
-    def _bound(self, head: bytes, place: bytes) -> bytes:
-        return head + self.tenant.encode() + b"\0" + place
 
 
 def header(number: int) -> bytes:
@@ -99,7 +102,7 @@ def header(number: int) -> bytes:
 
 def is_sealed(body: bytes) -> bool:
     """Say whether a body is sealed."""
-    return body[: len(HEADER)] == HEADER
+    return body.startswith(HEADER)
 
 
 def number_of(body: bytes) -> int:
