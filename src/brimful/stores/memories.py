@@ -71,8 +71,11 @@ def memories(
 
 def pin(session: Session, id: str, *, pinned: bool) -> bool:
     """Pin a memory, or let it go again; False if there is none of that id."""
-    sql = "UPDATE memories SET pinned = :pinned WHERE tenant = :tenant AND id = :id"
-    return session.run(sql, id=id, pinned=int(pinned)) > 0
+    sql = "UPDATE memories SET pinned = :pinned WHERE tenant = :tenant AND id = :id RETURNING scope"
+    found = session.row(sql, id=id, pinned=int(pinned))
+    if found is not None:  # who searched its scope holds a memory that is other than it was
+        session.run("UPDATE scopes SET changes = changes + 1 WHERE tenant = :tenant AND scope = :scope", scope=found[0])
+    return found is not None
 
 
 def forget(session: Session, id: str, *, forever: bool) -> bool:
