@@ -25,7 +25,8 @@ import pytest
 import typer
 
 import brimful
-from brimful import embedding, errors, models, packagers, policies, testing
+from brimful import embedding, errors, importers, models, packagers, policies, testing
+from brimful.cli import options
 from brimful.cli.app import app
 from brimful.core.content import KNOWN_KINDS, ContentPackage, Flex, Media, ToolCall, ToolResult
 from brimful.core.context import Context, Inputs
@@ -273,6 +274,12 @@ EXPECTED = {
         "environment variable": (home.ENVIRONMENT_KEY, *openai.KEYS),
         "fake": ["HashEmbedder"],
     },
+    "store-cli.md": {"environment variable": options.ENVIRONMENT},
+    "importing.md": {
+        "format": importers.importer_names(),
+        "entry point": [importers.GROUP],
+        "property of a Source": ["name", "room", "modified", "size", "head", "keys", "lines()", "entries()"],
+    },
     "errors.md": {"error": ERRORS},
     "index.md": {"public name": brimful.__all__},
 }
@@ -352,24 +359,44 @@ def test_each_public_name_leads_to_a_page_that_names_it():
 
 
 COMMANDS = {name: command for name, command in typer.main.get_command(app).commands.items() if not command.hidden}
+COMMAND_PAGES = {"cli.md": "## All commands", "store-cli.md": "## Every command on a store"}
+"""Pages on commands, and where each tells of the options that its commands share."""
+
+
+def titles_of(page: str) -> list[str]:
+    return re.findall(r"^## `brimful (\w+)`$", prose(DOCS / page), re.MULTILINE)
+
+
+def with_inner(command: Any) -> list[Any]:
+    """Return a command and those of its group."""
+    return [command, *(inner for each in getattr(command, "commands", {}).values() for inner in with_inner(each))]
 
 
 def test_there_is_a_section_for_each_command_and_no_other():
-    titles = re.findall(r"^## `brimful (\w+)`$", prose(DOCS / "cli.md"), re.MULTILINE)
+    titles = [title for page in COMMAND_PAGES for title in titles_of(page)]
     assert sorted(titles) == sorted(COMMANDS)
 
 
-@pytest.mark.parametrize("name", ["", *COMMANDS])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_a_command_is_in_its_section(name):
-    command = COMMANDS[name] if name else typer.main.get_command(app)
-    text = section(DOCS / "cli.md", f"## `brimful {name}`" if name else "## All commands")
-    spelled = [option for param in command.params for option in (*param.opts, *param.secondary_opts)]
+    page = next(page for page in COMMAND_PAGES if name in titles_of(page))
+    text = section(DOCS / page, f"## `brimful {name}`") + section(DOCS / page, COMMAND_PAGES[page])
+    commands = with_inner(COMMANDS[name])
+    missing = [wanted for command in commands for wanted in spelled(command) if not names(text, wanted)]
+    missing += [command.name for command in commands[1:] if not names(text, command.name)]
+    assert not missing, f"docs/{page}, brimful {name}: missing: {', '.join(missing)}"
+
+
+def test_every_option_of_all_commands_is_told():
+    text = section(DOCS / "cli.md", COMMAND_PAGES["cli.md"])
+    assert not [wanted for wanted in spelled(typer.main.get_command(app)) if not names(text, wanted)]
+
+
+def spelled(command: Any) -> list[str]:
+    """Return the options and arguments of a command as a user types them."""
+    options = [option for param in command.params for option in (*param.opts, *param.secondary_opts)]
     arguments = [param.metavar.strip("[].") for param in command.params if param.param_type_name == "argument"]
-    options = [option for option in spelled if option.startswith("-")]
-    missing = [
-        option for option in (*options, *arguments) if option not in ("--help", "-h") and not names(text, option)
-    ]
-    assert not missing, f"docs/cli.md, brimful {name}: missing: {', '.join(missing)}"
+    return [*(option for option in options if option.startswith("-") and option not in ("--help", "-h")), *arguments]
 
 
 # -- pages hang together ---------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """A user at the command line: files as they would write them, and commands run in this process."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,8 @@ def chat_lines():
 def at_home(tmp_path, monkeypatch):
     """Every test stands in a directory of its own, with none of the caller's settings."""
     monkeypatch.chdir(tmp_path)
-    for variable in ("BRIMFUL_MODELS", "BRIMFUL_CONTEXT_COMPLETION_TOKENS", "FORCE_COLOR", "NO_COLOR"):
+    ours = [name for name in os.environ if name.startswith("BRIMFUL_")]
+    for variable in (*ours, "FORCE_COLOR", "NO_COLOR"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("_TYPER_FORCE_DISABLE_TERMINAL", "1")  # a CI that asks for colours would get them in help

@@ -10,19 +10,41 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import brimful
-from brimful.cli import budget, compare, count, embeddings, explain, fill, models, output, policies
+from brimful.cli import (
+    assemble,
+    budget,
+    compare,
+    count,
+    embeddings,
+    explain,
+    fill,
+    imports,
+    index,
+    memories,
+    messages,
+    models,
+    output,
+    personas,
+    policies,
+    rooms,
+)
 from brimful.cli.failure import BROKEN_PIPE, INTERRUPTED, OPERATION, Failure
 from brimful.errors import BrimfulError
 
 PROGRAM: Final = "brimful"
-GROUPS: Final = (fill, explain, compare, count, budget, models, policies, embeddings)
+GROUPS: Final = (
+    *(fill, explain, compare, count, budget, models, policies, embeddings),
+    *(imports, rooms, messages, memories, personas, assemble, index),
+)
 """One module a group of commands, in the order in which help lists them."""
 
 EXAMPLES: Final = """\
 Examples:
   brimful count "Fill the window to the brim."
   brimful fill packages.jsonl --model gpt-4o --out context.json
-  brimful explain context.json --outcome dropped"""
+  brimful explain context.json --outcome dropped
+  brimful import chat.jsonl --room support
+  brimful assemble --room support --message "Where is my parcel?" --model gpt-4o"""
 
 
 class Guarded(TyperGroup):

@@ -9,10 +9,22 @@ import typer
 from brimful.assembly import assemble
 from brimful.assembly import counter as counter_of
 from brimful.cli import output
-from brimful.cli.options import Completion, Json, Model, Out, PolicyName, Settings, Window, known_model, read_moment
+from brimful.cli.options import (
+    Completion,
+    Json,
+    Model,
+    Now,
+    Out,
+    PolicyName,
+    RequestOnly,
+    Settings,
+    Window,
+    known_model,
+)
 from brimful.cli.options import overrides as read_overrides
 from brimful.cli.packages import load_packages, read_tools
 from brimful.cli.source import parse_json, read_context, read_text, source_name, write_context
+from brimful.core.context import Context
 from brimful.core.model import Wire
 from brimful.core.prompt import Tool
 from brimful.policies import load_policy
@@ -39,15 +51,7 @@ def fill(  # noqa: PLR0913 - the options of a command
     ],
     model: Model,
     policy: PolicyName = "default",
-    now: Annotated[
-        float | None,
-        typer.Option(
-            "--now",
-            metavar="TIME",
-            parser=read_moment,
-            help="The time that ages are reckoned from: seconds since 1970, or ISO 8601. Default: the clock.",
-        ),
-    ] = None,
+    now: Now = None,
     window: Window = None,
     completion: Completion = None,
     previous: Annotated[
@@ -62,9 +66,7 @@ def fill(  # noqa: PLR0913 - the options of a command
         Wire | None, typer.Option("--wire", help="Write the request in this form, not the model's.")
     ] = None,
     out: Out = None,
-    request: Annotated[
-        bool, typer.Option("--request", help="Print the finished request, byte for byte, and nothing else.")
-    ] = False,
+    request: RequestOnly = False,
     as_json: Json = False,
 ) -> None:
     """Fill a model's window with the best of the packages, and report what went where.
@@ -100,12 +102,17 @@ def fill(  # noqa: PLR0913 - the options of a command
         wire=wire,
     )
     write_context(out, context)
+    if not show_data(context, request=request, as_json=as_json):
+        output.say(context.report())
+
+
+def show_data(context: Context, *, request: bool, as_json: bool) -> bool:
+    """Print the request or the record, if that is what is wanted."""
     if request:
         output.say(request_bytes(context.request).decode())
     elif as_json:
         output.show_json(context)
-    else:
-        output.say(context.report())
+    return request or as_json
 
 
 def _tools(path: str) -> tuple[Tool, ...]:

@@ -17,6 +17,11 @@ from brimful.packagers.package import seconds
 from brimful.policies import policy_names
 
 DEFAULT_MODEL: Final = "gpt-4o"
+DEFAULT_DB: Final = "sqlite:///brimful.db"
+DEFAULT_TENANT: Final = "default"
+DEFAULT_EMBEDDER: Final = "static"
+ENVIRONMENT: Final = ("BRIMFUL_DB", "BRIMFUL_TENANT", "BRIMFUL_EMBEDDER")
+"""Variables that stand in for `--db`, `--tenant` and `--embedder`."""
 
 
 def complete_model(incomplete: str) -> list[str]:
@@ -78,6 +83,44 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write the record of the context to this file."),
 ]
+Now = Annotated[
+    float | None,
+    typer.Option(
+        "--now",
+        metavar="TIME",
+        parser=read_moment,
+        help="The time that ages are reckoned from: seconds since 1970, or ISO 8601. Default: the clock.",
+    ),
+]
+At = Annotated[
+    float | None,
+    typer.Option(
+        "--at",
+        metavar="TIME",
+        parser=read_moment,
+        help="When it was: seconds since 1970, or ISO 8601. Default: now.",
+    ),
+]
+RequestOnly = Annotated[
+    bool, typer.Option("--request", help="Print the finished request, byte for byte, and nothing else.")
+]
+Db = Annotated[
+    str,
+    typer.Option("--db", metavar="URL", envvar="BRIMFUL_DB", help="The store: sqlite:///FILE, or postgresql://…."),
+]
+Tenant = Annotated[
+    str, typer.Option("--tenant", metavar="NAME", envvar="BRIMFUL_TENANT", help="Whose records in the store.")
+]
+Embedder = Annotated[
+    str,
+    typer.Option(
+        "--embedder",
+        metavar="SPEC",
+        envvar="BRIMFUL_EMBEDDER",
+        help="What makes vectors: static, minilm, openai:MODEL, ollama:MODEL, …, or none.",
+    ),
+]
+Erase = Annotated[bool, typer.Option("--erase", help="Take its content out of past contexts, too.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 
 

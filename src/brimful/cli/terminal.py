@@ -1,9 +1,15 @@
-"""Tables for a terminal, drawn by rich. Imported only where there is one: a piped command starts the faster for it."""
+"""Tables and bars for a terminal, drawn by rich.
 
+Imported only where there is one: a piped command starts the faster for it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from rich import box
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -32,3 +38,14 @@ def print_table(table: Table) -> None:
     for row in fitting.rows:
         drawn.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     console.print(drawn)
+
+
+@contextmanager
+def bar(title: str, total: float, *, unit: str) -> Iterator[Callable[[float], None]]:
+    """Draw a bar on standard error, which is gone when all is done."""
+    amount = DownloadColumn() if unit == "bytes" else TaskProgressColumn()
+    shown = Text(title).markup  # a name is no markup
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
+        task = drawn.add_task(shown, total=total)
+        yield lambda done: drawn.update(task, completed=done)

@@ -26,6 +26,14 @@ _MILLISECONDS: Final = 1e11  # a larger number is no time in seconds: it would b
 _TEXTS: Final = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
 """Parts that are texts under another name, and the field in which they hold it."""
 
+_SORTS: Final[dict[type, str]] = {
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "a truth value",
+    list: "a list",
+}
+
 
 def recognises(source: Source) -> bool:
     """Say whether there is talk of roles or messages."""
@@ -82,7 +90,7 @@ class _Conversation:
     def read(self, place: str, data: Any) -> Message | Skipped:
         """Return a message as a record, or why it is none."""
         if not isinstance(data, dict):
-            return Skipped(place, f"must be a JSON object, not {check.shown(data)}")
+            return Skipped(place, f"must be a JSON object, not {_SORTS.get(type(data), 'null')}")
         try:
             [spoken] = read_history([_mended(data)])
             return self._record(spoken, data)

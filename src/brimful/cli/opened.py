@@ -1,0 +1,53 @@
+"""Where a command meets the engine: it is opened, asked and closed within one `asyncio.run`.
+
+The engine is imported when one is opened, and not before: commands without a store start the faster for it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from brimful.cli import output
+from brimful.cli.failure import Failure
+
+if TYPE_CHECKING:
+    from brimful.engine import Engine
+
+T = TypeVar("T")
+
+PATIENCE: Final = 2.0  # seconds that a search waits for what was written and not embedded yet
+
+
+def ask(
+    question: "Callable[[Engine], Awaitable[T]]", *, db: str, tenant: str, embedder: str = "none", new: bool = False
+) -> T:
+    """Open an engine, ask it, and return its answer. Only with `new` is a store made where there is none."""
+    from brimful.engine import Engine  # noqa: PLC0415 - see above
+
+    if not new:
+        want_store(db)
+
+    async def asked() -> T:
+        async with Engine(db, tenant=tenant, embedder=embedder) as engine:
+            return await question(engine)
+
+    return asyncio.run(asked())
+
+
+def want_store(db: str) -> None:
+    """Refuse a file that is not there: a question must not leave an empty store behind."""
+    from brimful.stores.urls import parse_url  # noqa: PLC0415 - see above
+
+    target = parse_url(db)
+    if target.path and not Path(target.path).exists():
+        raise Failure(f"{target.shown}: there is no such store; `brimful import` or `brimful room create` makes one")
+
+
+async def catch_up(engine: "Engine") -> None:
+    """Wait a little for what was written and not embedded yet; if it takes longer, say how much still waits."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await engine.settled()
+    except TimeoutError:
+        output.warn("some of what is stored has no vectors yet, and is found by its words alone; see `brimful index`")

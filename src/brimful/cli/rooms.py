@@ -1,0 +1,230 @@
+"""`brimful room`: conversations, made, listed, shown and written out."""
+
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+
+import msgspec
+import typer
+
+from brimful.cli import output
+from brimful.cli.opened import ask
+from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
+from brimful.cli.table import Table, columns
+from brimful.errors import UnknownRecord
+from brimful.records import Message, Record, Room
+
+if TYPE_CHECKING:
+    from brimful.engine import Engine
+    from brimful.protocols import Store
+
+EXAMPLES: Final = """\
+Examples:
+  brimful room create support --user ada --goal "Solve her problem"
+  brimful room list
+  brimful room export support --out support.jsonl"""
+CREATE_EXAMPLES: Final = """\
+Examples:
+  brimful room create support
+  brimful room create support --user ada --goal "Solve her problem"
+  brimful room create support --header "Answer in French." --lorebook products"""
+LIST_EXAMPLES: Final = """\
+Examples:
+  brimful room list
+  brimful room list --user ada
+  brimful room list --json | jq -r '.[].id'"""
+SHOW_EXAMPLES: Final = """\
+Examples:
+  brimful room show support
+  brimful room show support --json | jq .messages"""
+EXPORT_EXAMPLES: Final = """\
+Examples:
+  brimful room export support > support.jsonl
+  brimful room export support --out support.jsonl
+  brimful room export support | BRIMFUL_DB=sqlite:///copy.db brimful import -"""
+
+PAGE: Final = 500  # messages read at once
+_COLUMNS: Final = columns(
+    "room", "name", "user", "messages", "last", right=["messages"], spare=["last", "name", "user"]
+)
+
+Id = Annotated[str, typer.Argument(metavar="ROOM", help="The room's id.")]
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """A room, how many messages were said in it, and the last of them."""
+
+    room: Room
+    messages: int
+    last: float | None
+
+    def data(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**msgspec.to_builtins(self.room), "messages": self.messages, "last": self.last}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="Conversations: channels, sessions, threads.")
+    group.command("create", epilog=CREATE_EXAMPLES)(create)
+    group.command("list", epilog=LIST_EXAMPLES)(list_rooms)
+    group.command("show", epilog=SHOW_EXAMPLES)(show)
+    group.command("export", epilog=EXPORT_EXAMPLES)(export)
+    app.add_typer(group, name="room")
+
+
+def create(  # noqa: PLR0913 - the options of a command
+    *,
+    id: Id,
+    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What people call it.")] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Whose room it is.")] = None,
+    goal: Annotated[
+        str | None, typer.Option("--goal", metavar="TEXT", help="What it is about. Stands in every context.")
+    ] = None,
+    headers: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="TEXT", help="A text that stands in every context. Repeatable."),
+    ] = None,
+    lorebooks: Annotated[
+        list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to look into. Repeatable.")
+    ] = None,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> None:
+    """Make a room, or change one: what is not said stays as it is.
+
+    A room that is written to is made by itself; this gives it a goal, an
+    owner, or texts that stand in each of its contexts.
+    """
+    given: dict[str, Any] = {"name": name, "user": user, "goal": goal}
+    given |= {"headers": tuple(headers) if headers else None, "lorebooks": tuple(lorebooks) if lorebooks else None}
+
+    async def put(engine: "Engine") -> Room:
+        held = await engine.store.get(Room, id) or Room(id=id, created=time.time())
+        room = msgspec.structs.replace(held, **{key: value for key, value in given.items() if value is not None})
+        await engine.put(room)
+        return room
+
+    room = ask(put, db=db, tenant=tenant, new=True)
+    if as_json:
+        output.show_json(room)
+    else:
+        output.show_facts(_facts(room))
+
+
+def list_rooms(
+    *,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="ID", help="Only this user's, the last spoken in first.")
+    ] = None,
+    after: Annotated[str, typer.Option("--after", metavar="ROOM", help="Only rooms after this one.")] = "",
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 100,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> None:
+    """List the rooms by id, with the number of their messages."""
+
+    async def listed(engine: "Engine") -> list[Standing]:
+        store = engine.store
+        rooms = await (
+            store.listed(Room, after=after, limit=limit) if user is None else store.rooms_of(user, limit=limit)
+        )
+        return [await _standing(store, room) for room in rooms]
+
+    found = ask(listed, db=db, tenant=tenant)
+    if as_json:
+        output.show_json([each.data() for each in found])
+    else:
+        output.show_table(Table(_COLUMNS, [_row(each) for each in found]))
+
+
+def show(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
+    """Show all that is known of a room."""
+
+    async def shown(engine: "Engine") -> Standing:
+        return await _standing(engine.store, await _room(engine.store, id))
+
+    found = ask(shown, db=db, tenant=tenant)
+    if as_json:
+        output.show_json(found.data())
+    else:
+        last = [("messages", f"{found.messages:,}"), ("last", output.moment(found.last))]
+        output.show_facts([*_facts(found.room), *last])
+
+
+def export(
+    *,
+    id: Id,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file.")
+    ] = None,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+) -> None:
+    """Write a room, its messages and its summaries as JSON lines, oldest first.
+
+    Each line is one record and says which (`record`). `brimful import` reads
+    them again.
+    """
+
+    async def written(engine: "Engine") -> None:
+        room = await _room(engine.store, id)  # before the file is touched
+        if out is None:
+            sys.stdout.flush()
+            await _write(engine.store, room, sys.stdout.buffer)
+            return
+        with out.open("wb") as file:
+            await _write(engine.store, room, file)
+
+    ask(written, db=db, tenant=tenant)
+
+
+async def _write(store: "Store", room: Room, file: BinaryIO) -> None:
+    async for record in records_of(store, room):
+        file.write(msgspec.json.encode(record) + b"\n")
+
+
+async def records_of(store: "Store", room: Room) -> AsyncIterator[Record]:
+    """Yield a room and all that belongs to it, page by page."""
+    yield room
+    newest = await store.history(room.id, limit=1)
+    last = newest[0].message.seq if newest else 0
+    for first in range(1, last + 1, PAGE):
+        for message in await store.messages_at(room.id, range(first, min(first + PAGE, last + 1))):
+            yield message
+    for summary in reversed(await store.summaries(room.id)):
+        yield summary
+
+
+async def _room(store: "Store", id: str) -> Room:
+    room = await store.get(Room, id)
+    if room is None:
+        raise UnknownRecord("room", id)
+    return room
+
+
+async def _standing(store: "Store", room: Room) -> Standing:
+    newest: list[Message] = [entry.message for entry in await store.history(room.id, limit=1)]
+    return Standing(room=room, messages=newest[0].seq if newest else 0, last=newest[0].at if newest else None)
+
+
+def _row(each: Standing) -> list[str]:
+    room = each.room
+    return [room.id, room.name, room.user or "", f"{each.messages:,}", output.moment(each.last)]
+
+
+def _facts(room: Room) -> list[tuple[str, str]]:
+    return [
+        ("room", room.id),
+        ("name", room.name),
+        ("user", room.user or ""),
+        ("goal", room.goal),
+        *(("header", header) for header in room.headers),
+        ("lorebooks", ", ".join(room.lorebooks)),
+        ("created", output.moment(room.created)),
+        ("metadata", msgspec.json.encode(room.metadata).decode() if room.metadata else ""),
+    ]
