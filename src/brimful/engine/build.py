@@ -23,6 +23,7 @@ from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.triggers import SCAN_DEPTH, triggered
 from brimful.retrieval.wanted import LOREBOOK, Retrieved, Wanted, memory_scopes
 
+SPEAKERS_AMONG: Final = 32  # the last messages, by whom a question may be answered
 PINNED_MOST: Final = 200  # memories that are always offered
 _LORE_KEPT: Final = 64  # sets of lorebooks whose entries a process keeps at hand
 
@@ -149,7 +150,11 @@ class Builder:
         if not limit:
             return Retrieved()
         questions = queries(
-            asked.current.text, goal=plan.room.goal, recent=recent.messages[:SCAN_DEPTH], focus=asked.focus
+            asked.current.text,
+            asker=asked.current.sender,
+            goal=plan.room.goal,
+            recent=recent.messages[:SPEAKERS_AMONG],
+            focus=asked.focus,
         )
         wanted = Wanted(
             room=plan.room.id,

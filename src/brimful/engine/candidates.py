@@ -8,8 +8,9 @@ import msgspec
 from brimful.core.content import ContentPackage
 from brimful.core.tokens import TokenCounter
 from brimful.packagers.package import Options
-from brimful.packagers.stored import recalled, remembered, summed_up, told
+from brimful.packagers.stored import plain_text, recalled, remembered, summed_up, told
 from brimful.records import LoreEntry, Memory, Message, Summary
+from brimful.retrieval.rank import worth
 from brimful.retrieval.wanted import Hit
 
 TRIGGERED = 1.0  # the relevance of lore whose key was spoken
@@ -80,8 +81,10 @@ def _package(hit: Hit, id: str, counter: TokenCounter, room: str, books: Mapping
     options: Options = {"id": id, "relevance": min(1.0, hit.relevance), "metadata": {"found": _parts(hit)}}
     match record:
         case Message():
-            source = "" if record.room == room else record.room
-            return recalled(record, counter=counter, source=source, **options)
+            # A few words said in passing seldom hold an answer; a memory or an entry was written to be short.
+            tokens = counter.text(plain_text(record.content)).upper
+            options["relevance"] = worth(hit.relevance, tokens)
+            return recalled(record, counter=counter, source="" if record.room == room else record.room, **options)
         case Memory():
             return remembered(record, counter=counter, **options)
         case LoreEntry():
@@ -89,5 +92,5 @@ def _package(hit: Hit, id: str, counter: TokenCounter, room: str, books: Mapping
 
 
 def _parts(hit: Hit) -> dict[str, Any]:
-    parts = {"lexical": hit.lexical, "vector": hit.vector, "recency": hit.recency}
+    parts = {"relevance": hit.relevance, "lexical": hit.lexical, "vector": hit.vector, "recency": hit.recency}
     return {"query": hit.query, **{name: round(value, 4) for name, value in parts.items()}}

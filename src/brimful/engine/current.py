@@ -26,6 +26,11 @@ class Current(msgspec.Struct, frozen=True, kw_only=True):
         return plain_text(self.message.content) if self.message else ""
 
     @property
+    def sender(self) -> str:
+        """Who asks."""
+        return self.message.sender if self.message else ""
+
+    @property
     def id(self) -> str | None:
         """Its id in the store, if it is there."""
         return self.message.id if self.message and self.message.seq else None

@@ -23,7 +23,7 @@ from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.wanted import Retrieved
-from brimful.stores import Database, connect
+from brimful.stores import Database, Keys, connect
 
 
 class Parts:
@@ -50,7 +50,7 @@ class Parts:
 class Opened:
     """What opens and closes: a store, an embedder with its breaker, and the embedding in the background."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options of an engine
         self,
         url: str | Database,
         *,
@@ -61,9 +61,10 @@ class Opened:
         retrieval: Retrieval = Retrieval(),  # noqa: B008 - frozen
         hooks: Sequence[Hook] = (),
         clock: Callable[[], float] = time.time,
+        keys: Keys | None = None,
     ) -> None:
         """Prepare; nothing is opened before `open` or `async with`."""
-        self._database = connect(url) if isinstance(url, str) else url
+        self._database = connect(url, keys=keys) if isinstance(url, str) else url
         self._tenant = tenant
         self._model = model
         self._policy = policy

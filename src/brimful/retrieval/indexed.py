@@ -4,7 +4,7 @@ from brimful.core.label import iso_date
 from brimful.packagers.stored import plain_text
 from brimful.protocols import Indexed
 from brimful.records import LoreEntry, Memory, Message, Summary
-from brimful.retrieval.analyze import analyze, passage
+from brimful.retrieval.analyze import analyze
 
 Searchable = Message | Memory | LoreEntry | Summary
 
@@ -20,7 +20,7 @@ def indexed(record: Searchable) -> Indexed:
     >>> found.terms
     ('demo', 'thursday', 'ada', '2023', 'novemb', '14')
     >>> found.passage
-    '[2023-11-14] Ada: The demo is on Thursday.'
+    'The demo is on Thursday.'
     """
     match record:
         case Message():
@@ -36,4 +36,5 @@ def indexed(record: Searchable) -> Indexed:
 def _indexed(text: str, speaker: str, at: float) -> Indexed:
     read = text[:LONGEST_READ]
     day = at if iso_date(at) else None  # a time that no calendar holds is no day
-    return Indexed(terms=tuple(analyze(read, speaker, day)), passage=passage(read, speaker, day))
+    # Who said it and when are found by the terms; in a vector they would draw near whatever sounds like a name.
+    return Indexed(terms=tuple(analyze(read, speaker, day)), passage=read)

@@ -7,7 +7,7 @@ import msgspec
 
 from brimful.packagers.stored import plain_text
 from brimful.records import Message
-from brimful.retrieval.analyze import analyze
+from brimful.retrieval.question import Question, ask
 
 QueryName = Literal["event", "human", "action", "focus"]
 
@@ -19,37 +19,52 @@ WEIGHTS: Final[dict[QueryName, float]] = {"event": 1.0, "human": 0.5, "action": 
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """A text to look for. What it finds keeps this share of its relevance."""
+    """A text to look for, and what is read from it. What it finds keeps this share of its relevance."""
 
     name: QueryName
     text: str
+    question: Question
     weight: float = 1.0
 
 
-def queries(event: str, *, goal: str = "", recent: Sequence[Message] = (), focus: str = "") -> tuple[Query, ...]:
+def queries(
+    event: str,
+    *,
+    asker: str = "",
+    goal: str = "",
+    recent: Sequence[Message] = (),
+    focus: str = "",
+) -> tuple[Query, ...]:
     r"""Return the questions of a build: the event with the goal, the last words of people, the last act, and a focus.
 
-    `recent` is newest first. Texts that say the same are asked once, by the weightiest name.
+    `recent` is newest first; who spoke there are the speakers that a question may name. Texts that say the same are
+    asked once, by the weightiest name.
 
     >>> [(query.name, query.text) for query in queries("When is it?", goal="Ship the demo", focus="spam")]
     [('event', 'When is it?\nShip the demo'), ('focus', 'spam')]
     """
-    humans = [plain_text(message.content) for message in recent if message.role == "user"][:HUMAN_MESSAGES]
-    acts = (plain_text(message.content) for message in recent if message.role in ("assistant", "tool"))
-    wanted: list[tuple[QueryName, Iterable[str]]] = [
-        ("event", (event, goal)),
-        ("focus", (focus,)),
-        ("human", reversed(humans)),
-        ("action", (next(acts, ""),)),
+    humans = [message for message in recent if message.role == "user"][:HUMAN_MESSAGES]
+    acts = [message for message in recent if message.role in ("assistant", "tool")][:1]
+    wanted: list[tuple[QueryName, str, Iterable[str]]] = [
+        ("event", asker, (event, goal)),
+        ("focus", "", (focus,)),
+        ("human", humans[0].sender if humans else "", _said(reversed(humans))),
+        ("action", acts[0].sender if acts else "", _said(acts)),
     ]
+    speakers = sorted({message.sender for message in recent if message.sender} | {asker} - {""})
     asked: dict[str, Query] = {}
-    for name, texts in wanted:
+    for name, who, texts in wanted:
         text = "\n".join(part for part in (text.strip() for text in texts) if part)[-LONGEST:]
-        if text:
-            asked.setdefault(text, Query(name=name, text=text, weight=WEIGHTS[name]))
+        if text and text not in asked:
+            question = ask(text, asker=who, speakers=speakers)
+            asked[text] = Query(name=name, text=text, question=question, weight=WEIGHTS[name])
     return tuple(asked.values())
 
 
 def terms_of(query: Query) -> tuple[str, ...]:
-    """Return the terms of a query, each once; of a long one the last, as of its text."""
-    return tuple(dict.fromkeys(reversed(analyze(query.text))))[:MOST_TERMS][::-1]
+    """Return the terms of a query; of a long one the last, as of its text."""
+    return query.question.terms[-MOST_TERMS:]
+
+
+def _said(messages: Iterable[Message]) -> list[str]:
+    return [plain_text(message.content) for message in messages]

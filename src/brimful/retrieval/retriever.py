@@ -5,26 +5,22 @@ through a breaker and within a time limit, and when it fails the build goes on w
 either, with the most recent memories. Whatever was lost is said, so that it can stand on the context that it spoiled.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from brimful.core.check import finite, shown
 from brimful.errors import BrimfulError, InvalidValue
-from brimful.protocols import Embedder, Postings, Store
+from brimful.protocols import Embedder, Near, Postings, Store
 from brimful.records import LoreEntry, Memory, Message
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
+from brimful.retrieval.narrow import narrowed
 from brimful.retrieval.queries import Query, terms_of
+from brimful.retrieval.rank import NEAREST, Found, favour, rank
 from brimful.retrieval.wanted import Group, Hit, Retrieved, Wanted, groups_of
-
-if TYPE_CHECKING:
-    from brimful.protocols import Near
-    from brimful.retrieval.rank import Found
 
 TIME_LIMIT: Final = 10.0  # seconds for the vector side
 FALLBACK_RELEVANCE: Final = 0.5  # of a memory that is there only because it is recent
@@ -33,7 +29,7 @@ _DAY: Final = 86_400.0  # seconds
 _LONGEST_CAUSE: Final = 200  # characters of an error on a context
 
 Lexical = list[Postings]  # by group, of the terms of all queries
-Nearest = list[list[list["Near"]]]
+Nearest = list[list[list[Near]]]
 
 
 class Retriever:
@@ -120,12 +116,11 @@ class Retriever:
         return near, ""
 
     async def _near(self, embedder: Embedder, queries: Sequence[Query], groups: Sequence[Group]) -> Nearest:
-        vectors = await embedder.embed([query.text for query in queries], "query")
+        vectors = await embedder.embed([query.question.meaning for query in queries], "query")
 
         async def asked(group: Group) -> list[list[Near]]:
             searches = (
-                self._store.nearest(group.scopes, embedder.id, vectors[at], limit=group.limit)
-                for at in range(len(queries))
+                self._store.nearest(group.scopes, embedder.id, vectors[at], limit=NEAREST) for at in range(len(queries))
             )
             return list(await asyncio.gather(*searches))
 
@@ -143,17 +138,7 @@ class Retriever:
 
     async def _resolve(self, group: Group, ranking: Sequence[tuple[Query, Found]], wanted: Wanted) -> list[Hit]:
         records = await self._records(group, [found.place for _, found in ranking], wanted)
-        return [
-            Hit(
-                record=records[found.place],
-                relevance=found.relevance,
-                lexical=found.lexical,
-                vector=found.vector,
-                query=query.name,
-            )
-            for query, found in ranking
-            if found.place in records
-        ]
+        return [_hit(records[found.place], query, found) for query, found in ranking if found.place in records]
 
     async def _records(
         self, group: Group, places: Sequence[int], wanted: Wanted
@@ -185,10 +170,6 @@ def _ranked(
     wanted: Wanted,
 ) -> list[list[tuple[Query, Found]]]:
     """Rank every group by every query; each place keeps the best that a query said of it."""
-    # numpy, which a build without retrieval does not need
-    from brimful.retrieval.narrow import narrowed  # noqa: PLC0415
-    from brimful.retrieval.rank import rank  # noqa: PLC0415
-
     ranked = []
     for at, group in enumerate(groups):
         best: dict[int, tuple[Query, Found]] = {}
@@ -196,14 +177,29 @@ def _ranked(
             words = _NOTHING if postings is None else narrowed(postings[at], terms_of(query))
             meanings = [] if near is None else near[at][number]
             for found in rank(words, meanings, conversation=group.room is not None, limit=group.limit):
-                weighed = msgspec.structs.replace(found, relevance=found.relevance * query.weight)
-                known = best.get(found.place)
-                if known is None or known[1].relevance < weighed.relevance:
-                    best[found.place] = (query, weighed)
+                if found.place not in best or _weight(*best[found.place]) < _weight(query, found):
+                    best[found.place] = (query, found)
         inside = wanted.before if group.room == wanted.room else None
         places = [each for each in best.values() if inside is None or each[1].place < inside]
-        ranked.append(sorted(places, key=lambda each: (-each[1].relevance, -each[1].place))[: group.limit])
+        ranked.append(sorted(places, key=lambda each: (-_weight(*each), -each[1].place))[: group.limit])
     return ranked
+
+
+def _weight(query: Query, found: Found) -> float:
+    return query.weight * found.relevance
+
+
+def _hit(record: Message | Memory | LoreEntry, query: Query, found: Found) -> Hit:
+    """Return what was found; somebody whom the question is about is more likely to have answered it."""
+    about = isinstance(record, Message) and query.question.is_about(record.sender)
+    relevance = favour(found.relevance) if about else found.relevance
+    return Hit(
+        record=record,
+        relevance=query.weight * relevance,
+        lexical=found.lexical,
+        vector=found.vector,
+        query=query.name,
+    )
 
 
 _NOTHING: Final = Postings(terms=(), found=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=())
