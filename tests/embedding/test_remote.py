@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from brimful import EmbeddingError
+from brimful import EmbeddingError, MissingExtra
 from brimful.embedding import OllamaEmbedder, OpenAIEmbedder
 from brimful.embedding.openai import key_for
 
@@ -209,6 +210,12 @@ def test_the_key_of_openai_goes_to_openai_alone(monkeypatch):
     assert key_for("http://elsewhere/v1") == ""
     monkeypatch.setenv("BRIMFUL_EMBEDDING_KEY", "mine")
     assert key_for("http://elsewhere/v1") == key_for("https://api.openai.com/v1") == "mine"
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(MissingExtra, match=r"brimful\[remote\]"):
+        embed(OllamaEmbedder("m"), "tea")
 
 
 def test_the_key_is_not_shown():

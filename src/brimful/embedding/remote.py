@@ -27,6 +27,11 @@ _BATCH_TEXTS: Final = 128
 _BATCH_BYTES: Final = 250_000  # OpenAI takes 300,000 tokens in one request
 _PROBE: Final = "."  # asked where all texts are empty, and nobody has said yet how long a vector is
 _SHOWN: Final = 200  # characters of what a server says
+_ADVICE: Final = {  # by HTTP status
+    401: " (check the key: BRIMFUL_EMBEDDING_KEY)",
+    403: " (check the key: BRIMFUL_EMBEDDING_KEY)",
+    404: " (check the address and the model's name)",
+}
 
 
 class Dialect(Protocol):
@@ -131,9 +136,8 @@ class RemoteEmbedder:
         return EmbeddingError(self.id, f"{place(self._dialect.url)} cannot be reached: {self._safe(why)}")
 
     def _refusal(self, status: int, said: str) -> str:
-        advice = {401: "; check the key", 403: "; check the key", 404: "; check the address and the model's name"}
         shown = " ".join(self._safe(said).split())[:_SHOWN]
-        return f"{place(self._dialect.url)} answered {status}{advice.get(status, '')}: {shown or 'nothing more'}"
+        return f"{place(self._dialect.url)} answered {status}{_ADVICE.get(status, '')}: {shown or 'nothing more'}"
 
     def _safe(self, text: str) -> str:
         return text.replace(self._dialect.key, "…") if self._dialect.key else text

@@ -1,0 +1,39 @@
+"""Where models are kept, on each platform."""
+
+from pathlib import Path
+
+import pytest
+
+from brimful.embedding.home import home
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch):
+    for name in ("BRIMFUL_HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("platform", "folder"),
+    [
+        ("linux", Path(".cache/brimful")),
+        ("darwin", Path("Library/Caches/brimful")),
+        ("win32", Path("AppData/Local/brimful")),
+    ],
+)
+def test_the_user_s_cache(monkeypatch, platform, folder):
+    monkeypatch.setattr("sys.platform", platform)
+    assert home() == Path.home() / folder
+
+
+@pytest.mark.parametrize(("platform", "name"), [("linux", "XDG_CACHE_HOME"), ("win32", "LOCALAPPDATA")])
+def test_the_cache_that_the_platform_is_told_of(monkeypatch, platform, name):
+    monkeypatch.setattr("sys.platform", platform)
+    monkeypatch.setenv(name, "elsewhere")
+    assert home() == Path("elsewhere/brimful")
+
+
+def test_what_brimful_home_says_goes_first(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "elsewhere")
+    monkeypatch.setenv("BRIMFUL_HOME", "~/models")
+    assert home() == Path.home() / "models"
