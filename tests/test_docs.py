@@ -45,6 +45,8 @@ from brimful.embedding.catalogue import Offer
 from brimful.models.load import ENVIRONMENT_KEY, load_registry
 from brimful.packagers.kinds import OTHER, defaults_of
 from brimful.packagers.package import Options
+from brimful.stores import KeyUse, key_source
+from brimful.stores.keys import SEARCHES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -273,6 +275,12 @@ EXPECTED = {
         "field of Offer": properties(Offer),
         "environment variable": (home.ENVIRONMENT_KEY, *openai.KEYS),
         "fake": ["HashEmbedder"],
+    },
+    "encryption.md": {
+        "environment variable": key_source.ENVIRONMENT,
+        "kind of search": SEARCHES,
+        "field of KeyUse": properties(KeyUse),
+        "method of Encryption": ("keys", "rotate_kek", "rotate_data_key", "encrypt"),
     },
     "store-cli.md": {"environment variable": options.ENVIRONMENT},
     "importing.md": {
