@@ -13,8 +13,7 @@ from brimful.embedding import SentenceTransformersEmbedder
 class Encoder:
     """Two numbers a text: its length, and 1 for a query."""
 
-    def __init__(self, dims=2):
-        self.dims = dims
+    def __init__(self):
         self.options = {}
 
     def encode_query(self, sentences, **options):
@@ -23,14 +22,11 @@ class Encoder:
     def encode_document(self, sentences, **options):
         return self._encode(sentences, 0.0, options)
 
-    def get_sentence_embedding_dimension(self):
-        return self.dims
-
     def _encode(self, sentences, last, options):
         if "bomb" in sentences:
             raise RuntimeError("CUDA out of memory")
         self.options = options
-        return np.array([[len(text), last] for text in sentences])
+        return np.array([[len(text), last] + [0] * ("odd" in sentences) for text in sentences])
 
 
 def embed(encoder, *texts, purpose="passage"):
@@ -55,8 +51,13 @@ def test_whatever_the_model_raises_is_an_error_of_ours():
 
 
 def test_a_model_that_does_not_keep_its_word_is_refused():
-    with pytest.raises(EmbeddingError, match="2 dimensions, not 3"):
-        embed(Encoder(dims=3), "abc")
+    async def twice():
+        embedder = SentenceTransformersEmbedder("tiny", Encoder())
+        await embedder.embed(["abc"], "passage")
+        await embedder.embed(["odd"], "passage")
+
+    with pytest.raises(EmbeddingError, match="3 dimensions, not 2"):
+        asyncio.run(twice())
 
 
 @pytest.mark.skipif(importlib.util.find_spec("sentence_transformers") is not None, reason="the library is here")

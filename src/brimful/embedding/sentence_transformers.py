@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from brimful.protocols import Purpose, Vectors
 
 
+_PROBE: Final = "."  # encoded where all texts are empty: its vector tells how long they are
+
+
 class SentenceEncoder(Protocol):
     """The part of `SentenceTransformer` that is used."""
 
@@ -23,10 +26,6 @@ class SentenceEncoder(Protocol):
         """Embed passages, with the model's own prompt for them."""
         ...
 
-    def get_sentence_embedding_dimension(self) -> int:
-        """Return how long a vector is."""
-        ...
-
 
 class SentenceTransformersEmbedder:
     """Embeds with a model of sentence-transformers, loaded on first use."""
@@ -36,6 +35,7 @@ class SentenceTransformersEmbedder:
         self.id: Final = f"sentence-transformers:{name}@1"
         self._name = name
         self._encoder = encoder
+        self._dims: int | None = None
         self._turn = asyncio.Lock()  # one text after the other: the models are not made for several threads
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
@@ -51,14 +51,14 @@ class SentenceTransformersEmbedder:
         asked = [clean_text(text) for text in texts if says_something(text)]
         try:
             encoder = self._encoder = self._encoder or _load(self._name)
-            dims = encoder.get_sentence_embedding_dimension()
-            rows = _encode(encoder, asked, purpose) if asked else ()
+            rows = _encode(encoder, asked or [_PROBE], purpose)
         except MissingExtra:
             raise
         except Exception as error:  # whatever a model of anybody's raises
             raise EmbeddingError(self.id, f"the model failed: {error}") from error
-        vectors = [unit_rows(self.id, rows, len(asked), dims)] if asked else []
-        return place_rows(texts, vectors, dims)
+        vectors = unit_rows(self.id, rows, len(asked) or 1, self._dims)
+        self._dims = vectors.shape[1]
+        return place_rows(texts, [vectors] if asked else [], self._dims)
 
 
 def _encode(encoder: SentenceEncoder, texts: list[str], purpose: "Purpose") -> Any:
