@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from brimful.stores import connect
+from stores.sealed import kek
 
 
 @pytest.fixture
@@ -20,9 +21,15 @@ def run():
         yield runner.run
 
 
+@pytest.fixture(params=["clear", "sealed"])
+def keys(request):
+    """Return no keys, or some: whatever holds of a store holds of an encrypted one."""
+    return kek() if request.param == "sealed" else None
+
+
 @pytest.fixture
-def database(url, run):
-    database = run(connect(url).open())
+def database(url, run, keys):
+    database = run(connect(url, keys=keys).open())
     yield database
     run(database.close())
 

@@ -1,6 +1,8 @@
 """Encryption at rest: what is sealed comes back, nothing of it is on the disk, and whoever has no key is told so."""
 
 import asyncio
+import subprocess
+import sys
 
 import msgspec
 import numpy as np
@@ -34,9 +36,13 @@ def store(sealed):
     return sealed.tenant("acme")
 
 
-async def opened(url, keys, function):
+async def with_database(url, keys, function):
     async with connect(url, keys=keys) as database:
-        return await function(database.tenant("acme"))
+        return await function(database, database.tenant("acme"))
+
+
+async def opened(url, keys, function):
+    return await with_database(url, keys, lambda _, store: function(store))
 
 
 def everything(text):
@@ -150,6 +156,24 @@ def test_a_store_may_keep_nothing_to_search(url, run):
     assert run(opened(url, kek(search="none"), story)) == ((0,), [])
 
 
+def test_a_store_that_keeps_nothing_to_search_forgets_what_it_kept(url, run):
+    async def fill(_, store):
+        await store.use_embedder("e")
+        await store.post([said("a", "tea at five"), said("b", "coffee")])
+        await store.keep_vectors("e", [1], np.ones((1, 8), np.float32))
+
+    async def seal(database, store):
+        await database.encryption("acme").encrypt()
+        found = await store.postings(["room:general"], ["tea"])
+        near = await store.nearest(["room:general"], "e", np.ones((1, 8), np.float32), limit=5)
+        return found.found, near, await store.backlog("e"), (await store.messages(["a"]))[0].content
+
+    run(with_database(url, kek(), fill))
+    assert run(with_database(url, kek(search="none"), seal)) == ((0,), [], [], "tea at five")
+    assert sql(url, "SELECT terms, passage FROM documents") == [("[]", ""), ("[]", "")]
+    assert sql(url, "SELECT count(*) FROM vectors") == [(0,)]
+
+
 @pytest.mark.parametrize("content", ["", "x" * 100_000, PARTS])
 def test_contents_of_any_size_and_form(store, run, content):
     run(store.post([(Message(id="m", room="r", content=content), words(""))]))
@@ -236,3 +260,19 @@ def test_a_row_in_the_clear_is_refused_where_all_is_sealed(store, url, run):
     with pytest.raises(SealError, match="rooms r is in the clear") as refused:
         run(store.get(Room, "r"))
     assert refused.value.cause == "clear"
+
+
+def test_without_the_library_the_extra_is_named(url):
+    code = f"""
+import sys
+sys.modules["cryptography"] = None
+from brimful.errors import MissingExtra
+from brimful.stores import Keys, connect
+connect({url!r})
+try:
+    Keys(bytes(range(32)))
+except MissingExtra as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "encryption at rest needs an optional dependency: pip install 'brimful[encryption]'\n"

@@ -38,14 +38,13 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
 class TenantKeys:
     """Seals, opens, addresses and blinds for one tenant."""
 
-    __slots__ = ("_naming", "_opened", "_terms", "current", "keys", "mixed", "rows", "tenant", "token")
+    __slots__ = ("_naming", "_opened", "_terms", "current", "keys", "mixed", "rows", "tenant")
 
     def __init__(self, tenant: str, keys: Keys, rows: list[KeyRow]) -> None:
         """Open a tenant's keys."""
         self.tenant = tenant
         self.keys = keys
         self._opened: dict[bytes, tuple[Cipher, bytes]] = {}
-        self.token = lru_cache(_TOKENS)(self._token)
         self.learn(rows)
 
     def __repr__(self) -> str:
@@ -83,10 +82,9 @@ class TenantKeys:
         """Return the address of a hash: the same for the same hash, and told by nobody who has no key."""
         return ADDRESS + hashlib.blake2b(hash.encode(), key=self._naming, digest_size=24).hexdigest()
 
-    def _token(self, scope: int, term: str) -> str:
+    def token(self, scope: int, term: str) -> str:
         """Return the token of a term in a scope: the same for the same term, in this scope alone."""
-        named = f"{scope:x}:{term}".encode("utf-8", "surrogatepass")
-        return f"{scope:x}:{BLIND}{hashlib.blake2b(named, key=self._terms, digest_size=_TOKEN_BYTES).hexdigest()}"
+        return _token(self._terms, scope, term)
 
     def _name(self, row: KeyRow) -> None:
         secret = unwrapped(self.keys, self.tenant, row)
@@ -108,6 +106,12 @@ def is_sealed(body: bytes) -> bool:
 def number_of(body: bytes) -> int:
     """Return the number of the key that sealed a body."""
     return int.from_bytes(body[len(HEADER) : HEADER_BYTES])
+
+
+@lru_cache(_TOKENS)
+def _token(key: bytes, scope: int, term: str) -> str:
+    named = f"{scope:x}:{term}".encode("utf-8", "surrogatepass")
+    return f"{scope:x}:{BLIND}{hashlib.blake2b(named, key=key, digest_size=_TOKEN_BYTES).hexdigest()}"
 
 
 def new_row(keys: Keys, tenant: str, number: int, *, now: float, mixed: bool = False) -> KeyRow:

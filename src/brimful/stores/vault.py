@@ -15,6 +15,7 @@ from brimful.stores.tenant_keys import NAMING, KeyRow, TenantKeys, new_row
 
 T = TypeVar("T")
 
+_MOST_TENANTS: Final = 4096  # whose keys are held open; then all are opened anew, as they are needed
 _FIRST: Final = 1  # the number of the first key that seals
 _ANYTHING: Final = """
 SELECT 1 WHERE EXISTS (SELECT 1 FROM contents WHERE tenant = :tenant)
@@ -78,6 +79,8 @@ class Vault:
             return None
         held = self._held.get(session.tenant)
         if held is None or held.rows != rows:
+            if len(self._held) >= _MOST_TENANTS:
+                self._held.clear()
             held = self._held[session.tenant] = TenantKeys(session.tenant, keys, rows)
         return held
 

@@ -20,7 +20,7 @@ _REDUCED: Final = 0x87  # what CMAC adds where doubling lost a bit
 # A new first half for each text would cost a derivation for each that is read. Of 2¹⁶ random second halves, two are the
 # same with a probability of 2⁻⁶⁵.
 _SEALED_WITH_ONE_HALF: Final = 1 << 16
-_DERIVED_KEYS: Final = 512  # held at once
+_DERIVED_KEYS: Final = 64  # held at once: each opens up to 2¹⁶ rows that one process wrote
 
 
 class DamagedError(Exception):
