@@ -56,6 +56,19 @@ def test_piped_output_is_plain_and_uncut():
     assert max(map(len, shown.splitlines())) > 100
 
 
+@POSIX
+def test_a_long_command_shows_a_bar_in_a_terminal_and_none_in_a_pipe(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "[red]chat.jsonl").write_text('{"role": "user", "content": "Hi"}\n', encoding="utf-8")
+    shown = in_terminal("import", "[red]chat.jsonl")
+    assert "[red]chat.jsonl" in shown
+    assert re.search(r"\d+/\d+ bytes", shown)
+    assert "1 message" in shown
+    piped = brimful("import", "[red]chat.jsonl")
+    assert (piped.returncode, piped.stderr) == (0, b"")
+    assert b"bytes" not in piped.stdout
+
+
 def test_an_error_is_one_line_and_no_traceback():
     result = brimful("fill", "nowhere.jsonl", "--model", "gpt-4o")
     assert (result.returncode, result.stdout) == (1, b"")

@@ -2,10 +2,16 @@
 
 import gzip
 import json
+import tempfile
+from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from brimful.core.content import Media, Text, ToolCall, ToolResult
+from brimful.errors import InvalidValue
+from brimful.importers import Skipped, Source, openai
 from brimful.records import Message, Room
 from importers.conftest import lines_of
 
@@ -190,3 +196,31 @@ def test_a_truncated_archive_keeps_what_is_whole(read):
     assert 0 < len(records) < 20_000
     assert len(skips) == 1
     assert skips[0][1].startswith("cannot be read further: ")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["user", "text"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["role", "content", "messages", "type", "text", "tool_calls", "id", "tools", "metadata", "name"]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=25,
+)
+
+
+@given(st.lists(VALUES, max_size=4), st.booleans(), st.binary(max_size=6), st.integers(0, 200))
+def test_whatever_stands_in_a_file_is_a_record_or_is_skipped(values, as_lines, damage, at):
+    data = lines_of(values) if as_lines else json.dumps(values).encode()
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data[:at] + damage + data[at:])
+        file.flush()
+        found = []
+        with suppress(InvalidValue), Source(file.name, room="r") as source:  # which is raised by the first bytes alone
+            found = list(openai.IMPORTER.read(source))
+    assert all(isinstance(each, Message | Room | Skipped) for each in found)

@@ -42,6 +42,7 @@ Examples:
   echo "Where is it?" | brimful assemble --room support --message - -m gpt-4 --request
   brimful assemble --room support -m gpt-4o --set pools.recent.most=20 --no-save"""
 
+SHOWN: Final = 20  # finds: the best of them say whether the right thing was asked
 _COLUMNS: Final = columns(
     *("outcome", "reason", "relevance", "words", "meaning", "query", "id", "text"),
     right=("relevance", "words", "meaning"),
@@ -136,7 +137,9 @@ def _show_found(context: Context) -> None:
     if found:
         found.sort(key=lambda package: (-(package.relevance or 0.0), package.id))
         output.say()
-        output.show_table(Table(_COLUMNS, [_row(context, package) for package in found]))
+        output.show_table(Table(_COLUMNS, [_row(context, package) for package in found[:SHOWN]]))
+    if len(found) > SHOWN:
+        output.say(f"… and {len(found) - SHOWN:,} more that were found; `brimful explain` tells of all in a record")
 
 
 def _row(context: Context, package: ContentPackage) -> list[str]:
