@@ -4,7 +4,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from brimful.core import check
-from brimful.errors import InvalidValue
+from brimful.errors import InvalidValue, MissingExtra
 from brimful.stores.driver import Driver
 from brimful.stores.encryption import Encryption
 from brimful.stores.keys import Keys
@@ -24,7 +24,7 @@ class Database:
         self._target: Target = parse_url(url)
         self._migrate = migrate
         self._vault = Vault(keys)
-        self._driver: Driver = Sqlite(self._target, wait=wait)
+        self._driver: Driver = _driver(self._target, wait=wait)
 
     def __repr__(self) -> str:
         """Show the URL without its password."""
@@ -68,3 +68,13 @@ def connect(url: str, *, migrate: bool = True, wait: float = WAIT, keys: Keys | 
     It is opened by `async with connect("sqlite:///chat.db") as database`, or by `await database.open()`.
     """
     return Database(url, migrate=migrate, wait=wait, keys=keys)
+
+
+def _driver(target: Target, *, wait: float) -> Driver:
+    if target.kind == "sqlite":
+        return Sqlite(target, wait=wait)
+    try:
+        from brimful.stores.postgres import Postgres  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtra("postgres", "a PostgreSQL store") from error
+    return Postgres(target, wait=wait)

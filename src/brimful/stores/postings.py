@@ -1,6 +1,6 @@
 """Where terms occur."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -14,25 +14,22 @@ _COLUMNS: Final = 5
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """A term that is asked for: its place in the question, its tokens in each scope, and how often each is found."""
+    """A term that is asked for: its place in the question, its tokens in each scope, and how often it is found."""
 
     term: int
     tokens: tuple[str, ...]
-    found: tuple[int, ...]
-
-    @property
-    def total(self) -> int:
-        return sum(self.found)
+    total: int
 
 
 def postings(session: Session, names: Sequence[str], terms: Sequence[str], most: int) -> Postings:
     """Return where the terms occur in the scopes; a term in more than `most` documents only tells how many."""
     scopes = scopes_of(session, names)
-    asked = [_asked(session, at, term, scopes) for at, term in enumerate(terms)]
-    rows = [(*row, term.term) for term in asked if term.total <= most for row in _places(session, term)]
+    asked = _asked(session, terms, scopes)
     common = [term for term in asked if term.total > most]
     if common and len(common) == len(asked):
         rows = _newest(session, min(common, key=lambda term: (term.total, term.term)), most)
+    else:
+        rows = _places(session, [term for term in asked if 0 < term.total <= most])
     doc, seq, length, frequency, term = zip(*rows, strict=True) if rows else [()] * _COLUMNS
     return Postings(
         terms=tuple(terms),
@@ -47,15 +44,18 @@ def postings(session: Session, names: Sequence[str], terms: Sequence[str], most:
     )
 
 
-def _asked(session: Session, at: int, term: str, scopes: Sequence[Scope]) -> _Asked:
-    tokens = tuple(token for scope in scopes for token in tokens_asked(session, scope.number, term))
-    return _Asked(at, tokens, tuple(session.dialect.lexicon.found(session, token) for token in tokens))
+def _asked(session: Session, terms: Sequence[str], scopes: Sequence[Scope]) -> list[_Asked]:
+    tokens = [tuple(token for scope in scopes for token in tokens_asked(session, scope.number, term)) for term in terms]
+    found = session.dialect.lexicon.found(session, sorted({token for group in tokens for token in group}))
+    return [_Asked(at, group, sum(found.get(token, 0) for token in group)) for at, group in enumerate(tokens)]
 
 
-def _places(session: Session, term: _Asked) -> Iterator[Row]:
-    for token, found in zip(term.tokens, term.found, strict=True):
-        if found:
-            yield from session.dialect.lexicon.places(session, token)
+def _places(session: Session, asked: Sequence[_Asked]) -> list[Row]:
+    """Return all rows of terms, term by term, the oldest documents first."""
+    rows: dict[str, list[Row]] = {token: [] for term in asked for token in term.tokens}
+    for token, *row in session.dialect.lexicon.places(session, sorted(rows)):
+        rows[token].append(tuple(row))
+    return [(*row, term.term) for term in asked for row in sorted(row for token in term.tokens for row in rows[token])]
 
 
 def _newest(session: Session, term: _Asked, most: int) -> list[Row]:

@@ -92,16 +92,16 @@ class Lexicon(Protocol):
         """Take documents out again."""
         ...
 
-    def found(self, session: "Session", token: str) -> int:
-        """Return in how many documents a token occurs."""
+    def found(self, session: "Session", tokens: Sequence[str]) -> dict[str, int]:
+        """Return in how many documents each token occurs; those that occur nowhere may be left out."""
         ...
 
-    def places(self, session: "Session", token: str) -> list[Row]:
-        """Return (doc, seq, length, frequency) of all documents with a token, the oldest first."""
+    def places(self, session: "Session", tokens: Sequence[str]) -> list[Row]:
+        """Return (token, doc, seq, length, frequency) of all documents with a token, the oldest first."""
         ...
 
     def newest(self, session: "Session", token: str, most: int) -> list[Row]:
-        """Return the same of the newest documents, the newest first."""
+        """Return (doc, seq, length, frequency) of the newest documents with a token, the newest first."""
         ...
 
     def purge(self, session: "Session") -> None:

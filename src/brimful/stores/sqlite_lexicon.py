@@ -13,7 +13,7 @@ FROM (SELECT doc, count(*) AS times FROM lexicon_places WHERE term = :token GROU
 CROSS JOIN documents d ON d.doc = p.doc WHERE d.tenant = :tenant ORDER BY d.doc
 """
 _NEWEST: Final = PLACES + " DESC LIMIT :most"
-_FOUND: Final = "SELECT doc FROM lexicon_found WHERE term = :token AND :tenant = :tenant"
+_FOUND: Final = "SELECT term, doc FROM lexicon_found WHERE term IN :tokens AND :tenant = :tenant"
 _ADD: Final = "INSERT INTO lexicon (rowid, terms) SELECT :doc, :terms WHERE :tenant = :tenant"
 _REMOVE: Final = "INSERT INTO lexicon (lexicon, rowid, terms) SELECT 'delete', :doc, :terms WHERE :tenant = :tenant"
 
@@ -29,17 +29,16 @@ class SqliteLexicon:
         """Take documents out again; an index without content must be told what they held."""
         session.many(_REMOVE, ({"doc": doc, "terms": " ".join(tokens)} for doc, tokens in documents))
 
-    def found(self, session: Session, token: str) -> int:
-        """Return in how many documents a token occurs."""
-        row = session.row(_FOUND, token=token)
-        return int(row[0]) if row else 0
+    def found(self, session: Session, tokens: Sequence[str]) -> dict[str, int]:
+        """Return in how many documents each token occurs."""
+        return dict(session.rows(_FOUND, tokens=list(tokens)))
 
-    def places(self, session: Session, token: str) -> list[Row]:
-        """Return (doc, seq, length, frequency) of all documents with a token, the oldest first."""
-        return session.rows(PLACES, token=token)
+    def places(self, session: Session, tokens: Sequence[str]) -> list[Row]:
+        """Return (token, doc, seq, length, frequency) of all documents with a token, the oldest first."""
+        return [(token, *row) for token in tokens for row in session.rows(PLACES, token=token)]
 
     def newest(self, session: Session, token: str, most: int) -> list[Row]:
-        """Return the same of the newest documents, the newest first."""
+        """Return (doc, seq, length, frequency) of the newest documents with a token, the newest first."""
         return session.rows(_NEWEST, token=token, most=most)
 
     def purge(self, session: Session) -> None:

@@ -1,0 +1,129 @@
+"""PostgreSQL: a pool of connections, each call on a thread. The server, too, binds every transaction to its tenant."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import IsolationLevel
+from psycopg_pool import ConnectionPool
+
+from brimful.stores.migrate import pending_scripts
+from brimful.stores.postgres_dialect import PostgresDialect
+from brimful.stores.postgres_errors import AGAIN, told
+from brimful.stores.session import Session
+from brimful.stores.urls import Target
+
+T = TypeVar("T")
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+CONNECTIONS: Final = 8
+ATTEMPTS: Final = 10  # of a transaction that meets others
+ROLE: Final = "brimful_app"
+_MIGRATING: Final = 0x6272696D  # one process migrates at a time
+_BIND: Final = "SELECT set_config('brimful.tenant', %s, true)"
+_BIND_AS: Final = f"SELECT set_config('role', '{ROLE}', true), set_config('brimful.tenant', %s, true)"
+_BYPASSES: Final = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+_MAY_ACT: Final = f"SELECT pg_has_role(oid, 'SET') FROM pg_roles WHERE rolname = '{ROLE}'"  # noqa: S608 - our own role
+_SETTINGS: Final = (
+    # Which index is right depends on the values: one scope or a hundred, an embedder with a graph or without.
+    "SET plan_cache_mode = force_custom_plan",
+    "SET hnsw.iterative_scan = strict_order",
+    "SET synchronous_commit = on",  # what was acknowledged is on the server's disk
+)
+
+
+class Postgres:
+    """Runs functions in transactions of a PostgreSQL database."""
+
+    def __init__(self, target: Target, *, wait: float) -> None:
+        """Take up no connection yet. `wait` is how many seconds a call waits for one."""
+        self.dialect = PostgresDialect()
+        self._target = target
+        self._wait = wait
+        self._bind = _BIND
+        self._threads = ThreadPoolExecutor(CONNECTIONS, "brimful-postgres")
+        self._pool = ConnectionPool(
+            target.url,
+            kwargs={"connect_timeout": max(1, round(wait)), "autocommit": False},
+            min_size=1,
+            max_size=CONNECTIONS,
+            open=False,
+            timeout=wait,
+            configure=_configure,
+        )
+
+    async def open(self, *, migrate: bool) -> None:
+        """Connect, and bring the tables up to date."""
+        await self._on(lambda: self._prepare(migrate=migrate))
+
+    async def close(self) -> None:
+        """Close all connections, once what is under way has ended."""
+        await asyncio.to_thread(self._threads.shutdown)
+        await asyncio.to_thread(self._pool.close)
+
+    async def write(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function in a transaction; again, if it met another one."""
+        return await self._on(lambda: self._attempt(tenant, function, reads=False))
+
+    async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function on one state of the database."""
+        return await self._on(lambda: self._attempt(tenant, function, reads=True))
+
+    async def _on(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+
+    def _attempt(self, tenant: str, function: Callable[[Session], T], *, reads: bool) -> T:
+        with told(self._target.shown):
+            for _ in range(ATTEMPTS - 1):
+                try:
+                    return self._transact(tenant, function, reads=reads)
+                except AGAIN:
+                    continue
+                except _Stale:
+                    self._pool.check()
+            return self._transact(tenant, function, reads=reads)
+
+    def _transact(self, tenant: str, function: Callable[[Session], T], *, reads: bool) -> T:
+        with self._pool.connection() as connection:
+            connection.isolation_level = IsolationLevel.REPEATABLE_READ if reads else IsolationLevel.READ_COMMITTED
+            connection.read_only = reads
+            cursor = connection.cursor()
+            try:
+                cursor.execute(self._bind, (tenant,))
+            except psycopg.OperationalError as error:
+                raise _Stale(str(error)) from error
+            return function(Session(cursor, self.dialect, tenant))
+
+    def _prepare(self, *, migrate: bool) -> None:
+        with told(self._target.shown):
+            with psycopg.connect(self._target.url, connect_timeout=max(1, round(self._wait))) as connection:
+                self._migrate(connection, migrate=migrate)
+                self._bind = _BIND_AS if _first(connection, _BYPASSES) and _first(connection, _MAY_ACT) else _BIND
+            self._pool.open(wait=True, timeout=self._wait)
+
+    def _migrate(self, connection: Connection, *, migrate: bool) -> None:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATING,))
+        known = _first(connection, "SELECT to_regclass('migrations') IS NOT NULL")
+        rows = connection.execute("SELECT name, checksum FROM migrations").fetchall() if known else []
+        for script in pending_scripts(self.dialect.name, dict(rows), self._target.shown, migrate=migrate):
+            connection.execute(script.text.encode())
+            connection.execute(
+                "INSERT INTO migrations (name, checksum) VALUES (%s, %s)", (script.name, script.checksum)
+            )
+
+
+class _Stale(psycopg.OperationalError):
+    """A connection was lost before anything was asked of it."""
+
+
+def _configure(connection: Connection) -> None:
+    for setting in _SETTINGS:
+        connection.execute(setting.encode())
+    connection.commit()
+
+
+def _first(connection: Connection, sql: str) -> bool:
+    row = connection.execute(sql.encode()).fetchone()
+    return bool(row and row[0])

@@ -1,0 +1,50 @@
+"""What PostgreSQL says → what it means, and what to do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+from psycopg import errors
+from psycopg_pool import PoolTimeout, TooManyRequests
+
+from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
+
+AGAIN: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
+"""Two writers met. Whoever lost begins again, and finds what the other one wrote."""
+
+_LOST: Final = "the connection is lost; call again: what was written twice is there once"
+_UNAVAILABLE: Final = (
+    ((errors.DiskFull,), "the server's disk is full; make room and try again"),
+    ((errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction), "the role may not do this; grant it what it needs"),
+)
+_LACKING: Final = (errors.FeatureNotSupported, errors.UndefinedFile)
+_CORRUPT: Final = (errors.DataCorrupted, errors.IndexCorrupted)
+_BUSY: Final = (PoolTimeout, TooManyRequests, errors.TooManyConnections, errors.LockNotAvailable)
+
+
+@contextmanager
+def told(store: str) -> Iterator[None]:
+    """Raise errors of PostgreSQL as our own."""
+    try:
+        yield
+    except (psycopg.Error, PoolTimeout, TooManyRequests) as error:
+        raise _meaning(store, error) from error
+    except UnicodeEncodeError as error:
+        raise InvalidValue("text", f"has a lone surrogate at character {error.start}") from None
+
+
+def _meaning(store: str, error: Exception) -> StoreError:
+    said = " ".join(str(error).split())
+    for kinds, reason in _UNAVAILABLE:
+        if isinstance(error, kinds):
+            return StoreUnavailable(store, f"{reason} ({said})")
+    if isinstance(error, _LACKING):
+        return MigrationError(store, f"the server lacks something; pgvector must be installed there ({said})")
+    if isinstance(error, _CORRUPT):
+        return StoreCorrupt(store, f"the database is damaged ({said}); restore a backup")
+    if isinstance(error, _BUSY):
+        return StoreUnavailable(store, "is too busy, or out of reach; try again", retriable=True)
+    if isinstance(error, psycopg.OperationalError):
+        return StoreUnavailable(store, f"{_LOST} ({said})", retriable=True)
+    return StoreError(store, said)

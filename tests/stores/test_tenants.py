@@ -1,0 +1,164 @@
+"""No tenant sees, finds or changes what another one has: by every method, and by the server itself."""
+
+import inspect
+from contextlib import suppress
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg import sql
+
+from brimful.errors import BrimfulError
+from brimful.packagers import memory
+from brimful.protocols import Store
+from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
+from brimful.stores.store import TenantStore
+from stores.samples import known, said, summed, told, words
+from strategies import COUNTER
+from support import build
+
+SECRET = "belongs to the other tenant"  # noqa: S105 - a text to look for
+VECTOR = np.ones(8, dtype=np.float32)
+
+
+def context(text):
+    return build([memory(text, counter=COUNTER, id="k1")])
+
+
+CALLS = {
+    "put": lambda store: store.put(User(id="ada", name="mine")),
+    "get": lambda store: store.get(User, "ada"),
+    "listed": lambda store: store.listed(User),
+    "rooms_of": lambda store: store.rooms_of("ada"),
+    "remove": lambda store: store.remove(Room, "general"),
+    "post": lambda store: store.post([said("m1", "mine"), said("m9", "mine")]),
+    "history": lambda store: store.history("general", tokenizer="t"),
+    "messages": lambda store: store.messages(["m1", "m2"]),
+    "messages_at": lambda store: store.messages_at("general", [1, 2]),
+    "edit": lambda store: store.edit("m2", "mine", words("mine"), at=1.0),
+    "delete": lambda store: store.delete("m2", erase=True),
+    "remember": lambda store: store.remember([known("k1", "mine")]),
+    "memories": lambda store: store.memories(),
+    "pin": lambda store: store.pin("k2"),
+    "forget": lambda store: store.forget("k2", erase=True),
+    "touch": lambda store: store.touch(["k1", "k2"], at=1.0),
+    "write_lore": lambda store: store.write_lore([told("e1", "mine")]),
+    "lore": lambda store: store.lore(["world"]),
+    "remove_lore": lambda store: store.remove_lore("e2"),
+    "summarize": lambda store: store.summarize([summed("s1", "mine")]),
+    "summaries": lambda store: store.summaries("general"),
+    "remove_summary": lambda store: store.remove_summary("s2"),
+    "save": lambda store: store.save(Snapshot(id="c9", room="general", context=context("mine"))),
+    "snapshot": lambda store: store.snapshot("c1"),
+    "snapshots": lambda store: store.snapshots("general"),
+    "inclusions": lambda store: store.inclusions(item="k1"),
+    "respond": lambda store: store.respond(Response(id="r9", context="c1", room="general")),
+    "responses": lambda store: store.responses(),
+    "counts": lambda store: store.counts("t", ["b2:a"]),
+    "keep_counts": lambda store: store.keep_counts("t", {"b2:b": 1}),
+    "postings": lambda store: store.postings(["room:general", "memory::"], SECRET.split()),
+    "nearest": lambda store: store.nearest(["room:general", "memory::"], "e", VECTOR, limit=9),
+    "documents": lambda store: store.documents(list(range(1, 100))),
+    "version": lambda store: store.version(["room:general", "memory::"]),
+    "use_embedder": lambda store: store.use_embedder("e"),
+    "drop_embedder": lambda store: store.drop_embedder("e"),
+    "embedders": lambda store: store.embedders(),
+    "backlog": lambda store: store.backlog("e"),
+    "keep_vectors": lambda store: store.keep_vectors("e", list(range(1, 100)), np.ones((99, 8), dtype=np.float32)),
+    "progress": lambda store: store.progress("e"),
+}
+
+
+async def fill(store, text):
+    await store.use_embedder("e")
+    await store.put(User(id="ada", name=text))
+    await store.put(Persona(id="helper", prompt=text))
+    await store.put(Lorebook(id="world", name=text))
+    await store.put(Room(id="general", goal=text, user="ada"))
+    await store.post([said("m1", text), said("m2", f"{text} again")])
+    await store.remember([known("k1", text), known("k2", f"{text} again")])
+    await store.write_lore([told("e1", text), told("e2", text)])
+    await store.summarize([summed("s1", text), summed("s2", text)])
+    await store.save(Snapshot(id="c1", room="general", context=context(text)))
+    await store.respond(Response(id="r1", context="c1", room="general", metadata={"text": text}))
+    await store.keep_counts("t", {"b2:a": 7})
+    waiting = [each.doc for each in await store.backlog("e")]
+    await store.keep_vectors("e", waiting[:2], np.ones((2, 8), dtype=np.float32))
+
+
+async def seen(store):
+    """Return all that a tenant can read."""
+    return [
+        await CALLS[name](store)
+        for name in ("get", "listed", "history", "memories", "lore", "summaries", "snapshot", "responses", "counts")
+    ] + [
+        await store.progress("e"),
+        await store.postings(["room:general"], SECRET.split()),
+        await store.documents([1, 2]),
+    ]
+
+
+def methods(kind):
+    return {name for name, value in inspect.getmembers(kind, inspect.iscoroutinefunction) if not name.startswith("_")}
+
+
+def test_every_method_of_a_store_has_its_call_here():
+    assert set(CALLS) == methods(Store)
+    assert methods(Store) <= methods(TenantStore)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_method_reaches_another_tenant(database, run, name):
+    other, mine = database.tenant("other"), database.tenant("mine")
+    run(fill(other, SECRET))
+    before = run(seen(other))
+    found = run(CALLS[name](mine))
+    assert SECRET not in repr(found)
+    assert found in (None, False, [], {}, "") or name in ("post", "postings", "progress", "embedders")
+    assert repr(run(seen(other))) == repr(before)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_same_ids_are_other_records_for_another_tenant(database, run, name):
+    other, mine = database.tenant("other"), database.tenant("mine")
+    run(fill(mine, "mine"))
+    run(fill(other, SECRET))
+    before = run(seen(other))
+    with suppress(BrimfulError):
+        assert SECRET not in repr(run(CALLS[name](mine)))
+    assert SECRET not in repr(run(seen(mine)))
+    assert repr(run(seen(other))) == repr(before)
+
+
+TABLES = """
+SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant'
+WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
+"""
+
+
+def count(connection, table):
+    return connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()[0]
+
+
+@pytest.mark.parametrize("tenant", [None, "mine"])
+def test_the_server_shows_no_row_of_another_tenant(postgres_url, run, tenant):
+    from brimful.stores import connect  # noqa: PLC0415 - the one test that needs no store of its own
+
+    async def filled():
+        async with connect(postgres_url) as database:
+            await fill(database.tenant("other"), SECRET)
+
+    run(filled())
+    with psycopg.connect(postgres_url) as connection:
+        tables = [name for (name,) in connection.execute(TABLES)]
+        assert len(tables) > 15
+        full = {name for name in tables if count(connection, name)}
+        assert {"messages", "contents", "vectors", "documents", "snapshots"} <= full
+        connection.execute("SET ROLE brimful_app")
+        if tenant:
+            connection.execute("SELECT set_config('brimful.tenant', %s, false)", (tenant,))
+        for name in tables:
+            assert count(connection, name) == 0, name
+            assert connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(name))).rowcount == 0
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("INSERT INTO users (tenant, id, body) VALUES ('other', 'x', '')")
