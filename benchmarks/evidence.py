@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from brimful import counter
+from brimful.answers import Near, Postings
 from brimful.core.knapsack import choose
 from brimful.embedding import MiniLMEmbedder, StaticEmbedder
 from brimful.embedding.install import is_installed
-from brimful.protocols import Embedder, Near, Postings
+from brimful.protocols import Embedder
 from brimful.retrieval.analyze import analyze
 from brimful.retrieval.question import ask
-from brimful.retrieval.rank import NEAREST, favour, rank, worth
+from brimful.retrieval.rank import NEAREST, rank, weigh, worth
 from evidence_data import Talk, Turn, talks
 from tables import Section, duration, table
 
@@ -183,8 +184,8 @@ def _worths(case: Case, near: Sequence[Near], number: int) -> list[float]:
     values = [0.0] * len(case.costs)
     for found in (found for found in ranked if found.place <= len(values)):
         at = found.place - 1
-        about = question.is_about(case.talk.turns[at].speaker)
-        values[at] = worth(favour(found.relevance) if about else found.relevance, case.costs[at])
+        turn = case.talk.turns[at]
+        values[at] = worth(weigh(found.relevance, question, speaker=turn.speaker, text=turn.text), case.costs[at])
     return values
 
 

@@ -232,6 +232,30 @@ def test_history_without_a_message_ends_with_what_is_to_be_answered(run, new_eng
     assert context.decision("ask").reason == "required"
 
 
+def test_what_a_person_said_last_stands_last_and_is_looked_for(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.remember("Demos begin at noon.", id="noon", at=NOW - 9)
+            await engine.post(room="r", text="Hi", at=NOW - 2)
+            await engine.post(room="r", text="When do demos begin?", id="ask", at=NOW - 1)
+            return await engine.assemble(room="r", now=NOW)
+
+    context = run(story())
+    assert texts(context).endswith("\nWhen do demos begin?")
+    assert context.decision("ask").kind == "message-current"
+    assert context.decision("noon").outcome == "kept"
+
+
+def test_an_empty_room_has_nothing_to_answer_whatever_is_known(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.remember("Demos begin at noon.", pinned=True, at=NOW - 9)
+            await engine.assemble(room="r", now=NOW)
+
+    with pytest.raises(InvalidValue, match="there is nothing to answer"):
+        run(story())
+
+
 def test_a_posted_message_as_current_stands_once(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:
@@ -307,7 +331,7 @@ def test_other_rooms_of_the_same_user_are_searched_if_wanted(run, new_engine, ro
 
     context = run(story())
     assert {"mine", "theirs"} & {package.id for package in context.inputs.packages} == expected
-    assert ('source="there"' in texts(context)) is bool(expected)
+    assert (" in there] user: The zebra" in texts(context)) is bool(expected)
 
 
 def test_what_is_named_alike_is_told_apart(run, new_engine):

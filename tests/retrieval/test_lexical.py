@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.protocols import Postings
+from brimful.answers import Postings
 from brimful.retrieval.lexical import MOST_TERMS, REACH, cover
 
 Row = tuple[int, int, int, int]

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.protocols import Near, Postings
-from brimful.retrieval.rank import Found, favour, rank, worth
+from brimful.answers import Near, Postings
+from brimful.retrieval.question import Question, ask
+from brimful.retrieval.rank import Found, rank, weigh, worth
 
 NOTHING = Postings(terms=(), found=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=())
 ONE_TERM = Postings(
@@ -85,10 +86,23 @@ def test_nothing_finds_nothing():
     assert rank(NOTHING, [], conversation=True, limit=10) == []
 
 
-@given(shares, shares)
-def test_favour_keeps_the_order_and_the_range(one, other):
-    assert one <= favour(one) <= 1.0
-    assert one >= other or favour(one) <= favour(other)
+@given(shares, shares, st.booleans(), st.booleans())
+def test_what_was_said_and_by_whom_keeps_the_order_and_the_range(one, other, about, asks_when):
+    question = Question(terms=("ann",) if about else (), meaning="", asks_when=asks_when)
+    first, second = (weigh(each, question, speaker="Ann", text="Yesterday.") for each in (one, other))
+    assert one - 1e-12 <= first <= 1.0
+    assert one >= other or first <= second
+
+
+def test_a_speaker_and_a_time_that_are_asked_for_weigh_more():
+    question = ask("When did Ann move?")
+    heard = {
+        (speaker, text): weigh(0.1, question, speaker=speaker, text=text)
+        for speaker in ("Ann", "Bo")
+        for text in ("Last week.", "Far away.")
+    }
+    assert heard["Ann", "Last week."] > heard["Ann", "Far away."] > heard["Bo", "Last week."]
+    assert heard["Bo", "Far away."] == pytest.approx(0.1)
 
 
 @given(shares, st.integers(0, 10**6), st.integers(0, 10**6))

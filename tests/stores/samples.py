@@ -1,7 +1,7 @@
 """Records to write and to find again."""
 
+from brimful.answers import Indexed
 from brimful.core.content import Media, Text, ToolCall
-from brimful.protocols import Indexed
 from brimful.records import LoreEntry, Memory, Message, Summary
 
 

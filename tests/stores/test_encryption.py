@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from brimful.answers import Indexed
 from brimful.core.content import content_hash
 from brimful.errors import SealError
 from brimful.packagers import message
-from brimful.protocols import Indexed
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Response, Room, Snapshot, Summary, User
 from brimful.stores import connect
 from stores.samples import PARTS, said, words

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from brimful.protocols import Indexed
+from brimful.answers import Indexed
 from brimful.records import Message
 from stores.samples import known, said
 

@@ -189,7 +189,7 @@ def test_a_process_that_knows_an_older_key_reads_and_writes_on(url, run):
 WRITER = """
 import asyncio, sys
 from brimful.records import Message
-from brimful.protocols import Indexed
+from brimful.answers import Indexed
 from brimful.stores import Keys, connect
 
 async def write(url, name):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from brimful.answers import Indexed
 from brimful.errors import InvalidValue
-from brimful.protocols import Indexed
 from brimful.records import Message, Room
 from stores.samples import known, said, words
 

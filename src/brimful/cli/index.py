@@ -13,8 +13,8 @@ from brimful.cli.progress import progress
 from brimful.cli.table import Table, columns
 
 if TYPE_CHECKING:
+    from brimful.answers import Progress
     from brimful.engine import Engine
-    from brimful.protocols import Progress
 
 EXAMPLES: Final = """\
 Examples:

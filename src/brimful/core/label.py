@@ -17,10 +17,11 @@ _TAGS = {
     "lorebook": "lore",
     "summary": "summary",
     "code-snippet": "code",
-    "message-older": "message",
-    "message-recent": "message",
 }
-_OURS = re.compile(r"<(?=\s*/?\s*(?:context|pinned|memory|lore|summary|code|message|item)\b)", re.IGNORECASE)
+_LINES = frozenset({"message-older", "message-recent"})
+"""What was said is many short texts: each begins a line, as chats are written. A pair of tags would cost as much."""
+_OURS = re.compile(r"<(?=\s*/?\s*(?:context|pinned|memory|lore|summary|code|item)\b)", re.IGNORECASE)
+_BEGINS = re.compile(r"\[(?=\d{4}-\d\d-\d\d|undated)")
 _ATTRIBUTE_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 _LONGEST_ATTRIBUTE = 80  # characters: a label is not a place for content
 
@@ -36,21 +37,30 @@ def labelled(package: ContentPackage) -> str:
     </memory>
     """
     opening, closing = label(package)
-    return opening + _OURS.sub("&lt;", package.text) + closing
+    text = _BEGINS.sub("&#91;", package.text)
+    return opening + _OURS.sub("&lt;", text) + closing
 
 
 def label(package: ContentPackage) -> tuple[str, str]:
     """Return what stands before and after the package's text."""
+    if package.kind in _LINES:
+        return _line(package), "\n"
     tag = tag_of(package.kind)
     attributes = {
         "type": package.kind.removeprefix("memory-") if tag in ("memory", "item") else "",
-        "role": (package.role or "") if tag == "message" else "",
         "from": package.name,
         "date": iso_date(package.timestamp),
         "source": str(package.metadata.get("source", "")),
     }
     shown = "".join(f' {key}="{_attribute(value)}"' for key, value in attributes.items() if value)
     return f"<{tag}{shown}>\n", f"\n</{tag}>\n"
+
+
+def _line(package: ContentPackage) -> str:
+    source = package.metadata.get("source", "")
+    place = f" in {_attribute(str(source))}" if source else ""
+    who = _attribute(package.name) or package.role or "user"
+    return f"[{iso_date(package.timestamp) or 'undated'}{place}] {who}: "
 
 
 def tag_of(kind: str) -> str:

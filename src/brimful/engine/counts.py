@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
+from brimful.answers import Counted
 from brimful.core.content import content_hashes
 from brimful.counting import learn, raw_counts, texts_of, unknown
-from brimful.protocols import Counted, Store
+from brimful.protocols import Store
 from brimful.records import Content
 
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from brimful.assembly import assemble
 from brimful.core.check import shown
-from brimful.core.content import Media
+from brimful.core.content import ContentPackage, Media
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo, Wire
 from brimful.core.policy import Policy
@@ -53,16 +53,17 @@ class Engine(Writing):
     ) -> Context:
         """Build the best context for the next answer in a room, and keep its record.
 
-        `message` is what is to be answered: a text, parts, or a message that was posted; without one, history ends with
-        it. `focus` is one more thing to look for. With `save=False` nothing is kept: a dry run.
+        `message` is what is to be answered: a text, parts, or a message that was posted; without one, the room ends
+        with it. `focus` is one more thing to look for. With `save=False` nothing is kept: a dry run.
         """
         moment = self._moment(now)
         place, who, notes = await self._whereabouts(room, persona)
         plan = self._plan(place, who, model, policy, overrides=overrides, window=window, completion=completion)
-        current = current_of(message, room=room, sender=sender, now=moment)
+        given = await self._last_words(room) if message is None else message
+        current = current_of(given, room=room, sender=sender, now=moment)
         asked = Asked(current=current, user=user, media=tuple(media), focus=focus, now=moment)
         built = await self._parts.builder.build(plan, asked)
-        if not built.packages:
+        if current.message is None and not any(map(_is_said, built.packages)):
             raise InvalidValue("room", f"{shown(room)} is empty, and there is no message: there is nothing to answer")
         conversation = Conversation(room=room, persona=persona, model=plan.model.id, policy=plan.policy.name)
         context = await asyncio.to_thread(
@@ -165,6 +166,11 @@ class Engine(Writing):
         await self._tell("responded", snapshot.room, id=name, context=snapshot.id, model=response.model)
         return response
 
+    async def _last_words(self, room: str) -> Message | None:
+        """Return the message that ends a room, if a person said it: that is what is to be answered."""
+        newest = await self.store.history(room, limit=1)
+        return newest[0].message if newest and newest[0].message.role == "user" else None
+
     async def _whereabouts(self, room: str, persona: str | None) -> tuple[Room, Persona | None, list[str]]:
         """Return room and persona, and note what was looked for in vain."""
         place = await self.store.get(Room, room) or Room(id=room)
@@ -192,3 +198,7 @@ class Engine(Writing):
         if plan.vocabulary is not None:
             self._vocabularies[plan.vocabulary] = None
         return plan
+
+
+def _is_said(package: ContentPackage) -> bool:
+    return package.kind.startswith(("message-recent", "tool-"))

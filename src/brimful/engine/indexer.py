@@ -5,7 +5,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
-from brimful.protocols import Document, DocumentKind, Embedder, Progress, Store
+from brimful.answers import Document, DocumentKind, Progress
+from brimful.protocols import Embedder, Store
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.indexed import Searchable, indexed
 

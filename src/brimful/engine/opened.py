@@ -6,6 +6,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
+from brimful.answers import Progress
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
 from brimful.counting import vocabulary_for
@@ -18,7 +19,7 @@ from brimful.engine.settings import Retrieval
 from brimful.errors import BrimfulError, InvalidValue
 from brimful.models import default_registry
 from brimful.packagers.package import seconds
-from brimful.protocols import Embedder, Progress, Store
+from brimful.protocols import Embedder, Store
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.retriever import Retriever

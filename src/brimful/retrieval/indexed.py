@@ -1,8 +1,8 @@
 """A record → how it is found: its terms, and the passage that is embedded."""
 
+from brimful.answers import Indexed
 from brimful.core.label import iso_date
 from brimful.packagers.stored import plain_text
-from brimful.protocols import Indexed
 from brimful.records import LoreEntry, Memory, Message, Summary
 from brimful.retrieval.analyze import analyze
 

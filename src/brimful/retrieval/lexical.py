@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from brimful.protocols import Postings
+from brimful.answers import Postings
 
 Places = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]

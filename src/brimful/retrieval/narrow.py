@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from brimful.protocols import Postings
+from brimful.answers import Postings
 
 
 def narrowed(postings: Postings, terms: Sequence[str]) -> Postings:

@@ -1,4 +1,4 @@
-"""A question: its terms, what it means beside names, and whom it is about."""
+"""A question: its terms, what it means beside names, whom it is about, and whether it asks for a time."""
 
 import re
 from collections.abc import Iterable
@@ -8,6 +8,7 @@ import msgspec
 
 from brimful.core.content import ROLES
 from brimful.retrieval.analyze import analyze
+from brimful.retrieval.times import asks_when
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _I_AND_MY: Final = """
@@ -28,6 +29,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     meaning: str
     asker: str = ""
     about_asker: bool = False
+    asks_when: bool = False
 
     def is_about(self, speaker: str) -> bool:
         """Say whether the question names this speaker, or is the speaker's own and about himself."""
@@ -56,4 +58,5 @@ def ask(text: str, *, asker: str = "", speakers: Iterable[str] = ()) -> Question
         meaning=meaning or text,
         asker=asker,
         about_asker=bool(asker) and any(word.casefold().replace("’", "'") in _FIRST_PERSON for word in words),
+        asks_when=asks_when(text),
     )

@@ -11,8 +11,10 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from brimful.protocols import Near, Postings
+from brimful.answers import Near, Postings
 from brimful.retrieval.lexical import Places, Scored, Values, cover
+from brimful.retrieval.question import Question
+from brimful.retrieval.times import says_when
 
 NEAREST: Final = 200  # documents to ask the vector side for: fewer cost recall, more bring none
 
@@ -20,6 +22,7 @@ LEXICAL: Final = 12.0  # log-odds for all of a question covered; half of it weig
 VECTOR: Final = 8.0  # log-odds for each 1.0 of cosine above what says nothing
 UNRELATED: Final = 0.2  # a cosine that says nothing, in a scope so small that even the farthest may be near
 SPEAKER: Final = 2.5  # log-odds for what somebody said whom the question is about
+TIME: Final = 1.5  # log-odds for a text that names a time, if the question asks for one
 AGAINST: Final = 13.0  # log-odds against any place, before anything is known of it
 
 LITTLE: Final = 100  # tokens: what is much shorter seldom holds an answer, what is longer may
@@ -60,14 +63,28 @@ def rank(postings: Postings, near: Sequence[Near], *, conversation: bool, limit:
     ]
 
 
-def favour(relevance: float) -> float:
-    """Return the relevance of a place, now that it turns out to be said by somebody whom the question is about.
+def favour(relevance: float, log_odds: float = SPEAKER) -> float:
+    """Return the relevance of a place of which something more is known that speaks for it.
 
     >>> favour(0.0), round(favour(0.1), 2), round(favour(0.5), 2), favour(1.0)
     (0.0, 0.58, 0.92, 1.0)
     """
-    gain = math.exp(SPEAKER)
+    gain = math.exp(log_odds)
     return gain * relevance / (1 - relevance + gain * relevance)
+
+
+def weigh(relevance: float, question: Question, *, speaker: str, text: str) -> float:
+    """Return the relevance of a place, now that it is known what was said there, and by whom.
+
+    >>> question = Question(terms=("ann", "plant"), meaning="plant")
+    >>> round(weigh(0.1, question, speaker="Ann", text="Roses."), 2)
+    0.58
+    >>> round(weigh(0.1, question, speaker="Bo", text="Roses."), 2)
+    0.1
+    """
+    about = SPEAKER if question.is_about(speaker) else 0.0
+    time = TIME if question.asks_when and says_when(text) else 0.0
+    return favour(relevance, about + time)
 
 
 def worth(relevance: float, tokens: int) -> float:

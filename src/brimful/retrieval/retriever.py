@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 
+from brimful.answers import Near, Postings
 from brimful.core.check import finite, shown
 from brimful.errors import BrimfulError, InvalidValue
-from brimful.protocols import Embedder, Near, Postings, Store
+from brimful.protocols import Embedder, Store
 from brimful.records import LoreEntry, Memory, Message
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.answers import Document, DocumentKind, Indexed
 from brimful.core.content import content_hash
-from brimful.protocols import Document, DocumentKind, Indexed
 from brimful.stores.pending import await_vectors, settle_removed
 from brimful.stores.scopes import grow, shrink
 from brimful.stores.sealing import address

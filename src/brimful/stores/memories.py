@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.protocols import Indexed
+from brimful.answers import Indexed
 from brimful.records import Memory
 from brimful.stores import documents
 from brimful.stores.contents import open_text, put_contents, release

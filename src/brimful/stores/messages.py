@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.answers import Counted
 from brimful.core.content import Role
-from brimful.protocols import Counted
 from brimful.records import Message
 from brimful.stores.contents import open_content
 from brimful.stores.sealing import seal, unseal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from brimful.protocols import Near
+from brimful.answers import Near
 from brimful.stores.session import Placed, Session
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.protocols import Indexed
+from brimful.answers import Indexed
 from brimful.records import Content, Message
 from brimful.stores import documents
 from brimful.stores.contents import put_contents, release

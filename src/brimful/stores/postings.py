@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from brimful.protocols import Postings
+from brimful.answers import Postings
 from brimful.stores.scopes import Scope, scopes_of
 from brimful.stores.searching import tokens_asked
 from brimful.stores.session import Row, Session

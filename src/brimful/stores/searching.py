@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from brimful.protocols import Indexed
+from brimful.answers import Indexed
 from brimful.stores.sealing import address, is_keyed
 from brimful.stores.session import Session
 from brimful.stores.tenant_keys import BLIND, TenantKeys

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from brimful.answers import Near
 from brimful.errors import InvalidValue
-from brimful.protocols import Near
 from brimful.stores.tenant_keys import TenantKeys
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.protocols import Build
+from brimful.answers import Build
 from brimful.records import Inclusion, Snapshot
 from brimful.stores.contents import contents_at, keep_contents
 from brimful.stores.memories import touch

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from brimful.protocols import Near
+from brimful.answers import Near
 from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Placed, Row, Session
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from brimful.answers import Build, Counted, Document, Indexed, Near, Postings, Progress
 from brimful.core import check
 from brimful.errors import InvalidValue
-from brimful.protocols import Build, Counted, Document, Indexed, Near, Postings, Progress
 from brimful.records import Content, Inclusion, LoreEntry, Memory, Message, Plain, Response, Room, Snapshot, Summary
 from brimful.stores import counts as _counts
 from brimful.stores import documents as _documents

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from brimful.answers import Document, Near, Progress
 from brimful.errors import InvalidValue
-from brimful.protocols import Document, Near, Progress
 from brimful.stores.documents import document_of
 from brimful.stores.pending import embedders
 from brimful.stores.scopes import changed, scopes_of

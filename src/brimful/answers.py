@@ -1,0 +1,92 @@
+"""What goes between a store and whoever asks it: how a record is found, and what a search answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from brimful.core.selection import Previous
+from brimful.records import Message
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Column = Sequence[int] | npt.NDArray[np.int64]
+
+DocumentKind = Literal["message", "memory", "lore", "summary"]
+
+
+class Indexed(msgspec.Struct, frozen=True, kw_only=True):
+    """How a record is found: the terms of its text, repeats kept, and the passage that is embedded."""
+
+    terms: tuple[str, ...] = ()
+    passage: str = ""
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """A message and the stored count of its text: None if that tokenizer never counted it, or it is no plain text."""
+
+    message: Message
+    tokens: int | None
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of the index: which record it leads to. `seq` is a message's place in its room, or 0."""
+
+    doc: int
+    scope: str
+    kind: DocumentKind
+    item: str
+    seq: int
+    at: float
+
+
+class Postings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where terms occur, as five columns of one length: a row says that `doc` holds `terms[term]` `frequency` times.
+
+    `documents` and `words` are the totals of the scopes; `found` tells in how many documents each term occurs, which
+    may be more than there are rows of it: of a very common term no rows are given.
+    """
+
+    terms: tuple[str, ...]
+    found: tuple[int, ...]
+    documents: int
+    words: int
+    doc: Column
+    seq: Column
+    length: Column
+    term: Column
+    frequency: Column
+
+
+class Near(msgspec.Struct, frozen=True, kw_only=True):
+    """A document near a query: its cosine."""
+
+    doc: int
+    seq: int
+    similarity: float
+
+
+class Build(msgspec.Struct, frozen=True, kw_only=True):
+    """A build in one line, for lists, and what the next one needs to keep its prefix."""
+
+    id: str
+    room: str
+    persona: str | None
+    at: float
+    model: str
+    policy: str
+    tokens: int
+    window: int
+    degraded: tuple[str, ...] = ()
+    history: Previous | None = None
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the embedding of a tenant's documents has come."""
+
+    done: int
+    waiting: int
