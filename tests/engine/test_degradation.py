@@ -32,6 +32,7 @@ def test_the_embedding_service_dies_in_the_middle_of_a_conversation(run, new_eng
                 await engine.post(room="r", text=text, at=clock.now)
 
             await turn(1)
+            await engine.settled()
             embedder.fail_with = ConnectionError("connection refused")
             for number in range(2, 8):
                 await turn(number)
