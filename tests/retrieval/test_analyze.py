@@ -1,6 +1,6 @@
 import pytest
 
-from brimful.retrieval.analyze import analyze, passage
+from brimful.retrieval.analyze import analyze
 
 
 def test_words_become_stems_without_what_says_nothing():
@@ -42,8 +42,3 @@ def test_a_mark_on_a_letter_that_is_not_latin_is_kept():
 
 def test_a_text_of_nothing_has_no_terms():
     assert analyze("") == analyze("… 👍 __ ' the") == []
-
-
-def test_a_passage_without_speaker_or_day():
-    assert passage("Hi.") == "Hi."
-    assert passage("Hi.", "Ann") == "Ann: Hi."

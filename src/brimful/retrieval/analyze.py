@@ -35,16 +35,6 @@ def analyze(text: str, speaker: str = "", at: float | None = None) -> list[str]:
     return [*_terms(text), *_terms(speaker), *_day(at)]
 
 
-def passage(text: str, speaker: str = "", at: float | None = None) -> str:
-    """Return the text as it is embedded: who said it and on which day are part of what it means.
-
-    >>> passage("See you there!", "Ann", 1_689_552_000.0)
-    '[2023-07-17] Ann: See you there!'
-    """
-    day = f"[{datetime.fromtimestamp(at, UTC):%Y-%m-%d}] " if at is not None else ""
-    return f"{day}{speaker}: {text}" if speaker else f"{day}{text}"
-
-
 def _terms(text: str) -> list[str]:
     plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     return [term for word in _WORD.findall(plain) for term in _read(word)]

@@ -1,0 +1,37 @@
+import pytest
+
+from brimful.retrieval.times import asks_when, says_when
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When did she move?",
+        "Ann, when was that?",
+        "What year was it?",
+        "How many days passed between the two?",
+        "Wann war das?",
+        "¿Te acuerdas, cuándo fue?",
+        "你什么时候去的?",
+    ],
+)
+def test_a_time_is_asked_for(text):
+    assert asks_when(text)
+
+
+@pytest.mark.parametrize("text", ["What happens when it rains?", "Where is it?", "", "whenever you like"])
+def test_no_time_is_asked_for(text):
+    assert not asks_when(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["two days ago", "on 3.11. at noon", "at 9 pm", "In 2021.", "since March", "letzte Woche", "我们昨天去了", "вчера"],
+)
+def test_a_time_is_named(text):
+    assert says_when(text)
+
+
+@pytest.mark.parametrize("text", ["It may rain.", "", "Room 12345", "lastly"])
+def test_no_time_is_named(text):
+    assert not says_when(text)
