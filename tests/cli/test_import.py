@@ -90,11 +90,11 @@ def test_stores_and_tenants_are_apart(run, run_json, write_lines, monkeypatch):
 def test_tools_stay_with_the_room_and_a_room_stays_as_it_is(run, run_json):
     tools = [{"type": "function", "function": {"name": "search"}}]
     Path("r.json").write_text(json.dumps({"messages": [HI], "tools": tools}), encoding="utf-8")
-    assert run_json("import", "r.json")["records"] == {"message": 1}  # the first message made the room
-    run("import", "r.json", "--room", "new")
+    assert run_json("import", "r.json")["records"] == {"room": 1, "message": 1}
     run("room", "create", "r", "--goal", "Tea")
-    run("import", "r.json")
-    assert run_json("room", "show", "r")["goal"] == "Tea"
+    assert run_json("import", "r.json")["known"] == 2
+    room = run_json("room", "show", "r")
+    assert (room["goal"], room["metadata"]) == ("Tea", {"tools": tools})
 
 
 def test_an_id_that_says_something_else_is_skipped(run_json, write_lines):

@@ -33,6 +33,7 @@ def test_rooms_are_listed(run, run_json):
     assert run("room", "list").stdout.splitlines()[2].split() == ["b", "bob", "1", "2026-11-01", "12:00:00"]
     assert [room["id"] for room in run_json("room", "list", "--after", "a", "--limit", 1)] == ["b"]
     assert {room["id"] for room in run_json("room", "list", "--user", "ada")} == {"a", "c"}
+    run("room", "list", "--user", "ada", "--after", "a", code=2)
 
 
 def test_exported_records_are_whole_and_in_order(run):

@@ -127,6 +127,8 @@ def list_rooms(
     as_json: Json = False,
 ) -> None:
     """List the rooms by id, with the number of their messages."""
+    if user is not None and after:
+        raise typer.BadParameter("a user's rooms are not listed by id", param_hint="'--user' / '--after'")
 
     async def listed(engine: "Engine") -> list[Standing]:
         store = engine.store

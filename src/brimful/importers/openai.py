@@ -48,8 +48,8 @@ def read(source: Source) -> Iterator[Imported | Skipped]:
             case Skipped():
                 yield entry
             case Entry(data={"messages": list(messages)} as request) if "role" not in request:
-                yield from _read_conversation(source, entry, messages)
                 yield from _read_tools(_room(source, entry), entry, request)
+                yield from _read_conversation(source, entry, messages)
             case Entry(data=list(messages)):
                 yield from _read_conversation(source, entry, messages)
             case _:

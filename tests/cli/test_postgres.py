@@ -1,0 +1,54 @@
+"""The commands say the same on PostgreSQL as on SQLite."""
+
+import pytest
+
+from stores.conftest import postgres_url, server  # noqa: F401 - fixtures
+
+AT = "2026-11-01T12:00:00Z"
+CHAT = [
+    {"role": "user", "name": "Ada", "content": "My bicycle is called Rosinante.", "timestamp": AT},
+    {"role": "assistant", "content": "A fine name."},
+    {"role": "robot", "content": "beep"},
+]
+STORY = (
+    ("import", "chat.jsonl"),
+    ("import", "chat.jsonl"),
+    ("room", "create", "chat", "--user", "ada", "--goal", "Ride"),
+    ("room", "list"),
+    ("message", "post", "chat", "Where is it?", "--id", "m1", "--at", AT),
+    ("message", "edit", "m1", "Where is my bicycle?", "--at", AT),
+    ("memory", "add", "Ada is allergic to hazelnut.", "--user", "ada", "--id", "nut", "--at", AT),
+    ("memory", "add", "The shop closes at six.", "--pin", "--id", "shop", "--at", AT),
+    ("memory", "list", "--json"),
+    ("persona", "create", "nova", "--prompt", "You are Nova.", "--model", "gpt-4o"),
+    ("index",),
+    ("memory", "search", "Is she allergic?", "--user", "ada", "--limit", 1),
+    ("assemble", "--room", "chat", "--persona", "nova", "--now", AT),
+    ("memory", "show", "nut"),
+    ("message", "delete", "m1"),
+    ("room", "export", "chat"),
+    ("persona", "remove", "nova"),
+)
+
+
+@pytest.fixture
+def told(run, write_lines, monkeypatch):
+    """Run the story on a store, and return what each command said, and how each failure ended."""
+    write_lines("chat.jsonl", CHAT)
+
+    def tell(url):
+        monkeypatch.setenv("BRIMFUL_DB", url)
+        said = [run(*command).stdout for command in STORY]
+        return [*said, run("message", "show", "m1", code=1).stderr]
+
+    return tell
+
+
+def test_the_same_story(told, postgres_url):  # noqa: F811 - the fixture
+    assert told(postgres_url) == told("sqlite:///chat.db")
+
+
+def test_a_server_out_of_reach_is_one_line(fails):
+    line = fails("room", "list", "--db", "postgresql://ada:secret@127.0.0.1:9/chat?connect_timeout=1")
+    assert line.startswith("postgresql://ada@127.0.0.1:9/chat: ")
+    assert "secret" not in line
