@@ -48,7 +48,7 @@ class Postings(msgspec.Struct, frozen=True, kw_only=True):
     """Where terms occur, as five columns of one length: a row says that `doc` holds `terms[term]` `frequency` times.
 
     `documents` and `words` are the totals of the scopes; `found` tells in how many documents each term occurs, which
-    may be more than there are rows of it: of a very common term no rows are given.
+    may be more than there are rows of it: of common terms no rows are given.
     """
 
     terms: tuple[str, ...]

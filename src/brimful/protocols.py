@@ -221,9 +221,10 @@ class Store(Protocol):
     # -- the index ---------------------------------------------------------------------------------------------------
 
     async def postings(self, scopes: Sequence[str], terms: Sequence[str], *, most: int = 4000) -> Postings:
-        """Return where the terms occur in the scopes; a term in more than `most` documents only tells how many.
+        """Return where the terms occur in the scopes, in at most so many rows: terms are read from the rarest on.
 
-        If all terms are that common, the rarest is given in full, newest documents first, up to `most`.
+        Of the others it is only told how often they occur. If even the rarest occurs more often, its newest documents
+        are given.
         """
         ...
 

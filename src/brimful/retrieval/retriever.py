@@ -18,18 +18,18 @@ from brimful.protocols import Embedder, Store
 from brimful.records import LoreEntry, Memory, Message
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
-from brimful.retrieval.narrow import narrowed
 from brimful.retrieval.queries import Query, terms_of
 from brimful.retrieval.rank import NEAREST, Found, favour, rank
 from brimful.retrieval.wanted import Group, Hit, Retrieved, Wanted, groups_of
 
 TIME_LIMIT: Final = 10.0  # seconds for the vector side
+MOST_ROWS: Final = 2_000  # of postings that a question may read: its rare terms tell places apart, not its common ones
 FALLBACK_RELEVANCE: Final = 0.5  # of a memory that is there only because it is recent
 FALLBACK_MEMORIES: Final = 10
 _DAY: Final = 86_400.0  # seconds
 _LONGEST_CAUSE: Final = 200  # characters of an error on a context
 
-Lexical = list[Postings]  # by group, of the terms of all queries
+Lexical = list[list[Postings]]  # by group, by query
 Nearest = list[list[list[Near]]]
 
 
@@ -92,10 +92,14 @@ class Retriever:
 
     async def _lexical(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Lexical | None, str]:
         """Ask full text; a store that cannot search may still be able to read."""
-        terms = tuple(dict.fromkeys(term for query in queries for term in terms_of(query)))
+
+        async def asked(group: Group) -> list[Postings]:
+            most = {query.name: MOST_ROWS if query.name == "event" else MOST_ROWS // 2 for query in queries}
+            searches = (self._store.postings(group.scopes, terms_of(q), most=most[q.name]) for q in queries)
+            return list(await asyncio.gather(*searches))
+
         try:
-            asked = (self._store.postings(group.scopes, terms) for group in groups)
-            return list(await asyncio.gather(*asked)), ""
+            return list(await asyncio.gather(*(asked(group) for group in groups))), ""
         except BrimfulError as error:
             return None, f"full text search failed ({_cause(error)})"
 
@@ -175,7 +179,7 @@ def _ranked(
     for at, group in enumerate(groups):
         best: dict[int, tuple[Query, Found]] = {}
         for number, query in enumerate(queries):
-            words = _NOTHING if postings is None else narrowed(postings[at], terms_of(query))
+            words = _NOTHING if postings is None else postings[at][number]
             meanings = [] if near is None else near[at][number]
             for found in rank(words, meanings, conversation=group.room is not None, limit=group.limit):
                 if found.place not in best or _weight(*best[found.place]) < _weight(query, found):

@@ -1,6 +1,7 @@
 """Where terms occur."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -22,14 +23,16 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 def postings(session: Session, names: Sequence[str], terms: Sequence[str], most: int) -> Postings:
-    """Return where the terms occur in the scopes; a term in more than `most` documents only tells how many."""
+    """Return where the terms occur in the scopes, at most so many rows: rare terms are read, common ones counted."""
     scopes = scopes_of(session, names)
     asked = _asked(session, terms, scopes)
-    common = [term for term in asked if term.total > most]
-    if common and len(common) == len(asked):
-        rows = _newest(session, min(common, key=lambda term: (term.total, term.term)), most)
+    rarest = sorted((term for term in asked if term.total), key=lambda term: (term.total, term.term))
+    sums = accumulate(term.total for term in rarest)
+    read = {term.term for term, total in zip(rarest, sums, strict=True) if total <= most}
+    if rarest and not read:
+        rows = _newest(session, rarest[0], most)
     else:
-        rows = _places(session, [term for term in asked if 0 < term.total <= most])
+        rows = _places(session, [term for term in asked if term.term in read])
     doc, seq, length, frequency, term = zip(*rows, strict=True) if rows else [()] * _COLUMNS
     return Postings(
         terms=tuple(terms),
