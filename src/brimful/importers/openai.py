@@ -91,6 +91,8 @@ class _Conversation:
         """Return a message as a record, or why it is none."""
         if not isinstance(data, dict):
             return Skipped(place, f"must be a JSON object, not {_SORTS.get(type(data), 'null')}")
+        if "role" not in data:
+            return Skipped(place, "has neither a role, as a message has, nor a list of messages")
         try:
             [spoken] = read_history([_mended(data)])
             return self._record(spoken, data)
