@@ -246,6 +246,40 @@ def test_rows_that_were_swapped_cut_or_changed_are_noticed(store, sealed, url, r
     assert refused.value.__cause__ is None
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE messages SET room = (SELECT number FROM rooms WHERE id = 'mine')",
+        "UPDATE rooms SET id = CASE id WHEN 'mine' THEN 'other' ELSE 'mine' END",
+        "UPDATE memories SET scope = 'memory::mine', person = 'mine'",
+        "UPDATE lore_entries SET lorebook = 'mine'",
+        "UPDATE summaries SET room = 'mine'",
+        "UPDATE responses SET room = 'mine'",
+        "UPDATE snapshots SET room = 'mine'",
+    ],
+)
+def test_what_belongs_to_another_does_not_open(store, sealed, url, run, change):
+    async def fill():
+        await store.put(Room(id="mine"))
+        await store.put(Lorebook(id="mine"))
+        await written(store, "their secret words")
+
+    async def look(store):
+        await store.history("mine")
+        await store.memories(scopes=["memory::mine"])
+        await store.lore(["mine"])
+        await store.summaries("mine")
+        await store.responses(room="mine")
+        await store.snapshot("c")
+
+    run(fill())
+    run(look(store))
+    run(sealed.close())
+    sql(url, change)
+    with pytest.raises(SealError, match="was changed after it was sealed"):
+        run(opened(url, kek(), look))
+
+
 def test_a_row_of_another_tenant_does_not_open(sealed, url, run):
     for tenant in ("acme", "other"):
         run(sealed.tenant(tenant).put(Room(id="r", goal=f"the goal of {tenant}")))

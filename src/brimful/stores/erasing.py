@@ -11,7 +11,7 @@ from brimful.stores.session import Session
 from brimful.stores.stripping import places_of, without_request
 
 _SEEN_IN: Final = """
-SELECT DISTINCT s.id, s.refs, s.body
+SELECT DISTINCT s.id, s.room, s.refs, s.body
 FROM inclusions i JOIN snapshots s ON s.tenant = i.tenant AND s.number = i.snapshot
 WHERE i.tenant = :tenant AND i.item = :item
 """
@@ -23,12 +23,12 @@ def erase(session: Session, item: str, hash: str) -> None:
     A request may hold it in other words, such as its first sentences: such a request is erased as a whole.
     """
     gone = [hash]
-    for id, refs, body in session.rows(_SEEN_IN, item=item):
-        packed = unseal(session, body, "snapshots", id, refs)
+    for id, room, refs, body in session.rows(_SEEN_IN, item=item):
+        packed = unseal(session, body, "snapshots", id, room, refs)
         places = places_of(packed, item)
         addresses = msgspec.json.decode(refs, type=list[str])
         gone += [addresses[at] for at in places]
-        _forget_request(session, id, refs, without_request(packed, places))
+        _forget_request(session, (id, room, refs), without_request(packed, places))
     erase_unused(session, gone)
 
 
@@ -42,10 +42,10 @@ def supersede(session: Session, old: Sequence[tuple[str, str]]) -> None:
     erase_unused(session, [hash for id, hash in old if id not in known])
 
 
-def _forget_request(session: Session, id: str, refs: bytes, packed: bytes | None) -> None:
+def _forget_request(session: Session, place: tuple[str, str, bytes], packed: bytes | None) -> None:
     if packed is not None:
         session.run(
             "UPDATE snapshots SET body = :body WHERE tenant = :tenant AND id = :id",
-            id=id,
-            body=seal(session, packed, "snapshots", id, refs),
+            id=place[0],
+            body=seal(session, packed, "snapshots", *place),
         )

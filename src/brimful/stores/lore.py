@@ -70,7 +70,7 @@ def entry_of(session: Session, row: Row) -> LoreEntry:
     """Return the entry of a row."""
     id, lorebook, place, detail, hash, body = row
     name, keys, constant, enabled, importance, settings = _DETAIL.decode(
-        unseal(session, detail, "lore_entries", id, hash)
+        unseal(session, detail, "lore_entries", id, lorebook, hash)
     )
     return LoreEntry(
         id=id,
@@ -93,7 +93,7 @@ def _row(session: Session, entry: LoreEntry, hash: str) -> dict[str, Any]:
         "lorebook": entry.lorebook,
         "hash": hash,
         "place": entry.order,
-        "detail": seal(session, msgspec.json.encode(detail), "lore_entries", entry.id, hash),
+        "detail": seal(session, msgspec.json.encode(detail), "lore_entries", entry.id, entry.lorebook, hash),
     }
 
 

@@ -24,7 +24,8 @@ ON CONFLICT (tenant, id) DO UPDATE SET scope = excluded.scope, type = excluded.t
   detail = excluded.detail
 """
 READ: Final = """
-SELECT m.id, m.type, m.persona, m.person, m.room, m.at, m.pinned, m.accesses, m.accessed, m.detail, m.hash, c.body
+SELECT m.id, m.type, m.persona, m.person, m.room, m.at, m.pinned, m.accesses, m.accessed, m.detail, m.scope, m.hash,
+  c.body
 FROM memories m LEFT JOIN contents c ON c.tenant = m.tenant AND c.hash = m.hash
 WHERE m.tenant = :tenant
 """
@@ -100,8 +101,8 @@ def touch(session: Session, ids: Iterable[str], at: float) -> None:
 
 def memory_of(session: Session, row: Row) -> Memory:
     """Return the memory of a row."""
-    id, type, persona, person, room, at, pinned, accesses, accessed, detail, hash, body = row
-    importance, source, metadata = _DETAIL.decode(unseal(session, detail, "memories", id, hash))
+    id, type, persona, person, room, at, pinned, accesses, accessed, detail, scope, hash, body = row
+    importance, source, metadata = _DETAIL.decode(unseal(session, detail, "memories", id, scope, hash))
     return Memory(
         id=id,
         content=open_text(session, body, hash),
@@ -133,7 +134,7 @@ def _row(session: Session, memory: Memory, hash: str) -> dict[str, Any]:
         "pinned": int(memory.pinned),
         "accesses": memory.accesses,
         "accessed": memory.accessed,
-        "detail": seal(session, detail, "memories", memory.id, hash),
+        "detail": seal(session, detail, "memories", memory.id, memory.scope, hash),
     }
 
 

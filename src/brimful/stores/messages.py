@@ -63,13 +63,13 @@ def standing(session: Session, ids: Sequence[str], *, deleted: bool) -> dict[str
 def detail_of(session: Session, message: Message, hash: str) -> bytes:
     """Return what is kept of a message beside its columns."""
     detail = msgspec.json.encode((message.sender, message.role, message.metadata))
-    return seal(session, detail, "messages", message.id, hash)
+    return seal(session, detail, "messages", message.id, message.room, hash)
 
 
 def message_of(session: Session, row: Row) -> Message:
     """Return the message of a row."""
     room, id, seq, at, edited, detail, hash, body, *_ = row
-    sender, role, metadata = _DETAIL.decode(unseal(session, detail, "messages", id, hash))
+    sender, role, metadata = _DETAIL.decode(unseal(session, detail, "messages", id, room, hash))
     return Message(
         id=id,
         room=room,

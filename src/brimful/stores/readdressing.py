@@ -13,7 +13,7 @@ import msgspec
 from brimful.stores.contents import move_contents
 from brimful.stores.counts import keep_counts
 from brimful.stores.pending import embedders
-from brimful.stores.resealing import BATCH
+from brimful.stores.resealing import BATCH, OWNERS
 from brimful.stores.sealing import is_keyed, seal, unseal
 from brimful.stores.searching import passage_kept, tokens_moved
 from brimful.stores.session import Row, Session
@@ -33,8 +33,6 @@ _UNUSED: Final = f"""
 DELETE FROM contents WHERE tenant = :tenant AND hash IN
   (SELECT hash FROM contents WHERE tenant = :tenant AND uses <= 0 AND {_PLAIN} LIMIT :limit)
 """  # noqa: S608 - our own
-_RECORDS: Final = {"messages": "deleted", "memories": "0", "lore_entries": "0", "summaries": "0"}
-"""Tables of records that refer to a content, and which of their rows no longer use it."""
 
 
 def _copy_counts(session: Session, after: tuple[str, str]) -> tuple[tuple[str, str] | None, int]:
@@ -50,11 +48,11 @@ def _move_records(table: str, session: Session, after: int) -> tuple[int | None,
     found = session.rows(
         f"UPDATE {table} SET hash = hash WHERE tenant = :tenant AND id IN "  # noqa: S608 - our own
         f"(SELECT id FROM {table} WHERE tenant = :tenant AND {_PLAIN} LIMIT :limit) "
-        f"RETURNING id, hash, detail, {_RECORDS[table]}",
+        f"RETURNING id, {OWNERS[table]}, hash, detail, {'deleted' if table == 'messages' else '0'}",
         limit=BATCH,
     )
-    uses = Counter({hash: 0 for _, hash, _, _ in found})
-    uses.update(hash for _, hash, _, gone in found if not gone)
+    uses = Counter({hash: 0 for _, _, hash, _, _ in found})
+    uses.update(hash for _, _, hash, _, gone in found if not gone)
     moved = move_contents(session, uses)
     session.many(
         f"UPDATE {table} SET hash = :hash, detail = :detail WHERE tenant = :tenant AND id = :id",  # noqa: S608
@@ -66,7 +64,7 @@ def _move_records(table: str, session: Session, after: int) -> tuple[int | None,
 def _move_snapshots(session: Session, after: str) -> tuple[str | None, int]:
     """Let builds refer to keyed addresses."""
     found = session.rows(
-        "SELECT id, refs, body FROM snapshots WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :limit",
+        "SELECT id, room, refs, body FROM snapshots WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :limit",
         after=after,
         limit=BATCH,
     )
@@ -131,12 +129,12 @@ class _Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _record(session: Session, table: str, row: Row, moved: Mapping[str, str]) -> dict[str, Any]:
-    id, hash, detail, _ = row
-    body = unseal(session, detail, table, id, hash)
-    return {"id": id, "hash": moved[hash], "detail": seal(session, body, table, id, moved[hash])}
+    id, owner, hash, detail, _ = row
+    body = unseal(session, detail, table, id, owner, hash)
+    return {"id": id, "hash": moved[hash], "detail": seal(session, body, table, id, owner, moved[hash])}
 
 
-def _move_snapshot(session: Session, id: str, refs: bytes, body: bytes) -> int:
+def _move_snapshot(session: Session, id: str, room: str, refs: bytes, body: bytes) -> int:
     addresses = msgspec.json.decode(refs, type=list[str])
     plain = _plain(addresses)
     if not plain:
@@ -148,7 +146,7 @@ def _move_snapshot(session: Session, id: str, refs: bytes, body: bytes) -> int:
         id=id,
         named=named,
         body=body,
-        sealed=seal(session, unseal(session, body, "snapshots", id, refs), "snapshots", id, named),
+        sealed=seal(session, unseal(session, body, "snapshots", id, room, refs), "snapshots", id, room, named),
     )
 
 
@@ -170,7 +168,7 @@ def _plain(addresses: Iterable[str]) -> list[str]:
 
 WALKS: Final = (
     Walk("counts", ("", ""), _copy_counts),
-    *(Walk(table, 0, partial(_move_records, table)) for table in _RECORDS),
+    *(Walk(table, 0, partial(_move_records, table)) for table in OWNERS),
     Walk("snapshots", "", _move_snapshots),
     Walk("documents", 0, _move_documents),
     Walk("contents", 0, _drop_plain_contents),

@@ -28,11 +28,19 @@ class Kept(msgspec.Struct, frozen=True):
         return 0 if self.by == "number" else ""
 
 
+OWNERS: Final = {
+    "messages": "(SELECT id FROM rooms r WHERE r.tenant = messages.tenant AND r.number = messages.room)",
+    "memories": "scope",
+    "lore_entries": "lorebook",
+    "summaries": "room",
+}
+"""Tables of records that refer to a content, and to what each record belongs."""
 _ALL: Final = (
     Kept("contents", "body", "hash", ("hash",)),
-    *(Kept(table, "body", "id", ("id",)) for table in ("users", "personas", "rooms", "lorebooks", "responses")),
-    *(Kept(table, "detail", "id", ("id", "hash")) for table in ("messages", "memories", "lore_entries", "summaries")),
-    Kept("snapshots", "body", "id", ("id", "refs")),
+    *(Kept(table, "body", "id", ("id",)) for table in ("users", "personas", "rooms", "lorebooks")),
+    *(Kept(table, "detail", "id", ("id", owner, "hash")) for table, owner in OWNERS.items()),
+    Kept("snapshots", "body", "id", ("id", "room", "refs")),
+    Kept("responses", "body", "id", ("id", "room")),
 )
 _VECTORS: Final = Kept("vectors", "vector", "number", ("embedder", "hash"))
 

@@ -22,7 +22,7 @@ def respond(session: Session, response: Response) -> None:
         context=response.context,
         room=response.room,
         at=response.at,
-        body=seal(session, msgspec.json.encode(response), "responses", response.id),
+        body=seal(session, msgspec.json.encode(response), "responses", response.id, response.room),
     )
 
 
@@ -31,9 +31,11 @@ def responses(session: Session, room: str | None, context: str | None, limit: in
     which = "" if room is None else " AND room = :room"
     which += "" if context is None else " AND context = :context"
     found = session.rows(
-        f"SELECT id, body FROM responses WHERE tenant = :tenant{which} ORDER BY at DESC, id LIMIT :limit",  # noqa: S608
+        f"SELECT id, room, body FROM responses WHERE tenant = :tenant{which} ORDER BY at DESC, id LIMIT :limit",  # noqa: S608
         room=room,
         context=context,
         limit=limit,
     )
-    return [msgspec.json.decode(unseal(session, body, "responses", id), type=Response) for id, body in found]
+    return [
+        msgspec.json.decode(unseal(session, body, "responses", id, room), type=Response) for id, room, body in found
+    ]

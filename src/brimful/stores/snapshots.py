@@ -43,7 +43,7 @@ def save(session: Session, snapshot: Snapshot) -> None:
         message=snapshot.message,
         digest=msgspec.json.encode(_digest(snapshot)),
         refs=refs,
-        body=seal(session, packed, "snapshots", snapshot.id, refs),
+        body=seal(session, packed, "snapshots", snapshot.id, snapshot.room, refs),
     )
     if row is not None:
         session.many(_INCLUDE, _inclusions(snapshot, row[0]))
@@ -60,7 +60,8 @@ def snapshot(session: Session, id: str) -> Snapshot | None:
         return None
     room, persona, at, message, refs, body = found
     addresses = msgspec.json.decode(refs, type=list[str])
-    context = restore(unseal(session, body, "snapshots", id, refs), addresses, contents_at(session, addresses))
+    packed = unseal(session, body, "snapshots", id, room, refs)
+    context = restore(packed, addresses, contents_at(session, addresses))
     return Snapshot(id=id, room=room, context=context, persona=persona, at=at, message=message)
 
 

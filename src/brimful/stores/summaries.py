@@ -63,7 +63,7 @@ def remove_summary(session: Session, id: str) -> bool:
 def summary_of(session: Session, row: Row) -> Summary:
     """Return the summary of a row."""
     id, room, at, detail, hash, body = row
-    cluster, first, last, covers, metadata = _DETAIL.decode(unseal(session, detail, "summaries", id, hash))
+    cluster, first, last, covers, metadata = _DETAIL.decode(unseal(session, detail, "summaries", id, room, hash))
     return Summary(
         id=id,
         room=room,
@@ -84,7 +84,7 @@ def _row(session: Session, summary: Summary, hash: str) -> dict[str, Any]:
         "room": summary.room,
         "hash": hash,
         "at": summary.at,
-        "detail": seal(session, msgspec.json.encode(detail), "summaries", summary.id, hash),
+        "detail": seal(session, msgspec.json.encode(detail), "summaries", summary.id, summary.room, hash),
     }
 
 
