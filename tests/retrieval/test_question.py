@@ -27,10 +27,14 @@ def test_a_part_of_a_name_is_enough():
 
 
 def test_a_role_is_no_name():
-    assert not ask("Which user logged in?").is_about("user")
+    question = ask("Which user logged in?", speakers=["user", "assistant"])
+    assert not question.is_about("user")
+    assert question.meaning == "user logged"
 
 
-@pytest.mark.parametrize("text", ["What is my budget?", "I’ve lost it", "Wo ist mein Rad?", "где мой ключ"])
+@pytest.mark.parametrize(
+    "text", ["What is my budget?", "I’ve lost it", "Wo ist mein Rad?", "где мой ключ", "我住在哪里"]
+)
 def test_the_first_person_is_the_asker(text):
     assert ask(text, asker="user").is_about("user")
     assert not ask(text, asker="user").is_about("assistant")

@@ -12,10 +12,10 @@ from brimful.retrieval.times import asks_when
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _I_AND_MY: Final = """
-i i'm i've i'd i'll me my mine myself ich mich mir mein meine meinen meiner je j'ai moi mon ma mes yo mi mis mío mía io
-mio mia miei mie eu meu minha meus minhas ik mij mijn я меня мне мой моя мои 我 私 나 저
+i me my mine myself ich mich mir mein meine meinen meinem meiner je j moi mon ma mes yo mi mis mío mía io mio mia miei
+mie eu meu minha meus minhas ik mij mijn я меня мне мой моя моё мои
 """
-_FIRST_PERSON: Final = frozenset(_I_AND_MY.split())
+_FIRST_PERSON: Final = re.compile(rf"\b(?:{'|'.join(_I_AND_MY.split())})\b|我|私|僕|나는|내가|저는|제가", re.IGNORECASE)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,8 +35,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """Say whether the question names this speaker, or is the speaker's own and about himself."""
         if self.about_asker and speaker == self.asker:
             return True
-        name = analyze(speaker)
-        return bool(name) and speaker.casefold() not in ROLES and not set(name).isdisjoint(self.terms)
+        return not _name(speaker).isdisjoint(self.terms)
 
 
 def ask(text: str, *, asker: str = "", speakers: Iterable[str] = ()) -> Question:
@@ -50,13 +49,18 @@ def ask(text: str, *, asker: str = "", speakers: Iterable[str] = ()) -> Question
     >>> question.is_about("Ann"), question.is_about("Bo"), question.is_about("Cy")
     (True, True, False)
     """
-    words = _WORD.findall(text)
-    names = {term for speaker in speakers for term in analyze(speaker)}
-    meaning = " ".join(word for word in words if analyze(word) and names.isdisjoint(analyze(word)))
+    names = {term for speaker in speakers for term in _name(speaker)}
+    words = [(word, analyze(word)) for word in _WORD.findall(text)]
+    meaning = " ".join(word for word, terms in words if terms and names.isdisjoint(terms))
     return Question(
         terms=tuple(dict.fromkeys(analyze(text))),
         meaning=meaning or text,
         asker=asker,
-        about_asker=bool(asker) and any(word.casefold().replace("’", "'") in _FIRST_PERSON for word in words),
+        about_asker=bool(asker) and _FIRST_PERSON.search(text) is not None,
         asks_when=asks_when(text),
     )
+
+
+def _name(speaker: str) -> set[str]:
+    """Return the terms of a speaker's name; a role is none."""
+    return set() if speaker.casefold() in ROLES else set(analyze(speaker))
