@@ -4,6 +4,7 @@ Records are values, equal by content. A store gives them back as they were given
 its room, is the store's to assign.
 """
 
+from math import isfinite
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -87,10 +88,16 @@ class Message(Record, frozen=True, kw_only=True, tag="message"):
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Refuse what no store could give back."""
-        _settle(self, texts=("sender",), refs=("room",), times=("at",))
+        """Refuse what no store could give back. A page of history has hundreds: where all is plain, little is done."""
+        if not (_is_plain(self.id) and _is_plain(self.room) and type(self.at) is float and isfinite(self.at)):
+            _settle(self, refs=("room",), times=("at",))
+        elif self.metadata or type(self.metadata) is not dict:
+            check.settle(self, "metadata", _object, "")
+        if type(self.sender) is not str or not self.sender.isascii():
+            check.settle(self, "sender", _text, "")
+        if type(self.content) is not str or not self.content.isascii():
+            check.settle(self, "content", _content, "")
         check_role(self.role)
-        check.settle(self, "content", _content, "")
 
 
 class Memory(Record, frozen=True, kw_only=True, tag="memory"):
@@ -271,8 +278,12 @@ def _settle(
         check.settle(record, field, _timestamp, "")
     for field in ids:
         _check_texts(field, getattr(record, field))
-    for field in (*objects, *({"metadata"} & set(record.__struct_fields__))):
+    for field in (*objects, "metadata") if "metadata" in record.__struct_fields__ else objects:
         check.settle(record, field, _object, "")
+
+
+def _is_plain(name: object) -> bool:
+    return type(name) is str and name.isascii() and name != "" and "\0" not in name
 
 
 def _identifier(field: str, value: object) -> str:

@@ -17,7 +17,7 @@ from brimful.models import default_registry
 from brimful.policies import Overrides, load_policy
 from brimful.records import Persona, Room
 
-_TOKENS_A_FIND = 30  # with its label: a short chat message, so that the budget is met even by short ones
+_TOKENS_A_FIND = 20  # with its label: a very short message, so that the best can be chosen and some are left over
 _LEAST_FINDS = 20
 
 
@@ -38,8 +38,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         pool = self.policy.pool_for(probe)
         if pool is None or pool.contiguous:  # there is no place for what stands alone
             return 0
-        tokens = self.budget.available if pool.borrow else self.budget.limit(pool.name)
-        return min(most, max(_LEAST_FINDS, tokens // _TOKENS_A_FIND))
+        return min(most, max(_LEAST_FINDS, self.budget.limit(pool.name) // _TOKENS_A_FIND))
 
 
 class Limits(TypedDict):

@@ -94,8 +94,11 @@ class Retriever:
         """Ask full text; a store that cannot search may still be able to read."""
 
         async def asked(group: Group) -> list[Postings]:
-            most = {query.name: MOST_ROWS if query.name == "event" else MOST_ROWS // 2 for query in queries}
-            searches = (self._store.postings(group.scopes, terms_of(q), most=most[q.name]) for q in queries)
+            rows = [int(MOST_ROWS * query.weight**2) for query in queries]  # what leads up to a question may cost less
+            searches = (
+                self._store.postings(group.scopes, terms_of(query), most=most)
+                for query, most in zip(queries, rows, strict=True)
+            )
             return list(await asyncio.gather(*searches))
 
         try:

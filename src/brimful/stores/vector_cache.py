@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from brimful.stores.halves import Floats
 
-EXACT: Final = 5_000  # documents up to which all vectors are held
+EXACT: Final = 48 * 2**20  # bytes up to which all vectors of a scope are held: 49,152 of 256 numbers
 COARSE: Final = 100_000  # documents from which the first 64 bits are looked at first
-_CANDIDATES: Final = 10  # compared exactly, for each one that is asked for
+_CANDIDATES: Final = 4  # compared exactly, for each one that is asked for
 _COARSE_SHARE: Final = 16  # one of how many passes the first look
 _SAMPLE: Final = 10_000  # documents that tell where the best share ends
 _WORD: Final = 64  # bits
@@ -83,7 +83,7 @@ class Shelf:
         for column, values in ((self._docs, docs), (self._seqs, seqs), (self._rows, rows)):
             column.extend(np.asarray(values, dtype=np.int64))
         self._alive.extend(np.ones(len(docs), dtype=np.bool_))
-        if self._matrix is not None and len(self._docs.all) <= EXACT:
+        if self._matrix is not None and len(self._docs.all) * vectors.shape[1] * vectors.itemsize <= EXACT:
             self._matrix.extend(vectors)
             return
         if self._matrix is not None:
