@@ -22,6 +22,7 @@ ANY_STORE = {
     "test_messages",
     "test_plain",
     "test_postings",
+    "test_rotation",
     "test_snapshots",
     "test_vectors",
 }

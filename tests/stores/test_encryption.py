@@ -6,6 +6,7 @@ import sys
 
 import msgspec
 import numpy as np
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -75,7 +76,8 @@ async def written(store, text):
     await store.summarize([(found["summary"], terms)])
     await store.save(Snapshot(id="c", room="r", context=build([message(text, counter=COUNTER, id="m", current=True)])))
     await store.respond(found["response"])
-    await store.keep_vectors("e", [each.doc for each in await store.backlog("e")][:1], np.ones((1, 8), np.float32))
+    backlog = [each.doc for each in await store.backlog("e")][:1]
+    await store.keep_vectors("e", backlog, np.ones((len(backlog), 8), np.float32))
 
 
 async def read(store):
@@ -106,6 +108,18 @@ def test_what_was_written_comes_back_and_is_nowhere_on_the_disk(tmp_path_factory
         escaped = msgspec.json.encode(text)[1:-1]
         for spelling in (text.encode(), escaped, text.encode("utf-16-le"), *map(str.encode, long_words(text))):
             assert spelling not in held
+
+
+def test_no_table_of_postgresql_tells_it_either(postgres_url, run):
+    text = "The vault is behind the painting, beside the lighthouse."
+    run(opened(postgres_url, kek(), lambda store: written(store, text)))
+    assert run(opened(postgres_url, kek(), read)) == everything(text)
+    with psycopg.connect(postgres_url) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        rows = [row for table in tables for row in connection.execute(b"TABLE " + table[0].encode())]
+    told = b"".join(cell if isinstance(cell, bytes) else str(cell).encode() for row in rows for cell in row)
+    assert len(rows) > 20
+    assert [word for word in ("vault", "behind", "painting", "beside", "lighthouse") if word.encode() in told] == []
 
 
 def long_words(text):

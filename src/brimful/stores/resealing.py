@@ -79,7 +79,7 @@ def _waiting(kept: Kept) -> str:
     return (
         f"SELECT {kept.by}, {kept.column}, {', '.join(kept.bound)} FROM {kept.table} "  # noqa: S608 - our own
         f"WHERE tenant = :tenant AND {kept.by} > :after AND substr({kept.column}, 1, {HEADER_BYTES}) <> :header "
-        f"ORDER BY {kept.by} LIMIT :limit"
+        f"ORDER BY {kept.table}.{kept.by} LIMIT :limit"
     )
 
 
