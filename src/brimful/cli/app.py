@@ -15,6 +15,7 @@ from brimful.cli import (
     budget,
     compare,
     count,
+    db,
     embeddings,
     explain,
     fill,
@@ -34,7 +35,7 @@ from brimful.errors import BrimfulError
 PROGRAM: Final = "brimful"
 GROUPS: Final = (
     *(fill, explain, compare, count, budget, models, policies, embeddings),
-    *(imports, rooms, messages, memories, personas, assemble, index),
+    *(imports, rooms, messages, memories, personas, assemble, index, db),
 )
 """One module a group of commands, in the order in which help lists them."""
 

@@ -1,20 +1,19 @@
 """`brimful room`: conversations, made, listed, shown and written out."""
 
-import sys
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
 
 from brimful.cli import output
+from brimful.cli.lines import write_records
 from brimful.cli.opened import ask
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.table import Table, columns
 from brimful.errors import UnknownRecord
-from brimful.records import Message, Record, Room
+from brimful.records import Message, Room
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -45,7 +44,6 @@ Examples:
   brimful room export support --out support.jsonl
   brimful room export support | BRIMFUL_DB=sqlite:///copy.db brimful import -"""
 
-PAGE: Final = 500  # messages read at once
 _COLUMNS: Final = columns(
     "room", "name", "user", "messages", "last", right=["messages"], spare=["last", "name", "user"]
 )
@@ -174,32 +172,12 @@ def export(
     """
 
     async def written(engine: "Engine") -> None:
+        from brimful.engine.outflow import records_of_room  # noqa: PLC0415 - the engine is open, and with it this
+
         room = await _room(engine.store, id)  # before the file is touched
-        if out is None:
-            sys.stdout.flush()
-            await _write(engine.store, room, sys.stdout.buffer)
-            return
-        with out.open("wb") as file:
-            await _write(engine.store, room, file)
+        await write_records(records_of_room(engine.store, room), out)
 
     ask(written, db=db, tenant=tenant)
-
-
-async def _write(store: "Store", room: Room, file: BinaryIO) -> None:
-    async for record in records_of(store, room):
-        file.write(msgspec.json.encode(record) + b"\n")
-
-
-async def records_of(store: "Store", room: Room) -> AsyncIterator[Record]:
-    """Yield a room and all that belongs to it, page by page."""
-    yield room
-    newest = await store.history(room.id, limit=1)
-    last = newest[0].message.seq if newest else 0
-    for first in range(1, last + 1, PAGE):
-        for message in await store.messages_at(room.id, range(first, min(first + PAGE, last + 1))):
-            yield message
-    for summary in reversed(await store.summaries(room.id)):
-        yield summary
 
 
 async def _room(store: "Store", id: str) -> Room:
