@@ -191,6 +191,18 @@ def test_a_process_that_knows_an_older_key_reads_and_writes_on(url, run):
     assert rows[:2] == [0, 0]
 
 
+def test_two_that_write_first_at_once_share_their_keys(url, run):
+    async def story():
+        async with connect(url, keys=kek()) as one, connect(url, keys=kek()) as two:
+            stores = [one.tenant("acme"), two.tenant("acme")]
+            await asyncio.gather(*(store.post([said(f"m{n}", room=f"r{n}")]) for n, store in enumerate(stores * 4)))
+            return [await store.messages([f"m{n}" for n in range(8)]) for store in stores]
+
+    first, second = run(story())
+    assert first == second
+    assert len(first) == 8
+
+
 WRITER = """
 import asyncio, sys
 from brimful.records import Message

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from brimful.cli import output
+from brimful.cli import db_keys, output
 from brimful.cli.lines import write_records
 from brimful.cli.opened import ask
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="A store as a whole.")
     group.command("migrate", epilog=MIGRATE_EXAMPLES)(migrate)
     group.command("export", epilog=EXPORT_EXAMPLES)(export)
+    db_keys.register(group)
     app.add_typer(group, name="db")
 
 
