@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
 def import_files(
     *,
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files to read, plain or gzipped. `-` is standard input.")
+        list[str], typer.Argument(metavar="PATH", help="Files to read, plain or gzipped. `-` is standard input.")
     ],
     room: Annotated[
         str | None, typer.Option("--room", metavar="NAME", help="Where messages go. Default: the name of the file.")
