@@ -52,14 +52,11 @@ class Database:
 
     def tenant(self, name: str) -> TenantStore:
         """Return the store of one tenant. Nothing of another tenant can be reached through it."""
-        check.identifier("tenant", name, InvalidValue)
-        if "\0" in name:
-            raise InvalidValue("tenant", "has a null character, which no name may have")
-        return TenantStore(self._driver, name, self._vault)
+        return TenantStore(self._driver, _checked(name), self._vault)
 
     def encryption(self, tenant: str) -> Encryption:
         """Return what can be done about the keys of one tenant."""
-        return Encryption(self._driver, tenant, self._vault)
+        return Encryption(self._driver, _checked(tenant), self._vault)
 
 
 def connect(url: str, *, migrate: bool = True, wait: float = WAIT, keys: Keys | None = None) -> Database:
@@ -68,6 +65,13 @@ def connect(url: str, *, migrate: bool = True, wait: float = WAIT, keys: Keys | 
     It is opened by `async with connect("sqlite:///chat.db") as database`, or by `await database.open()`.
     """
     return Database(url, migrate=migrate, wait=wait, keys=keys)
+
+
+def _checked(tenant: str) -> str:
+    check.identifier("tenant", tenant, InvalidValue)
+    if "\0" in tenant:
+        raise InvalidValue("tenant", "has a null character, which no name may have")
+    return tenant
 
 
 def _driver(target: Target, *, wait: float) -> Driver:

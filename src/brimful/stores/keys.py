@@ -61,7 +61,9 @@ def key_bytes(field: str, given: str | bytes) -> bytes:
     brimful.errors.InvalidValue: BRIMFUL_KEY: is not base64; a key is 32 random bytes; \
 make one with: openssl rand -base64 32
     """
-    raw = _decoded(field, given) if isinstance(given, str) else bytes(given)
+    if not isinstance(given, str | bytes):
+        raise InvalidValue(field, f"must be {KEY_BYTES} bytes, or those as base64; {_HOW}")
+    raw = _decoded(field, given) if isinstance(given, str) else given
     if len(raw) != KEY_BYTES:
         raise InvalidValue(field, f"has {len(raw)} bytes; a key is {KEY_BYTES} random bytes; {_HOW}")
     if len(set(raw)) < _LEAST_VARIED:

@@ -48,7 +48,7 @@ class Cipher:
 
     def seal(self, text: bytes, bound: bytes) -> bytes:
         """Return a nonce and the sealed text, which opens only together with what it is bound to."""
-        if self._left == 0:
+        if self._left <= 0:  # two threads may count down at once
             self._half, self._left = os.urandom(_HALF), _SEALED_WITH_ONE_HALF
         self._left -= 1
         return self.seal_with(self._half + os.urandom(_HALF), text, bound)
