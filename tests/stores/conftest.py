@@ -16,6 +16,7 @@ from stores.sealed import kek
 
 NUMBERS = itertools.count()
 ANY_STORE = {
+    "test_maintenance",
     "test_memories",
     "test_migrations",
     "test_tenants",
@@ -67,6 +68,16 @@ async def _migrate(uri):
 @pytest.fixture
 def postgres_url(server):
     """Return the address of an empty PostgreSQL database."""
+    yield from _database(server)
+
+
+@pytest.fixture
+def another_postgres(server):
+    """Return the address of a second one."""
+    yield from _database(server)
+
+
+def _database(server):
     name = f"test_{os.getpid()}_{next(NUMBERS)}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE template".encode())

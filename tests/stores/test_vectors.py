@@ -1,11 +1,13 @@
 """Vectors: who waits for one, who is near, and what is forgotten."""
 
 import numpy as np
+import psycopg
 import pytest
 
 from brimful.answers import Indexed
 from brimful.errors import InvalidValue
 from brimful.records import Message, Room
+from brimful.stores import connect, postgres_nearness
 from stores.samples import known, said, words
 
 DIMS = 16
@@ -187,3 +189,28 @@ def test_a_vector_of_nothing_or_of_no_numbers_is_near_to_nothing(store, run):
     found = near(run, store, np.ones(DIMS, dtype=np.float32))
     assert found[0] == (pytest.approx(1.0, abs=1e-3), "general-2")
     assert [value for value, _ in found[1:]] == [0.0, 0.0]
+
+
+def test_a_graph_of_vectors_finds_what_exact_search_finds(postgres_url, run, monkeypatch):
+    monkeypatch.setattr(postgres_nearness, "MANY", 100)
+
+    async def opened():
+        return await connect(postgres_url).open()
+
+    database = run(opened())
+    store = database.tenant("acme")
+    run(store.use_embedder("e"))
+    posted(run, store, 400)
+    posted(run, store, 30, room="other")
+    kept = embed(run, store)
+    run(database.optimize())
+    run(database.optimize())
+    query = vectors(1, seed=9)[0]
+    mine = {item: vector for item, vector in kept.items() if item.startswith("general")}
+    agrees(near(run, store, query, limit=10), expected(mine, query, 10))
+    agrees(near(run, store, query, ["room:general", "room:other"], 10), expected(kept, query, 10))
+    run(database.close())
+    with psycopg.connect(postgres_url) as connection:
+        found = connection.execute("SELECT indexdef FROM pg_indexes WHERE indexname LIKE 'vectors_near_%'").fetchall()
+    assert len(found) == 1
+    assert "hnsw" in found[0][0]

@@ -1,19 +1,33 @@
 """A database of stores: one for each tenant."""
 
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from brimful.core import check
-from brimful.errors import InvalidValue, MissingExtra
-from brimful.stores.driver import Driver
+from brimful.errors import InvalidValue, MissingExtra, StoreError
+from brimful.stores.checking import checked
+from brimful.stores.copying import copy_tenant
+from brimful.stores.driver import Driver, Finding
 from brimful.stores.encryption import Encryption
 from brimful.stores.keys import Keys
+from brimful.stores.session import Session
 from brimful.stores.sqlite import Sqlite
 from brimful.stores.store import TenantStore
 from brimful.stores.urls import Target, parse_url
 from brimful.stores.vault import Vault
 
+Progress = Callable[[int, int], None]
+"""Is told how much is done, and of how much."""
 WAIT: Final = 10.0  # seconds that a writer waits for another process
+
+
+def _silent(done: int, total: int) -> None:
+    """Say nothing."""
+    del done, total
 
 
 class Database:
@@ -49,6 +63,71 @@ class Database:
     ) -> None:
         """Close it."""
         await self.close()
+
+    async def tenants(self) -> list[str]:
+        """Return the names of all tenants that ever wrote something, sorted."""
+        return await self._driver.tenants()
+
+    async def check(self) -> list[Finding]:
+        """Return all that is wrong: with the file, with what rows refer to, with the totals of the index."""
+        found = await self._driver.inspect()
+        for tenant in await self.tenants():
+            found += [
+                Finding(each.level, f"{tenant}: {each.what}") for each in await self._driver.read(tenant, checked)
+            ]
+        return found
+
+    async def backup(self, path: str | Path, progress: Progress = _silent) -> None:
+        """Copy everything as it stands to a SQLite file, while others write on. The file is there when it is whole."""
+        part = Path(f"{path}.part")
+        await asyncio.to_thread(part.unlink, missing_ok=True)
+        if isinstance(self._driver, Sqlite):
+            await self._driver.copy_to(part, progress)
+        else:
+            async with Database(f"sqlite:///{part}", keys=self._vault.keys) as copy:
+                await self._copy_to(copy, progress)
+        await asyncio.to_thread(part.replace, path)
+
+    async def restore(self, path: str | Path, progress: Progress = _silent) -> None:
+        """Take over everything of a backup; the database must be empty."""
+        if await self.tenants():
+            raise StoreError(self._target.shown, "is not empty; restore a backup into a new database")
+        if isinstance(self._driver, Sqlite):
+            await self._driver.copy_from(Path(path), progress)
+            await self._driver.open(migrate=True)
+        else:
+            async with Database(f"sqlite:///{path}", keys=self._vault.keys) as copy:
+                await copy._copy_to(self, progress)
+
+    async def optimize(self) -> None:
+        """Build what makes a large database quick: in PostgreSQL, graphs of embedders with very many vectors."""
+        if isinstance(self._driver, Sqlite):
+            return
+        from brimful.stores.postgres import Postgres  # noqa: PLC0415 - an extra
+        from brimful.stores.postgres_nearness import large  # noqa: PLC0415 - an extra
+
+        if isinstance(self._driver, Postgres):
+            for tenant in await self.tenants():
+                for embedder, dims in await self._driver.read(tenant, large):
+                    await self._driver.index_vectors(embedder, dims)
+
+    async def _copy_to(self, other: "Database", progress: Progress) -> None:
+        names = await self.tenants()
+        for done, name in enumerate(names):
+            take = partial(other._take, tenant=name)  # noqa: SLF001 - another one of this class
+            await self._driver.read(name, self._vault.reading(take))
+            progress(done + 1, len(names))
+
+    def _take(self, source: Session, *, tenant: str) -> None:
+        """Write a tenant's rows, while its transaction holds them still elsewhere."""
+
+        def write(function: Callable[[Session], None]) -> None:
+            self._driver.write_now(tenant, function)
+
+        def write_sealed(function: Callable[[Session], None]) -> None:
+            self._driver.write_now(tenant, self._vault.writing(function))
+
+        copy_tenant(source, write, write_sealed)
 
     def tenant(self, name: str) -> TenantStore:
         """Return the store of one tenant. Nothing of another tenant can be reached through it."""

@@ -1,15 +1,30 @@
 """What a database must do for a store: run a function in a transaction."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
-from brimful.stores.session import Session
+import msgspec
+
+from brimful.stores.session import Dialect, Session
 
 T = TypeVar("T")
+Level = Literal["error", "warning"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that a check found. A store with a `warning` works; one with an `error` is damaged."""
+
+    level: Level
+    what: str
 
 
 class Driver(Protocol):
     """A database that is open."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the database wants things said."""
+        ...
 
     async def open(self, *, migrate: bool) -> None:
         """Open it, and bring its tables up to date."""
@@ -25,4 +40,16 @@ class Driver(Protocol):
 
     async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
         """Run a function that reads."""
+        ...
+
+    def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function in a transaction, on the thread that asks."""
+        ...
+
+    async def tenants(self) -> list[str]:
+        """Return the names of all tenants, sorted."""
+        ...
+
+    async def inspect(self) -> list[Finding]:
+        """Return what is wrong with the database itself."""
         ...

@@ -27,4 +27,6 @@ def to_bytes(vector: Floats) -> bytes:
 
 def from_bytes(kept: list[bytes]) -> Floats:
     """Return kept vectors as a matrix, each of length 1 again."""
+    if not kept:
+        return np.empty((0, 0), dtype=np.float32)
     return unit(np.frombuffer(b"".join(kept), dtype="<f2").reshape(len(kept), -1).astype(np.float32))

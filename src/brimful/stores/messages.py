@@ -21,6 +21,7 @@ _TABLES: Final = """
 FROM messages m JOIN rooms r ON r.tenant = m.tenant AND r.number = m.room
 LEFT JOIN contents c ON c.tenant = m.tenant AND c.hash = m.hash
 """
+READ: Final = f"SELECT {_COLUMNS}, m.room {_TABLES}"
 HISTORY: Final = f"""
 SELECT {_COLUMNS}, n.tokens {_TABLES}
 LEFT JOIN counts n ON n.tenant = m.tenant AND n.tokenizer = :tokenizer AND n.hash = m.hash

@@ -1,14 +1,16 @@
 """PostgreSQL: a pool of connections, each call on a thread. The server, too, binds every transaction to its tenant."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 import psycopg
-from psycopg import IsolationLevel
+from psycopg import IsolationLevel, sql
 from psycopg_pool import ConnectionPool
 
+from brimful.stores.driver import Finding
 from brimful.stores.migrate import pending_scripts
 from brimful.stores.postgres_dialect import PostgresDialect
 from brimful.stores.postgres_errors import AGAIN, told
@@ -34,6 +36,12 @@ _SETTINGS: Final = (
 )
 
 
+_GRAPH: Final = """
+CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON vectors
+USING hnsw ((vector::halfvec({dims})) halfvec_ip_ops) WHERE embedder = {embedder}
+"""
+
+
 class Postgres:
     """Runs functions in transactions of a PostgreSQL database."""
 
@@ -43,6 +51,7 @@ class Postgres:
         self._target = target
         self._wait = wait
         self._bind = _BIND
+        self._bound = True
         self._threads = ThreadPoolExecutor(CONNECTIONS, "brimful-postgres")
         self._pool = ConnectionPool(
             target.url,
@@ -70,6 +79,24 @@ class Postgres:
     async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
         """Run a function on one state of the database."""
         return await self._on(lambda: self._attempt(tenant, function, reads=True))
+
+    def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function in a transaction, on the thread that asks."""
+        return self._attempt(tenant, function, reads=False)
+
+    async def tenants(self) -> list[str]:
+        """Return the names of all tenants, sorted."""
+        return await self._on(self._named)
+
+    async def inspect(self) -> list[Finding]:
+        """Say where the server does not keep tenants apart; all else of the database is the server's to keep right."""
+        if self._bound:
+            return []
+        return [Finding("warning", f"the role bypasses row-level security and may not act as {ROLE}; use a plain role")]
+
+    async def index_vectors(self, embedder: str, dims: int) -> None:
+        """Build a graph of an embedder's vectors, while others write on."""
+        await self._on(lambda: self._graphed(embedder, dims))
 
     async def _on(self, function: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function)
@@ -100,8 +127,21 @@ class Postgres:
         with told(self._target.shown):
             with psycopg.connect(self._target.url, connect_timeout=max(1, round(self._wait))) as connection:
                 self._migrate(connection, migrate=migrate)
-                self._bind = _BIND_AS if _first(connection, _BYPASSES) and _first(connection, _MAY_ACT) else _BIND
+                bypasses, may_act = _first(connection, _BYPASSES), _first(connection, _MAY_ACT)
+                self._bind = _BIND_AS if bypasses and may_act else _BIND
+                self._bound = may_act or not bypasses
             self._pool.open(wait=True, timeout=self._wait)
+
+    def _named(self) -> list[str]:
+        with told(self._target.shown), self._pool.connection() as connection:
+            connection.execute("SELECT set_config('brimful.names', 'all', true)")
+            return [name for (name,) in connection.execute("SELECT tenant FROM tenants ORDER BY tenant")]
+
+    def _graphed(self, embedder: str, dims: int) -> None:
+        name = f"vectors_near_{hashlib.blake2b(embedder.encode(), digest_size=8).hexdigest()}"
+        statement = sql.SQL(_GRAPH).format(name=sql.Identifier(name), dims=sql.Literal(dims), embedder=embedder)
+        with told(self._target.shown), psycopg.connect(self._target.url, autocommit=True) as connection:
+            connection.execute(statement)
 
     def _migrate(self, connection: Connection, *, migrate: bool) -> None:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATING,))
@@ -124,6 +164,6 @@ def _configure(connection: Connection) -> None:
     connection.commit()
 
 
-def _first(connection: Connection, sql: str) -> bool:
-    row = connection.execute(sql.encode()).fetchone()
+def _first(connection: Connection, statement: str) -> bool:
+    row = connection.execute(statement.encode()).fetchone()
     return bool(row and row[0])

@@ -13,6 +13,10 @@ _NAMES: Final = re.compile(r"(?<![:\w]):(\w+)")
 _NEXT: Final = """
 SELECT nextval(pg_get_serial_sequence('documents', 'doc')) FROM generate_series(1, :count) WHERE :tenant::text <> ''
 """
+_ADVANCE: Final = """
+SELECT setval(s.name, greatest(:number::bigint, coalesce(pg_sequence_last_value(s.name), 1)))
+FROM (SELECT pg_get_serial_sequence(:table, :column)::regclass AS name) s WHERE :tenant::text <> ''
+"""
 
 
 class PostgresDialect:
@@ -40,6 +44,10 @@ class PostgresDialect:
     def next_documents(self, session: Session, count: int) -> list[int]:
         """Return numbers for documents, from their sequence."""
         return [number for (number,) in session.rows(_NEXT, count=count)]
+
+    def advance(self, session: Session, table: str, number: int) -> None:
+        """Set a sequence forward, never back."""
+        session.rows(_ADVANCE, table=table, column="doc" if table == "documents" else "number", number=number)
 
     def alone(self, session: Session, what: str) -> None:
         """Let no other transaction of the tenant do the same before this one ends."""

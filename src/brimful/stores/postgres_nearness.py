@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from brimful.answers import Near
 from brimful.stores.session import Placed, Session
 
@@ -24,6 +26,10 @@ SELECT tenant, embedder, :new, vector FROM vectors WHERE tenant = :tenant AND em
 ON CONFLICT DO NOTHING
 """
 _REMOVE: Final = "DELETE FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages"
+_KEPT: Final = """
+SELECT hash, vector::text FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash > :after
+ORDER BY hash LIMIT :limit
+"""
 # Vectors have a length of 1, so the inner product is the cosine, also with a vector of nothing.
 _EXACT: Final = """
 SELECT d.doc, d.seq, -(v.vector <#> :query::halfvec) AS cosine
@@ -35,6 +41,10 @@ SELECT d.doc, d.seq, -((v.vector::halfvec({dims})) <#> :query::halfvec({dims})) 
 FROM vectors v JOIN documents d ON d.tenant = v.tenant AND d.passage = v.hash
 WHERE v.tenant = :tenant AND v.embedder = :embedder AND d.scope IN :scopes AND d.passage <> ''
 ORDER BY (v.vector::halfvec({dims})) <#> :query::halfvec({dims}) LIMIT :limit
+"""
+_LARGE: Final = """
+SELECT e.id, e.dims FROM embedders e WHERE e.tenant = :tenant AND e.dims IS NOT NULL AND e.dropped = 0
+  AND (SELECT count(*) FROM vectors v WHERE v.tenant = e.tenant AND v.embedder = e.id) > :many
 """
 _SIZE: Final = "SELECT coalesce(sum(documents), 0) FROM scopes WHERE tenant = :tenant AND number IN :scopes"
 
@@ -65,6 +75,14 @@ class PostgresNearness:
         session.many(_RENAME, ({"embedder": embedder, "old": old, "new": moved[old]} for old in sorted(moved)))
         session.run(_REMOVE, embedder=embedder, passages=[old for old, new in passages.items() if old != new])
 
+    def kept(self, session: Session, embedder: str, after: str, limit: int) -> tuple[list[str], Vectors]:
+        """Return passages after one of them, and their vectors."""
+        import numpy as np  # noqa: PLC0415 - only where there are vectors
+
+        rows = session.rows(_KEPT, embedder=embedder, after=after, limit=limit)
+        numbers = [msgspec.json.decode(vector, type=list[float]) for _, vector in rows]
+        return [hash for hash, _ in rows], np.asarray(numbers, dtype=np.float32)
+
     def drop(self, session: Session, embedder: str) -> None:
         """Do nothing: the vectors are all that there is."""
 
@@ -81,3 +99,9 @@ class PostgresNearness:
 def written(vector: Vectors) -> str:
     """Return a vector as pgvector reads it."""
     return "[" + ",".join(f"{number:.6g}" for number in vector.tolist()) + "]"
+
+
+def large(session: Session) -> list[tuple[str, int]]:
+    """Return the embedders in use, with their dimensions, of which a tenant has very many vectors."""
+    found = session.rows(_LARGE, many=MANY)
+    return [(embedder, dims) for embedder, dims in found]

@@ -29,13 +29,16 @@ class _Held(msgspec.Struct, frozen=True):
     deleted: bool
 
 
-def post(session: Session, given: Sequence[tuple[Message, Indexed]]) -> list[Message]:
-    """Append messages to their rooms, and return them as they stand: with their `seq`, and the first of each id."""
+def post(session: Session, given: Sequence[tuple[Message, Indexed]], *, keep: bool = False) -> list[Message]:
+    """Append messages to their rooms, and return them as they stand: with their `seq`, and the first of each id.
+
+    With `keep`, a message keeps the `seq` that it brings along, if its room has not come as far yet.
+    """
     places = lock_rooms(session, (message.room for message, _ in given))
     first = dict(reversed([(message.id, (message, indexed)) for message, indexed in given]))
     known = standing(session, list(first), deleted=True)
     fresh = [pair for id, pair in reversed(first.items()) if id not in known]
-    placed = [(_placed(message, places[message.room]), indexed) for message, indexed in fresh]
+    placed = [(_placed(message, places[message.room], keep=keep), indexed) for message, indexed in fresh]
     _insert(session, placed, places)
     stand = known | {message.id: message for message, _ in placed}
     return [stand[message.id] for message, _ in given]
@@ -75,8 +78,8 @@ def delete(session: Session, id: str, *, forever: bool) -> bool:
     return True
 
 
-def _placed(message: Message, place: Place) -> Message:
-    place.last += 1
+def _placed(message: Message, place: Place, *, keep: bool) -> Message:
+    place.last = max(place.last + 1, message.seq) if keep else place.last + 1
     place.spoken = message.at
     placed = copy.copy(message)
     msgspec.structs.force_setattr(placed, "seq", place.last)

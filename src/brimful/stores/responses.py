@@ -6,12 +6,13 @@ import msgspec
 
 from brimful.records import Response
 from brimful.stores.sealing import seal, unseal
-from brimful.stores.session import Session
+from brimful.stores.session import Row, Session
 
 _INSERT: Final = """
 INSERT INTO responses (tenant, id, context, room, at, body) VALUES (:tenant, :id, :context, :room, :at, :body)
 ON CONFLICT DO NOTHING
 """
+READ: Final = "SELECT id, room, body FROM responses WHERE tenant = :tenant"
 
 
 def respond(session: Session, response: Response) -> None:
@@ -31,11 +32,15 @@ def responses(session: Session, room: str | None, context: str | None, limit: in
     which = "" if room is None else " AND room = :room"
     which += "" if context is None else " AND context = :context"
     found = session.rows(
-        f"SELECT id, room, body FROM responses WHERE tenant = :tenant{which} ORDER BY at DESC, id LIMIT :limit",  # noqa: S608
+        f"{READ}{which} ORDER BY at DESC, id LIMIT :limit",
         room=room,
         context=context,
         limit=limit,
     )
-    return [
-        msgspec.json.decode(unseal(session, body, "responses", id, room), type=Response) for id, room, body in found
-    ]
+    return [response_of(session, row) for row in found]
+
+
+def response_of(session: Session, row: Row) -> Response:
+    """Return the answer of a row."""
+    id, room, body = row
+    return msgspec.json.decode(unseal(session, body, "responses", id, room), type=Response)

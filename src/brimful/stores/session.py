@@ -72,6 +72,10 @@ class Dialect(Protocol):
         """Return numbers for documents, larger than all before, which nobody else gets."""
         ...
 
+    def advance(self, session: "Session", table: str, number: int) -> None:
+        """Let numbers of a table go on after this one, which was given by hand."""
+        ...
+
     def alone(self, session: "Session", what: str) -> None:
         """Let no other transaction of the tenant do the same before this one ends."""
         ...
@@ -122,6 +126,10 @@ class Nearness(Protocol):
 
     def displace(self, session: "Session", embedder: str, documents: Sequence[Placed]) -> None:
         """Take documents out again."""
+        ...
+
+    def kept(self, session: "Session", embedder: str, after: str, limit: int) -> "tuple[list[str], Vectors]":
+        """Return passages after one of them, and their vectors."""
         ...
 
     def rename(self, session: "Session", embedder: str, passages: Mapping[str, str]) -> None:

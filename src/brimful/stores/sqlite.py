@@ -9,9 +9,12 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
-from brimful.errors import MigrationError
+from brimful.errors import MigrationError, StoreCorrupt
+from brimful.stores.driver import Finding
 from brimful.stores.migrate import Script, pending_scripts
 from brimful.stores.session import Session
 from brimful.stores.sqlite_dialect import SqliteDialect
@@ -29,6 +32,11 @@ _SETTINGS: Final = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cache_size = -32768",  # KiB
 )
+_TENANTS: Final = "SELECT tenant FROM tenants ORDER BY tenant"
+_PAGES: Final = 2_000  # of a copy, between two words on its progress
+
+Progress = Callable[[int, int], None]
+"""Is told how much is done, and of how much."""
 
 
 class Sqlite:
@@ -65,6 +73,26 @@ class Sqlite:
         """Run a function on one state of the database."""
         return await self._on(self._readers, lambda: self._transact("BEGIN", tenant, function))
 
+    def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function in a transaction, on the thread that asks, which gets a connection of its own."""
+        return self._transact("BEGIN IMMEDIATE", tenant, function)
+
+    async def tenants(self) -> list[str]:
+        """Return the names of all tenants, sorted."""
+        return await self._on(self._readers, lambda: [name for (name,) in self._asked(_TENANTS)])
+
+    async def inspect(self) -> list[Finding]:
+        """Return what is wrong with the file, its references and its full-text index."""
+        return await self._on(self._writer, self._inspected)
+
+    async def copy_to(self, path: Path, progress: Progress) -> None:
+        """Copy the database as it stands to a file, while others write on."""
+        await self._on(self._readers, lambda: self._copied(path, progress))
+
+    async def copy_from(self, path: Path, progress: Progress) -> None:
+        """Take over all of a file."""
+        await self._on(self._writer, lambda: self._taken(path, progress))
+
     async def _on(self, pool: ThreadPoolExecutor, function: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(pool, function)
 
@@ -81,6 +109,36 @@ class Sqlite:
                     connection.execute("ROLLBACK")
                 raise
             return result
+
+    def _asked(self, sql: str) -> list[tuple[Any, ...]]:
+        with told(self._target.shown):
+            return self._connection().execute(sql).fetchall()
+
+    def _inspected(self) -> list[Finding]:
+        broken = [row[0] for row in self._asked("PRAGMA integrity_check") if row[0] != "ok"]
+        loose = {row[0] for row in self._asked("PRAGMA foreign_key_check")}
+        found = [Finding("error", f"the file is damaged: {what}") for what in broken]
+        found += [Finding("error", f"rows of {table} belong to nothing") for table in sorted(loose)]
+        try:
+            self._asked("INSERT INTO lexicon (lexicon) VALUES ('integrity-check')")
+        except StoreCorrupt:
+            found.append(Finding("error", "the full-text index is damaged"))
+        return found
+
+    def _copied(self, path: Path, progress: Progress) -> None:
+        with told(self._target.shown), closing(sqlite3.connect(path)) as copy:
+            connection = self._connection()
+            connection.execute("BEGIN")  # holds one state: without it, the copy would begin anew with every write
+            try:
+                connection.execute("SELECT count(*) FROM migrations").fetchone()
+                connection.backup(copy, pages=_PAGES, progress=_telling(progress))
+            finally:
+                connection.execute("ROLLBACK")
+
+    def _taken(self, path: Path, progress: Progress) -> None:
+        with told(path.name), closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as copy:
+            copy.execute("SELECT count(*) FROM migrations").fetchone()
+            copy.backup(self._connection(), pages=_PAGES, progress=_telling(progress))
 
     def _connection(self) -> sqlite3.Connection:
         """Return this thread's own connection."""
@@ -130,3 +188,10 @@ def _apply(connection: sqlite3.Connection, script: Script) -> None:
     for statement in script.statements:
         connection.execute(statement)
     connection.execute("INSERT INTO migrations (name, checksum) VALUES (?, ?)", (script.name, script.checksum))
+
+
+def _telling(progress: Progress) -> Callable[[int, int, int], None]:
+    def tell(_: int, remaining: int, total: int) -> None:
+        progress(total - remaining, total)
+
+    return tell

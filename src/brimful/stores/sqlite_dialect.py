@@ -41,6 +41,9 @@ class SqliteDialect:
         first = row[0] + 1 if row else 1
         return list(range(first, first + count))
 
+    def advance(self, session: Session, table: str, number: int) -> None:
+        """Do nothing: numbers go on after the largest there ever was."""
+
     def alone(self, session: Session, what: str) -> None:
         """Do nothing: whoever writes holds the one write lock."""
 

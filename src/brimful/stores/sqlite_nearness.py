@@ -24,6 +24,10 @@ INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder,
 _KNOWN: Final = """
 SELECT hash, number FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages
 """
+_KEPT: Final = """
+SELECT hash, vector FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash > :after
+ORDER BY hash LIMIT :limit
+"""
 _LAST: Final = """
 SELECT coalesce(max(number), 0) FROM embedded WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
 """
@@ -84,6 +88,13 @@ class SqliteNearness:
                 _rename(session, embedder, known[old], new)
             elif old in known:
                 session.run("DELETE FROM vectors WHERE tenant = :tenant AND number = :old", old=known[old])
+
+    def kept(self, session: Session, embedder: str, after: str, limit: int) -> tuple[list[str], Vectors]:
+        """Return passages after one of them, and their vectors."""
+        from brimful.stores.halves import from_bytes  # noqa: PLC0415 - numpy, only where there are vectors
+
+        rows = session.rows(_KEPT, embedder=embedder, after=after, limit=limit)
+        return [hash for hash, _ in rows], from_bytes([_opened(session, embedder, *row) for row in rows])
 
     def drop(self, session: Session, embedder: str) -> None:
         """Forget the log of an embedder."""

@@ -1,24 +1,39 @@
 """The store of one tenant: each method is one function, in one transaction, on another thread."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from brimful.answers import Build, Counted, Document, Indexed, Near, Postings, Progress
 from brimful.core import check
 from brimful.errors import InvalidValue
-from brimful.records import Content, Inclusion, LoreEntry, Memory, Message, Plain, Response, Room, Snapshot, Summary
+from brimful.records import (
+    Content,
+    Inclusion,
+    LoreEntry,
+    Memory,
+    Message,
+    Plain,
+    Record,
+    Response,
+    Room,
+    Snapshot,
+    Summary,
+)
 from brimful.stores import counts as _counts
 from brimful.stores import documents as _documents
-from brimful.stores import lore as _lore
-from brimful.stores import memories as _memories
-from brimful.stores import messages as _messages
 from brimful.stores import (
+    exporting,
     pending,
     plain,
     posting,
     removal,
     rooms,
 )
+from brimful.stores import lore as _lore
+from brimful.stores import memories as _memories
+from brimful.stores import messages as _messages
 from brimful.stores import postings as _postings
 from brimful.stores import responses as _responses
 from brimful.stores import scopes as _scopes
@@ -44,6 +59,7 @@ class TenantStore:
         self._driver = driver
         self._tenant = tenant
         self._vault = vault
+        self._known = False
 
     def __repr__(self) -> str:
         """Name the tenant."""
@@ -260,13 +276,39 @@ class TenantStore:
         """Return how many documents have a vector by this embedder, and how many wait."""
         return await self._read(lambda session: _vectors.progress(session, embedder))
 
+    # -- all at once -------------------------------------------------------------------------------------------------
+
+    def records(self) -> AsyncIterator[Record]:
+        """Return all records, what is referred to before what refers to it; deleted messages are not among them."""
+        return exporting.exported(self._read)
+
+    async def load(self, records: Iterable[Record], indexed: Callable[[Any], Indexed]) -> int:
+        """Write records as they were, `indexed` telling how each is found; return how many."""
+        count = 0
+        for _, group in groupby(records, key=type):
+            while batch := list(islice(group, exporting.PAGE)):
+                await self._write(partial(exporting.load, records=batch, indexed=indexed))
+                count += len(batch)
+        return count
+
     # -- transactions ------------------------------------------------------------------------------------------------
 
     async def _read(self, function: Callable[[Session], T]) -> T:
         return await self._driver.read(self._tenant, self._vault.reading(function))
 
     async def _write(self, function: Callable[[Session], T]) -> T:
-        return await self._driver.write(self._tenant, self._vault.writing(function))
+        result = await self._driver.write(self._tenant, self._vault.writing(self._named(function)))
+        self._known = True
+        return result
+
+    def _named(self, function: Callable[[Session], T]) -> Callable[[Session], T]:
+        """Return a function that writes down who the tenant is, once."""
+
+        def named(session: Session) -> T:
+            session.run("INSERT INTO tenants (tenant) VALUES (:tenant) ON CONFLICT DO NOTHING")
+            return function(session)
+
+        return function if self._known else named
 
 
 def _limit(limit: int) -> int:

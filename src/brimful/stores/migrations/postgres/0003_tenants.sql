@@ -18,6 +18,10 @@ BEGIN
 END
 $$;
 
+-- Whoever looks after the whole database may ask for the names of tenants, and for nothing else of theirs.
+
+CREATE POLICY names ON tenants FOR SELECT USING (current_setting('brimful.names', true) = 'all');
+
 -- No policy binds a superuser. Whoever connects as one works as this role instead, which can do nothing else.
 
 DO $$
@@ -30,7 +34,7 @@ BEGIN
     END;
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO brimful_app', current_schema());
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %I TO brimful_app', current_schema());
-    EXECUTE format('GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA %I TO brimful_app', current_schema());
+    EXECUTE format('GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA %I TO brimful_app', current_schema());
     EXECUTE format('GRANT brimful_app TO %I', current_user);
   END IF;
 EXCEPTION WHEN insufficient_privilege THEN
