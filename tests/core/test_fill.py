@@ -630,5 +630,5 @@ def test_relevance_multiplies_what_an_item_is_worth_so_that_many_trifles_do_not_
     context = build([*trifles, answer], window=200)
     assert "answer" in context.kept
     score = context.decision("answer").score
-    merit = (0.45 * score.priority + 0.35 * score.importance + 0.20 * score.recency) / 1.0
+    merit = 0.50 * score.priority + 0.40 * score.importance + 0.10 * score.recency
     assert score.total == pytest.approx(0.9 * merit)

@@ -14,8 +14,9 @@ QueryName = Literal["event", "human", "action", "focus"]
 HUMAN_MESSAGES: Final = 3  # the last ones are a question of their own
 LONGEST: Final = 2_000  # characters of a query: its end says what is wanted
 MOST_TERMS: Final = 48  # of a query
-WEIGHTS: Final[dict[QueryName, float]] = {"event": 1.0, "human": 0.5, "action": 0.4, "focus": 0.8}
-"""How much of its relevance a find keeps, by what found it: what is asked now outranks what led up to it."""
+WEIGHTS: Final[dict[QueryName, float]] = {"event": 1.0, "human": 0.1, "action": 0.05, "focus": 0.5}
+"""How much of its relevance a find keeps, by what found it. What is asked now is what counts; what led up to it matters
+where the question itself finds nothing: "And then?" """
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,7 +94,7 @@ class Retriever:
         """Ask full text; a store that cannot search may still be able to read."""
 
         async def asked(group: Group) -> list[Postings]:
-            rows = [int(MOST_ROWS * query.weight**2) for query in queries]  # what leads up to a question may cost less
+            rows = [MOST_ROWS if query.weight == 1 else MOST_ROWS // 4 for query in queries]
             searches = (
                 self._store.postings(group.scopes, terms_of(query), most=most)
                 for query, most in zip(queries, rows, strict=True)
