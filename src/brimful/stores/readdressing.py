@@ -20,7 +20,7 @@ from brimful.stores.session import Row, Session
 from brimful.stores.tenant_keys import ADDRESS
 from brimful.stores.walking import Walk
 
-_PLAIN: Final = f"substr(hash, 1, {len(ADDRESS)}) <> '{ADDRESS}'"
+_PLAIN: Final = f"(hash < '{ADDRESS}' OR hash >= '{ADDRESS[:-1]};')"  # the sign after the colon: an index finds it
 _COUNTS: Final = f"""
 SELECT tokenizer, hash, tokens FROM counts
 WHERE tenant = :tenant AND (tokenizer, hash) > (:tokenizer, :hash) AND {_PLAIN} ORDER BY tokenizer, hash LIMIT :limit
@@ -43,12 +43,13 @@ def _copy_counts(session: Session, after: tuple[str, str]) -> tuple[tuple[str, s
     return (found[-1][:2] if len(found) == BATCH else None), len(found)
 
 
-def _move_records(table: str, session: Session, after: int) -> tuple[int | None, int]:
+def _move_records(table: str, session: Session, after: str) -> tuple[str | None, int]:
     """Let records refer to keyed addresses, and move what they refer to."""
     found = session.rows(
         f"UPDATE {table} SET hash = hash WHERE tenant = :tenant AND id IN "  # noqa: S608 - our own
-        f"(SELECT id FROM {table} WHERE tenant = :tenant AND {_PLAIN} LIMIT :limit) "
+        f"(SELECT id FROM {table} WHERE tenant = :tenant AND id > :after AND {_PLAIN} ORDER BY id LIMIT :limit) "
         f"RETURNING id, {OWNERS[table]}, hash, detail, {'deleted' if table == 'messages' else '0'}",
+        after=after,
         limit=BATCH,
     )
     uses = Counter({hash: 0 for _, _, hash, _, _ in found})
@@ -58,7 +59,7 @@ def _move_records(table: str, session: Session, after: int) -> tuple[int | None,
         f"UPDATE {table} SET hash = :hash, detail = :detail WHERE tenant = :tenant AND id = :id",  # noqa: S608
         (_record(session, table, row, moved) for row in found),
     )
-    return _on(after, len(found))
+    return (max(row[0] for row in found) if len(found) == BATCH else None), len(found)
 
 
 def _move_snapshots(session: Session, after: str) -> tuple[str | None, int]:
@@ -168,7 +169,7 @@ def _plain(addresses: Iterable[str]) -> list[str]:
 
 WALKS: Final = (
     Walk("counts", ("", ""), _copy_counts),
-    *(Walk(table, 0, partial(_move_records, table)) for table in OWNERS),
+    *(Walk(table, "", partial(_move_records, table)) for table in OWNERS),
     Walk("snapshots", "", _move_snapshots),
     Walk("documents", 0, _move_documents),
     Walk("contents", 0, _drop_plain_contents),

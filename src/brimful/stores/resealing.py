@@ -11,7 +11,7 @@ from brimful.stores.session import Row, Session
 from brimful.stores.tenant_keys import HEADER_BYTES, header, is_sealed, number_of
 from brimful.stores.walking import Walk
 
-BATCH: Final = 500  # rows in one transaction: other writers wait for some 20 ms
+BATCH: Final = 500  # rows in one transaction: other writers wait some 30 ms for it
 
 
 class Kept(msgspec.Struct, frozen=True):
