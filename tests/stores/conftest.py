@@ -16,6 +16,7 @@ from stores.sealed import kek
 
 NUMBERS = itertools.count()
 ANY_STORE = {
+    "test_durability",
     "test_maintenance",
     "test_memories",
     "test_migrations",

@@ -1,0 +1,199 @@
+"""What goes wrong is told clearly, loses nothing, and the store works on."""
+
+import asyncio
+import sqlite3
+import traceback
+
+import psycopg
+import pytest
+
+from brimful.errors import InvalidValue, StoreCorrupt, StoreUnavailable
+from brimful.stores import connect
+from stores.samples import said
+
+
+@pytest.fixture
+def database(sqlite_url, run):
+    database = run(connect(sqlite_url, wait=0.05).open())
+    yield database
+    run(database.close())
+
+
+def path_of(url):
+    return url.removeprefix("sqlite:///")
+
+
+def on_writer(database, run, sql):
+    """Run a statement on the connection that writes."""
+    driver = database._driver  # noqa: SLF001 - limits of a connection can be set nowhere else
+    return run(driver._on(driver._writer, lambda: driver._connection().execute(sql).fetchall()))  # noqa: SLF001
+
+
+def posted(run, database, *ids, text="Hello there"):
+    return run(database.tenant("acme").post([said(id, text) for id in ids]))
+
+
+def ids(run, database):
+    return [each.message.id for each in run(database.tenant("acme").history("general", limit=10_000))]
+
+
+def test_another_process_holds_the_lock(database, sqlite_url, run):
+    posted(run, database, "m1")
+    other = sqlite3.connect(path_of(sqlite_url), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable, match="another process holds the lock; try again") as told:
+        posted(run, database, "m2")
+    assert told.value.retriable
+    assert ids(run, database) == ["m1"]
+    other.execute("ROLLBACK")
+    other.close()
+    assert posted(run, database, "m2")[0].seq == 2
+
+
+def test_the_disk_is_full(database, run):
+    kept = []
+    pages = on_writer(database, run, "PRAGMA page_count")[0][0]
+    on_writer(database, run, f"PRAGMA max_page_count = {pages + 40}")
+
+    def fill():
+        for number in range(10_000):
+            posted(run, database, f"m{number}", text=f"text {number} " * 200)
+            kept.append(f"m{number}")
+
+    with pytest.raises(StoreUnavailable, match="the disk is full; make room and try again") as told:
+        fill()
+    assert not told.value.retriable
+    assert ids(run, database) == kept[::-1]
+    assert run(database.check()) == []
+    on_writer(database, run, "PRAGMA max_page_count = 1000000")
+    assert posted(run, database, "later")[0].seq == len(kept) + 1
+    assert run(database.check()) == []
+
+
+def test_the_file_may_not_be_written(database, run):
+    posted(run, database, "m1")
+    on_writer(database, run, "PRAGMA query_only = ON")
+    with pytest.raises(StoreUnavailable, match="may not be written; check the rights of the file"):
+        posted(run, database, "m2")
+    assert ids(run, database) == ["m1"]
+    on_writer(database, run, "PRAGMA query_only = OFF")
+    posted(run, database, "m2")
+
+
+def test_there_is_no_such_folder(tmp_path, run):
+    with pytest.raises(StoreUnavailable, match="cannot be opened; check that the folder exists"):
+        run(connect(f"sqlite:///{tmp_path}/nowhere/store.db").open())
+
+
+def test_the_file_is_no_database(tmp_path, run):
+    (tmp_path / "letter.db").write_text("Dear Ada, " * 500)
+    with pytest.raises(StoreCorrupt, match=r"not a database, or a damaged one .*; restore a backup"):
+        run(connect(f"sqlite:///{tmp_path}/letter.db").open())
+
+
+def test_the_file_was_cut_off(tmp_path, run):
+    path = tmp_path / "cut.db"
+
+    async def filled():
+        async with connect(f"sqlite:///{path}") as database:
+            await database.tenant("acme").post([said(f"m{number}", "some text " * 100) for number in range(500)])
+
+    run(filled())
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    with pytest.raises(StoreCorrupt, match="not a database, or a damaged one"):
+        run(filled())
+
+
+def test_a_call_that_fails_half_way_changes_nothing(database, run):
+    posted(run, database, "m1")
+    with pytest.raises(InvalidValue, match="lone surrogate"):
+        run(database.tenant("acme").keep_counts("t", {"a": 1, "b\ud800": 2}))
+    assert run(database.tenant("acme").counts("t", ["a"])) == {}
+    posted(run, database, "m2")
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+def test_a_store_in_memory_forgets(run, url):
+    async def story():
+        async with connect(url) as database:
+            await database.tenant("acme").post([said("m1")])
+            assert await database.check() == []
+            return len(await database.tenant("acme").history("general"))
+
+    assert run(story()) == run(story()) == 1
+
+
+@pytest.mark.parametrize("url", ["", "chat.db", "mysql://localhost/chat", "sqlite:chat.db", "sqlite://chat.db", 7])
+def test_a_url_that_means_nothing_shows_those_that_do(url):
+    with pytest.raises(InvalidValue, match=r"sqlite:///chat.db.*postgresql://user@host/name"):
+        connect(url)
+
+
+# -- PostgreSQL ------------------------------------------------------------------------------------------------------
+
+
+def end_connections(url):
+    with psycopg.connect(url) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND pid <> pg_backend_pid()"
+        )
+
+
+def test_no_error_and_no_repr_tells_a_password(run):
+    database = connect("postgresql://ada:swordfish@localhost:1/chat?sslpassword=swordfish", wait=1.0)
+    with pytest.raises(StoreUnavailable) as told:
+        run(database.open())
+    shown = "".join(traceback.format_exception(told.value)) + repr(database) + repr(told.value)
+    assert "postgresql://ada@localhost:1/chat" in shown
+    assert "swordfish" not in shown
+    run(database.close())
+
+
+def test_lost_connections_are_made_again_before_anything_is_asked(postgres_url, run):
+    async def story():
+        async with connect(postgres_url) as database:
+            store = database.tenant("acme")
+            await asyncio.gather(*(store.post([said(f"m{number}")]) for number in range(8)))
+            end_connections(postgres_url)
+            await store.post([said("later")])
+            return len(await store.history("general"))
+
+    assert run(story()) == 9
+
+
+def test_a_connection_that_is_lost_in_the_midst_is_told_and_the_next_call_works(postgres_url, run):
+    async def story():
+        async with connect(postgres_url) as database:
+            store = database.tenant("acme")
+            await store.post([said("m1")])
+            with psycopg.connect(postgres_url) as other:
+                other.execute("LOCK TABLE messages")
+                waiting = asyncio.create_task(store.post([said("m2")]))
+                while not other.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():  # noqa: ASYNC110 - only the server knows
+                    await asyncio.sleep(0.01)
+                other.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted")
+                with pytest.raises(StoreUnavailable, match="the connection is lost; call again") as told:
+                    await waiting
+                assert told.value.retriable
+            assert [message.seq for message in await store.post([said("m2")])] == [2]
+            return await database.check()
+
+    assert run(story()) == []
+
+
+def test_a_pool_that_is_used_up_is_told(postgres_url, run):
+    async def story():
+        async with connect(postgres_url, wait=0.3) as database:
+            store = database.tenant("acme")
+            await store.post([said("m1")])
+            held = [database._driver._pool.getconn() for _ in range(8)]  # noqa: SLF001 - all connections are in use
+            with pytest.raises(StoreUnavailable, match="too busy, or out of reach; try again") as told:
+                await store.history("general")
+            assert told.value.retriable
+            for connection in held:
+                database._driver._pool.putconn(connection)  # noqa: SLF001
+            return len(await store.history("general"))
+
+    assert run(story()) == 1

@@ -1,0 +1,24 @@
+"""Posts messages to one room until it is killed, and prints the id of each one that was acknowledged."""
+
+import asyncio
+import itertools
+import sys
+
+from brimful.stores import connect
+from stores.samples import said
+
+
+async def write(url, name):
+    async with connect(url, wait=30.0) as database:
+        store = database.tenant("acme")
+        print("ready", flush=True)  # noqa: T201 - whoever started it listens
+        for number in itertools.count():
+            batch = [said(f"{name}-{number}-{at}", f"text {number} by {name}") for at in range(1 + number % 3)]
+            # An id that every writer posts: the first one stands, whoever it is.
+            shared = said(f"shared-{number}", f"shared by {name}")
+            posted = await store.post([*batch, shared])
+            print(*(message.id for message in posted), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    asyncio.run(write(*sys.argv[1:]))
