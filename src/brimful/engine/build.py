@@ -10,7 +10,7 @@ from brimful.core.content import ContentPackage, Media
 from brimful.engine import candidates
 from brimful.engine.counts import know
 from brimful.engine.current import Current, answered
-from brimful.engine.history import Recent, load_recent, reach_of
+from brimful.engine.history import Packaged, Recent, load_recent, reach_of
 from brimful.engine.plan import Plan
 from brimful.engine.settings import Retrieval
 from brimful.packagers.media import media as package_media
@@ -82,6 +82,7 @@ class Builder:
         self._store = store
         self._retriever = retriever
         self._settings = settings
+        self._packaged = Packaged()
         self._lore: Cache[list[LoreEntry]] = Cache(most=_LORE_KEPT)
 
     async def build(self, plan: Plan, asked: Asked) -> Built:
@@ -93,6 +94,7 @@ class Builder:
             counter=plan.counter,
             vocabulary=plan.vocabulary,
             reach=reach_of(plan.policy, plan.budget),
+            packaged=self._packaged,
             summaries=known.summaries,
             without=asked.current.id,
         )

@@ -82,8 +82,8 @@ def _package(hit: Hit, id: str, counter: TokenCounter, room: str, books: Mapping
     match record:
         case Message():
             # A few words said in passing seldom hold an answer; a memory or an entry was written to be short.
-            tokens = counter.text(plain_text(record.content)).upper
-            options["relevance"] = worth(hit.relevance, tokens)
+            options["tokens"] = count = counter.text(plain_text(record.content))
+            options["relevance"] = worth(hit.relevance, count.upper)
             return recalled(record, counter=counter, source="" if record.room == room else record.room, **options)
         case Memory():
             return remembered(record, counter=counter, **options)

@@ -1,5 +1,6 @@
 """Recent history: newest to oldest in pages by key, with stored counts, until the budget is met."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,6 +18,7 @@ from brimful.records import Message, Summary
 
 FIRST_PAGE: Final = 64  # messages; each next page is twice as long, so that any budget is met in a few reads
 LONGEST_PAGE: Final = 1024
+KEPT: Final = 16_384  # packages of messages that a process keeps at hand
 
 
 class Recent(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +52,32 @@ def reach_of(policy: Policy, budget: ContextBudget) -> Reach:
     return Reach(tokens=budget.available if pool.borrow else limit, sure=int(limit * low_water), messages=pool.most)
 
 
+class Packaged:
+    """The packages of messages that were read before: from one build to the next, nearly all of a history is the same.
+
+    A message is what it was as long as it stands at its place and says the same.
+    """
+
+    def __init__(self, kept: int = KEPT) -> None:
+        """Keep so many, least recently used first to go."""
+        self._kept = kept
+        self._known: OrderedDict[tuple[object, ...], tuple[ContentPackage, int]] = OrderedDict()
+
+    def package(self, message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
+        """Return a message's package, and what it costs where it stands."""
+        key = (message.room, message.seq, message.edited, message.content, cluster, counter)
+        known = self._known.get(key)
+        if known is None:
+            package = said(message, counter=counter, cluster=cluster)
+            cost = package.tokens.upper + counter.message_overhead(role_of(package), speaker(package))
+            known = self._known[key] = (package, cost)
+            if len(self._known) > self._kept:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(key)
+        return known
+
+
 async def load_recent(
     store: Store,
     room: str,
@@ -57,6 +85,7 @@ async def load_recent(
     counter: TokenCounter,
     vocabulary: str | None,
     reach: Reach,
+    packaged: Packaged,
     summaries: Sequence[Summary] = (),
     without: str | None = None,
 ) -> Recent:
@@ -72,10 +101,10 @@ async def load_recent(
         for message in (entry.message for entry in page):
             if message.id == without:
                 continue
-            package = said(message, counter=counter, cluster=_cluster(message, summaries))
+            package, cost = packaged.package(message, counter, _cluster(message, summaries))
             messages.append(message)
             packages.append(package)
-            tokens += package.tokens.upper + counter.message_overhead(role_of(package), speaker(package))
+            tokens += cost
             if tokens <= reach.sure:
                 sure = message.seq
             elif tokens > reach.tokens:

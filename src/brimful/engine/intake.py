@@ -13,7 +13,7 @@ from brimful.engine.tally import Tally
 from brimful.engine.writing import Writing
 from brimful.importers import Imported, Importer, Skipped, Source
 from brimful.protocols import Store
-from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, Summary, User
+from brimful.records import LoreEntry, Memory, Message, Response, Snapshot, Summary
 
 BATCH: Final = 500  # records a transaction
 BATCH_BYTES: Final = 16 * 2**20  # … or so much of them, for messages may hold whole pictures
@@ -48,7 +48,7 @@ def _batches(found: Iterator[Imported | Skipped], tally: Tally) -> Iterator[list
         if isinstance(record, Skipped):
             tally.skip(record)
             continue
-        if batch and (type(record) is not type(next(iter(batch.values()))) or record.id in batch):
+        if batch and (_sort(record) != _sort(next(iter(batch.values()))) or record.id in batch):
             yield list(batch.values())
             batch, size = {}, 0
         batch[record.id] = record
@@ -60,29 +60,20 @@ def _batches(found: Iterator[Imported | Skipped], tally: Tally) -> Iterator[list
         yield list(batch.values())
 
 
+def _sort(record: Imported) -> tuple[type[Imported], str]:
+    """Return what records of one batch share."""
+    return type(record), record.context if isinstance(record, Response) else ""
+
+
 async def _write(engine: Writing, batch: Sequence[Imported], tally: Tally) -> None:
     known = await _known(engine.store, batch)
     fresh = [record for record in batch if record.id not in known]
     for record in batch:
         if record.id in known:
             _recognise(record, known[record.id], tally)
-    first = fresh[0] if fresh else None
-    match first:
-        case Message():
-            await engine.post_many([each for each in fresh if isinstance(each, Message)])
-            await _count_posted(engine.store, fresh, tally)
-            return
-        case Memory():
-            await engine.remember_many([each for each in fresh if isinstance(each, Memory)])
-        case LoreEntry():
-            await engine.write_lore([each for each in fresh if isinstance(each, LoreEntry)])
-        case Summary():
-            await engine.summarize([each for each in fresh if isinstance(each, Summary)])
-        case _:
-            for record in fresh:
-                if isinstance(record, User | Persona | Room | Lorebook):
-                    await engine.put(record)
-    tally.take(fresh)
+    if fresh:
+        await engine.load(fresh)
+        await _count_written(engine.store, fresh, tally)
 
 
 async def _known(store: Store, batch: Sequence[Imported]) -> dict[str, Imported]:
@@ -98,6 +89,10 @@ async def _known(store: Store, batch: Sequence[Imported]) -> dict[str, Imported]
             found = await store.lore(ids=ids)
         case Summary():
             found = await store.summaries(ids=ids)
+        case Snapshot():
+            found = [snapshot for id in ids if (snapshot := await store.snapshot(id)) is not None]
+        case Response(context=context):
+            found = await store.responses(context=context)
         case plain:
             gotten = [await store.get(type(plain), id) for id in ids]
             found = [record for record in gotten if record is not None]
@@ -116,9 +111,9 @@ def _differs(message: Message, held: Message) -> bool:
     return held.edited is None and (held.room, held.content) != (message.room, message.content)
 
 
-async def _count_posted(store: Store, given: Sequence[Imported], tally: Tally) -> None:
-    """Count messages that are there now: one that was deleted stays so, and its id is taken."""
-    there = await _known(store, given)
+async def _count_written(store: Store, given: Sequence[Imported], tally: Tally) -> None:
+    """Count records that are there now: a message that was deleted stays so, and its id is taken."""
+    there = await _known(store, given) if isinstance(given[0], Message) else {record.id: record for record in given}
     tally.take(record for record in given if record.id in there)
     for record in given:
         if record.id not in there:

@@ -11,8 +11,8 @@ from brimful.core.content import Role
 from brimful.engine.counts import keep
 from brimful.engine.opened import Opened
 from brimful.errors import InvalidValue, UnknownRecord
-from brimful.records import Content, LoreEntry, Memory, MemoryType, Message, Plain, Summary
-from brimful.retrieval.indexed import indexed
+from brimful.records import Content, LoreEntry, Memory, MemoryType, Message, Plain, Record, Summary
+from brimful.retrieval.indexed import Searchable, indexed
 
 
 class Writing(Opened):
@@ -136,6 +136,11 @@ class Writing(Opened):
         """Write summaries of messages."""
         await self.store.summarize([(summary, indexed(summary)) for summary in summaries])
         await self._written([summary.content for summary in summaries])
+
+    async def load(self, records: Sequence[Record]) -> None:
+        """Write records as they were, whatever they are; one that is there stands, or is replaced if it may change."""
+        await self.store.load(records, indexed)
+        await self._written([record.content for record in records if isinstance(record, Searchable)])
 
     async def _written(self, contents: Sequence[Content]) -> None:
         for vocabulary in tuple(self._vocabularies):

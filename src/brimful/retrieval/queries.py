@@ -13,7 +13,8 @@ QueryName = Literal["event", "human", "action", "focus"]
 
 HUMAN_MESSAGES: Final = 3  # the last ones are a question of their own
 LONGEST: Final = 2_000  # characters of a query: its end says what is wanted
-MOST_TERMS: Final = 48  # of a query
+MOST_TERMS: Final = 48  # of what is asked now
+SIDE_TERMS: Final = 16  # of any other query
 WEIGHTS: Final[dict[QueryName, float]] = {"event": 1.0, "human": 0.1, "action": 0.05, "focus": 0.5}
 """How much of its relevance a find keeps, by what found it. What is asked now is what counts; what led up to it matters
 where the question itself finds nothing: "And then?" """
@@ -64,7 +65,7 @@ def queries(
 
 def terms_of(query: Query) -> tuple[str, ...]:
     """Return the terms of a query; of a long one the last, as of its text."""
-    return query.question.terms[-MOST_TERMS:]
+    return query.question.terms[-(MOST_TERMS if query.name == "event" else SIDE_TERMS) :]
 
 
 def _said(messages: Iterable[Message]) -> list[str]:
