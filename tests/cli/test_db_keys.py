@@ -75,5 +75,20 @@ def test_half_encrypted_is_shown_as_such(run, give):
     give(OLD)
     run("message", "post", "den", "Said since then.")
     lines = run("db", "keys").stdout.splitlines()
-    assert lines[1].split()[0] == "none"
+    assert lines[1].split()[:2] == ["default", "none"]
     assert lines[1].endswith("in the clear")
+
+
+def test_all_tenants_at_once(run, run_json, give):
+    run("message", "post", "den", "A second secret.", "--tenant", "acme")
+    give(OLD)
+    run("db", "encrypt", "--all")
+    give(NEW, OLD)
+    run("db", "rotate", "--all")
+    found = run_json("db", "keys", "--all")
+    assert [(key["tenant"], key["number"], key["kek"]) for key in found] == [
+        (tenant, number, Keys(NEW).id) for tenant in ("acme", "default") for number in (0, 1)
+    ]
+    assert [line.split()[0] for line in run("db", "keys", "--all").stdout.splitlines()[1:]] == ["acme"] * 2 + [
+        "default"
+    ] * 2

@@ -251,6 +251,7 @@ def test_a_store_in_the_clear_is_read_on_and_then_sealed(sqlite_url, run):
         await store.post([said("new", "said since then: tea", room="elsewhere")])
         uses = await database.encryption("acme").keys()
         changed = await database.encryption("acme").encrypt()
+        assert await database.check() == []
         return mixed, uses, changed, await database.encryption("acme").keys(), await seen(store)
 
     first = run(with_store(sqlite_url, None, fill))

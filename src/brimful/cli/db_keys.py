@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
 from brimful.cli import output
@@ -16,22 +17,26 @@ if TYPE_CHECKING:
     from brimful.stores import Encryption, KeyUse
     from brimful.stores.walking import Told
 
-T = TypeVar("T")
+Done = Callable[["Encryption"], Awaitable[object]]
+"""What is done with the keys of one tenant before they are shown."""
+All = Annotated[bool, typer.Option("--all", help="Of all tenants, not of one.")]
 
 KEYS_EXAMPLES: Final = """\
 Examples:
-  brimful db keys
+  brimful db keys --all
   brimful db keys --tenant acme --json"""
 ROTATE_EXAMPLES: Final = """\
 Examples:
-  BRIMFUL_KEY_PREVIOUS=$OLD BRIMFUL_KEY=$NEW brimful db rotate
+  BRIMFUL_KEY_PREVIOUS=$OLD BRIMFUL_KEY=$NEW brimful db rotate --all
   brimful db rotate --data-key"""
 ENCRYPT_EXAMPLES: Final = """\
 Examples:
   export BRIMFUL_KEY=$(openssl rand -base64 32)
-  brimful db encrypt"""
+  brimful db encrypt --all"""
 
-_COLUMNS: Final = columns("key", "rows", "wrapped by", "since", "state", right=["key", "rows"], spare=["since"])
+_COLUMNS: Final = columns(
+    "tenant", "key", "rows", "wrapped by", "since", "state", right=["key", "rows"], spare=["since"]
+)
 
 
 def register(db: typer.Typer) -> None:
@@ -41,12 +46,18 @@ def register(db: typer.Typer) -> None:
     db.command("encrypt", epilog=ENCRYPT_EXAMPLES)(encrypt)
 
 
-def keys(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
+def keys(
+    *, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, everybody: All = False, as_json: Json = False
+) -> None:
     """Show the keys of a tenant, and how many rows each of them seals.
 
     No key is needed for it, and none is shown.
     """
-    _show(_ask(lambda encryption: encryption.keys(), db=db, tenant=tenant), as_json=as_json)
+
+    async def nothing(encryption: "Encryption") -> None:
+        del encryption
+
+    _show(_done(nothing, db=db, tenant="" if everybody else tenant), as_json=as_json)
 
 
 def rotate(
@@ -56,6 +67,7 @@ def rotate(
     ] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
+    everybody: All = False,
     as_json: Json = False,
 ) -> None:
     """Wrap the keys of a tenant with the key that is given now.
@@ -65,27 +77,27 @@ def rotate(
     interrupted is finished by the next one.
     """
 
-    async def rotated(encryption: "Encryption") -> list["KeyUse"]:
+    async def rotated(encryption: "Encryption") -> None:
         await encryption.rotate_kek()
         if data_key:
             await _walked(encryption, encryption.rotate_data_key, "sealing anew", quiet=as_json)
-        return await encryption.keys()
 
-    _show(_ask(rotated, db=db, tenant=tenant), as_json=as_json)
+    _show(_done(rotated, db=db, tenant="" if everybody else tenant), as_json=as_json)
 
 
-def encrypt(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
+def encrypt(
+    *, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, everybody: All = False, as_json: Json = False
+) -> None:
     """Seal all that a tenant still has in the clear, or under an older key.
 
     The store stays in use meanwhile. What is done stays done: if it was
     interrupted, it goes on where it ended.
     """
 
-    async def encrypted(encryption: "Encryption") -> list["KeyUse"]:
+    async def encrypted(encryption: "Encryption") -> None:
         await _walked(encryption, encryption.encrypt, "sealing", quiet=as_json)
-        return await encryption.keys()
 
-    _show(_ask(encrypted, db=db, tenant=tenant), as_json=as_json)
+    _show(_done(encrypted, db=db, tenant="" if everybody else tenant), as_json=as_json)
 
 
 async def _walked(
@@ -96,25 +108,35 @@ async def _walked(
         await walk(lambda sealed: advance(min(sealed.rows, total)))
 
 
-def _ask(question: "Callable[[Encryption], Awaitable[T]]", *, db: str, tenant: str) -> T:
+def _done(do: Done, *, db: str, tenant: str) -> list[tuple[str, "KeyUse"]]:
+    """Do something with the keys of a tenant, or of all, and return them as they are then."""
     from brimful.stores import connect  # noqa: PLC0415 - commands without a store start the faster for it
 
     want_store(db)
 
-    async def asked() -> T:
+    async def done() -> list[tuple[str, "KeyUse"]]:
+        found: list[tuple[str, KeyUse]] = []
         async with connect(db) as database:
-            return await question(database.encryption(tenant))
+            for name in [tenant] if tenant else await database.tenants():
+                encryption = database.encryption(name)
+                await do(encryption)
+                found += [(name, key) for key in await encryption.keys()]
+        return found
 
-    return asyncio.run(asked())
+    return asyncio.run(done())
 
 
-def _show(found: list["KeyUse"], *, as_json: bool) -> None:
+def _show(found: list[tuple[str, "KeyUse"]], *, as_json: bool) -> None:
     if as_json:
-        output.show_json(found)
-    elif any(key.kek for key in found):
-        output.show_table(Table(_COLUMNS, [_row(key) for key in found]))
+        output.show_json([_with_tenant(tenant, key) for tenant, key in found])
+    elif any(key.kek for _, key in found):
+        output.show_table(Table(_COLUMNS, [[tenant, *_row(key)] for tenant, key in found]))
     else:
         output.say("nothing is encrypted; see `brimful db encrypt`")
+
+
+def _with_tenant(tenant: str, key: "KeyUse") -> dict[str, Any]:
+    return {"tenant": tenant, **msgspec.structs.asdict(key)}
 
 
 def _row(key: "KeyUse") -> list[str]:
