@@ -10,6 +10,7 @@ DATA ?=
 
 demo: $(VENV)/.base
 	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/memory.py
 
 test: check
 	$(BIN)/python -m pytest --numprocesses auto --cov=brimful --cov-branch --cov-report=

@@ -95,7 +95,7 @@ def shown_score(score: float) -> str:
     >>> shown_score(0.615), shown_score(0.000123), shown_score(1e-300)
     ('0.61', '0.0001', '0.00')
     """
-    return f"{score:.1g}" if 0.0001 <= score < 0.01 else f"{score:.2f}"  # noqa: PLR2004 - where two digits say nothing
+    return f"{score:.1g}" if 1e-9 < score < 0.01 else f"{score:.2f}"  # noqa: PLR2004 - where two digits say nothing
 
 
 def report(context: "Context") -> str:

@@ -82,8 +82,9 @@ class Retriever:
         hits = [_faded(hit, wanted, now) for found in resolved for hit in found]
         degraded = tuple(cause for cause in (lost_words, lost_meanings) if cause)
         if degraded and wanted.memories and not any(isinstance(hit.record, Memory) for hit in hits):
-            hits += await self._recent(wanted)
-            degraded = (*degraded, "no memory was found by full text: the most recent ones stand in")
+            recent = await self._recent(wanted)
+            hits += recent
+            degraded += ("no memory was found by full text: the most recent ones stand in",) if recent else ()
         hits = [hit for hit in hits if hit.relevance >= wanted.least_relevance]
         hits.sort(key=lambda hit: (-hit.relevance, hit.record.id))
         return Retrieved(hits=tuple(hits), degraded=degraded)
@@ -162,7 +163,7 @@ class Retriever:
 
     async def _recent(self, wanted: Wanted) -> list[Hit]:
         limit = min(FALLBACK_MEMORIES, wanted.limit)
-        memories = await self._store.memories(scopes=wanted.memories, types=wanted.types, limit=limit)
+        memories = await self._store.memories(scopes=wanted.memories, types=wanted.types, pinned=False, limit=limit)
         return [
             Hit(record=memory, relevance=FALLBACK_RELEVANCE, query="recent")
             for memory in memories

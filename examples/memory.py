@@ -1,0 +1,113 @@
+"""A year with a companion, in one file: what was said long ago comes back when it is asked for.
+
+A room of 5,000 messages in SQLite, three that matter, and an embedding service that dies in the middle of it. No key,
+no network, no server: `make demo`.
+"""
+
+import asyncio
+import random
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import brimful
+from brimful.embedding import StaticEmbedder
+from brimful.records import Message, Persona, Room
+
+NOW = 1_794_000_000.0
+DAY = 86_400.0
+MODEL = "gpt-4"  # 8,192 tokens: the room holds twenty times as many
+MESSAGES = 5_000
+TOPICS = ("the garden", "a new lamp", "the tram", "lunch", "a film", "the rain", "my cousin", "an old song", "the shop")
+MOODS = ("I thought about {} again today.", "Did I tell you about {}?", "So much for {}, I suppose.", "Then came {}.")
+LONG_AGO = {
+    400: "My bicycle is a red Gazelle, and I call her Rosinante.",
+    1_900: "The doctor says that I must not eat hazelnuts any more.",
+    3_300: "We named the kitten after the street where we met: Bairro.",
+}
+QUESTIONS = (
+    "What is the name of my bicycle?",
+    "Which nuts should I avoid?",
+    "How did the kitten get its name?",
+)
+
+
+class Service(StaticEmbedder):
+    """An embedding service that can be switched off."""
+
+    down = False
+
+    async def embed(self, texts, purpose):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, D102
+        if self.down:
+            raise ConnectionError("connection refused")
+        return await super().embed(texts, purpose)
+
+
+def year() -> list[Message]:
+    """Return a year of small talk with three things in it that matter."""
+    choice = random.Random(7)  # noqa: S311 - small talk
+    return [
+        Message(
+            id=f"m{number}",
+            room="kitchen",
+            sender="Ada" if number % 2 == 0 else "",
+            role="user" if number % 2 == 0 else "assistant",
+            content=LONG_AGO.get(number) or choice.choice(MOODS).format(choice.choice(TOPICS)) + f" ({number})",
+            at=NOW - (MESSAGES - number) * DAY * 365 / MESSAGES,
+        )
+        for number in range(MESSAGES)
+    ]
+
+
+async def ask(engine: brimful.Engine, question: str, table: Table) -> brimful.Context:
+    """Build the context for a question, and note what came back."""
+    began = time.perf_counter()
+    context = await engine.assemble(room="kitchen", persona="nova", user="ada", sender="Ada", message=question, now=NOW)
+    took = 1e3 * (time.perf_counter() - began)
+    wanted = {f"m{number}" for number in LONG_AGO} & set(context.kept)
+    found = "; ".join(LONG_AGO[int(id[1:])] for id in sorted(wanted)) or "nothing of it"
+    lost = next((warning for warning in context.warnings if "vector" in warning), "")
+    table.add_row(question, found, f"{context.tokens:,}", f"{took:.0f} ms", lost)
+    return context
+
+
+async def show(console: Console, folder: Path) -> None:
+    """Live through the year, then ask."""
+    service = Service()
+    async with brimful.Engine(f"sqlite:///{folder}/companion.db", model=MODEL, embedder=service) as engine:
+        await engine.put(Persona(id="nova", prompt="You are Nova, an old friend. You remember."))
+        await engine.put(Room(id="kitchen", user="ada"))
+        began = time.perf_counter()
+        await engine.post_many(year())
+        written = time.perf_counter() - began
+        progress = await engine.settled()
+        await engine.remember("Ada likes to be called Countess.", user="ada", pinned=True, at=NOW)
+        console.print(
+            f"[bold]{MESSAGES:,} messages of a year are in a SQLite file[/] ({written:.1f} s), "
+            f"{progress.done:,} of them embedded in the background; {MODEL} takes 8,192 tokens.\n"
+        )
+        table = Table(title="What was said long ago, and comes back", title_justify="left")
+        for column in ("question", "in the window", "tokens", "built in", "what was lost"):
+            table.add_column(column, justify="right" if column in ("tokens", "built in") else "left")
+        contexts = [await ask(engine, question, table) for question in QUESTIONS]
+        service.down = True
+        spoiled = await ask(engine, f"Again, without the embedding service: {QUESTIONS[0]}", table)
+        console.print(table)
+        console.print("\n[bold]Why did the doctor's word come back?[/] No word of it is in the question.")
+        console.print(f"  m1900       {contexts[1].explain('m1900')}", markup=False, soft_wrap=True)
+        found = next(package for package in contexts[1].inputs.packages if package.id == "m1900").metadata["found"]
+        console.print(f"  its parts   {found}\n", markup=False, soft_wrap=True)
+        console.print(spoiled.report(), markup=False)
+
+
+def main() -> None:
+    """Show it all."""
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(show(Console(width=120, highlight=False), Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
