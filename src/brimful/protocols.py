@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from brimful.answers import Build, Counted, Document, Indexed, Near, Postings, Progress
 from brimful.records import (
@@ -13,6 +13,7 @@ from brimful.records import (
     Memory,
     Message,
     Plain,
+    Record,
     Response,
     Room,
     Snapshot,
@@ -206,6 +207,16 @@ class Store(Protocol):
         self, *, room: str | None = None, context: str | None = None, limit: int = 100
     ) -> list[Response]:
         """Return answers of a room or to a context, newest first."""
+        ...
+
+    # -- all of it --------------------------------------------------------------------------------------------------
+
+    def records(self) -> AsyncIterator[Record]:
+        """Return all records, what is referred to before what refers to it; deleted messages are not among them."""
+        ...
+
+    async def load(self, records: Iterable[Record], indexed: Callable[[Any], Indexed]) -> int:
+        """Write records of any kind as they were, messages with their `seq`; `indexed` tells how each is found."""
         ...
 
     # -- counts ------------------------------------------------------------------------------------------------------

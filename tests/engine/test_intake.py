@@ -30,9 +30,9 @@ def test_batches_are_bounded_by_number_and_by_size(run, new_engine, path, monkey
         def __init__(self, engine):
             self.engine, self.store = engine, engine.store
 
-        async def post_many(self, messages):
-            sizes.append(len(messages))
-            return await self.engine.post_many(messages)
+        async def load(self, records):
+            sizes.append(len(records))
+            await self.engine.load(records)
 
     async def story():
         async with new_engine(embedder=None) as engine:

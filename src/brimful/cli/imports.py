@@ -71,7 +71,7 @@ def import_files(
 
     Reads messages in OpenAI's form: a JSON list, a request, JSON lines of
     messages, or JSON lines of conversations (a room each). Also records that
-    `brimful room export` wrote.
+    `brimful room export` or `brimful db export` wrote.
 
     What is there already stays as it is, so the same file can be imported
     again: after it has grown, or after an import that was interrupted. What

@@ -5,9 +5,20 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from brimful.importers.source import Skipped, Source
-from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, Summary, User
+from brimful.records import (
+    Lorebook,
+    LoreEntry,
+    Memory,
+    Message,
+    Persona,
+    Response,
+    Room,
+    Snapshot,
+    Summary,
+    User,
+)
 
-Imported = User | Persona | Room | Message | Memory | Lorebook | LoreEntry | Summary
+Imported = User | Persona | Room | Message | Memory | Lorebook | LoreEntry | Summary | Snapshot | Response
 """What an importer may bring. Ids are idempotency keys: the same file must give the same ones again."""
 
 
