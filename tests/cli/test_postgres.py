@@ -52,3 +52,15 @@ def test_a_server_out_of_reach_is_one_line(fails):
     line = fails("room", "list", "--db", "postgresql://ada:secret@127.0.0.1:9/chat?connect_timeout=1")
     assert line.startswith("postgresql://ada@127.0.0.1:9/chat: ")
     assert "secret" not in line
+
+
+def test_a_store_moves_by_backup_and_by_export(run, run_json, told, postgres_url):  # noqa: F811 - the fixture
+    told(postgres_url)
+    exported = run("db", "export").stdout
+    run("db", "backup", "copy.backup")
+    assert run("db", "export", "--db", "sqlite:///copy.backup").stdout == exported
+    assert run_json("db", "check") == run_json("db", "check", "--db", "sqlite:///copy.backup") == []
+    run("import", "-", "--db", "sqlite:///text.db", stdin=exported)
+    assert run("db", "export", "--db", "sqlite:///text.db").stdout == exported
+    run("db", "restore", "copy.backup", "--db", "sqlite:///third.db")
+    assert run("db", "export", "--db", "sqlite:///third.db").stdout == exported
