@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,6 +81,15 @@ def test_of_equals_the_later_comes_first():
 def test_a_document_that_is_near_by_several_vectors_counts_by_the_nearest():
     hits = [*near({1: 0.5}), *near({1: 0.7}), *near({2: 0.1})]
     assert rank(NOTHING, hits, conversation=True, limit=1)[0].vector == 0.7
+
+
+def test_what_is_no_turn_of_a_conversation_has_no_place_in_it():
+    summary = msgspec.structs.replace(ONE_TERM, seq=(0, 30))
+    hits = [*near({0: 0.9}), *near({40: 0.5, 41: 0.1})]
+    ranked = {found.place: found for found in rank(summary, hits, conversation=True, limit=1000)}
+    assert min(ranked) == 24
+    assert (ranked[30].vector, ranked[40].vector) == (0.0, 0.5)
+    assert rank(NOTHING, near({0: 0.9}), conversation=True, limit=9) == []
 
 
 def test_nothing_finds_nothing():

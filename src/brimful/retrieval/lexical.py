@@ -14,6 +14,7 @@ Values = npt.NDArray[np.float64]
 
 SATURATION: Final = 1.2  # BM25's k1: how soon a repeated term says nothing new
 LENGTH_SHARE: Final = 0.5  # BM25's b: how much less a term counts in a long text
+FIRST: Final = 1  # place of a conversation; what is in it but no turn of it, a summary for one, has the place 0
 REACH: Final = 6  # turns before and after that a term still counts for
 NEXT_TURN: Final = 0.5  # of a term's strength reaches the turns beside it; farther ones get their share of that
 MOST_TERMS: Final = 32  # the rarest ones say what a long text asks for
@@ -40,7 +41,7 @@ def cover(postings: Postings, *, conversation: bool, beside: Places = NOWHERE) -
     reach = REACH if conversation else 0
     centres = _best(rows.place, shares[rows.term] * _saturated(rows.strength))
     places = _distinct(np.concatenate([_reached(centres, reach), beside]))
-    places = places[places > 0] if conversation else places
+    places = places[places >= FIRST]
     around = _reached(places, reach)
     strengths = _spread(_table(rows, around, len(shares)), reach)
     values: Values = shares @ _saturated(strengths[:, np.searchsorted(around, places)])
@@ -60,10 +61,10 @@ def _asked(postings: Postings, *, conversation: bool) -> tuple[Values, _Rows]:
     numbers = np.full(len(rarities), -1)
     numbers[rarest] = np.arange(len(rarest))
     term = numbers[np.asarray(postings.term, np.int64)]
-    mine = term >= 0
+    place = np.asarray(postings.seq if conversation else postings.doc, np.int64)
+    mine = (term >= 0) & (place >= FIRST)
     longer = np.asarray(postings.length, np.float64) * max(postings.documents, 1) / max(postings.words, 1)
     strength = np.asarray(postings.frequency, np.float64) / (1 - LENGTH_SHARE + LENGTH_SHARE * longer)
-    place = np.asarray(postings.seq if conversation else postings.doc, np.int64)
     shares: Values = rarities[rarest] / max(rarities[rarest].sum(), 1e-9)
     return shares, _Rows(place=place[mine], term=term[mine], strength=strength[mine])
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from brimful.answers import Near, Postings
-from brimful.retrieval.lexical import Places, Scored, Values, cover
+from brimful.retrieval.lexical import FIRST, Places, Scored, Values, cover
 from brimful.retrieval.question import Question
 from brimful.retrieval.times import says_when
 
@@ -47,7 +47,7 @@ def rank(postings: Postings, near: Sequence[Near], *, conversation: bool, limit:
     lexical = cover(postings, conversation=conversation, beside=vector.places)
     places, words = lexical.places, lexical.values
     # What was not found is no nearer than the farthest that was. Counting from there suits any embedder's range.
-    farthest = float(vector.values.min()) if near else UNRELATED
+    farthest = float(vector.values.min()) if len(vector.values) else UNRELATED
     meanings = _at(vector, places, farthest) - min(farthest, UNRELATED)
     relevance = 1 / (1 + np.exp(AGAINST - LEXICAL * np.sqrt(words) - VECTOR * meanings))
     best = np.lexsort((-places, -relevance))[:limit]
@@ -101,7 +101,8 @@ def _similarities(near: Sequence[Near], *, conversation: bool) -> Scored:
     highest: dict[int, float] = {}
     for hit in near:
         place = hit.seq if conversation else hit.doc
-        highest[place] = max(highest.get(place, 0.0), hit.similarity)
+        if place >= FIRST:
+            highest[place] = max(highest.get(place, 0.0), hit.similarity)
     places = sorted(highest)
     values = np.array([min(highest[place], 1.0) for place in places], np.float64)
     return Scored(places=np.array(places, np.int64), values=values)
