@@ -28,11 +28,12 @@ def run():
     return asyncio.run
 
 
-@pytest.fixture
-def new_engine(tmp_path, clock):
-    """Return a way to make engines that share one store."""
+@pytest.fixture(params=["sqlite", "postgres"])
+def new_engine(request, clock):
+    """Return a way to make engines that share one store, of either sort."""
+    url = request.getfixturevalue(f"{request.param}_url")
 
     def make(**options) -> Engine:
-        return Engine(f"sqlite:///{tmp_path}/chat.db", **{"clock": clock, **options})
+        return Engine(url, **{"clock": clock, **options})
 
     return make

