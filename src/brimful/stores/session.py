@@ -176,9 +176,13 @@ class Session:
 
     def many(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Run a statement once for each row."""
-        bound = [self._bound(dict(row)) for row in rows]
-        if bound:
-            self._cursor.executemany(self._spoken(sql), bound)
+        bound = [{"tenant": self.tenant, **row} for row in rows]
+        if not bound:
+            return
+        for name in [name for name, value in bound[0].items() if type(value) is list]:
+            for row in bound:
+                row[name] = self.dialect.written(row[name])
+        self._cursor.executemany(self._spoken(sql), bound)
 
     def _spoken(self, sql: str) -> str:
         require_tenant(sql)

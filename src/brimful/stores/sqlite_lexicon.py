@@ -14,7 +14,7 @@ CROSS JOIN documents d ON d.doc = p.doc WHERE d.tenant = :tenant ORDER BY d.doc
 """
 _NEWEST: Final = PLACES + " DESC LIMIT :most"
 _FOUND: Final = "SELECT term, doc FROM lexicon_found WHERE term IN :tokens AND :tenant = :tenant"
-_ADD: Final = "INSERT INTO lexicon (rowid, terms) SELECT :doc, :terms WHERE :tenant = :tenant"
+_ADD: Final = "INSERT INTO lexicon (rowid, terms) VALUES (:doc, iif(:tenant <> '', :terms, NULL))"
 _REMOVE: Final = "INSERT INTO lexicon (lexicon, rowid, terms) SELECT 'delete', :doc, :terms WHERE :tenant = :tenant"
 
 

@@ -15,7 +15,8 @@ def tokens_of(scope: int, terms: Iterable[str]) -> list[str]:
     >>> tokens_of(63, ["tea", "größe"])
     ['3f:tea', '3f:größe']
     """
-    return [f"{scope:x}:{spelled(term)}" for term in terms]
+    begin = f"{scope:x}:"
+    return [begin + spelled(term) for term in terms]
 
 
 @lru_cache(maxsize=65_536)
