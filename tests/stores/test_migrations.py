@@ -12,8 +12,8 @@ from brimful.stores import connect
 from brimful.stores.migrate import scripts
 from stores.samples import said
 
-OWN_TABLES = re.compile(r"lexicon|embedded|sqlite_")
-"""How SQLite searches."""
+OWN_TABLES = re.compile(r"lexicon|embedded|sqlite_|postings")
+"""How each of them searches."""
 
 
 def sqlite_columns(url):
@@ -34,7 +34,8 @@ def postgres_columns(url):
         for table, column in connection.execute(
             "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
         ):
-            found.setdefault(table, set()).add(column)
+            if not OWN_TABLES.match(table):
+                found.setdefault(table, set()).add(column)
     return found
 
 

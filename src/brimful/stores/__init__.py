@@ -1,8 +1,9 @@
 """Stores: where records are kept and found again, in SQLite or PostgreSQL."""
 
 from brimful.stores.database import Database, connect
+from brimful.stores.driver import Finding
 from brimful.stores.encryption import Encryption, KeyUse
 from brimful.stores.keys import Keys
 from brimful.stores.store import TenantStore
 
-__all__ = ["Database", "Encryption", "KeyUse", "Keys", "TenantStore", "connect"]
+__all__ = ["Database", "Encryption", "Finding", "KeyUse", "Keys", "TenantStore", "connect"]

@@ -226,4 +226,13 @@ CREATE TABLE vectors (
 -- PostgreSQL's own way to search; SQLite has another.
 
 CREATE INDEX documents_by_scope ON documents (tenant, scope);
-CREATE INDEX documents_by_terms ON documents USING gin (terms);
+
+CREATE TABLE postings (
+  tenant TEXT COLLATE "C" NOT NULL,
+  token TEXT COLLATE "C" NOT NULL,
+  doc BIGINT NOT NULL,
+  seq BIGINT NOT NULL,
+  length BIGINT NOT NULL,
+  times BIGINT NOT NULL,
+  PRIMARY KEY (tenant, token, doc) INCLUDE (seq, length, times)
+);
