@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -74,36 +75,26 @@ class ConstantsCounter:
         return self._overheads.request
 
     def prompt(self, prompt: Prompt) -> Count:
-        """Add up everything that is sent."""
-        return add(self._parts(prompt), self.tokenizer)
+        """Add up everything that is sent; all texts are counted at once."""
+        texts = [text for message in prompt.messages for text in _texts(message)]
+        return add([*self._around(prompt), *self.texts(texts)], self.tokenizer)
 
-    def _parts(self, prompt: Prompt) -> Iterator[Count]:
-        yield self._constant(self.request_overhead())
+    def _around(self, prompt: Prompt) -> Iterator[Count]:
+        """Yield what is no text: frames, media and tools."""
+        overhead = lru_cache(self.message_overhead)  # few roles and names speak in a prompt
+        frames = sum(overhead(message.role, name) for message in prompt.messages for name in _frames(message))
+        yield self._constant(self.request_overhead() + frames)
         if prompt.tools:
             yield self._tools(prompt.tools)
         for message in prompt.messages:
-            yield from self._message(message)
+            yield from (self.media(part) for part in message.parts if isinstance(part, Media))
+            if calls := [part for part in message.parts if isinstance(part, ToolCall)]:
+                yield self.tool_calls(calls)
 
     def _tools(self, tools: Sequence[Tool]) -> Count:
         parts = pieces(tools, self._overheads.tools)
         around = sum(tokens for _, tokens in parts) + self._tool_system_tokens
         return self._estimate([*self.texts([text for text, _ in parts]), self._constant(around)])
-
-    def _message(self, message: Message) -> Iterator[Count]:
-        results = [part for part in message.parts if isinstance(part, ToolResult)]
-        if len(results) < len(message.parts) or not results:
-            yield from self._turn(message)
-        # On the wire every tool result is a message, or a block that costs about as much.
-        for count in self.texts([result.content for result in results]):
-            yield self._constant(self.message_overhead(message.role))
-            yield count
-
-    def _turn(self, message: Message) -> Iterator[Count]:
-        yield self._constant(self.message_overhead(message.role, message.name))
-        yield from self.texts([part.text for part in message.parts if isinstance(part, Text)])
-        yield from (self.media(part) for part in message.parts if isinstance(part, Media))
-        if calls := [part for part in message.parts if isinstance(part, ToolCall)]:
-            yield self.tool_calls(calls)
 
     def _estimate(self, parts: Sequence[Count]) -> Count:
         """Add up what no source vouches for to the token: the sum is calibrated, with the family's margin."""
@@ -114,6 +105,22 @@ class ConstantsCounter:
 
     def _constant(self, tokens: int) -> Count:
         return Count(tokens=tokens, basis=self._overheads.basis, tokenizer=self.tokenizer)
+
+
+def _texts(message: Message) -> Iterator[str]:
+    for part in message.parts:
+        if isinstance(part, Text):
+            yield part.text
+        elif isinstance(part, ToolResult):
+            yield part.content
+
+
+def _frames(message: Message) -> Iterator[str]:
+    """Yield the name in each frame: on the wire every tool result is a message, or a block that costs about as much."""
+    results = sum(isinstance(part, ToolResult) for part in message.parts)
+    if results < len(message.parts) or not results:
+        yield message.name
+    yield from [""] * results
 
 
 def call_json(call: ToolCall) -> str:
