@@ -23,7 +23,7 @@ VECTOR: Final = 8.0  # log-odds for each 1.0 of cosine above what says nothing
 UNRELATED: Final = 0.2  # a cosine that says nothing, in a scope so small that even the farthest may be near
 SPEAKER: Final = 2.5  # log-odds for what somebody said whom the question is about
 TIME: Final = 1.5  # log-odds for a text that names a time, if the question asks for one
-AGAINST: Final = 13.0  # log-odds against any place, before anything is known of it
+AGAINST: Final = 8.0  # log-odds against the one place of a scope that has no other; each e-fold of them adds 1
 
 LITTLE: Final = 100  # tokens: what is much shorter seldom holds an answer, what is longer may
 
@@ -49,7 +49,8 @@ def rank(postings: Postings, near: Sequence[Near], *, conversation: bool, limit:
     # What was not found is no nearer than the farthest that was. Counting from there suits any embedder's range.
     farthest = float(vector.values.min()) if len(vector.values) else UNRELATED
     meanings = _at(vector, places, farthest) - min(farthest, UNRELATED)
-    relevance = 1 / (1 + np.exp(AGAINST - LEXICAL * np.sqrt(words) - VECTOR * meanings))
+    against = AGAINST + math.log(max(postings.documents, len(near), 1))
+    relevance = 1 / (1 + np.exp(against - LEXICAL * np.sqrt(words) - VECTOR * meanings))
     best = np.lexsort((-places, -relevance))[:limit]
     cosines = _at(vector, places, 0.0)
     return [

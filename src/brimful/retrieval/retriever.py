@@ -14,12 +14,14 @@ import msgspec
 from brimful.answers import Near, Postings
 from brimful.core.check import finite, shown
 from brimful.errors import BrimfulError, InvalidValue
+from brimful.packagers.stored import plain_text
 from brimful.protocols import Embedder, Store
 from brimful.records import LoreEntry, Memory, Message
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import Query, terms_of
-from brimful.retrieval.rank import NEAREST, Found, favour, rank
+from brimful.retrieval.rank import NEAREST, Found, rank, weigh
+from brimful.retrieval.spread import spread
 from brimful.retrieval.wanted import Group, Hit, Retrieved, Wanted, groups_of
 
 TIME_LIMIT: Final = 10.0  # seconds for the vector side
@@ -81,13 +83,12 @@ class Retriever:
         resolved = await asyncio.gather(*(self._resolve(*each, wanted) for each in zip(groups, rankings, strict=True)))
         hits = [_faded(hit, wanted, now) for found in resolved for hit in found]
         degraded = tuple(cause for cause in (lost_words, lost_meanings) if cause)
+        recent: list[Hit] = []
         if degraded and wanted.memories and not any(isinstance(hit.record, Memory) for hit in hits):
             recent = await self._recent(wanted)
-            hits += recent
             degraded += ("no memory was found by full text: the most recent ones stand in",) if recent else ()
-        hits = [hit for hit in hits if hit.relevance >= wanted.least_relevance]
-        hits.sort(key=lambda hit: (-hit.relevance, hit.record.id))
-        return Retrieved(hits=tuple(hits), degraded=degraded)
+        worthy = tuple(hit for hit in (*spread(hits), *recent) if hit.relevance >= wanted.least_relevance)
+        return Retrieved(hits=worthy, degraded=degraded)
 
     # -- the two sides -----------------------------------------------------------------------------------------------
 
@@ -199,12 +200,12 @@ def _weight(query: Query, found: Found) -> float:
 
 
 def _hit(record: Message | Memory | LoreEntry, query: Query, found: Found) -> Hit:
-    """Return what was found; somebody whom the question is about is more likely to have answered it."""
-    about = isinstance(record, Message) and query.question.is_about(record.sender)
-    relevance = favour(found.relevance) if about else found.relevance
+    """Return what was found, weighed by what it says, and by who said it."""
+    speaker = record.sender if isinstance(record, Message) else ""
+    text = plain_text(record.content)
     return Hit(
         record=record,
-        relevance=query.weight * relevance,
+        relevance=query.weight * weigh(found.relevance, query.question, speaker=speaker, text=text),
         lexical=found.lexical,
         vector=found.vector,
         query=query.name,
