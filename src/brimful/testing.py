@@ -93,6 +93,7 @@ class HashEmbedder:
         self.hang = False
         self.calls: list[tuple[tuple[str, ...], Purpose]] = []
         self.closed = False
+        self._known: dict[str, Vectors] = {}
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
         """Return one row a text; zeros for a text without words."""
@@ -108,7 +109,7 @@ class HashEmbedder:
         rows = np.zeros((len(texts), self.dims), np.float32)
         for at, text in enumerate(texts):
             for word in text.lower().split():
-                rows[at] += np.random.default_rng(_seed(word)).standard_normal(self.dims, np.float32)
+                rows[at] += self._pointing(word)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         rows /= np.where(lengths > 0, lengths, 1)
         return rows
@@ -116,6 +117,13 @@ class HashEmbedder:
     async def close(self) -> None:
         """Remember that it was closed."""
         self.closed = True
+
+    def _pointing(self, word: str) -> "Vectors":
+        import numpy as np  # noqa: PLC0415 - who only counts words does not wait for it
+
+        if word not in self._known:
+            self._known[word] = np.random.default_rng(_seed(word)).standard_normal(self.dims, np.float32)
+        return self._known[word]
 
 
 def _seed(word: str) -> int:

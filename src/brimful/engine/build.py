@@ -20,6 +20,7 @@ from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Room,
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import queries
 from brimful.retrieval.retriever import Retriever
+from brimful.retrieval.spread import spread
 from brimful.retrieval.triggers import SCAN_DEPTH, triggered
 from brimful.retrieval.wanted import LOREBOOK, Retrieved, Wanted, memory_scopes
 
@@ -190,7 +191,6 @@ def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
         *asked.current.packages(counter),
         *(package_media(part, counter=counter) for part in asked.media),
     ]
-    packages += candidates.found(
-        loaded.retrieved.hits, counter=counter, room=plan.room.id, books=known.books, others=packages
-    )
+    hits = candidates.enough(loaded.retrieved.hits, counter=counter, tokens=plan.tokens_for_finds)
+    packages += candidates.found(spread(hits), counter=counter, room=plan.room.id, books=known.books, others=packages)
     return candidates.distinct(packages)

@@ -14,6 +14,7 @@ from brimful.retrieval.rank import worth
 from brimful.retrieval.wanted import Hit
 
 TRIGGERED = 1.0  # the relevance of lore whose key was spoken
+_LABEL = 12  # tokens around a find: day and speaker, or tags
 
 
 def pinned_memories(memories: Iterable[Memory], *, counter: TokenCounter) -> list[ContentPackage]:
@@ -56,6 +57,18 @@ def found(
         elif isinstance(record, Message):
             packages.append(_package(hit, f"{record.id}/recalled", counter, room, books))
     return packages
+
+
+def enough(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int) -> list[Hit]:
+    """Return as many of the best finds as would fill so many tokens, and half as many again to choose from."""
+    taken: list[Hit] = []
+    left = tokens * 3 // 2
+    for hit in hits:
+        if left <= 0:
+            break
+        taken.append(hit)
+        left -= counter.text(plain_text(hit.record.content)).upper + _LABEL
+    return taken
 
 
 def distinct(packages: Iterable[ContentPackage]) -> list[ContentPackage]:

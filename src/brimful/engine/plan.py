@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, TypedDict, Unpack
 
 import msgspec
@@ -17,11 +18,11 @@ from brimful.models import default_registry
 from brimful.policies import Overrides, load_policy
 from brimful.records import Persona, Room
 
-_TOKENS_A_FIND = 20  # with its label: a very short message, so that the best can be chosen and some are left over
+_TOKENS_A_FIND = 28  # with its label: a short message, so that the budget is met by them and some are left over
 _LEAST_FINDS = 20
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One build's frame."""
 
     room: Room
@@ -33,12 +34,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     budget: ContextBudget
 
     def finds(self, most: int) -> int:
-        """Return how many finds are worth bringing: as many as the budget could hold, and some to choose from."""
+        """Return how many finds are worth bringing: as many as the budget could hold of very short ones."""
+        return min(most, max(_LEAST_FINDS, self.tokens_for_finds // _TOKENS_A_FIND)) if self.tokens_for_finds else 0
+
+    @cached_property
+    def tokens_for_finds(self) -> int:
+        """What finds may take: the limit of their pool; 0 where there is no place for what stands alone."""
         probe = ContentPackage(id="probe", kind="message-older", content="", tokens=Count(tokens=0, basis="exact"))
         pool = self.policy.pool_for(probe)
-        if pool is None or pool.contiguous:  # there is no place for what stands alone
-            return 0
-        return min(most, max(_LEAST_FINDS, self.budget.limit(pool.name) // _TOKENS_A_FIND))
+        return 0 if pool is None or pool.contiguous else self.budget.limit(pool.name)
 
 
 class Limits(TypedDict):

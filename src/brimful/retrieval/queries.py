@@ -14,7 +14,7 @@ QueryName = Literal["event", "human", "action", "focus"]
 HUMAN_MESSAGES: Final = 3  # the last ones are a question of their own
 LONGEST: Final = 2_000  # characters of a query: its end says what is wanted
 MOST_TERMS: Final = 48  # of what is asked now
-SIDE_TERMS: Final = 16  # of any other query
+SIDE_TERMS: Final = 12  # of any other query
 WEIGHTS: Final[dict[QueryName, float]] = {"event": 1.0, "human": 0.1, "action": 0.05, "focus": 0.5}
 """How much of its relevance a find keeps, by what found it. What is asked now is what counts; what led up to it matters
 where the question itself finds nothing: "And then?" """
@@ -27,6 +27,11 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     question: Question
     weight: float = 1.0
+
+    @property
+    def main(self) -> bool:
+        """Whether it is asked for its own sake: what only led up to it is looked for in full text, and not far."""
+        return self.name in ("event", "focus")
 
 
 def queries(
@@ -65,7 +70,7 @@ def queries(
 
 def terms_of(query: Query) -> tuple[str, ...]:
     """Return the terms of a query; of a long one the last, as of its text."""
-    return query.question.terms[-(MOST_TERMS if query.name == "event" else SIDE_TERMS) :]
+    return query.question.terms[-(MOST_TERMS if query.main else SIDE_TERMS) :]
 
 
 def _said(messages: Iterable[Message]) -> list[str]:

@@ -21,11 +21,11 @@ from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import Query, terms_of
 from brimful.retrieval.rank import NEAREST, Found, rank, weigh
-from brimful.retrieval.spread import spread
-from brimful.retrieval.wanted import Group, Hit, Retrieved, Wanted, groups_of
+from brimful.retrieval.wanted import Group, Hit, Retrieved, Wanted, best_first, groups_of
 
 TIME_LIMIT: Final = 10.0  # seconds for the vector side
 MOST_ROWS: Final = 2_000  # of postings that a question may read: its rare terms tell places apart, not its common ones
+SIDE_ROWS: Final = 200  # … and what only led up to it
 FALLBACK_RELEVANCE: Final = 0.5  # of a memory that is there only because it is recent
 FALLBACK_MEMORIES: Final = 10
 _DAY: Final = 86_400.0  # seconds
@@ -76,19 +76,20 @@ class Retriever:
         return result
 
     async def _search(self, queries: Sequence[Query], groups: Sequence[Group], wanted: Wanted, now: float) -> Retrieved:
-        (postings, lost_words), (near, lost_meanings) = await asyncio.gather(
-            self._lexical(queries, groups), self._vectors(queries, groups)
-        )
+        # One after the other: side by side, the two would only wait for each other's turn at the interpreter.
+        postings, lost_words = await self._lexical(queries, groups)
+        near, lost_meanings = await self._vectors(queries, groups)
         rankings = await asyncio.to_thread(_ranked, queries, groups, postings, near, wanted)
-        resolved = await asyncio.gather(*(self._resolve(*each, wanted) for each in zip(groups, rankings, strict=True)))
-        hits = [_faded(hit, wanted, now) for found in resolved for hit in found]
+        hits: list[Hit] = []
+        for group, ranking in zip(groups, rankings, strict=True):
+            hits += [_faded(hit, wanted, now) for hit in await self._resolve(group, ranking, wanted)]
         degraded = tuple(cause for cause in (lost_words, lost_meanings) if cause)
         recent: list[Hit] = []
         if degraded and wanted.memories and not any(isinstance(hit.record, Memory) for hit in hits):
             recent = await self._recent(wanted)
             degraded += ("no memory was found by full text: the most recent ones stand in",) if recent else ()
-        worthy = tuple(hit for hit in (*spread(hits), *recent) if hit.relevance >= wanted.least_relevance)
-        return Retrieved(hits=worthy, degraded=degraded)
+        hits = [hit for hit in (*hits, *recent) if hit.relevance >= wanted.least_relevance]
+        return Retrieved(hits=tuple(sorted(hits, key=best_first)), degraded=degraded)
 
     # -- the two sides -----------------------------------------------------------------------------------------------
 
@@ -96,15 +97,14 @@ class Retriever:
         """Ask full text; a store that cannot search may still be able to read."""
 
         async def asked(group: Group) -> list[Postings]:
-            rows = [MOST_ROWS if query.weight == 1 else MOST_ROWS // 4 for query in queries]
-            searches = (
-                self._store.postings(group.scopes, terms_of(query), most=most)
+            rows = [MOST_ROWS if query.main else SIDE_ROWS for query in queries]
+            return [
+                await self._store.postings(group.scopes, terms_of(query), most=most)
                 for query, most in zip(queries, rows, strict=True)
-            )
-            return list(await asyncio.gather(*searches))
+            ]
 
         try:
-            return list(await asyncio.gather(*(asked(group) for group in groups))), ""
+            return [await asked(group) for group in groups], ""
         except BrimfulError as error:
             return None, f"full text search failed ({_cause(error)})"
 
@@ -126,15 +126,15 @@ class Retriever:
         return near, ""
 
     async def _near(self, embedder: Embedder, queries: Sequence[Query], groups: Sequence[Group]) -> Nearest:
-        vectors = await embedder.embed([query.question.meaning for query in queries], "query")
+        main = [query for query in queries if query.main]
+        vectors = await embedder.embed([query.question.meaning for query in main], "query") if main else ()
 
         async def asked(group: Group) -> list[list[Near]]:
-            searches = (
-                self._store.nearest(group.scopes, embedder.id, vectors[at], limit=NEAREST) for at in range(len(queries))
-            )
-            return list(await asyncio.gather(*searches))
+            near = [await self._store.nearest(group.scopes, embedder.id, each, limit=NEAREST) for each in vectors]
+            found = dict(zip(main, near, strict=True))
+            return [found.get(query, []) for query in queries]
 
-        return list(await asyncio.gather(*(asked(group) for group in groups)))
+        return [await asked(group) for group in groups]
 
     def _until(self) -> str:
         wait = self.breaker.retry_in(self._clock())
@@ -153,6 +153,8 @@ class Retriever:
     async def _records(
         self, group: Group, places: Sequence[int], wanted: Wanted
     ) -> dict[int, Message | Memory | LoreEntry]:
+        if not places:
+            return {}
         if group.room is not None:
             return {message.seq: message for message in await self._store.messages_at(group.room, places)}
         documents = {document.item: document.doc for document in await self._store.documents(places)}

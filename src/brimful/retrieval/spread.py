@@ -1,6 +1,5 @@
 """Near-duplicates are spread out: of many finds that say nearly the same, the first is worth most."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
@@ -8,10 +7,10 @@ from typing import Final
 import msgspec
 
 from brimful.packagers.stored import plain_text
-from brimful.retrieval.wanted import Hit
+from brimful.retrieval.wanted import Hit, best_first
 
 HALVED: Final = 0.5  # what the next one of its like is worth, and the one after it half of that
-_WORDS: Final = re.compile(r"[^\W\d_]+")
+_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
 
 
 def spread(hits: Iterable[Hit]) -> list[Hit]:
@@ -26,13 +25,9 @@ def spread(hits: Iterable[Hit]) -> list[Hit]:
     """
     alike: Counter[frozenset[str]] = Counter()
     told_apart = []
-    for hit in sorted(hits, key=_best_first):
-        words = frozenset(_WORDS.findall(plain_text(hit.record.content).casefold()))
+    for hit in sorted(hits, key=best_first):
+        words = frozenset(plain_text(hit.record.content).casefold().translate(_DIGITS).split())
         before = alike[words] if words else 0
         alike[words] += 1
         told_apart.append(msgspec.structs.replace(hit, relevance=hit.relevance * HALVED**before) if before else hit)
-    return sorted(told_apart, key=_best_first)
-
-
-def _best_first(hit: Hit) -> tuple[float, str]:
-    return (-hit.relevance, hit.record.id)
+    return sorted(told_apart, key=best_first)

@@ -53,6 +53,11 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     query: str = ""
 
 
+def best_first(hit: Hit) -> tuple[float, str]:
+    """Return what hits are sorted by."""
+    return (-hit.relevance, hit.record.id)
+
+
 class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
     """What a search brought, the best first, and what it had to do without."""
 
