@@ -79,7 +79,7 @@ def test_without_vectors_and_without_a_word_in_common_the_most_recent_memories_s
     async def story():
         async with new_engine(model="gpt-4o", embedder=embedder) as engine:
             for number in range(15):
-                await engine.remember(f"Fact {number} of many.", id=f"fact-{number}", at=NOW - 100 + number)
+                await engine.remember(f"Fact {'abcdefghijklmno'[number]}.", id=f"fact-{number}", at=NOW - 100 + number)
             return await engine.assemble(room="r", message="xyzzy?", now=NOW)
 
     context = run(story())
