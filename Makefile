@@ -24,7 +24,7 @@ check: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/test_docs.py
 
 bench: $(VENV)/.bench
-	BENCH_DATA='$(DATA)' $(BIN)/python benchmarks/run_all.py
+	BENCH_DATA='$(DATA)' BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(BIN)/python benchmarks/run_all.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -43,6 +43,7 @@ $(VENV)/.dev: $(VENV)/.base
 
 $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) install --constraint constraints.txt --group bench
+	-BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(BIN)/brimful embeddings install minilm
 	touch $@
 
 clean:

@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import counting
+import evidence
 import fill
 import prefix
 import quality
@@ -66,6 +67,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "fill": partial(fill.report, options.data, quick=options.quick),
         "prefix": partial(prefix.report, quick=options.quick),
         "quality": partial(quality.report, quick=options.quick),
+        "evidence": partial(evidence.report, options.data, quick=options.quick),
         "rooms": partial(rooms.report, quick=options.quick),
         "scaling": partial(scaling.report, quick=options.quick),
         "counting": partial(counting.report, options.data, quick=options.quick),
