@@ -2,8 +2,6 @@
 
 import pytest
 
-from stores.conftest import postgres_url, server  # noqa: F401 - fixtures
-
 AT = "2026-11-01T12:00:00Z"
 CHAT = [
     {"role": "user", "name": "Ada", "content": "My bicycle is called Rosinante.", "timestamp": AT},
@@ -44,7 +42,7 @@ def told(run, write_lines, monkeypatch):
     return tell
 
 
-def test_the_same_story(told, postgres_url):  # noqa: F811 - the fixture
+def test_the_same_story(told, postgres_url):
     assert told(postgres_url) == told("sqlite:///chat.db")
 
 
@@ -54,7 +52,7 @@ def test_a_server_out_of_reach_is_one_line(fails):
     assert "secret" not in line
 
 
-def test_a_store_moves_by_backup_and_by_export(run, run_json, told, postgres_url):  # noqa: F811 - the fixture
+def test_a_store_moves_by_backup_and_by_export(run, run_json, told, postgres_url):
     told(postgres_url)
     exported = run("db", "export").stdout
     run("db", "backup", "copy.backup")

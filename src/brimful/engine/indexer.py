@@ -10,7 +10,7 @@ from brimful.protocols import Embedder, Store
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.indexed import Searchable, indexed
 
-BATCH: Final = 64  # documents an embedder gets at once
+BATCH: Final = 256  # documents an embedder gets at once, and a transaction keeps
 
 Tell = Callable[[Progress], None]
 
