@@ -133,17 +133,17 @@ class Squeamish(HashEmbedder):
 
 def test_a_text_that_its_embedder_refuses_holds_up_no_other(run, new_engine):
     async def story():
-        async with new_engine(embedder=Squeamish(), retrieval=Retrieval(failures=9)) as engine:
+        async with new_engine(embedder=Squeamish()) as engine:
             await engine.post_many(
                 [
                     Message(id=f"m{n}", room="r", content="poison" if n == 20 else f"Message {n}", at=NOW)
                     for n in range(100)
                 ]
             )
-            return await engine.settled()
+            return await engine.settled(), engine.breaker.openings
 
-    progress = run(story())
-    assert (progress.done, progress.waiting) == (99, 1)
+    progress, openings = run(story())
+    assert (progress.done, progress.waiting, openings) == (99, 1, 0)
 
 
 def test_another_embedder_takes_over_without_a_gap(run, new_engine):
@@ -183,6 +183,23 @@ def test_index_embeds_all_that_waits_and_tells_of_its_progress(run, new_engine):
     progress = run(story())
     assert (progress.done, progress.waiting) == (130, 0)
     assert [step.done for step in told] == sorted(step.done for step in told)
+
+
+def test_an_index_that_fails_leaves_the_background_at_work(run, new_engine):
+    embedder = HashEmbedder()
+
+    async def story():
+        async with new_engine(embedder=embedder) as engine:
+            await engine.settled()
+            embedder.fail_with = ConnectionError("gone")
+            await engine.post(room="r", text="Hi", at=NOW)
+            with pytest.raises(ConnectionError):
+                await engine.index()
+            embedder.fail_with = None
+            await engine.post(room="r", text="Hello", at=NOW)
+            return await engine.settled()
+
+    assert run(story()).waiting == 0
 
 
 def test_results_are_cached_until_something_is_written(run, new_engine):

@@ -419,3 +419,24 @@ def test_a_restart_keeps_the_prefix_of_a_conversation(run, new_engine):
     contexts = run(story())
     assert [context.inputs.previous for context in contexts[1:]] == [context.history for context in contexts[:-1]]
     assert len({context.history.first for context in contexts[1:]}) == 1  # the first may have borrowed, and gave back
+
+
+def test_one_unusual_build_does_not_shorten_the_next(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            await chat(engine, 700)
+            for unusual in ({"window": 8192}, {"overrides": {"most_messages": 5}}):
+                for save in (False, True):
+                    await engine.assemble(room="general", message="So?", now=NOW, save=save, **unusual)
+            return await engine.assemble(room="general", message="So?", now=NOW + 1)
+
+    context = run(story())
+    assert sum(decision.included for decision in context.decisions if decision.kind == "message-recent") == 700
+
+
+def test_a_room_that_is_not_there_is_said_on_the_context(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            return await engine.assemble(room="genreal", message="Hi", now=NOW)
+
+    assert any("'genreal' is not in the store" in warning for warning in run(story()).warnings)

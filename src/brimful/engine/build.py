@@ -26,6 +26,7 @@ from brimful.retrieval.wanted import LOREBOOK, Retrieved, Wanted, memory_scopes
 
 SPEAKERS_AMONG: Final = 32  # the last messages, by whom a question may be answered
 PINNED_MOST: Final = 200  # memories that are always offered
+SUMMARIES_MOST: Final = 200  # the newest of a room: older ones cover what no window reaches
 _LORE_KEPT: Final = 64  # sets of lorebooks whose entries a process keeps at hand
 
 
@@ -125,7 +126,9 @@ class Builder:
             self._other_rooms(plan.room, user),
         )
         mine = [memory for memory in pinned if memory.room in (None, plan.room.id)]
-        return Known(scopes=scopes, summaries=summaries, pinned=mine, lore=lore, books=books, rooms=rooms)
+        return Known(
+            scopes=scopes, summaries=summaries[:SUMMARIES_MOST], pinned=mine, lore=lore, books=books, rooms=rooms
+        )
 
     async def _entries(self, shelf: tuple[str, ...], now: float) -> list[LoreEntry]:
         """Return all entries of the lorebooks, read again only when one of them has changed."""

@@ -15,7 +15,7 @@ from brimful.core.prompt import Tool
 from brimful.engine.build import Asked
 from brimful.engine.current import current_of
 from brimful.engine.plan import Limits, Plan, make_plan
-from brimful.engine.prefixes import Conversation
+from brimful.engine.prefixes import conversation_of
 from brimful.engine.writing import Writing, new_id
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.policies import Overrides
@@ -65,7 +65,7 @@ class Engine(Writing):
         built = await self._parts.builder.build(plan, asked)
         if current.message is None and not any(map(_is_said, built.packages)):
             raise InvalidValue("room", f"{shown(room)} is empty, and there is no message: there is nothing to answer")
-        conversation = Conversation(room=room, persona=persona, model=plan.model.id, policy=plan.policy.name)
+        conversation = conversation_of(room, persona, plan.policy, plan.budget)
         context = await asyncio.to_thread(
             assemble,
             built.packages,
@@ -79,8 +79,8 @@ class Engine(Writing):
             wire=wire,
             degraded=(*notes, *built.degraded),
         )
-        self._parts.prefixes.keep(conversation, context.history)
         if save:
+            self._parts.prefixes.keep(conversation, context.history)
             await self.store.save(
                 Snapshot(id=context.id, room=room, persona=persona, at=moment, message=current.id, context=context)
             )
@@ -173,13 +173,15 @@ class Engine(Writing):
 
     async def _whereabouts(self, room: str, persona: str | None) -> tuple[Room, Persona | None, list[str]]:
         """Return room and persona, and note what was looked for in vain."""
-        place = await self.store.get(Room, room) or Room(id=room)
-        if persona is None:
-            return place, None, []
-        who = await self.store.get(Persona, persona)
-        if who is not None:
-            return place, who, []
-        return place, Persona(id=persona), [f"persona {shown(persona)} is not in the store: it has no prompt"]
+        place = await self.store.get(Room, room)
+        who = None if persona is None else await self.store.get(Persona, persona)
+        notes = []
+        if place is None:
+            notes.append(f"room {shown(room)} is not in the store: nothing was said in it yet")
+        if persona is not None and who is None:
+            who = Persona(id=persona)
+            notes.append(f"persona {shown(persona)} is not in the store: it has no prompt")
+        return place or Room(id=room), who, notes
 
     def _plan(
         self,

@@ -90,6 +90,7 @@ async def load_recent(
     without: str | None = None,
 ) -> Recent:
     """Read back until the reach is met; the message `without` is left out, since it stands elsewhere."""
+    clusters = Clusters(summaries)
     messages: list[Message] = []
     packages: list[ContentPackage] = []
     tokens, counted, page_size = 0, 0, FIRST_PAGE
@@ -101,7 +102,7 @@ async def load_recent(
         for message in (entry.message for entry in page):
             if message.id == without:
                 continue
-            package, cost = packaged.package(message, counter, _cluster(message, summaries))
+            package, cost = packaged.package(message, counter, clusters.of(message))
             messages.append(message)
             packages.append(package)
             tokens += cost
@@ -121,9 +122,19 @@ def _history_pool(policy: Policy) -> Pool | None:
     return policy.pool_for(probe)
 
 
-def _cluster(message: Message, summaries: Sequence[Summary]) -> str | None:
-    """Return the cluster of the newest summary that covers the message."""
-    for summary in summaries:
-        if message.id in summary.covers or (not summary.covers and summary.first <= message.seq <= summary.last):
-            return summary.cluster
-    return None
+class Clusters:
+    """Which cluster a message belongs to: that of the newest summary that covers it."""
+
+    def __init__(self, summaries: Sequence[Summary]) -> None:
+        """Read summaries, newest first."""
+        self._named: dict[str, str] = {}
+        for summary in reversed(summaries):
+            self._named.update(dict.fromkeys(summary.covers, summary.cluster))
+        self._spans = [(each.first, each.last, each.cluster) for each in summaries if not each.covers and each.last]
+
+    def of(self, message: Message) -> str | None:
+        """Return the cluster of a message, if it has one."""
+        if not self._named and not self._spans:
+            return None
+        spans = (cluster for first, last, cluster in self._spans if first <= message.seq <= last)
+        return self._named.get(message.id) or next(spans, None)

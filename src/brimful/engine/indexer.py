@@ -1,8 +1,8 @@
 """Embedding in the background: batches from a backlog that lives in the store, so that a restart loses nothing."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from brimful.answers import Document, DocumentKind, Progress
@@ -13,6 +13,8 @@ from brimful.retrieval.indexed import Searchable, indexed
 BATCH: Final = 256  # documents an embedder gets at once, and a transaction keeps
 
 Tell = Callable[[Progress], None]
+
+_log = logging.getLogger("brimful")
 
 
 class Indexer:
@@ -34,7 +36,6 @@ class Indexer:
         self._idle = asyncio.Event()
         self._refused: set[int] = set()
         self._task: asyncio.Task[None] | None = None
-        self.last_error = ""
 
     async def start(self) -> None:
         """Begin to wait for this embedder's vectors, and to make them."""
@@ -80,28 +81,41 @@ class Indexer:
 
     async def _catch_up(self) -> float:
         """Embed until nothing waits; return 0, or the seconds after which it is worth trying again."""
-        size, suspects = self._batch, set[int]()
-        while documents := await self._backlog(size, without=self._refused | suspects):
+        size = self._batch
+        while documents := await self._backlog(size):
             if not self._breaker.allow(self._clock()):
                 return max(1.0, self._breaker.retry_in(self._clock()))
             try:
                 await self._embed(documents)
             except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
-                self.last_error = f"{type(error).__name__}: {error}"
-                self._breaker.failed(self._clock())
-                if size == 1:
-                    suspects.add(documents[0].doc)
-                size = max(1, size // 8)
+                if await self._is_well():
+                    self._breaker.succeeded(self._clock())
+                    if size == 1:
+                        self._refuse(documents[0], error)
+                    size = max(1, size // 8)
+                else:
+                    _log.warning("embedding failed, and will be tried again: %s: %s", type(error).__name__, error)
+                    self._breaker.failed(self._clock())
             else:
-                # The embedder is well: it was the documents that it would not take.
-                self._refused |= suspects
                 self._breaker.succeeded(self._clock())
                 size = self._batch
         return 0.0
 
-    async def _backlog(self, size: int, *, without: AbstractSet[int] = frozenset()) -> list[Document]:
-        waiting = await self._store.backlog(self._embedder.id, limit=size + len(without))
-        return [document for document in waiting if document.doc not in without][:size]
+    async def _is_well(self) -> bool:
+        """Say whether the embedder takes a text that nobody could refuse: then it was the documents that it refused."""
+        try:
+            await self._embedder.embed(["ok"], "passage")
+        except Exception:  # noqa: BLE001 - the breaker's boundary
+            return False
+        return True
+
+    def _refuse(self, document: Document, error: Exception) -> None:
+        _log.warning("%s %r is not embedded: %s: %s", document.kind, document.item, type(error).__name__, error)
+        self._refused.add(document.doc)
+
+    async def _backlog(self, size: int) -> list[Document]:
+        waiting = await self._store.backlog(self._embedder.id, limit=size + len(self._refused))
+        return [document for document in waiting if document.doc not in self._refused][:size]
 
     async def _embed(self, documents: Sequence[Document]) -> None:
         records = await self._records(documents)

@@ -140,8 +140,10 @@ class Opened:
         if indexer is None:
             raise InvalidValue("embedder", "is 'none': there is nothing to embed with")
         await indexer.stop()
-        progress = await indexer.drain(told)
-        await indexer.start()
+        try:
+            progress = await indexer.drain(told)
+        finally:
+            await indexer.start()
         await self._tell("indexed", None, done=progress.done, waiting=progress.waiting)
         return progress
 

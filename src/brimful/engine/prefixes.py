@@ -1,10 +1,13 @@
 """Where the last context of each conversation began, so that the next one keeps its prefix."""
 
+import hashlib
 from collections import OrderedDict
 from typing import Final
 
 import msgspec
 
+from brimful.core.budget import ContextBudget
+from brimful.core.policy import Policy
 from brimful.core.selection import Previous
 from brimful.protocols import Store
 
@@ -13,12 +16,25 @@ _LOOKED_THROUGH: Final = 8  # builds of a room, for the last one of the same mod
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """Contexts that share a prefix: those of one persona in one room, for one model, by one policy."""
+    """Contexts that share a prefix: those of one persona in one room, for one model, by one policy and budget.
+
+    `rules` tell apart what bears the same name: the policy with all overrides, the window and what is left of it.
+    """
 
     room: str
     persona: str | None
     model: str
     policy: str
+    window: int
+    rules: str
+
+
+def conversation_of(room: str, persona: str | None, policy: Policy, budget: ContextBudget) -> Conversation:
+    """Return which conversation a build belongs to."""
+    rules = hashlib.blake2b(msgspec.json.encode((policy, budget)), digest_size=16).hexdigest()
+    return Conversation(
+        room=room, persona=persona, model=budget.model, policy=policy.name, window=budget.window, rules=rules
+    )
 
 
 class Prefixes:
@@ -33,11 +49,20 @@ class Prefixes:
     async def last(self, conversation: Conversation) -> Previous | None:
         """Return where the last context began; None if there is none, or if it held no history."""
         if conversation not in self._known:
-            builds = await self._store.snapshots(conversation.room, persona=conversation.persona, limit=_LOOKED_THROUGH)
-            same = (conversation.model, conversation.policy)
-            last = next((build for build in builds if (build.model, build.policy) == same), None)
-            self.keep(conversation, last.history if last else None)
+            self.keep(conversation, await self._stored(conversation))
         return self._known[conversation]
+
+    async def _stored(self, conversation: Conversation) -> Previous | None:
+        room, persona = conversation.room, conversation.persona
+        same = (conversation.model, conversation.policy, conversation.window)
+        for build in await self._store.snapshots(room, persona=persona, limit=_LOOKED_THROUGH):
+            if (build.model, build.policy, build.window) != same:
+                continue
+            snapshot = await self._store.snapshot(build.id)
+            context = snapshot.context if snapshot else None
+            if context and conversation_of(room, persona, context.inputs.policy, context.budget) == conversation:
+                return context.history
+        return None
 
     def keep(self, conversation: Conversation, history: Previous | None) -> None:
         """Remember where a context began."""

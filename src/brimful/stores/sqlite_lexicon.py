@@ -12,7 +12,11 @@ SELECT d.doc, d.seq, d.length, p.times
 FROM (SELECT doc, count(*) AS times FROM lexicon_places WHERE term = :token GROUP BY doc) p
 CROSS JOIN documents d ON d.doc = p.doc WHERE d.tenant = :tenant ORDER BY d.doc
 """
-_NEWEST: Final = PLACES + " DESC LIMIT :most"
+NEWEST: Final = """
+SELECT d.doc, d.seq, d.length, d.terms
+FROM (SELECT rowid AS doc FROM lexicon WHERE lexicon MATCH :phrase ORDER BY rowid DESC LIMIT :most) p
+CROSS JOIN documents d ON d.doc = p.doc WHERE d.tenant = :tenant ORDER BY d.doc DESC
+"""
 _FOUND: Final = "SELECT term, doc FROM lexicon_found WHERE term IN :tokens AND :tenant = :tenant"
 _ADD: Final = "INSERT INTO lexicon (rowid, terms) VALUES (:doc, iif(:tenant <> '', :terms, NULL))"
 _REMOVE: Final = "INSERT INTO lexicon (lexicon, rowid, terms) SELECT 'delete', :doc, :terms WHERE :tenant = :tenant"
@@ -39,7 +43,9 @@ class SqliteLexicon:
 
     def newest(self, session: Session, token: str, most: int) -> list[Row]:
         """Return (doc, seq, length, frequency) of the newest documents with a token, the newest first."""
-        return session.rows(_NEWEST, token=token, most=most)
+        found = session.rows(NEWEST, phrase=f'"{token}"', most=most)
+        held = session.dialect.listed
+        return [(doc, seq, length, held(terms).count(token)) for doc, seq, length, terms in found]
 
     def purge(self, session: Session) -> None:
         """Merge the index into one segment, which holds nothing that was removed."""
