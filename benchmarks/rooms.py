@@ -19,7 +19,8 @@ from peers import COMPLETION, MODEL, NOW, fillers
 from tables import Section, duration, table, times
 from texts import Texts
 
-SIZES = (600, 20_000, 1_000_000)
+SIZES = (600, 20_000, 200_000)
+MILLION = 1_000_000  # takes a quarter of an hour to write: `python benchmarks/rooms.py`
 QUICK_SIZES = (600, 2_000)
 PEER_SIZES = (600, 20_000)
 PEERS = ("langchain-core, approximate", "langchain-core, exact", "litellm")
@@ -214,3 +215,7 @@ def _of(room: RoomTimings | Failure, way: str) -> Timing | Failure:
 
 def _cpu(timing: Timing | Failure) -> str:
     return duration(timing if isinstance(timing, Failure) else timing.cpu)
+
+
+if __name__ == "__main__":
+    print(_ours({size: _isolated(size) for size in (*SIZES, MILLION)}))
