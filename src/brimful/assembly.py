@@ -46,13 +46,14 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     overrides: Mapping[str, Any] | Overrides | None = None,
     wire: Wire | None = None,
     degraded: Sequence[str] = (),
+    origin: str = "",
 ) -> Context:
     """Fill the model's window with the best of the packages, and return the verified request with its record.
 
     `previous` is the context before this one in the same conversation: history then begins where it began, so that
     the provider's prompt cache holds. `now` ages the packages; the clock is read only if it is not given.
     `tools` are ours or in OpenAI's form. `window` and `completion` replace the model's window and the policy's reserve;
-    `wire` the form of the request.
+    `wire` the form of the request. `origin` tells apart what is built from the same for different rooms.
     """
     info = _model(model, wire)
     chosen = _policy(policy, overrides)
@@ -68,6 +69,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
             tools=_tools(tools),
             previous=_previous(previous),
             degraded=_degraded(degraded),
+            origin=sound_text("origin", origin, InvalidValue),
         )
     )
 

@@ -56,8 +56,8 @@ class Store(Protocol):
     Writing is idempotent by id: a record written twice is one record, and the first one stands where records are facts
     (messages, responses, snapshots). What is written is durable when the call returns.
 
-    A scope is a set of documents that are searched together: `room:ID`, `lorebook:ID`, or `memory:PERSONA:USER`, in
-    which an empty name stands for any. Terms, passages and counts are given by the caller, who knows how text is read.
+    A scope is a set of documents that are searched together: `room:ID`, `lorebook:ID`, or `memory:PERSONA:USER:ROOM`,
+    in which an empty name stands for any. Terms, passages and counts are given by the caller, who knows how to read.
     """
 
     @property

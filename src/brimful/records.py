@@ -17,6 +17,7 @@ from brimful.errors import InvalidValue
 MemoryType = Literal["episodic", "semantic", "procedural"]
 MEMORY_TYPES: Final[tuple[str, ...]] = get_args(MemoryType)
 Content = str | tuple[Part, ...]
+_MOST_WHOLE: Final = 10**12  # no room, no counter and no order needs more
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="record"):
@@ -97,6 +98,7 @@ class Message(Record, frozen=True, kw_only=True, tag="message"):
             check.settle(self, "sender", _text, "")
         if type(self.content) is not str or not self.content.isascii():
             check.settle(self, "content", _content, "")
+        _check_whole("seq", self.seq)
         check_role(self.role)
 
 
@@ -119,12 +121,15 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
     @property
     def scope(self) -> str:
         """Whose it is, as one name: memories of one scope are searched together."""
-        return memory_scope(self.persona, self.user)
+        return memory_scope(self.persona, self.user, self.room)
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
         _settle(self, texts=("source", "content"), optional=("persona", "user", "room"), times=("at",))
         check.settle(self, "importance", _share, "")
+        _check_whole("accesses", self.accesses)
+        if type(self.pinned) is not bool:
+            raise InvalidValue("pinned", f"must be true or false, not {check.shown(self.pinned)}")
         if self.type not in MEMORY_TYPES:
             raise InvalidValue("type", f"must be one of {', '.join(MEMORY_TYPES)}, not {check.shown(self.type)}")
 
@@ -156,6 +161,7 @@ class LoreEntry(Record, frozen=True, kw_only=True, tag="lore-entry"):
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
         _settle(self, texts=("content", "name"), refs=("lorebook",), objects=("settings",))
+        _check_whole("order", self.order, low=-_MOST_WHOLE)
         check.settle(self, "importance", _share, "")
         _check_texts("keys", self.keys)
 
@@ -175,6 +181,8 @@ class Summary(Record, frozen=True, kw_only=True, tag="summary"):
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
         _settle(self, texts=("content", "cluster"), refs=("room",), ids=("covers",), times=("at",))
+        _check_whole("first", self.first)
+        _check_whole("last", self.last)
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,13 +246,13 @@ class Inclusion(msgspec.Struct, frozen=True, kw_only=True):
     at: float = 0.0
 
 
-def memory_scope(persona: str | None, user: str | None) -> str:
-    """Return the scope of memories that belong to a persona and a user; None stands for any.
+def memory_scope(persona: str | None, user: str | None, room: str | None) -> str:
+    """Return the scope of memories that belong to a persona, a user and a room; None stands for any.
 
-    >>> memory_scope("helper", None), memory_scope("a:b", "c")
-    ('memory:helper:', 'memory:a%3Ab:c')
+    >>> memory_scope("helper", None, None), memory_scope("a:b", "c", "d")
+    ('memory:helper::', 'memory:a%3Ab:c:d')
     """
-    return f"memory:{_escaped(persona)}:{_escaped(user)}"
+    return f"memory:{_escaped(persona)}:{_escaped(user)}:{_escaped(room)}"
 
 
 def _escaped(name: str | None) -> str:
@@ -280,6 +288,11 @@ def _settle(
         _check_texts(field, getattr(record, field))
     for field in (*objects, "metadata") if "metadata" in record.__struct_fields__ else objects:
         check.settle(record, field, _object, "")
+
+
+def _check_whole(field: str, value: object, low: int = 0) -> None:
+    if type(value) is not int or not low <= value <= _MOST_WHOLE:
+        raise InvalidValue(field, f"must be a whole number from {low:,} to {_MOST_WHOLE:,}, not {check.shown(value)}")
 
 
 def _is_plain(name: object) -> bool:

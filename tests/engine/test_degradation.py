@@ -221,3 +221,33 @@ def test_results_are_cached_until_something_is_written(run, new_engine):
     context = run(story())
     assert facts == [False, True, False]
     assert "late" in context.kept
+
+
+class Broken(HashEmbedder):
+    """An embedder that gives what no store should keep."""
+
+    async def embed(self, texts, purpose):
+        return await super().embed(texts, purpose) * float("nan")
+
+
+def test_vectors_that_are_no_numbers_are_not_kept(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder=Broken()) as engine:
+            await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
+            progress = await engine.settled()
+            return progress, await engine.assemble(room="r", message="When is the demo?", now=NOW)
+
+    progress, context = run(story())
+    assert (progress.done, progress.waiting) == (0, 1)
+    assert "demo" in context.kept
+    assert spoiled(context)
+
+
+def test_what_another_engine_wrote_is_embedded_when_one_waits_for_it(run, new_engine):
+    async def story():
+        async with new_engine(embedder=HashEmbedder()) as one, new_engine(embedder="none") as other:
+            await one.settled()
+            await other.remember("A dog barks.", at=NOW)
+            return await one.settled()
+
+    assert run(story()).waiting == 0

@@ -9,7 +9,7 @@ import brimful
 from brimful import InvalidValue, Text, ToolCall, ToolResult
 from brimful.engine import Engine, Event, Retrieval
 from brimful.errors import UnknownRecord
-from brimful.records import Lorebook, LoreEntry, Message, Persona, Room, Summary, Usage
+from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, Summary, Usage
 
 NOW = 1_794_000_000.0
 DAY = 86_400.0
@@ -440,3 +440,92 @@ def test_a_room_that_is_not_there_is_said_on_the_context(run, new_engine):
             return await engine.assemble(room="genreal", message="Hi", now=NOW)
 
     assert any("'genreal' is not in the store" in warning for warning in run(story()).warnings)
+
+
+def test_two_rooms_in_which_the_same_was_said_have_two_contexts(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            contexts = [await engine.assemble(room=room, message="hi", now=NOW) for room in ("ada", "bob")]
+            await engine.record_response(contexts[1], "For Bob alone.", at=NOW)
+            return contexts, await engine.store.history("ada"), await engine.store.history("bob")
+
+    contexts, ada, bob = run(story())
+    assert contexts[0].id != contexts[1].id
+    assert (len(ada), [entry.message.content for entry in bob]) == (0, ["For Bob alone."])
+
+
+@pytest.mark.parametrize("window", [500, 700, 900, 1000, 1400, 1500, 8000])
+def test_an_agents_many_steps_leave_the_question_and_whole_chains(run, new_engine, window):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            await engine.post(room="loop", text="Do it.", id="ask", at=NOW - 100)
+            for step in range(12):
+                call, result = ToolCall(id=f"k{step}", name="f"), ToolResult(id=f"k{step}", content="word " * 60)
+                await engine.post(room="loop", role="assistant", content=(call,), at=NOW - 50 + step)
+                await engine.post(room="loop", role="tool", content=(result,), at=NOW - 50 + step)
+            return await engine.assemble(room="loop", window=window, completion=50, now=NOW)
+
+    context = run(story())
+    messages = context.request["messages"]
+    assert messages[0] == {"role": "user", "content": "Do it."}
+    called = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    assert called == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+    assert called[-1] == "k11"
+
+
+def test_a_room_whose_last_result_was_deleted_can_still_be_built(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            await engine.post(room="r", text="Do it.", at=NOW - 3)
+            await engine.post(room="r", role="assistant", content=(ToolCall(id="k", name="f"),), at=NOW - 2)
+            await engine.post(room="r", role="tool", content=(ToolResult(id="k", content="x"),), id="res", at=NOW - 1)
+            await engine.delete("res")
+            return await engine.assemble(room="r", now=NOW)
+
+    assert run(story()).request["messages"] == [{"role": "user", "content": "Do it."}]
+
+
+def test_memories_of_other_rooms_do_not_crowd_out_those_of_this_one(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            await engine.remember("The pin of this room.", room="r", pinned=True, id="pin", at=NOW - 9)
+            await engine.remember("The zebra sleeps here.", room="r", id="zebra", at=NOW - 9)
+            await engine.remember_many(
+                [
+                    Memory(id=f"o{n}", content=f"Zebra zebra {n}", room="other", pinned=n % 2 == 0, at=NOW - 8)
+                    for n in range(600)
+                ]
+            )
+            return await engine.assemble(room="r", message="Where is the zebra?", now=NOW)
+
+    assert {"pin", "zebra"} <= set(run(story()).kept)
+
+
+def test_an_engine_opens_again_and_a_closed_store_says_so(run, new_engine):
+    async def story():
+        engine = new_engine(model="gpt-4o")
+        await engine.open()
+        store = engine.store
+        await engine.close()
+        with pytest.raises(brimful.StoreUnavailable, match="closed"):
+            await store.history("r")
+        await engine.open()
+        await engine.post(room="r", text="Hi", at=NOW)
+        await engine.close()
+
+    run(story())
+
+
+def test_an_answer_of_another_context_is_not_claimed(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            first = await engine.assemble(room="a", message="one?", now=NOW)
+            second = await engine.assemble(room="b", message="two?", now=NOW)
+            said = await engine.record_response(first, "one", id="res", at=NOW)
+            again = await engine.record_response(first, "one", id="res", usage=Usage(prompt=9), at=NOW + 1)
+            with pytest.raises(InvalidValue, match="another context"):
+                await engine.record_response(second, "two", id="res", at=NOW)
+            return said, again
+
+    said, again = run(story())
+    assert said == again

@@ -64,6 +64,12 @@ def test_a_probe_that_never_comes_back_does_not_hold_the_door_shut_for_ever():
     assert breaker.allow(600.0)
 
 
+def test_a_clock_that_is_set_back_does_not_keep_it_open_for_a_month():
+    breaker = opened(at=3_000_000.0)
+    assert breaker.state(100.0) == "half-open"
+    assert breaker.retry_in(100.0) == 0.0
+
+
 def test_uptime_is_the_share_of_time_in_which_it_was_closed():
     breaker = Breaker(now=0.0)
     for _ in range(FAILURES):

@@ -265,7 +265,7 @@ def test_rows_that_were_swapped_cut_or_changed_are_noticed(store, sealed, url, r
     [
         "UPDATE messages SET room = (SELECT number FROM rooms WHERE id = 'mine')",
         "UPDATE rooms SET id = CASE id WHEN 'mine' THEN 'other' ELSE 'mine' END",
-        "UPDATE memories SET scope = 'memory::mine', person = 'mine'",
+        "UPDATE memories SET scope = 'memory::mine:', person = 'mine'",
         "UPDATE lore_entries SET lorebook = 'mine'",
         "UPDATE summaries SET room = 'mine'",
         "UPDATE responses SET room = 'mine'",
@@ -280,7 +280,7 @@ def test_what_belongs_to_another_does_not_open(store, sealed, url, run, change):
 
     async def look(store):
         await store.history("mine")
-        await store.memories(scopes=["memory::mine"])
+        await store.memories(scopes=["memory::mine:"])
         await store.lore(["mine"])
         await store.summaries("mine")
         await store.responses(room="mine")

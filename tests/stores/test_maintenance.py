@@ -41,7 +41,7 @@ async def state(store):
     return [
         await seen(store),
         await store.history("general", limit=2000),
-        await store.postings(["room:general", "memory::"], ["message", "number", "7", "edited", "tea"], most=100),
+        await store.postings(["room:general", "memory:::"], ["message", "number", "7", "edited", "tea"], most=100),
         await store.nearest(["room:general"], "f", np.ones(8, dtype=np.float32), limit=20),
         await store.backlog("f"),
         await store.embedders(),

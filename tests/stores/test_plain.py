@@ -45,7 +45,7 @@ def test_a_user_goes_with_rooms_and_memories(store, run):
     assert run(store.messages(["m1", "m2"]))[0].id == "m2"
     assert [memory.id for memory in run(store.memories())] == ["k2"]
     assert run(store.summaries("general")) == []
-    found = run(store.postings(["room:general", "memory::ada"], ["tea", "drinks"]))
+    found = run(store.postings(["room:general", "memory::ada:"], ["tea", "drinks"]))
     assert (found.found, found.documents, found.words) == ((0, 0), 0, 0)
 
 

@@ -60,9 +60,9 @@ async def everything(store):
     await store.messages_at("general", [1])
     await store.remember([known("k1", user="ada")])
     await store.remember([known("k1", user="ada")])
-    for chosen in ({"ids": ["k1"]}, {"scopes": ["memory::ada"], "types": ["semantic"], "pinned": True, "before": 9.0}):
+    for chosen in ({"ids": ["k1"]}, {"scopes": ["memory::ada:"], "types": ["semantic"], "pinned": True, "before": 9.0}):
         await store.memories(**chosen)
-    await store.memories(scopes=["memory::ada"])
+    await store.memories(scopes=["memory::ada:"])
     await store.pin("k1")
     await store.touch(["k1"], at=1.0)
     await store.write_lore([told("e1")])

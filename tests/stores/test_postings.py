@@ -43,7 +43,7 @@ def test_other_scopes_are_not_touched(store, run):
     posted(run, store, [["tea"], ["tea"]], room="two")
     run(store.remember([known("k1", "tea")]))
     assert run(store.postings(["room:one"], ["tea"])).found == (1,)
-    assert run(store.postings(["room:one", "room:two", "memory::"], ["tea"])).found == (4,)
+    assert run(store.postings(["room:one", "room:two", "memory:::"], ["tea"])).found == (4,)
     nothing = run(store.postings(["room:three"], ["tea"]))
     assert (nothing.found, nothing.documents, rows(nothing)) == ((0,), 0, [])
     assert run(store.postings([], [])).terms == ()
@@ -71,11 +71,11 @@ def test_if_all_terms_are_common_the_newest_of_the_rarest_are_given(store, run):
 
 
 def test_the_version_changes_with_every_write_to_a_scope(store, run):
-    seen = [run(store.version(["room:general", "memory::"]))]
+    seen = [run(store.version(["room:general", "memory:::"]))]
 
     def moved(coroutine):
         run(coroutine)
-        seen.append(run(store.version(["room:general", "memory::"])))
+        seen.append(run(store.version(["room:general", "memory:::"])))
         return seen[-1] != seen[-2]
 
     assert moved(store.post([said("a")]))

@@ -49,7 +49,7 @@ def current(text):
 async def seen(store):
     """Return all that a store tells."""
     near = await store.nearest(["room:general"], "e", np.eye(4, 16, dtype=np.float32)[2], limit=1)
-    found = await store.postings(["room:general", "lorebook:world", "memory::"], ["secret", "tea", "tower", "gin"])
+    found = await store.postings(["room:general", "lorebook:world", "memory:::"], ["secret", "tea", "tower", "gin"])
     return {
         "plain": [await store.get(Persona, "p"), await store.get(Room, "general")],
         "history": await store.history("general", tokenizer="t"),

@@ -85,7 +85,7 @@ def test_the_nearest_are_those_of_the_largest_cosine(store, run):
     query = vectors(1, seed=9)[0]
     mine = {item: vector for item, vector in kept.items() if item.startswith("general")}
     agrees(near(run, store, query), expected(mine, query, 5))
-    agrees(near(run, store, query[None, :], ["room:general", "room:other", "memory::"], 70), expected(kept, query, 70))
+    agrees(near(run, store, query[None, :], ["room:general", "room:other", "memory:::"], 70), expected(kept, query, 70))
     assert near(run, store, query, ["room:nowhere"]) == near(run, store, query, limit=0) == []
     assert near(run, store, query, embedder="other") == near(run, store, np.zeros(DIMS, dtype=np.float32)) == []
 

@@ -146,7 +146,7 @@ def list_memories(
     """List memories, the newest first."""
     from brimful.retrieval.wanted import memory_scopes  # noqa: PLC0415 - with the engine, when one is opened
 
-    scopes = None if persona is None and user is None else memory_scopes(persona, user)
+    scopes = None if persona is None and user is None else memory_scopes(persona, user, None)
 
     async def listed(engine: "Engine") -> list[Memory]:
         types = (type,) if type else ()

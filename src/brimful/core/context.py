@@ -22,7 +22,10 @@ FORM: Literal["brimful/1"] = "brimful/1"
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a context depends on. Equal inputs give equal contexts, byte for byte."""
+    """All that a context depends on. Equal inputs give equal contexts, byte for byte.
+
+    `origin` says for whom it was built, so that two rooms in which the same was said have two contexts.
+    """
 
     packages: tuple[ContentPackage, ...]
     policy: Policy
@@ -34,6 +37,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[Tool, ...] = ()
     previous: Previous | None = None
     degraded: tuple[str, ...] = ()
+    origin: str = ""
 
 
 class Component(msgspec.Struct, frozen=True, kw_only=True, gc=False):

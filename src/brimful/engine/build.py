@@ -99,6 +99,7 @@ class Builder:
             packaged=self._packaged,
             summaries=known.summaries,
             without=asked.current.id,
+            asker=asked.current.message is None,
         )
         retrieved = await self._retrieve(plan, asked, known, recent)
         loaded = Loaded(
@@ -116,7 +117,7 @@ class Builder:
 
     async def _known(self, plan: Plan, asked: Asked) -> Known:
         user = asked.user or plan.room.user
-        scopes = memory_scopes(plan.persona.id if plan.persona else None, user)
+        scopes = memory_scopes(plan.persona.id if plan.persona else None, user, plan.room.id)
         shelf = tuple(dict.fromkeys([*plan.room.lorebooks, *(plan.persona.lorebooks if plan.persona else ())]))
         summaries, pinned, lore, books, rooms = await asyncio.gather(
             self._store.summaries(plan.room.id),
@@ -125,9 +126,8 @@ class Builder:
             self._names(shelf),
             self._other_rooms(plan.room, user),
         )
-        mine = [memory for memory in pinned if memory.room in (None, plan.room.id)]
         return Known(
-            scopes=scopes, summaries=summaries[:SUMMARIES_MOST], pinned=mine, lore=lore, books=books, rooms=rooms
+            scopes=scopes, summaries=summaries[:SUMMARIES_MOST], pinned=pinned, lore=lore, books=books, rooms=rooms
         )
 
     async def _entries(self, shelf: tuple[str, ...], now: float) -> list[LoreEntry]:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import msgspec
 
 from brimful.core.check import shown
-from brimful.core.content import ContentPackage, Flex
+from brimful.core.content import ContentPackage, Flex, ToolCall, ToolResult
 from brimful.core.tokens import TokenCounter
 from brimful.errors import InvalidValue
 from brimful.packagers.stored import plain_text, said
 from brimful.records import Content, Message
 
-CURRENT = "current"  # the id of a message that is given as a text, and stands in no room yet
+CURRENT = "(current)"  # the id of a message that is given as a text, and stands in no room yet
 _REQUIRED = Flex(can_drop=False, priority=10)
 
 
@@ -56,12 +56,25 @@ def current_of(message: Content | Message | None, *, room: str, sender: str, now
 
 
 def answered(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
-    """Return history, newest first, with its end required: the last words of a person, and whatever came after them.
+    """Return history, newest first, with its end required: the last words of a person, and the turn that came last.
 
-    Without them there would be nothing to answer.
+    Without them there would be nothing to answer. What lies between, an agent's many steps, is history as any other.
     """
-    last_user = next((at for at, package in enumerate(packages) if package.role == "user"), len(packages) - 1)
+    last_user = next((at for at, package in enumerate(packages) if package.role == "user"), None)
+    required = {*_last_turn(packages), *([] if last_user is None else [last_user])}
     return [
-        msgspec.structs.replace(package, flex=_REQUIRED, importance=1.0) if at <= last_user else package
+        msgspec.structs.replace(package, flex=_REQUIRED, importance=1.0) if at in required else package
         for at, package in enumerate(packages)
     ]
+
+
+def _last_turn(packages: Sequence[ContentPackage]) -> range:
+    """Return the places of what came last: one message, or results with their call; nothing if a half is missing."""
+    results = next((at for at, package in enumerate(packages) if package.kind != "tool-result"), len(packages))
+    if not results:
+        return range(0 if packages and packages[0].kind == "tool-call" else min(1, len(packages)))
+    called = (
+        {part.id for part in packages[results].parts if isinstance(part, ToolCall)} if packages[results:] else set()
+    )
+    answers = {part.id for each in packages[:results] for part in each.parts if isinstance(part, ToolResult)}
+    return range(results + 1 if called == answers else 0)

@@ -78,6 +78,7 @@ class Engine(Writing):
             completion=completion,
             wire=wire,
             degraded=(*notes, *built.degraded),
+            origin=f"{room}/{persona}" if persona else room,
         )
         if save:
             self._parts.prefixes.keep(conversation, context.history)
@@ -115,7 +116,7 @@ class Engine(Writing):
         """
         wanted = Wanted(
             room=room,
-            memories=memory_scopes(persona, user),
+            memories=memory_scopes(persona, user, room),
             types=tuple(types),
             limit=limit,
             least_relevance=self._settings.least_relevance,
@@ -162,7 +163,13 @@ class Engine(Writing):
             finish=finish,
             metadata=dict(metadata or {}),
         )
+        if message is not None and message.room != snapshot.room:
+            raise InvalidValue("id", f"{shown(name)} is that of an answer to another context")
         await self.store.respond(response)
+        stands = [each for each in await self.store.responses(context=snapshot.id) if each.id == name]
+        if not stands:
+            raise InvalidValue("id", f"{shown(name)} is that of an answer to another context")
+        response = stands[0]
         await self._tell("responded", snapshot.room, id=name, context=snapshot.id, model=response.model)
         return response
 

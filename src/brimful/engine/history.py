@@ -11,13 +11,14 @@ from brimful.core.content import ContentPackage
 from brimful.core.cost import role_of, speaker
 from brimful.core.policy import Policy, Pool
 from brimful.core.tokens import Count, TokenCounter
-from brimful.engine.counts import know_history
+from brimful.engine.counts import know, know_history
 from brimful.packagers.stored import said
 from brimful.protocols import Store
 from brimful.records import Message, Summary
 
 FIRST_PAGE: Final = 64  # messages; each next page is twice as long, so that any budget is met in a few reads
 LONGEST_PAGE: Final = 1024
+_PAGES_FOR_WORDS: Final = 20  # read back for what a person said last, and no more
 KEPT: Final = 16_384  # packages of messages that a process keeps at hand
 
 
@@ -65,7 +66,8 @@ class Packaged:
 
     def package(self, message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
         """Return a message's package, and what it costs where it stands."""
-        key = (message.room, message.seq, message.edited, message.content, cluster, counter)
+        said_by = (message.id, message.room, message.seq, message.sender, message.role, message.at, message.edited)
+        key = (*said_by, message.content, cluster, counter)
         known = self._known.get(key)
         if known is None:
             package = said(message, counter=counter, cluster=cluster)
@@ -78,7 +80,7 @@ class Packaged:
         return known
 
 
-async def load_recent(
+async def load_recent(  # noqa: PLR0913 - all that a history hangs on
     store: Store,
     room: str,
     *,
@@ -88,15 +90,19 @@ async def load_recent(
     packaged: Packaged,
     summaries: Sequence[Summary] = (),
     without: str | None = None,
+    asker: bool = False,
 ) -> Recent:
-    """Read back until the reach is met; the message `without` is left out, since it stands elsewhere."""
+    """Read back until the reach is met; the message `without` is left out, since it stands elsewhere.
+
+    With `asker`, the last words of a person are among them, however far they lie back.
+    """
     clusters = Clusters(summaries)
     messages: list[Message] = []
     packages: list[ContentPackage] = []
     tokens, counted, page_size = 0, 0, FIRST_PAGE
     before: int | None = None
     sure: int | None = None
-    while tokens <= reach.tokens and (reach.messages is None or len(messages) < reach.messages):
+    while _more(messages, tokens, reach):
         page = await store.history(room, before=before, limit=page_size, tokenizer=vocabulary or "")
         counted += await know_history(store, vocabulary, page)
         for message in (entry.message for entry in page):
@@ -108,12 +114,37 @@ async def load_recent(
             tokens += cost
             if tokens <= reach.sure:
                 sure = message.seq
-            elif tokens > reach.tokens:
+            elif tokens > reach.tokens and message.role != "tool":  # its call stands before it
                 break
         if len(page) < page_size:
             break
         before, page_size = page[-1].message.seq, min(2 * page_size, LONGEST_PAGE)
+    if asker and (asked := await _last_words(store, room, messages)):
+        await know(store, vocabulary, [asked.content])
+        messages.append(asked)
+        packages.append(packaged.package(asked, counter, None)[0])
     return Recent(messages=tuple(messages), packages=tuple(packages), sure=sure, counted=counted)
+
+
+def _more(messages: Sequence[Message], tokens: int, reach: Reach) -> bool:
+    """Say whether to read on: as long as there is room, and until results have their call."""
+    if messages and messages[-1].role == "tool":
+        return True
+    return tokens <= reach.tokens and (reach.messages is None or len(messages) < reach.messages)
+
+
+async def _last_words(store: Store, room: str, loaded: Sequence[Message]) -> Message | None:
+    """Return what a person said last, if it lies before all that was loaded: an agent's steps may have filled it."""
+    if not loaded or any(message.role == "user" for message in loaded):
+        return None
+    before = loaded[-1].seq
+    for _ in range(_PAGES_FOR_WORDS):
+        page = [entry.message for entry in await store.history(room, before=before, limit=LONGEST_PAGE)]
+        said_by_person = next((message for message in page if message.role == "user"), None)
+        if said_by_person or len(page) < LONGEST_PAGE:
+            return said_by_person
+        before = page[-1].seq
+    return None
 
 
 def _history_pool(policy: Policy) -> Pool | None:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from brimful.answers import Document, DocumentKind, Progress
+from brimful.errors import StoreError
 from brimful.protocols import Embedder, Store
 from brimful.retrieval.breaker import Breaker
+from brimful.retrieval.embedded import Rows, embedded
 from brimful.retrieval.indexed import Searchable, indexed
 
+STORE_SECONDS: Final = 5.0  # until a store that failed is asked again
 BATCH: Final = 256  # documents an embedder gets at once, and a transaction keeps
 
 Tell = Callable[[Progress], None]
@@ -58,6 +61,7 @@ class Indexer:
     async def settled(self) -> Progress:
         """Wait until nothing is left that can be done now, and return how far it came."""
         if self._task is not None:
+            self.wake()  # another process may have written
             await self._idle.wait()
         return await self._store.progress(self._embedder.id)
 
@@ -65,7 +69,7 @@ class Indexer:
         """Embed all that waits, here and now, telling of each batch. An embedder's error ends it."""
         await self._store.use_embedder(self._embedder.id)
         while documents := await self._backlog(self._batch):
-            await self._embed(documents)
+            await self._keep(documents, await self._embed(documents))
             tell(await self._store.progress(self._embedder.id))
         return await self._store.progress(self._embedder.id)
 
@@ -73,8 +77,13 @@ class Indexer:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            wait = await self._catch_up()
-            self._idle.set()
+            try:
+                wait = await self._catch_up()
+            except StoreError as error:
+                _log.warning("embedding waits for the store: %s", error)
+                wait = STORE_SECONDS
+            if not self._wake.is_set():  # or more came while this was done
+                self._idle.set()
             if wait:  # the embedder is in trouble: look again when the breaker lets a probe through, or on a new write
                 await _either(self._wake.wait(), asyncio.sleep(wait))
                 self._wake.set()
@@ -86,7 +95,9 @@ class Indexer:
             if not self._breaker.allow(self._clock()):
                 return max(1.0, self._breaker.retry_in(self._clock()))
             try:
-                await self._embed(documents)
+                vectors = await self._embed(documents)
+            except StoreError:
+                raise
             except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
                 if await self._is_well():
                     self._breaker.succeeded(self._clock())
@@ -98,13 +109,17 @@ class Indexer:
                     self._breaker.failed(self._clock())
             else:
                 self._breaker.succeeded(self._clock())
+                await self._keep(documents, vectors)
                 size = self._batch
         return 0.0
+
+    async def _keep(self, documents: Sequence[Document], vectors: Rows) -> None:
+        await self._store.keep_vectors(self._embedder.id, [document.doc for document in documents], vectors)
 
     async def _is_well(self) -> bool:
         """Say whether the embedder takes a text that nobody could refuse: then it was the documents that it refused."""
         try:
-            await self._embedder.embed(["ok"], "passage")
+            await embedded(self._embedder, ["ok"], "passage")
         except Exception:  # noqa: BLE001 - the breaker's boundary
             return False
         return True
@@ -117,11 +132,10 @@ class Indexer:
         waiting = await self._store.backlog(self._embedder.id, limit=size + len(self._refused))
         return [document for document in waiting if document.doc not in self._refused][:size]
 
-    async def _embed(self, documents: Sequence[Document]) -> None:
+    async def _embed(self, documents: Sequence[Document]) -> Rows:
         records = await self._records(documents)
         passages = [indexed(records[document.doc]).passage if document.doc in records else "" for document in documents]
-        vectors = await self._embedder.embed(passages, "passage")
-        await self._store.keep_vectors(self._embedder.id, [document.doc for document in documents], vectors)
+        return await embedded(self._embedder, passages, "passage")
 
     async def _records(self, documents: Sequence[Document]) -> dict[int, Searchable]:
         """Return the record of each document; one that was removed meanwhile has none."""

@@ -1,5 +1,6 @@
 """An engine's parts, opened and closed together."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -65,7 +66,11 @@ class Opened:
         keys: Keys | None = None,
     ) -> None:
         """Prepare; nothing is opened before `open` or `async with`."""
-        self._database = connect(url, keys=keys) if isinstance(url, str) else url
+        self._url = url
+        self._keys = keys
+        self._owned = isinstance(url, str)
+        self._database = self._connected()
+        self._opening = asyncio.Lock()
         self._tenant = tenant
         self._model = model
         self._policy = policy
@@ -80,15 +85,22 @@ class Opened:
     # -- opening and closing -----------------------------------------------------------------------------------------
 
     async def open(self) -> Self:
-        """Open the store, bring its tables up to date, and begin to embed what waits."""
-        if self._open is None:
-            await self._database.open()
-            store = self._database.tenant(self._tenant)
-            self._open = Parts(store, self._embedder, self._breaker, self._settings, self._clock)
-            if self._model:
-                self._remember_vocabulary(self._model)
-            if self._open.indexer is not None:
-                await self._open.indexer.start()
+        """Open the store, bring its tables up to date, and begin to embed what waits.
+
+        A `Database` that was given is the caller's, who opens and closes it.
+        """
+        async with self._opening:
+            if self._open is None:
+                if self._owned:
+                    await self._database.open()
+                parts = Parts(
+                    self._database.tenant(self._tenant), self._embedder, self._breaker, self._settings, self._clock
+                )
+                if self._model:
+                    self._remember_vocabulary(self._model)
+                if parts.indexer is not None:
+                    await parts.indexer.start()
+                self._open = parts
         return self
 
     async def close(self) -> None:
@@ -99,7 +111,9 @@ class Opened:
                 await opened.indexer.stop()
             if self._embedder is not None:
                 await self._embedder.close()
-            await self._database.close()
+            if self._owned:
+                await self._database.close()
+                self._database = self._connected()  # so that the engine can be opened again
 
     async def __aenter__(self) -> Self:
         """Open."""
@@ -126,6 +140,9 @@ class Opened:
         if self._open is None:
             raise BrimfulError("the engine is not open: use `async with brimful.Engine(…) as engine`")
         return self._open
+
+    def _connected(self) -> Database:
+        return connect(self._url, keys=self._keys) if isinstance(self._url, str) else self._url
 
     # -- embedding ---------------------------------------------------------------------------------------------------
 

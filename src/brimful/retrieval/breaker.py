@@ -55,7 +55,7 @@ class Breaker:
         """Return what it is now."""
         if self._opened is None:
             return "closed"
-        return "half-open" if now - self._opened >= self.cooldown else "open"
+        return "open" if 0 <= now - self._opened < self.cooldown else "half-open"  # a clock may be set back
 
     def allow(self, now: float) -> bool:
         """Say whether to ask. When half-open, one probe may; one that never comes back gives way to the next."""
@@ -65,7 +65,7 @@ class Breaker:
             case "open":
                 return False
             case "half-open":
-                if self._probed is not None and now - self._probed < self.cooldown:
+                if self._probed is not None and 0 <= now - self._probed < self.cooldown:
                     return False
                 self._probed = now
                 return True
@@ -99,4 +99,4 @@ class Breaker:
 
     def retry_in(self, now: float) -> float:
         """Return the seconds until a probe may go, 0 if one may now."""
-        return 0.0 if self._opened is None else max(0.0, self._opened + self.cooldown - now)
+        return 0.0 if self._opened is None or now < self._opened else max(0.0, self._opened + self.cooldown - now)

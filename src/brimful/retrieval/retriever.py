@@ -19,6 +19,7 @@ from brimful.protocols import Embedder, Store
 from brimful.records import LoreEntry, Memory, Message
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
+from brimful.retrieval.embedded import embedded
 from brimful.retrieval.queries import Query, terms_of
 from brimful.retrieval.rank import NEAREST, Found, rank, weigh
 from brimful.retrieval.wanted import Group, Hit, Retrieved, Wanted, best_first, groups_of
@@ -127,7 +128,7 @@ class Retriever:
 
     async def _near(self, embedder: Embedder, queries: Sequence[Query], groups: Sequence[Group]) -> Nearest:
         main = [query for query in queries if query.main]
-        vectors = await embedder.embed([query.question.meaning for query in main], "query") if main else ()
+        vectors = await embedded(embedder, [query.question.meaning for query in main], "query") if main else ()
 
         async def asked(group: Group) -> list[list[Near]]:
             near = [await self._store.nearest(group.scopes, embedder.id, each, limit=NEAREST) for each in vectors]
@@ -162,16 +163,12 @@ class Retriever:
             entries = await self._store.lore(ids=list(documents))
             return {documents[entry.id]: entry for entry in entries if entry.enabled}
         memories = await self._store.memories(ids=list(documents), types=wanted.types, limit=len(documents))
-        return {documents[memory.id]: memory for memory in memories if memory.room in (None, wanted.room)}
+        return {documents[memory.id]: memory for memory in memories}
 
     async def _recent(self, wanted: Wanted) -> list[Hit]:
         limit = min(FALLBACK_MEMORIES, wanted.limit)
         memories = await self._store.memories(scopes=wanted.memories, types=wanted.types, pinned=False, limit=limit)
-        return [
-            Hit(record=memory, relevance=FALLBACK_RELEVANCE, query="recent")
-            for memory in memories
-            if memory.room in (None, wanted.room)
-        ]
+        return [Hit(record=memory, relevance=FALLBACK_RELEVANCE, query="recent") for memory in memories]
 
 
 def _ranked(

@@ -22,7 +22,8 @@ def triggered(entries: Iterable[LoreEntry], text: str) -> list[LoreEntry]:
 
 
 def _spoken_of(keys: tuple[str, ...], spoken: str) -> bool:
-    return any(key.strip() and _word(key.strip().casefold()).search(spoken) for key in keys)
+    plain = (key.strip().casefold() for key in keys)
+    return any(key and key in spoken and _word(key).search(spoken) for key in plain)
 
 
 @lru_cache(maxsize=8192)

@@ -1,5 +1,6 @@
 """Where to look, how much to bring, and what was brought."""
 
+from itertools import product
 from typing import Literal
 
 import msgspec
@@ -66,14 +67,14 @@ class Retrieved(msgspec.Struct, frozen=True, kw_only=True):
     cached: bool = False
 
 
-def memory_scopes(persona: str | None, user: str | None) -> tuple[str, ...]:
-    """Return all scopes whose memories a persona may use when it speaks with a user.
+def memory_scopes(persona: str | None, user: str | None, room: str | None) -> tuple[str, ...]:
+    """Return all scopes whose memories a persona may use when it speaks with a user in a room.
 
-    >>> memory_scopes("helper", "ada")
-    ('memory::', 'memory::ada', 'memory:helper:', 'memory:helper:ada')
+    >>> memory_scopes("helper", "ada", None)
+    ('memory:::', 'memory::ada:', 'memory:helper::', 'memory:helper:ada:')
     """
-    personas, users = {None, persona}, {None, user}
-    return tuple(sorted(memory_scope(each, other) for each in personas for other in users))
+    owners = product({None, persona}, {None, user}, {None, room})
+    return tuple(sorted(memory_scope(*owner) for owner in owners))
 
 
 def groups_of(wanted: Wanted) -> tuple[Group, ...]:

@@ -1,10 +1,12 @@
 """What a database must do for a store: run a function in a transaction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
+from brimful.errors import StoreUnavailable
 from brimful.stores.session import Dialect, Session
 
 T = TypeVar("T")
@@ -16,6 +18,15 @@ class Finding(msgspec.Struct, frozen=True):
 
     level: Level
     what: str
+
+
+@contextmanager
+def while_open(store: str) -> Iterator[None]:
+    """Say of a store that was closed that it was: its threads take up nothing more."""
+    try:
+        yield
+    except RuntimeError:
+        raise StoreUnavailable(store, "was closed; open it again") from None
 
 
 class Driver(Protocol):

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import IsolationLevel, sql
 from psycopg_pool import ConnectionPool
 
-from brimful.stores.driver import Finding
+from brimful.stores.driver import Finding, while_open
 from brimful.stores.migrate import pending_scripts
 from brimful.stores.postgres_dialect import PostgresDialect
 from brimful.stores.postgres_errors import AGAIN, told
@@ -99,7 +99,9 @@ class Postgres:
         await self._on(lambda: self._graphed(embedder, dims))
 
     async def _on(self, function: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+        with while_open(self._target.shown):
+            future = asyncio.get_running_loop().run_in_executor(self._threads, function)
+        return await future
 
     def _attempt(self, tenant: str, function: Callable[[Session], T], *, reads: bool) -> T:
         with told(self._target.shown):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from brimful.errors import MigrationError, StoreCorrupt
-from brimful.stores.driver import Finding
+from brimful.stores.driver import Finding, while_open
 from brimful.stores.migrate import Script, pending_scripts
 from brimful.stores.session import Session
 from brimful.stores.sqlite_dialect import SqliteDialect
@@ -94,7 +94,9 @@ class Sqlite:
         await self._on(self._writer, lambda: self._taken(path, progress))
 
     async def _on(self, pool: ThreadPoolExecutor, function: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(pool, function)
+        with while_open(self._target.shown):
+            future = asyncio.get_running_loop().run_in_executor(pool, function)
+        return await future
 
     def _transact(self, begin: str, tenant: str, function: Callable[[Session], T]) -> T:
         with told(self._target.shown):
