@@ -10,14 +10,24 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from brimful.core import check
-from brimful.core.content import Part, Role, check_role, clean_text
+from brimful.core.content import Part, Role, check_role
 from brimful.core.context import Context
 from brimful.errors import InvalidValue
+from brimful.fields import (
+    MOST_WHOLE,
+    check_texts,
+    check_whole,
+    content,
+    is_plain_name,
+    json_object,
+    settle_fields,
+    share,
+    text,
+)
 
 MemoryType = Literal["episodic", "semantic", "procedural"]
 MEMORY_TYPES: Final[tuple[str, ...]] = get_args(MemoryType)
 Content = str | tuple[Part, ...]
-_MOST_WHOLE: Final = 10**12  # no room, no counter and no order needs more
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="record"):
@@ -34,7 +44,7 @@ class User(Record, frozen=True, kw_only=True, tag="user"):
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        _settle(self, texts=("name",))
+        settle_fields(self, texts=("name",))
 
 
 class Persona(Record, frozen=True, kw_only=True, tag="persona"):
@@ -53,7 +63,7 @@ class Persona(Record, frozen=True, kw_only=True, tag="persona"):
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        _settle(self, texts=("name", "prompt", "model", "policy"), ids=("lorebooks",), objects=("overrides",))
+        settle_fields(self, texts=("name", "prompt", "model", "policy"), ids=("lorebooks",), objects=("overrides",))
 
 
 class Room(Record, frozen=True, kw_only=True, tag="room"):
@@ -72,8 +82,8 @@ class Room(Record, frozen=True, kw_only=True, tag="room"):
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        _settle(self, texts=("name", "goal"), ids=("lorebooks",), optional=("user",), times=("created",))
-        _check_texts("headers", self.headers)
+        settle_fields(self, texts=("name", "goal"), ids=("lorebooks",), optional=("user",), times=("created",))
+        check_texts("headers", self.headers)
 
 
 class Message(Record, frozen=True, kw_only=True, tag="message"):
@@ -90,15 +100,15 @@ class Message(Record, frozen=True, kw_only=True, tag="message"):
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back. A page of history has hundreds: where all is plain, little is done."""
-        if not (_is_plain(self.id) and _is_plain(self.room) and type(self.at) is float and isfinite(self.at)):
-            _settle(self, refs=("room",), times=("at",))
+        if not (is_plain_name(self.id) and is_plain_name(self.room) and type(self.at) is float and isfinite(self.at)):
+            settle_fields(self, refs=("room",), times=("at",))
         elif self.metadata or type(self.metadata) is not dict:
-            check.settle(self, "metadata", _object, "")
+            check.settle(self, "metadata", json_object, "")
         if type(self.sender) is not str or not self.sender.isascii():
-            check.settle(self, "sender", _text, "")
+            check.settle(self, "sender", text, "")
         if type(self.content) is not str or not self.content.isascii():
-            check.settle(self, "content", _content, "")
-        _check_whole("seq", self.seq)
+            check.settle(self, "content", content, "")
+        check_whole("seq", self.seq)
         check_role(self.role)
 
 
@@ -125,9 +135,9 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        _settle(self, texts=("source", "content"), optional=("persona", "user", "room"), times=("at",))
-        check.settle(self, "importance", _share, "")
-        _check_whole("accesses", self.accesses)
+        settle_fields(self, texts=("source", "content"), optional=("persona", "user", "room"), times=("at",))
+        check.settle(self, "importance", share, "")
+        check_whole("accesses", self.accesses)
         if type(self.pinned) is not bool:
             raise InvalidValue("pinned", f"must be true or false, not {check.shown(self.pinned)}")
         if self.type not in MEMORY_TYPES:
@@ -142,7 +152,7 @@ class Lorebook(Record, frozen=True, kw_only=True, tag="lorebook"):
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        _settle(self, texts=("name",), objects=("settings",))
+        settle_fields(self, texts=("name",), objects=("settings",))
 
 
 class LoreEntry(Record, frozen=True, kw_only=True, tag="lore-entry"):
@@ -160,10 +170,10 @@ class LoreEntry(Record, frozen=True, kw_only=True, tag="lore-entry"):
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        _settle(self, texts=("content", "name"), refs=("lorebook",), objects=("settings",))
-        _check_whole("order", self.order, low=-_MOST_WHOLE)
-        check.settle(self, "importance", _share, "")
-        _check_texts("keys", self.keys)
+        settle_fields(self, texts=("content", "name"), refs=("lorebook",), objects=("settings",))
+        check_whole("order", self.order, low=-MOST_WHOLE)
+        check.settle(self, "importance", share, "")
+        check_texts("keys", self.keys)
 
 
 class Summary(Record, frozen=True, kw_only=True, tag="summary"):
@@ -180,9 +190,9 @@ class Summary(Record, frozen=True, kw_only=True, tag="summary"):
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        _settle(self, texts=("content", "cluster"), refs=("room",), ids=("covers",), times=("at",))
-        _check_whole("first", self.first)
-        _check_whole("last", self.last)
+        settle_fields(self, texts=("content", "cluster"), refs=("room",), ids=("covers",), times=("at",))
+        check_whole("first", self.first)
+        check_whole("last", self.last)
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,7 +226,7 @@ class Response(Record, frozen=True, kw_only=True, tag="response"):
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        _settle(self, texts=("model", "finish"), refs=("context", "room"), optional=("message",), times=("at",))
+        settle_fields(self, texts=("model", "finish"), refs=("context", "room"), optional=("message",), times=("at",))
 
 
 class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):
@@ -230,7 +240,7 @@ class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        _settle(self, refs=("room",), optional=("persona", "message"), times=("at",))
+        settle_fields(self, refs=("room",), optional=("persona", "message"), times=("at",))
 
 
 class Inclusion(msgspec.Struct, frozen=True, kw_only=True):
@@ -262,76 +272,3 @@ def _escaped(name: str | None) -> str:
 
 Plain = User | Persona | Room | Lorebook
 """What is put, got and listed by its id alone."""
-
-
-def _settle(
-    record: msgspec.Struct,
-    *,
-    texts: tuple[str, ...] = (),
-    refs: tuple[str, ...] = (),
-    ids: tuple[str, ...] = (),
-    optional: tuple[str, ...] = (),
-    times: tuple[str, ...] = (),
-    objects: tuple[str, ...] = (),
-) -> None:
-    """Check the fields of a record by what they are; texts lose their lone surrogates, which no file can hold."""
-    for field in ("id", *refs):
-        check.settle(record, field, _identifier, "")
-    for field in optional:
-        if getattr(record, field) is not None:
-            check.settle(record, field, _identifier, "")
-    for field in texts:
-        check.settle(record, field, _text, "")
-    for field in times:
-        check.settle(record, field, _timestamp, "")
-    for field in ids:
-        _check_texts(field, getattr(record, field))
-    for field in (*objects, "metadata") if "metadata" in record.__struct_fields__ else objects:
-        check.settle(record, field, _object, "")
-
-
-def _check_whole(field: str, value: object, low: int = 0) -> None:
-    if type(value) is not int or not low <= value <= _MOST_WHOLE:
-        raise InvalidValue(field, f"must be a whole number from {low:,} to {_MOST_WHOLE:,}, not {check.shown(value)}")
-
-
-def _is_plain(name: object) -> bool:
-    return type(name) is str and name.isascii() and name != "" and "\0" not in name
-
-
-def _identifier(field: str, value: object) -> str:
-    plain = check.identifier(field, value, InvalidValue)
-    if "\0" in plain:
-        raise InvalidValue(field, "has a null character, which no name may have")
-    return plain
-
-
-def _share(field: str, value: object) -> float:
-    return check.share(field, value, InvalidValue)
-
-
-def _text(field: str, value: object) -> str:
-    return clean_text(check.text(field, value, InvalidValue))
-
-
-def _content(field: str, value: object) -> Content:
-    if isinstance(value, str):
-        return _text(field, value)
-    if not isinstance(value, tuple) or not value or not all(isinstance(part, Part) for part in value):
-        raise InvalidValue(field, f"must be a text or a tuple of parts, not {check.shown(value)}")
-    return value
-
-
-def _timestamp(field: str, value: object) -> float:
-    return check.timestamp(field, value, InvalidValue)
-
-
-def _object(field: str, value: object) -> dict[str, Any]:
-    return check.json_object(field, value, InvalidValue)
-
-
-def _check_texts(field: str, values: object) -> None:
-    if not isinstance(values, tuple):
-        raise InvalidValue(field, f"must be a tuple of texts, not {check.shown(values)}")
-    for at, value in enumerate(values):
-        check.sound_text(f"{field}[{at}]", value, InvalidValue)

@@ -7,6 +7,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
+from brimful.cli.exports import add_export
 from brimful.cli.messages import words
 from brimful.cli.opened import ask, catch_up
 from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, DEFAULT_TENANT, At, Db, Embedder, Erase, Json, Tenant
@@ -83,6 +84,7 @@ def register(app: typer.Typer) -> None:
     group.command("unpin", epilog=UNPIN_EXAMPLES)(unpin)
     group.command("forget", epilog=FORGET_EXAMPLES)(forget)
     group.command("search", epilog=SEARCH_EXAMPLES)(search)
+    add_export(group, Memory, name="memory")
     app.add_typer(group, name="memory")
 
 

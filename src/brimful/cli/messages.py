@@ -6,6 +6,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
+from brimful.cli.exports import add_export
 from brimful.cli.opened import ask
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, At, Db, Erase, Json, Tenant
 from brimful.cli.source import STDIN, read_text
@@ -62,6 +63,7 @@ def register(app: typer.Typer) -> None:
     group.command("show", epilog=SHOW_EXAMPLES)(show)
     group.command("edit", epilog=EDIT_EXAMPLES)(edit)
     group.command("delete", epilog=DELETE_EXAMPLES)(delete)
+    add_export(group, Message, name="message")
     app.add_typer(group, name="message")
 
 

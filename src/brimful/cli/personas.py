@@ -6,6 +6,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
+from brimful.cli.exports import add_export
 from brimful.cli.opened import ask
 from brimful.cli.options import (
     DEFAULT_DB,
@@ -62,6 +63,7 @@ def register(app: typer.Typer) -> None:
     group.command("list", epilog=LIST_EXAMPLES)(list_personas)
     group.command("show", epilog=SHOW_EXAMPLES)(show)
     group.command("remove", epilog=REMOVE_EXAMPLES)(remove)
+    add_export(group, Persona, name="persona")
     app.add_typer(group, name="persona")
 
 

@@ -1,0 +1,93 @@
+"""What the fields of a record are asked before a store takes them."""
+
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core import check
+from brimful.core.content import Part, clean_text
+from brimful.errors import InvalidValue
+
+MOST_WHOLE: Final = 10**12  # no room, no counter and no order needs more
+
+
+def settle_fields(
+    record: msgspec.Struct,
+    *,
+    texts: tuple[str, ...] = (),
+    refs: tuple[str, ...] = (),
+    ids: tuple[str, ...] = (),
+    optional: tuple[str, ...] = (),
+    times: tuple[str, ...] = (),
+    objects: tuple[str, ...] = (),
+) -> None:
+    """Check the fields of a record by what they are; texts lose their lone surrogates, which no file can hold."""
+    for field in ("id", *refs):
+        check.settle(record, field, identifier, "")
+    for field in optional:
+        if getattr(record, field) is not None:
+            check.settle(record, field, identifier, "")
+    for field in texts:
+        check.settle(record, field, text, "")
+    for field in times:
+        check.settle(record, field, timestamp, "")
+    for field in ids:
+        check_texts(field, getattr(record, field))
+    for field in (*objects, "metadata") if "metadata" in record.__struct_fields__ else objects:
+        check.settle(record, field, json_object, "")
+
+
+def check_whole(field: str, value: object, low: int = 0) -> None:
+    """Refuse what is no whole number of a sane size."""
+    if type(value) is not int or not low <= value <= MOST_WHOLE:
+        raise InvalidValue(field, f"must be a whole number from {low:,} to {MOST_WHOLE:,}, not {check.shown(value)}")
+
+
+def is_plain_name(name: object) -> bool:
+    """Say whether a name needs no second look."""
+    return type(name) is str and name.isascii() and name != "" and "\0" not in name
+
+
+def identifier(field: str, value: object) -> str:
+    """Return a name that every store can hold."""
+    plain = check.identifier(field, value, InvalidValue)
+    if "\0" in plain:
+        raise InvalidValue(field, "has a null character, which no name may have")
+    return plain
+
+
+def share(field: str, value: object) -> float:
+    """Return a number from 0 to 1."""
+    return check.share(field, value, InvalidValue)
+
+
+def text(field: str, value: object) -> str:
+    """Return a text without lone surrogates."""
+    return clean_text(check.text(field, value, InvalidValue))
+
+
+def content(field: str, value: object) -> str | tuple[Part, ...]:
+    """Return what a message may hold."""
+    if isinstance(value, str):
+        return text(field, value)
+    if not isinstance(value, tuple) or not value or not all(isinstance(part, Part) for part in value):
+        raise InvalidValue(field, f"must be a text or a tuple of parts, not {check.shown(value)}")
+    return value
+
+
+def timestamp(field: str, value: object) -> float:
+    """Return a time."""
+    return check.timestamp(field, value, InvalidValue)
+
+
+def json_object(field: str, value: object) -> dict[str, Any]:
+    """Return plain JSON data."""
+    return check.json_object(field, value, InvalidValue)
+
+
+def check_texts(field: str, values: object) -> None:
+    """Refuse what is no tuple of texts."""
+    if not isinstance(values, tuple):
+        raise InvalidValue(field, f"must be a tuple of texts, not {check.shown(values)}")
+    for at, value in enumerate(values):
+        check.sound_text(f"{field}[{at}]", value, InvalidValue)

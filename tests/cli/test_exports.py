@@ -1,0 +1,22 @@
+"""`export` writes every record of a kind, and `import` reads it again."""
+
+import json
+
+import pytest
+
+MADE = {
+    "message": ("message", "post", "support", "Hello", "--id", "m1"),
+    "memory": ("memory", "add", "Ada likes tea.", "--id", "k1"),
+    "persona": ("persona", "create", "nova", "--prompt", "You are Nova."),
+}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_what_is_written_out_is_read_again(run, kind):
+    for words in MADE.values():
+        run(*words)
+    run(kind, "export", "--out", "all.jsonl")
+    lines = run(kind, "export").stdout.splitlines()
+    assert [json.loads(line)["record"] for line in lines] == [kind]
+    run("import", "all.jsonl", "--db", "sqlite:///copy.db")
+    assert run(kind, "export", "--db", "sqlite:///copy.db").stdout.splitlines() == lines
