@@ -632,3 +632,9 @@ def test_relevance_multiplies_what_an_item_is_worth_so_that_many_trifles_do_not_
     score = context.decision("answer").score
     merit = 0.50 * score.priority + 0.40 * score.importance + 0.10 * score.recency
     assert score.total == pytest.approx(0.9 * merit)
+
+
+def test_relevance_needs_something_to_multiply():
+    wrong = dict.fromkeys(("weights.priority", "weights.importance", "weights.recency"), 0.0)
+    with pytest.raises(brimful.InvalidPolicy, match="relevance_multiplies"):
+        brimful.load_policy("default", overrides=wrong)
