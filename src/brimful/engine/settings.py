@@ -23,7 +23,7 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
 
     other_rooms: int = 0
     types: tuple[str, ...] = ()
-    least_relevance: float = 1e-5
+    least_relevance: float = 0.0
     half_life: float | None = None
     most: int = 400
     time_limit: float = TIME_LIMIT
