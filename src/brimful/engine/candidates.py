@@ -106,4 +106,4 @@ def _package(hit: Hit, id: str, counter: TokenCounter, room: str, books: Mapping
 
 def _parts(hit: Hit) -> dict[str, Any]:
     parts = {"relevance": hit.relevance, "lexical": hit.lexical, "vector": hit.vector, "recency": hit.recency}
-    return {"query": hit.query, **{name: round(value, 4) for name, value in parts.items()}}
+    return {"query": hit.query, **{name: float(f"{value:.3g}") for name, value in parts.items()}}
