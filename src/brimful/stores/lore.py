@@ -7,10 +7,10 @@ import msgspec
 
 from brimful.answers import Indexed
 from brimful.records import Lorebook, LoreEntry
-from brimful.stores import documents, plain
-from brimful.stores.contents import open_text, put_contents, release
+from brimful.stores import plain
+from brimful.stores.contents import open_text
 from brimful.stores.documents import Entry
-from brimful.stores.erasing import supersede
+from brimful.stores.rewriting import rewrite, take_out
 from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
 
@@ -31,19 +31,11 @@ WHERE e.tenant = :tenant
 
 def write_lore(session: Session, given: Sequence[tuple[LoreEntry, Indexed]]) -> None:
     """Write lorebook entries, each in the place of the one with its id; lorebooks that are not there yet are made."""
-    last = {entry.id: (entry, indexed) for entry, indexed in given}
-    pairs = [last[id] for id in sorted(last)]
-    for lorebook in sorted({entry.lorebook for entry, _ in pairs}):
+    last = {entry.id: entry.lorebook for entry, _ in given}
+    for lorebook in sorted(set(last.values())):
         if plain.get(session, Lorebook, lorebook) is None:
             plain.put(session, Lorebook(id=lorebook))
-    session.dialect.alone(session, "lore_entries")
-    old = session.rows(
-        "SELECT id, hash FROM lore_entries WHERE tenant = :tenant AND id IN :ids", ids=[entry.id for entry, _ in pairs]
-    )
-    hashes = put_contents(session, [entry.content for entry, _ in pairs])
-    session.many(_PUT, (_row(session, entry, hash) for (entry, _), hash in zip(pairs, hashes, strict=True)))
-    supersede(session, [(id, hash) for id, hash in old])
-    documents.replace(session, [_entry(entry, indexed) for entry, indexed in pairs])
+    rewrite(session, "lore_entries", _PUT, given, row=_row, entry=_entry)
 
 
 def lore(session: Session, lorebooks: Sequence[str] | None, ids: Sequence[str] | None) -> list[LoreEntry]:
@@ -58,12 +50,7 @@ def lore(session: Session, lorebooks: Sequence[str] | None, ids: Sequence[str] |
 
 def remove_lore(session: Session, id: str) -> bool:
     """Remove an entry."""
-    found = session.row("DELETE FROM lore_entries WHERE tenant = :tenant AND id = :id RETURNING hash", id=id)
-    if found is None:
-        return False
-    release(session, [found[0]], erase=False)
-    documents.remove(session, "lore", [id])
-    return True
+    return take_out(session, "lore_entries", "lore", id) is not None
 
 
 def entry_of(session: Session, row: Row) -> LoreEntry:

@@ -7,10 +7,11 @@ import msgspec
 
 from brimful.answers import Indexed
 from brimful.records import Memory
-from brimful.stores import documents
-from brimful.stores.contents import open_text, put_contents, release
+from brimful.stores.contents import open_text
 from brimful.stores.documents import Entry
-from brimful.stores.erasing import erase, supersede
+from brimful.stores.erasing import erase
+from brimful.stores.rewriting import rewrite, take_out
+from brimful.stores.scopes import note_change
 from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
 
@@ -34,16 +35,7 @@ NEWEST: Final = " ORDER BY m.at DESC, m.id LIMIT :limit"
 
 def remember(session: Session, given: Sequence[tuple[Memory, Indexed]]) -> None:
     """Write memories, each in the place of the one with its id; accesses are kept."""
-    last = {memory.id: (memory, indexed) for memory, indexed in given}
-    pairs = [last[id] for id in sorted(last)]
-    session.dialect.alone(session, "memories")
-    old = session.rows(
-        "SELECT id, hash FROM memories WHERE tenant = :tenant AND id IN :ids", ids=[memory.id for memory, _ in pairs]
-    )
-    hashes = put_contents(session, [memory.content for memory, _ in pairs])
-    session.many(_PUT, (_row(session, memory, hash) for (memory, _), hash in zip(pairs, hashes, strict=True)))
-    supersede(session, [(id, hash) for id, hash in old])
-    documents.replace(session, [_entry(memory, indexed) for memory, indexed in pairs])
+    rewrite(session, "memories", _PUT, given, row=_row, entry=_entry)
 
 
 def memories(
@@ -75,20 +67,16 @@ def pin(session: Session, id: str, *, pinned: bool) -> bool:
     sql = "UPDATE memories SET pinned = :pinned WHERE tenant = :tenant AND id = :id RETURNING scope"
     found = session.row(sql, id=id, pinned=int(pinned))
     if found is not None:  # who searched its scope holds a memory that is other than it was
-        session.run("UPDATE scopes SET changes = changes + 1 WHERE tenant = :tenant AND scope = :scope", scope=found[0])
+        note_change(session, found[0])
     return found is not None
 
 
 def forget(session: Session, id: str, *, forever: bool) -> bool:
     """Remove a memory; `forever`, its content leaves past contexts, too."""
-    found = session.row("DELETE FROM memories WHERE tenant = :tenant AND id = :id RETURNING hash", id=id)
-    if found is None:
-        return False
-    release(session, [found[0]], erase=False)
-    documents.remove(session, "memory", [id])
-    if forever:
-        erase(session, id, found[0])
-    return True
+    address = take_out(session, "memories", "memory", id)
+    if address is not None and forever:
+        erase(session, id, address)
+    return address is not None
 
 
 def touch(session: Session, ids: Iterable[str], at: float) -> None:

@@ -62,6 +62,11 @@ def changed(session: Session, numbers: Sequence[int]) -> None:
     )
 
 
+def note_change(session: Session, scope: str) -> None:
+    """Note the same of one scope, by its name."""
+    session.run("UPDATE scopes SET changes = changes + 1 WHERE tenant = :tenant AND scope = :scope", scope=scope)
+
+
 def version(session: Session, names: Sequence[str]) -> str:
     """Return a text that changes with every write to the scopes."""
     return " ".join(f"{scope.number}.{scope.changes}" for scope in scopes_of(session, names))

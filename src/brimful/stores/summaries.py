@@ -7,10 +7,9 @@ import msgspec
 
 from brimful.answers import Indexed
 from brimful.records import Summary
-from brimful.stores import documents
-from brimful.stores.contents import open_text, put_contents, release
+from brimful.stores.contents import open_text
 from brimful.stores.documents import Entry
-from brimful.stores.erasing import supersede
+from brimful.stores.rewriting import rewrite, take_out
 from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
 
@@ -30,16 +29,7 @@ WHERE s.tenant = :tenant
 
 def summarize(session: Session, given: Sequence[tuple[Summary, Indexed]]) -> None:
     """Write summaries, each in the place of the one with its id."""
-    last = {summary.id: (summary, indexed) for summary, indexed in given}
-    pairs = [last[id] for id in sorted(last)]
-    session.dialect.alone(session, "summaries")
-    old = session.rows(
-        "SELECT id, hash FROM summaries WHERE tenant = :tenant AND id IN :ids", ids=[summary.id for summary, _ in pairs]
-    )
-    hashes = put_contents(session, [summary.content for summary, _ in pairs])
-    session.many(_PUT, (_row(session, summary, hash) for (summary, _), hash in zip(pairs, hashes, strict=True)))
-    supersede(session, [(id, hash) for id, hash in old])
-    documents.replace(session, [_entry(summary, indexed) for summary, indexed in pairs])
+    rewrite(session, "summaries", _PUT, given, row=_row, entry=_entry)
 
 
 def summaries(session: Session, room: str | None, ids: Sequence[str] | None) -> list[Summary]:
@@ -52,12 +42,7 @@ def summaries(session: Session, room: str | None, ids: Sequence[str] | None) -> 
 
 def remove_summary(session: Session, id: str) -> bool:
     """Remove a summary."""
-    found = session.row("DELETE FROM summaries WHERE tenant = :tenant AND id = :id RETURNING hash", id=id)
-    if found is None:
-        return False
-    release(session, [found[0]], erase=False)
-    documents.remove(session, "summary", [id])
-    return True
+    return take_out(session, "summaries", "summary", id) is not None
 
 
 def summary_of(session: Session, row: Row) -> Summary:
