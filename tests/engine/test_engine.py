@@ -446,11 +446,14 @@ def test_two_rooms_in_which_the_same_was_said_have_two_contexts(run, new_engine)
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             contexts = [await engine.assemble(room=room, message="hi", now=NOW) for room in ("ada", "bob")]
+            parted = [("a/b", None), ("a", "b")]  # names that hold what could part them
+            contexts += [await engine.assemble(room=room, persona=who, message="hi", now=NOW) for room, who in parted]
             await engine.record_response(contexts[1], "For Bob alone.", at=NOW)
             return contexts, await engine.store.history("ada"), await engine.store.history("bob")
 
     contexts, ada, bob = run(story())
-    assert contexts[0].id != contexts[1].id
+    assert len({context.id for context in contexts}) == 4
+    assert len({context.inputs.origin for context in contexts}) == 4
     assert (len(ada), [entry.message.content for entry in bob]) == (0, ["For Bob alone."])
 
 
@@ -529,3 +532,37 @@ def test_an_answer_of_another_context_is_not_claimed(run, new_engine):
 
     said, again = run(story())
     assert said == again
+
+
+def test_a_room_that_is_removed_and_written_again_is_another_room(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            await engine.post(room="r", id="a1", sender="Ada", text="Hello world", at=NOW - 2)
+            await engine.assemble(room="r", message="hi", now=NOW)
+            await engine.store.remove(Room, "r")
+            await engine.post(room="r", id="b1", sender="Bob", text="Hello world", at=NOW - 1)
+            return await engine.assemble(room="r", message="hi", now=NOW)
+
+    context = run(story())
+    assert "b1" in context.kept
+    assert context.request["messages"][0]["name"] == "Bob"
+
+
+def test_what_will_be_in_the_window_is_not_searched(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            await chat(engine, 30)
+            return await engine.assemble(room="general", message="What of message number 17?", now=NOW)
+
+    assert {package.kind for package in run(story()).inputs.packages} == {"message-recent", "message-current"}
+
+
+def test_no_more_finds_are_candidates_than_could_be_of_use(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4", embedder="none") as engine:
+            long = "zebra " * 400
+            await engine.remember_many([Memory(id=f"z{n}", content=f"{n} {long}", at=NOW - n) for n in range(40)])
+            return await engine.assemble(room="r", message="Where is the zebra?", now=NOW)
+
+    memories = [package for package in run(story()).inputs.packages if package.kind == "memory-semantic"]
+    assert 1 < len(memories) < 20

@@ -16,7 +16,7 @@ from brimful.engine.settings import Retrieval
 from brimful.packagers.media import media as package_media
 from brimful.packagers.stored import headed, plain_text
 from brimful.protocols import Store
-from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Room, Summary
+from brimful.records import Content, Lorebook, LoreEntry, Memory, Room, Summary
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import queries
 from brimful.retrieval.retriever import Retriever
@@ -178,8 +178,8 @@ class Builder:
 
 def _scanned(asked: Asked, recent: Recent) -> str:
     """Return what was said last, for keys of lore to be found in."""
-    messages: list[Message] = [*recent.messages[:SCAN_DEPTH]]
-    return "\n".join([asked.current.text, *(plain_text(message.content) for message in messages)])
+    said = (plain_text(message.content) for message in recent.messages[:SCAN_DEPTH])
+    return "\n".join([asked.current.text, *said])
 
 
 def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:

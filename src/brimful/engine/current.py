@@ -1,6 +1,7 @@
 """What is to be answered: a text, a message that was posted, or whatever the room ended with."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -70,11 +71,8 @@ def answered(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
 
 def _last_turn(packages: Sequence[ContentPackage]) -> range:
     """Return the places of what came last: one message, or results with their call; nothing if a half is missing."""
-    results = next((at for at, package in enumerate(packages) if package.kind != "tool-result"), len(packages))
-    if not results:
-        return range(0 if packages and packages[0].kind == "tool-call" else min(1, len(packages)))
-    called = (
-        {part.id for part in packages[results].parts if isinstance(part, ToolCall)} if packages[results:] else set()
-    )
-    answers = {part.id for each in packages[:results] for part in each.parts if isinstance(part, ToolResult)}
-    return range(results + 1 if called == answers else 0)
+    results = list(takewhile(lambda package: package.kind == "tool-result", packages))
+    turn = packages[: len(results) + 1]
+    called = {part.id for part in turn[-1].parts if isinstance(part, ToolCall)} if turn else set()
+    answers = {part.id for result in results for part in result.parts if isinstance(part, ToolResult)}
+    return range(len(turn) if called == answers else 0)

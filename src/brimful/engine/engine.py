@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
+import msgspec
+
 from brimful.assembly import assemble
 from brimful.core.check import shown
 from brimful.core.content import ContentPackage, Media
@@ -78,7 +80,7 @@ class Engine(Writing):
             completion=completion,
             wire=wire,
             degraded=(*notes, *built.degraded),
-            origin=f"{room}/{persona}" if persona else room,
+            origin=msgspec.json.encode([room, persona]).decode(),  # names may hold any sign that could part them
         )
         if save:
             self._parts.prefixes.keep(conversation, context.history)
@@ -163,15 +165,12 @@ class Engine(Writing):
             finish=finish,
             metadata=dict(metadata or {}),
         )
-        if message is not None and message.room != snapshot.room:
-            raise InvalidValue("id", f"{shown(name)} is that of an answer to another context")
         await self.store.respond(response)
-        stands = [each for each in await self.store.responses(context=snapshot.id) if each.id == name]
-        if not stands:
+        stands = next((each for each in await self.store.responses(context=snapshot.id) if each.id == name), None)
+        if stands is None or (message is not None and message.room != snapshot.room):
             raise InvalidValue("id", f"{shown(name)} is that of an answer to another context")
-        response = stands[0]
-        await self._tell("responded", snapshot.room, id=name, context=snapshot.id, model=response.model)
-        return response
+        await self._tell("responded", snapshot.room, id=name, context=snapshot.id, model=stands.model)
+        return stands
 
     async def _last_words(self, room: str) -> Message | None:
         """Return the message that ends a room, if a person said it: that is what is to be answered."""

@@ -9,9 +9,10 @@ import msgspec
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
 from brimful.core.cost import role_of, speaker
-from brimful.core.policy import Policy, Pool
-from brimful.core.tokens import Count, TokenCounter
+from brimful.core.policy import Policy
+from brimful.core.tokens import TokenCounter
 from brimful.engine.counts import know, know_history
+from brimful.engine.plan import pool_of
 from brimful.packagers.stored import said
 from brimful.protocols import Store
 from brimful.records import Message, Summary
@@ -45,7 +46,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 def reach_of(policy: Policy, budget: ContextBudget) -> Reach:
     """Return how much history could ever get in: what its pool may take, or all there is where the pool may borrow."""
-    pool = _history_pool(policy)
+    pool = pool_of(policy, "message-recent")
     if pool is None:
         return Reach(tokens=0, sure=0, messages=0)
     limit = budget.limit(pool.name)
@@ -120,7 +121,7 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
             break
         before, page_size = page[-1].message.seq, min(2 * page_size, LONGEST_PAGE)
     if asker and (asked := await _last_words(store, room, messages)):
-        await know(store, vocabulary, [asked.content])
+        counted += await know(store, vocabulary, [asked.content])
         messages.append(asked)
         packages.append(packaged.package(asked, counter, None)[0])
     return Recent(messages=tuple(messages), packages=tuple(packages), sure=sure, counted=counted)
@@ -145,12 +146,6 @@ async def _last_words(store: Store, room: str, loaded: Sequence[Message]) -> Mes
             return said_by_person
         before = page[-1].seq
     return None
-
-
-def _history_pool(policy: Policy) -> Pool | None:
-    """Return the pool in which a message of the history competes, by asking with one."""
-    probe = ContentPackage(id="probe", kind="message-recent", content="", tokens=Count(tokens=0, basis="exact"))
-    return policy.pool_for(probe)
 
 
 class Clusters:

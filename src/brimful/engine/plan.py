@@ -10,7 +10,7 @@ import msgspec
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.content import ContentPackage
 from brimful.core.model import ModelInfo
-from brimful.core.policy import Policy
+from brimful.core.policy import Policy, Pool
 from brimful.core.tokens import Count, TokenCounter
 from brimful.counting import counter_for, vocabulary_for
 from brimful.errors import InvalidValue
@@ -40,9 +40,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def tokens_for_finds(self) -> int:
         """What finds may take: the limit of their pool; 0 where there is no place for what stands alone."""
-        probe = ContentPackage(id="probe", kind="message-older", content="", tokens=Count(tokens=0, basis="exact"))
-        pool = self.policy.pool_for(probe)
+        pool = pool_of(self.policy, "message-older")
         return 0 if pool is None or pool.contiguous else self.budget.limit(pool.name)
+
+
+def pool_of(policy: Policy, kind: str) -> Pool | None:
+    """Return the pool in which a kind competes, by asking with a package of it."""
+    probe = ContentPackage(id="probe", kind=kind, content="", tokens=Count(tokens=0, basis="exact"))
+    return policy.pool_for(probe)
 
 
 class Limits(TypedDict):

@@ -29,8 +29,6 @@ class Cache(Generic[Value]):
         seconds = finite(ttl)
         if seconds is None or seconds < 0:
             raise InvalidValue("ttl", f"must be a number of seconds, not {shown(ttl)}")
-        self.hits = 0
-        self.misses = 0
         self._most = most
         self._ttl = seconds
         self._held: OrderedDict[Hashable, tuple[float, Value]] = OrderedDict()
@@ -44,10 +42,8 @@ class Cache(Generic[Value]):
         born, value = self._held.get(key, (None, None))
         if born is None or not 0 <= now - born < self._ttl:
             self._held.pop(key, None)
-            self.misses += 1
             return None
         self._held.move_to_end(key)
-        self.hits += 1
         return value
 
     def put(self, key: Hashable, value: Value, *, now: float) -> None:
@@ -56,7 +52,3 @@ class Cache(Generic[Value]):
         self._held.move_to_end(key)
         while len(self._held) > self._most:
             self._held.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget all results."""
-        self._held.clear()

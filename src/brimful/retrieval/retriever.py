@@ -13,6 +13,7 @@ import msgspec
 
 from brimful.answers import Near, Postings
 from brimful.core.check import finite, shown
+from brimful.core.score import SECONDS_A_DAY
 from brimful.errors import BrimfulError, InvalidValue
 from brimful.packagers.stored import plain_text
 from brimful.protocols import Embedder, Store
@@ -29,7 +30,6 @@ MOST_ROWS: Final = 2_000  # of postings that a question may read: its rare terms
 SIDE_ROWS: Final = 200  # … and what only led up to it
 FALLBACK_RELEVANCE: Final = 0.5  # of a memory that is there only because it is recent
 FALLBACK_MEMORIES: Final = 10
-_DAY: Final = 86_400.0  # seconds
 _LONGEST_CAUSE: Final = 200  # characters of an error on a context
 
 Lexical = list[list[Postings]]  # by group, by query
@@ -45,16 +45,16 @@ class Retriever:
         embedder: Embedder | None,
         *,
         clock: Callable[[], float],
-        breaker: Breaker | None = None,
-        cache: Cache[Retrieved] | None = None,
+        breaker: Breaker,
+        cache: Cache[Retrieved],
         time_limit: float = TIME_LIMIT,
     ) -> None:
         """Search this store, with vectors by this embedder."""
         seconds = finite(time_limit)
         if seconds is None or seconds <= 0:
             raise InvalidValue("time_limit", f"must be a positive number of seconds, not {shown(time_limit)}")
-        self.breaker = Breaker(now=clock()) if breaker is None else breaker
-        self.cache = Cache[Retrieved]() if cache is None else cache
+        self._breaker = breaker
+        self._cache = cache
         self._store = store
         self._embedder = embedder
         self._clock = clock
@@ -68,12 +68,12 @@ class Retriever:
         # The version makes every write to a scope, by any process, a miss: nothing stale is ever found.
         version = await self._store.version(wanted.scopes)
         key = (tuple(queries), wanted, version, now if wanted.half_life else None)
-        held = self.cache.get(key, now=self._clock())
+        held = self._cache.get(key, now=self._clock())
         if held is not None:
             return msgspec.structs.replace(held, cached=True)
         result = await self._search(queries, groups, wanted, now)
         if not result.degraded:
-            self.cache.put(key, result, now=self._clock())
+            self._cache.put(key, result, now=self._clock())
         return result
 
     async def _search(self, queries: Sequence[Query], groups: Sequence[Group], wanted: Wanted, now: float) -> Retrieved:
@@ -114,7 +114,7 @@ class Retriever:
         embedder = self._embedder
         if embedder is None:
             return None, ""
-        if not self.breaker.allow(self._clock()):
+        if not self._breaker.allow(self._clock()):
             return None, f"vector search is off ({self._until()}): full text alone"
         try:
             async with asyncio.timeout(self._time_limit):
@@ -123,7 +123,7 @@ class Retriever:
             return None, self._failed(f"took more than {self._time_limit:g} s")
         except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
             return None, self._failed(_cause(error))
-        self.breaker.succeeded(self._clock())
+        self._breaker.succeeded(self._clock())
         return near, ""
 
     async def _near(self, embedder: Embedder, queries: Sequence[Query], groups: Sequence[Group]) -> Nearest:
@@ -138,11 +138,11 @@ class Retriever:
         return [await asked(group) for group in groups]
 
     def _until(self) -> str:
-        wait = self.breaker.retry_in(self._clock())
+        wait = self._breaker.retry_in(self._clock())
         return f"it failed again and again, and is tried again in {wait:.0f} s" if wait else "it is being tried again"
 
     def _failed(self, cause: str) -> str:
-        self.breaker.failed(self._clock())
+        self._breaker.failed(self._clock())
         return f"vector search failed ({cause}): full text alone"
 
     # -- from places to records --------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def _faded(hit: Hit, wanted: Wanted, now: float) -> Hit:
     at = 0.0 if isinstance(hit.record, LoreEntry) else hit.record.at
     if wanted.half_life is None or not at:
         return hit
-    recency = 0.5 ** (max(0.0, now - at) / (wanted.half_life * _DAY))
+    recency = 0.5 ** (max(0.0, now - at) / (wanted.half_life * SECONDS_A_DAY))
     return msgspec.structs.replace(hit, relevance=hit.relevance * recency, recency=recency)
 
 
