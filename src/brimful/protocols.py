@@ -1,11 +1,13 @@
-"""The seams: what the engine asks of a store and of an embedder. Anything with these methods will do."""
+"""The seams: what the engine asks of a store, an embedder and a provider. Anything with these methods will do."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from brimful.answers import Build, Counted, Document, Indexed, Near, Postings, Progress
+from brimful.core.model import Wire
+from brimful.core.prompt import Request
 from brimful.records import (
     Content,
     Inclusion,
@@ -19,6 +21,7 @@ from brimful.records import (
     Snapshot,
     Summary,
 )
+from brimful.replies import Piece, Reply
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +46,40 @@ class Embedder(Protocol):
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
         """Return one row a text, each of length 1; a text without anything known in it gives a row of zeros."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class Provider(Protocol):
+    """A server that runs models. It takes finished requests of its wire, and raises `ProviderError` and its kinds.
+
+    `route` names the server, for example `openai:api.openai.com`: counts and windows are learned for a model on a
+    route, since the same model may have another window, template or tokenizer elsewhere.
+    """
+
+    @property
+    def route(self) -> str:
+        """Which server it is, without any secret."""
+        ...
+
+    @property
+    def wire(self) -> Wire:
+        """The form of request that it takes."""
+        ...
+
+    async def send(self, request: Request) -> Reply:
+        """Return the whole answer."""
+        ...
+
+    def stream(self, request: Request) -> AsyncGenerator[Piece, None]:
+        """Yield the answer piece by piece; the last holds all of it. Closing the generator frees the connection."""
+        ...
+
+    async def count(self, request: Request) -> int | None:
+        """Return the tokens of the request's prompt as the server counts them; None if it cannot count."""
         ...
 
     async def close(self) -> None:

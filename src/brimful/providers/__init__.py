@@ -1,0 +1,1 @@
+"""Servers that run models: how each is asked, and what each answers."""
