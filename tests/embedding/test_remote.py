@@ -213,7 +213,7 @@ def test_the_key_of_openai_goes_to_openai_alone(monkeypatch):
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "httpx", None)
+    monkeypatch.setitem(sys.modules, "httpx2", None)
     with pytest.raises(MissingExtra, match=r"brimful\[remote\]"):
         embed(OllamaEmbedder("m"), "tea")
 

@@ -28,7 +28,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 def offers() -> list[Offer]:
     """Return all that can be had, and what each of them still needs here."""
-    remote = _missing("httpx", "remote")
+    remote = _missing("httpx2", "remote")
     library = _missing("sentence_transformers", "sentence-transformers")
     minilm = _missing("onnxruntime", EXTRA) or ("" if is_installed() else INSTALL)
     return [

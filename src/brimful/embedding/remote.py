@@ -16,7 +16,7 @@ from brimful.embedding.rows import place_rows, says_something, unit_rows
 from brimful.errors import EmbeddingError, MissingExtra
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
     from brimful.protocols import Purpose, Vectors
 
@@ -81,7 +81,7 @@ class RemoteEmbedder:
         self._most_bytes = most_bytes
         self._dims = dialect.dimensions
         self._prompts = prompts_of(dialect.model)
-        self._client: httpx.AsyncClient | None = None
+        self._client: httpx2.AsyncClient | None = None
         self.id: Final = _id(dialect, most_bytes)
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
@@ -112,24 +112,24 @@ class RemoteEmbedder:
         return vectors
 
     async def _post(self, body: Mapping[str, Any]) -> bytes:
-        httpx = _httpx()
+        httpx2 = _httpx2()
         try:
             async with asyncio.timeout(self._timeout):
                 reply = await self._opened().post(self._dialect.url, content=msgspec.json.encode(body))
         except TimeoutError as error:
             raise self._unreachable(f"no answer within {self._timeout:g} seconds") from error
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise self._unreachable(str(error) or type(error).__name__) from error
         if not reply.is_success:
             raise EmbeddingError(self.id, self._refusal(reply.status_code, reply.text))
         return reply.content
 
-    def _opened(self) -> "httpx.AsyncClient":
+    def _opened(self) -> "httpx2.AsyncClient":
         if self._client is None:
             headers = {"content-type": "application/json"}
             if self._dialect.key:
                 headers["authorization"] = f"Bearer {self._dialect.key}"
-            self._client = _httpx().AsyncClient(headers=headers, timeout=self._timeout)
+            self._client = _httpx2().AsyncClient(headers=headers, timeout=self._timeout)
         return self._client
 
     def _unreachable(self, why: str) -> EmbeddingError:
@@ -183,9 +183,9 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _httpx() -> Any:
+def _httpx2() -> Any:
     try:
-        import httpx  # noqa: PLC0415 - an extra
+        import httpx2  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise MissingExtra("remote", "an embedder behind HTTP") from error
-    return httpx
+    return httpx2
