@@ -1,0 +1,162 @@
+"""Building: the best context for the next answer in a room, and what a search finds."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Unpack
+
+import msgspec
+
+from brimful.assembly import assemble
+from brimful.core.check import shown
+from brimful.core.content import ContentPackage, Media
+from brimful.core.context import Context
+from brimful.core.model import ModelInfo, Wire
+from brimful.core.policy import Policy
+from brimful.core.prompt import Tool
+from brimful.engine.build import Asked
+from brimful.engine.current import current_of
+from brimful.engine.plan import Limits, Plan, make_plan
+from brimful.engine.prefixes import conversation_of
+from brimful.engine.writing import Writing
+from brimful.errors import InvalidValue
+from brimful.policies import Overrides
+from brimful.records import Content, Message, Persona, Room, Snapshot
+from brimful.retrieval.queries import queries
+from brimful.retrieval.wanted import Retrieved, Wanted, memory_scopes
+
+
+class Assembling(Writing):
+    """Reads what was written, finds what matters now, and fills a model's window with it."""
+
+    async def assemble(  # noqa: PLR0913 - every one has a default but the room
+        self,
+        *,
+        room: str,
+        persona: str | None = None,
+        message: Content | Message | None = None,
+        model: str | ModelInfo | None = None,
+        policy: str | Policy | None = None,
+        sender: str = "",
+        user: str | None = None,
+        media: Sequence[Media] = (),
+        tools: Sequence[Tool | Mapping[str, Any]] = (),
+        focus: str = "",
+        window: int | None = None,
+        completion: int | None = None,
+        overrides: Mapping[str, Any] | Overrides | None = None,
+        wire: Wire | None = None,
+        now: float | datetime | None = None,
+        save: bool = True,
+    ) -> Context:
+        """Build the best context for the next answer in a room, and keep its record.
+
+        `message` is what is to be answered: a text, parts, or a message that was posted; without one, the room ends
+        with it. `focus` is one more thing to look for. With `save=False` nothing is kept: a dry run.
+        """
+        moment = self._moment(now)
+        place, who, notes = await self._whereabouts(room, persona)
+        plan = self._plan(place, who, model, policy, overrides=overrides, window=window, completion=completion)
+        given = await self._last_words(room) if message is None else message
+        current = current_of(given, room=room, sender=sender, now=moment)
+        asked = Asked(current=current, user=user, media=tuple(media), focus=focus, now=moment)
+        built = await self._parts.builder.build(plan, asked)
+        if current.message is None and not any(map(_is_said, built.packages)):
+            raise InvalidValue("room", f"{shown(room)} is empty, and there is no message: there is nothing to answer")
+        conversation = conversation_of(room, persona, plan.policy, plan.budget)
+        context = await asyncio.to_thread(
+            assemble,
+            built.packages,
+            model=plan.model,
+            policy=plan.policy,
+            now=moment,
+            previous=await self._parts.prefixes.last(conversation),
+            tools=tools,
+            window=window,
+            completion=completion,
+            wire=wire,
+            degraded=(*notes, *built.degraded),
+            origin=msgspec.json.encode([room, persona]).decode(),  # names may hold any sign that could part them
+        )
+        if save:
+            self._parts.prefixes.keep(conversation, context.history)
+            await self.store.save(
+                Snapshot(id=context.id, room=room, persona=persona, at=moment, message=current.id, context=context)
+            )
+        await self._tell(
+            "assembled",
+            room,
+            context=context.id,
+            persona=persona,
+            model=plan.model.id,
+            tokens=context.tokens,
+            window=context.budget.window,
+            degraded=list(built.degraded),
+            cached=built.cached,
+            tokenized=built.tokenized,
+        )
+        return context
+
+    async def search(
+        self,
+        text: str,
+        *,
+        persona: str | None = None,
+        user: str | None = None,
+        room: str | None = None,
+        types: Sequence[str] = (),
+        limit: int = 20,
+        now: float | datetime | None = None,
+    ) -> Retrieved:
+        """Find memories that persona and user may know, and with a room what was said there, the most relevant first.
+
+        Each of the two brings `limit` at most, as a build would rank them.
+        """
+        wanted = Wanted(
+            room=room,
+            memories=memory_scopes(persona, user, room),
+            types=tuple(types),
+            limit=limit,
+            least_relevance=self._settings.least_relevance,
+            half_life=self._settings.half_life,
+        )
+        return await self._parts.retriever.retrieve(queries(text), wanted, now=self._moment(now))
+
+    async def _last_words(self, room: str) -> Message | None:
+        """Return the message that ends a room, if a person said it: that is what is to be answered."""
+        newest = await self.store.history(room, limit=1)
+        return newest[0].message if newest and newest[0].message.role == "user" else None
+
+    async def _whereabouts(self, room: str, persona: str | None) -> tuple[Room, Persona | None, list[str]]:
+        """Return room and persona, and note what was looked for in vain."""
+        place = await self.store.get(Room, room)
+        who = None if persona is None else await self.store.get(Persona, persona)
+        notes = []
+        if place is None:
+            notes.append(f"room {shown(room)} is not in the store: nothing was said in it yet")
+        if persona is not None and who is None:
+            who = Persona(id=persona)
+            notes.append(f"persona {shown(persona)} is not in the store: it has no prompt")
+        return place or Room(id=room), who, notes
+
+    def _plan(
+        self,
+        room: Room,
+        persona: Persona | None,
+        model: str | ModelInfo | None,
+        policy: str | Policy | None,
+        **limits: Unpack[Limits],
+    ) -> Plan:
+        """Settle model and policy: what the caller says, then the persona, then the engine."""
+        named = model or (persona.model if persona else "") or self._model
+        if not named:
+            raise InvalidValue("model", "say for which model: here, in the persona, or in Engine(model=…)")
+        by = policy or (persona.policy if persona else "") or self._policy
+        plan = make_plan(room, persona, model=named, policy=by, **limits)
+        if plan.vocabulary is not None:
+            self._vocabularies[plan.vocabulary] = None
+        return plan
+
+
+def _is_said(package: ContentPackage) -> bool:
+    return package.kind.startswith(("message-recent", "tool-"))
