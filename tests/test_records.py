@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from brimful import InvalidValue, Text
+from brimful.character import Character
 from brimful.records import (
     LoreEntry,
     Memory,
@@ -19,6 +20,7 @@ from brimful.records import (
 RECORDS = [
     User(id="ada", name="Ada"),
     Persona(id="helper", prompt="You help.", overrides={"pools.recent.most": 50}, lorebooks=("world",)),
+    Persona(id="nova", character=Character(description="A pilot."), completion=800, provider="ollama"),
     Room(id="general", goal="Ship the demo", headers=("Be brief.",), user="ada"),
     Message(id="m1", room="general", content="Hi", sender="Ada", at=7),
     Message(id="m2", room="general", content=(Text(text="Hi"),), role="assistant"),
@@ -46,6 +48,9 @@ def test_a_record_says_what_it_is_when_it_is_written_out():
         (lambda: User(id="a\ud800"), "id"),
         (lambda: User(id="a", metadata={"x": object()}), "metadata"),
         (lambda: Persona(id="a", lorebooks=["x"]), "lorebooks"),
+        (lambda: Persona(id="a", completion=0), "completion"),
+        (lambda: Persona(id="a", character={"description": "x"}), "character"),
+        (lambda: Character(examples=3), "character.examples"),
         (lambda: Room(id="a", headers=("x", 3)), "headers[1]"),
         (lambda: Room(id="a", created=float("nan")), "created"),
         (lambda: Message(id="a", room="", content="x"), "room"),

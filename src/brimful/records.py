@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from brimful.character import Character, checked_character
 from brimful.core import check
 from brimful.core.content import Part, Role, check_role
 from brimful.core.context import Context
@@ -51,19 +52,32 @@ class Persona(Record, frozen=True, kw_only=True, tag="persona"):
     """Whom the model plays: its prompt, and what it changes in how its windows are filled.
 
     `overrides` are a policy's dotted keys (`pools.recent.most`) or the names of `Overrides`, for this persona alone.
+    `completion` is what is kept for its answers, in tokens; `provider` is where its model runs, if not at its maker's.
     """
 
     name: str = ""
     prompt: str = ""
+    character: Character | None = None
     model: str = ""
+    provider: str = ""
     policy: str = ""
+    completion: int | None = None
     overrides: dict[str, Any] = {}
     lorebooks: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        settle_fields(self, texts=("name", "prompt", "model", "policy"), ids=("lorebooks",), objects=("overrides",))
+        texts = ("name", "prompt", "model", "provider", "policy")
+        settle_fields(self, texts=texts, ids=("lorebooks",), objects=("overrides",))
+        checked_character("character", self.character)
+        if self.completion is not None:
+            check_whole("completion", self.completion, low=1)
+
+    @property
+    def called(self) -> str:
+        """What people call it."""
+        return self.name or self.id
 
 
 class Room(Record, frozen=True, kw_only=True, tag="room"):

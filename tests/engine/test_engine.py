@@ -7,9 +7,10 @@ import pytest
 
 import brimful
 from brimful import InvalidValue, Text, ToolCall, ToolResult
+from brimful.character import Character
 from brimful.engine import Engine, Event, Retrieval
 from brimful.errors import UnknownRecord
-from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, Summary, Usage
+from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, Summary, Usage, User
 
 NOW = 1_794_000_000.0
 DAY = 86_400.0
@@ -134,6 +135,38 @@ def test_persona_room_and_their_overrides_shape_the_context(run, new_engine):
     assert "Ship the demo" in texts(context)
     assert context.inputs.model.id == "gpt-4"
     assert sum(decision.included for decision in context.decisions if decision.kind == "message-recent") == 3
+
+
+def test_a_character_is_introduced_by_name_and_keeps_room_for_its_answer(run, new_engine):
+    character = Character(description="{{char}} flies with {{user}}.", greeting="Hello, {{user}}!")
+    nova = Persona(id="nova", name="Nova", prompt="You are {{char}}.", character=character, completion=321)
+
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.put(nova)
+            await engine.put(User(id="ada", name="Ada"))
+            return [
+                await engine.assemble(room="r", persona="nova", message="Hi", user=user, system=system, now=NOW)
+                for user, system in [("ada", None), (None, None), ("ada", "Be {{char}} the {{user}}.")]
+            ]
+
+    to_ada, to_somebody, overridden = run(story())
+    assert "You are Nova." in texts(to_ada)
+    assert "Nova flies with Ada." in texts(to_ada)
+    assert "Nova flies with User." in texts(to_somebody)
+    assert "Be Nova the Ada." in texts(overridden)
+    assert "You are Nova." not in texts(overridden)
+    assert to_ada.budget.completion == 321
+
+
+def test_a_system_prompt_of_the_call_stands_first_without_a_persona(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.put(Room(id="r", headers=("Be brief.",)))
+            return await engine.assemble(room="r", message="Hi", system="Be kind.", now=NOW)
+
+    said = [message["content"] for message in run(story()).request["messages"]]
+    assert said[:2] == ["Be kind.", "Be brief."]
 
 
 def test_an_unknown_persona_is_said_on_the_context(run, new_engine):

@@ -1,8 +1,10 @@
 """Records of a store → packages that bear their ids."""
 
+import msgspec
 import pytest
 
 from brimful import Media, Text, ToolCall, ToolResult
+from brimful.character import Character
 from brimful.packagers.stored import headed, plain_text, recalled, remembered, said, summed_up, told
 from brimful.records import LoreEntry, Memory, Message, Persona, Room, Summary
 from strategies import COUNTER
@@ -73,7 +75,18 @@ def test_a_context_begins_with_the_persona_then_the_headers_then_the_goal():
         "Goal of this conversation: Ship it",
     ]
     assert [package.position for package in packages] == [0, 1, 2, 3]
-    assert headed(None, None, counter=COUNTER) == []
+    assert headed(None, Room(id="r"), counter=COUNTER) == []
+
+
+def test_a_character_stands_behind_the_prompt_and_only_its_examples_may_go():
+    character = Character(prompt="Be the pilot.", description="A pilot.", examples="Roger that.")
+    persona = Persona(id="nova", name="Nova", character=character)
+    own, sheet, examples = headed(persona, Room(id="r"), counter=COUNTER)
+    assert (own.content, sheet.content) == ("Be the pilot.", "Description: A pilot.")
+    assert examples.content == "How Nova talks:\nRoger that."
+    assert [package.flex.can_drop for package in (own, sheet, examples)] == [False, False, True]
+    overridden = headed(msgspec.structs.replace(persona, prompt="Be brief."), Room(id="r"), counter=COUNTER)
+    assert overridden[0].content == "Be brief."
 
 
 def test_plain_text_names_what_is_no_text():

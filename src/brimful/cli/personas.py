@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
+from brimful.character import Character
 from brimful.cli import output
 from brimful.cli.exports import add_export
 from brimful.cli.opened import ask
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_TENANT,
+    Completion,
     Db,
     Json,
     Settings,
@@ -38,6 +40,8 @@ CREATE_EXAMPLES: Final = """\
 Examples:
   brimful persona create nova --prompt "You are Nova." --model gpt-4o
   brimful persona create nova --prompt-file nova.txt --policy window
+  brimful persona create nova --character description="A pilot." --character greeting="Hello, {{user}}!"
+  brimful persona create nova --model qwen2.5:7b --provider ollama --completion 800
   brimful persona create nova --set most_messages=50 --lorebook products"""
 LIST_EXAMPLES: Final = """\
 Examples:
@@ -83,6 +87,19 @@ def create(  # noqa: PLR0913 - the options of a command
         str | None,
         typer.Option("--policy", "-p", metavar="NAME", help="Its policy.", autocompletion=complete_policy),
     ] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option("--provider", metavar="SPEC", help="Where its model runs: ollama, openai:URL, …."),
+    ] = None,
+    completion: Completion = None,
+    character: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--character",
+            metavar="FIELD=TEXT",
+            help="Who it is: description, personality, scenario, examples, greeting or prompt. Repeatable.",
+        ),
+    ] = None,
     settings: Settings = None,
     lorebooks: Annotated[
         list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to look into. Repeatable.")
@@ -102,16 +119,22 @@ def create(  # noqa: PLR0913 - the options of a command
         "name": name,
         "prompt": prompt if prompt_file is None else read_text(prompt_file).removesuffix("\n"),
         "model": model,
+        "provider": provider,
         "policy": policy,
+        "completion": completion,
         "overrides": read_overrides(settings),
         "lorebooks": tuple(lorebooks) if lorebooks else None,
     }
     if model:
         known_model(model)
+    traits = dict(map(_trait, character or ()))
 
     async def put(engine: "Engine") -> Persona:
         held = await engine.store.get(Persona, id) or Persona(id=id)
         persona = msgspec.structs.replace(held, **{key: value for key, value in given.items() if value is not None})
+        if traits:
+            known = msgspec.structs.asdict(persona.character or Character())
+            persona = msgspec.structs.replace(persona, character=Character(**{**known, **traits}))
         _check(persona)
         await engine.put(persona)
         return persona
@@ -156,9 +179,10 @@ def show(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_jso
         output.show_json(persona)
         return
     output.show_facts(_facts(persona))
-    if persona.prompt:
-        output.say()
-        output.say(output.lines(persona.prompt))
+    for text in (persona.prompt, persona.character.sheet if persona.character else ""):
+        if text:
+            output.say()
+            output.say(output.lines(text))
 
 
 def remove(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
@@ -191,11 +215,29 @@ def _facts(persona: Persona) -> list[tuple[str, str]]:
         ("persona", persona.id),
         ("name", persona.name),
         ("model", persona.model),
+        ("provider", persona.provider),
         ("policy", persona.policy),
+        ("completion", output.number(persona.completion)),
+        ("character", ", ".join(_traits(persona))),
         ("overrides", ", ".join(f"{key}={_value(value)}" for key, value in persona.overrides.items())),
         ("lorebooks", ", ".join(persona.lorebooks)),
         ("metadata", _value(persona.metadata) if persona.metadata else ""),
     ]
+
+
+def _traits(persona: Persona) -> list[str]:
+    """Return the fields in which something is said of the character."""
+    return [field for field, said in msgspec.structs.asdict(persona.character or Character()).items() if said]
+
+
+def _trait(text: str) -> tuple[str, str]:
+    field, equals, said = text.partition("=")
+    if not equals or field not in Character.__struct_fields__:
+        fields = ", ".join(Character.__struct_fields__)
+        raise typer.BadParameter(
+            f"{text!r} is not of the form FIELD=TEXT with one of {fields}", param_hint="'--character'"
+        )
+    return field, said
 
 
 def _value(value: Any) -> str:

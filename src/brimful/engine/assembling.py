@@ -16,12 +16,13 @@ from brimful.core.policy import Policy
 from brimful.core.prompt import Tool
 from brimful.engine.build import Asked
 from brimful.engine.current import current_of
+from brimful.engine.introduction import SOMEBODY, named, speaks_of_user, told_to
 from brimful.engine.plan import Limits, Plan, make_plan
 from brimful.engine.prefixes import conversation_of
 from brimful.engine.writing import Writing
 from brimful.errors import InvalidValue
 from brimful.policies import Overrides
-from brimful.records import Content, Message, Persona, Room, Snapshot
+from brimful.records import Content, Message, Persona, Room, Snapshot, User
 from brimful.retrieval.queries import queries
 from brimful.retrieval.wanted import Retrieved, Wanted, memory_scopes
 
@@ -42,6 +43,7 @@ class Assembling(Writing):
         media: Sequence[Media] = (),
         tools: Sequence[Tool | Mapping[str, Any]] = (),
         focus: str = "",
+        system: str | None = None,
         window: int | None = None,
         completion: int | None = None,
         overrides: Mapping[str, Any] | Overrides | None = None,
@@ -52,10 +54,12 @@ class Assembling(Writing):
         """Build the best context for the next answer in a room, and keep its record.
 
         `message` is what is to be answered: a text, parts, or a message that was posted; without one, the room ends
-        with it. `focus` is one more thing to look for. With `save=False` nothing is kept: a dry run.
+        with it. `focus` is one more thing to look for. `system` stands in the place of the persona's prompt. With
+        `save=False` nothing is kept: a dry run.
         """
         moment = self._moment(now)
-        place, who, notes = await self._whereabouts(room, persona)
+        place, who, notes = await self._whereabouts(room, persona, user, system)
+        completion = completion or (who.completion if who else None)
         plan = self._plan(place, who, model, policy, overrides=overrides, window=window, completion=completion)
         given = await self._last_words(room) if message is None else message
         current = current_of(given, room=room, sender=sender, now=moment)
@@ -127,8 +131,10 @@ class Assembling(Writing):
         newest = await self.store.history(room, limit=1)
         return newest[0].message if newest and newest[0].message.role == "user" else None
 
-    async def _whereabouts(self, room: str, persona: str | None) -> tuple[Room, Persona | None, list[str]]:
-        """Return room and persona, and note what was looked for in vain."""
+    async def _whereabouts(
+        self, room: str, persona: str | None, user: str | None, system: str | None
+    ) -> tuple[Room, Persona | None, list[str]]:
+        """Return room and persona as this call means them, and note what was looked for in vain."""
         place = await self.store.get(Room, room)
         who = None if persona is None else await self.store.get(Persona, persona)
         notes = []
@@ -137,7 +143,14 @@ class Assembling(Writing):
         if persona is not None and who is None:
             who = Persona(id=persona)
             notes.append(f"persona {shown(persona)} is not in the store: it has no prompt")
-        return place or Room(id=room), who, notes
+        told, who = told_to(place or Room(id=room), who, system)
+        if who is None or not speaks_of_user(who):
+            return told, who, notes
+        return told, named(who, await self._name_of(user or told.user)), notes
+
+    async def _name_of(self, user: str | None) -> str:
+        known = None if user is None else await self.store.get(User, user)
+        return (known.name if known else "") or user or SOMEBODY
 
     def _plan(
         self,

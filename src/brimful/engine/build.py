@@ -14,7 +14,7 @@ from brimful.engine.history import Packaged, Recent, load_recent, reach_of
 from brimful.engine.plan import Plan
 from brimful.engine.settings import Retrieval
 from brimful.packagers.media import media as package_media
-from brimful.packagers.stored import headed, plain_text
+from brimful.packagers.stored import head_of, headed, plain_text
 from brimful.protocols import Store
 from brimful.records import Content, Lorebook, LoreEntry, Memory, Room, Summary
 from brimful.retrieval.cache import Cache
@@ -105,7 +105,7 @@ class Builder:
         loaded = Loaded(
             known=known, recent=recent, spoken=triggered(known.lore, _scanned(asked, recent)), retrieved=retrieved
         )
-        heads = [text for text in (plan.persona.prompt if plan.persona else "", *plan.room.headers) if text]
+        heads = head_of(plan.persona, plan.room).values()
         tokenized = await know(self._store, plan.vocabulary, [*loaded.contents(), *heads])
         packages = await asyncio.to_thread(_packaged, plan, asked, loaded)
         return Built(

@@ -3,8 +3,9 @@
 Options win over what the record says; metadata are added to the record's own.
 """
 
-from typing import Unpack
+from typing import Final, Unpack
 
+from brimful.character import Character
 from brimful.core.content import ContentPackage, Media, Text, ToolCall, ToolResult
 from brimful.core.tokens import TokenCounter
 from brimful.packagers.lorebook import lorebook_entry
@@ -12,6 +13,8 @@ from brimful.packagers.memory import memory
 from brimful.packagers.package import Options, metadata_of, package
 from brimful.packagers.summary import summary
 from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary
+
+_EXAMPLES: Final = "/examples"  # how the ids of a character's examples end: they may go where a window is small
 
 
 def said(
@@ -71,13 +74,32 @@ def summed_up(record: Summary, *, counter: TokenCounter, **options: Unpack[Optio
     return summary(record.content, of=record.cluster, counter=counter, **whole)
 
 
-def headed(persona: Persona | None, room: Room | None, *, counter: TokenCounter) -> list[ContentPackage]:
-    """Package what begins every context of a persona in a room: its prompt, the room's headers, and the goal."""
-    texts = [(f"persona/{persona.id}", persona.prompt)] if persona and persona.prompt else []
-    if room is not None:
-        texts += [(f"room/{room.id}/header-{at}", header) for at, header in enumerate(room.headers, start=1)]
-        texts += [(f"room/{room.id}/goal", f"Goal of this conversation: {room.goal}")] if room.goal else []
-    return [package("system-prompt", text, counter=counter, id=id, position=at) for at, (id, text) in enumerate(texts)]
+def headed(persona: Persona | None, room: Room, *, counter: TokenCounter) -> list[ContentPackage]:
+    """Package what begins every context of a persona in a room."""
+    return [
+        package("system-prompt", text, counter=counter, id=id, position=at, can_drop=id.endswith(_EXAMPLES))
+        for at, (id, text) in enumerate(head_of(persona, room).items())
+    ]
+
+
+def head_of(persona: Persona | None, room: Room) -> dict[str, str]:
+    """Return what begins every context: what the persona is told to be, the room's headers, and its goal, by their ids.
+
+    A character's own prompt stands where the persona has none.
+    """
+    texts = {} if persona is None else _introduced(persona, persona.character or Character())
+    texts |= {f"room/{room.id}/header-{at}": header for at, header in enumerate(room.headers, start=1)}
+    texts[f"room/{room.id}/goal"] = f"Goal of this conversation: {room.goal}" if room.goal else ""
+    return {id: text for id, text in texts.items() if text}
+
+
+def _introduced(persona: Persona, character: Character) -> dict[str, str]:
+    name = f"persona/{persona.id}"
+    return {
+        name: persona.prompt or character.prompt,
+        f"{name}/character": character.sheet,
+        f"{name}{_EXAMPLES}": f"How {persona.called} talks:\n{character.examples}" if character.examples else "",
+    }
 
 
 def plain_text(content: Content) -> str:
