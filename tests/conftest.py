@@ -1,4 +1,4 @@
-"""Databases to test with, and generated examples.
+"""Databases and models to test with, and generated examples.
 
 Examples are new ones on every run at a desk, and the same ones on every run of continuous integration.
 """
@@ -7,7 +7,7 @@ import os
 
 from hypothesis import settings
 
-pytest_plugins = ("databases",)
+pytest_plugins = ("databases", "llama")
 
 settings.register_profile("desk", deadline=None)  # a busy machine is no defect
 settings.register_profile("ci", deadline=None, derandomize=True)

