@@ -1,17 +1,25 @@
 """The fakes that our tests use, for yours too."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from brimful.core.content import Media, Role, Text, ToolCall, ToolResult
-from brimful.core.prompt import Part, Prompt
+from brimful.core.model import Wire
+from brimful.core.prompt import Part, Prompt, Request
 from brimful.core.tokens import Count
+from brimful.errors import ContextOverflow, ProviderError
+from brimful.records import Usage
+from brimful.replies import Piece, Reply
 
 if TYPE_CHECKING:
+    import asyncio
+
     from brimful.protocols import Purpose, Vectors
 
-__all__ = ["HashEmbedder", "WordCounter"]
+__all__ = ["HashEmbedder", "ScriptedProvider", "WordCounter"]
 
 IMAGE_TOKENS = 100  # for any medium of any size
 
@@ -128,3 +136,123 @@ class HashEmbedder:
 
 def _seed(word: str) -> int:
     return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+Line = str | Reply | Exception
+"""What a scripted provider does: say a text, give a whole reply, or raise an error."""
+
+
+class ScriptedProvider:
+    """A provider without a model: it answers from a script, one line a request, and keeps the requests it was sent.
+
+    `script` is any iterable, so `itertools.repeat("Yes.")` never ends. With `tokens`, which counts a request, texts are
+    answered with their usage, and a request of more than `window` tokens is an overflow, which takes no line of the
+    script. After `hold()`, whoever asks waits until `release()`; `waiting` says how many do. Words are streamed one by
+    one; `aborted` counts the streams that were closed before their end.
+
+    >>> import asyncio
+    >>> provider = ScriptedProvider(["Thursday."])
+    >>> asyncio.run(provider.send({"model": "m", "messages": []})).text, len(provider.requests)
+    ('Thursday.', 1)
+    """
+
+    def __init__(
+        self,
+        script: Iterable[Line] = (),
+        *,
+        wire: Wire = "openai",
+        route: str = "scripted",
+        tokens: Callable[[Request], int] | None = None,
+        window: int | None = None,
+    ) -> None:
+        """Take the script, and how to pretend a window."""
+        self.wire: Wire = wire
+        self.route = route
+        self.tokens = tokens
+        self.window = window
+        self.requests: list[Request] = []
+        self.waiting = 0
+        self.aborted = 0
+        self.closed = False
+        self._script = iter(script)
+        self._held: asyncio.Event | None = None
+
+    async def send(self, request: Request) -> Reply:
+        """Return the next answer of the script, or raise it."""
+        self.requests.append(request)
+        await self._released()
+        return self._next(request)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Piece, None]:
+        """Yield the next answer of the script word by word, then all of it."""
+        self.requests.append(request)
+        await self._released()
+        reply = self._next(request)
+        try:
+            for word in _words(reply.text):
+                yield Piece(text=word)
+                await self._released()
+        except GeneratorExit:
+            self.aborted += 1
+            raise
+        yield Piece(reply=reply)
+
+    async def count(self, request: Request) -> int | None:
+        """Return the tokens of the request, if it knows how to count."""
+        return self.tokens(request) if self.tokens else None
+
+    async def close(self) -> None:
+        """Remember that it was closed."""
+        self.closed = True
+
+    def hold(self) -> None:
+        """From now on, let everybody wait."""
+        import asyncio  # noqa: PLC0415 - who only counts words does not wait for it
+
+        self._held = self._held or asyncio.Event()
+
+    def release(self) -> None:
+        """Let those who wait go on, and nobody wait any more."""
+        if self._held is not None:
+            self._held.set()
+            self._held = None
+
+    async def _released(self) -> None:
+        if self._held is None:
+            return
+        self.waiting += 1
+        try:
+            await self._held.wait()
+        finally:
+            self.waiting -= 1
+
+    def _next(self, request: Request) -> Reply:
+        prompt = self.tokens(request) if self.tokens else None
+        if prompt is not None and self.window is not None and prompt > self.window:
+            reason = f"the prompt has {prompt:,} tokens, the window {self.window:,}"
+            raise ContextOverflow(self.route, reason, status=400, window=self.window, prompt=prompt)
+        line = next(self._script, None)
+        if line is None:
+            raise ProviderError(self.route, "the script has ended; give it a line for each request")
+        if isinstance(line, Exception):
+            raise line
+        if isinstance(line, Reply):
+            return line
+        said = Reply(parts=(Text(text=line),), model=str(request.get("model", "")))
+        if prompt is None:
+            return said
+        return msgspec.structs.replace(said, usage=Usage(prompt=prompt, completion=len(line.split())))
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yield the words of a text, each with the space behind it.
+
+    >>> list(_words("Tea at four."))
+    ['Tea ', 'at ', 'four.']
+    """
+    head, space, rest = text.partition(" ")
+    while space:
+        yield head + space
+        head, space, rest = rest.partition(" ")
+    if head:
+        yield head
