@@ -90,3 +90,27 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     done: int
     waiting: int
+
+
+class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
+    """How well the prompts of a model were counted on a route, over all requests of a time.
+
+    Errors are shares of what was reported, below zero where the count was too low; `covered` is the share of requests
+    that had at most what was counted and its margin. `overflows` and `cuts` are not among the `requests`.
+    """
+
+    model: str
+    route: str
+    requests: int
+    mean_error: float
+    mean_absolute_error: float
+    worst_error: float
+    covered: float
+    counted: int
+    reported: int
+    expected_cached: int
+    cached: int
+    overflows: int
+    cuts: int
+    first: float
+    last: float

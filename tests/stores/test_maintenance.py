@@ -213,7 +213,8 @@ def test_records_go_out_and_come_in_as_they_were(database, run, tmp_path, reques
 
     records, again, history, before, found = run(story())
     assert {type(record).__name__ for record in records} == {
-        *("User", "Persona", "Lorebook", "Room", "LoreEntry", "Message", "Summary", "Snapshot", "Response", "Memory")
+        *("User", "Persona", "Lorebook", "Room", "LoreEntry", "Message", "Summary", "Snapshot", "Response", "Memory"),
+        "Observation",
     }
     assert again == records
     assert history == before

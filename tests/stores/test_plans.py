@@ -6,6 +6,7 @@ import sqlite3
 import numpy as np
 import pytest
 
+from brimful.observation import Observation
 from brimful.packagers import memory
 from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
 from brimful.stores.sqlite import Sqlite
@@ -80,6 +81,7 @@ async def everything(store):
     await store.respond(Response(id="r1", context="c1", room="general"))
     await store.responses(room="general")
     await store.responses(context="c1")
+    await observed(store)
     await store.keep_counts("t", {"b2:a": 1})
     await store.counts("t", ["b2:a"])
     await store.postings(["room:general"], ["tea"])
@@ -95,6 +97,14 @@ async def everything(store):
     for kind, id in ((Room, "general"), (User, "ada"), (Persona, "helper"), (Lorebook, "world")):
         await store.remove(kind, id)
     await store.drop_embedder("e")
+
+
+async def observed(store):
+    await store.observe(Observation(id="o1", model="m", route="r", room="general"))
+    await store.observations("m", "r", before=9.0)
+    await store.observations(ids=["o1"])
+    await store.accuracy(since=1.0)
+    await store.accuracy(since=1.0, model="m")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from psycopg import sql
 
 from brimful.errors import BrimfulError
+from brimful.observation import Observation
 from brimful.packagers import memory
 from brimful.protocols import Store
 from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
@@ -58,6 +59,9 @@ CALLS = {
     "inclusions": lambda store: store.inclusions(item="k1"),
     "respond": lambda store: store.respond(Response(id="r9", context="c1", room="general")),
     "responses": lambda store: store.responses(),
+    "observe": lambda store: store.observe(Observation(id="o9", model="m", route="r")),
+    "observations": lambda store: store.observations("m", "r"),
+    "accuracy": lambda store: store.accuracy(),
     "load": lambda store: store.load([User(id="zoe"), known("k9", "mine")[0]], lambda record: words(record.content)),
     "records": lambda store: all_of(store.records()),
     "counts": lambda store: store.counts("t", ["b2:a"]),
@@ -87,6 +91,7 @@ async def fill(store, text):
     await store.summarize([summed("s1", text), summed("s2", text)])
     await store.save(Snapshot(id="c1", room="general", context=context(text)))
     await store.respond(Response(id="r1", context="c1", room="general", metadata={"text": text}))
+    await store.observe(Observation(id="o1", model="m", route="r", room=text, counted=7, reported=8))
     await store.keep_counts("t", {"b2:a": 7})
     waiting = [each.doc for each in await store.backlog("e")]
     await store.keep_vectors("e", waiting[:2], np.ones((2, 8), dtype=np.float32))
@@ -98,6 +103,8 @@ async def seen(store):
         await CALLS[name](store)
         for name in ("get", "listed", "history", "memories", "lore", "summaries", "snapshot", "responses", "counts")
     ] + [
+        await store.observations("m", "r"),
+        await store.accuracy(),
         await store.progress("e"),
         await store.postings(["room:general"], SECRET.split()),
         await store.documents([1, 2]),

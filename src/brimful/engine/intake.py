@@ -12,6 +12,7 @@ import msgspec
 from brimful.engine.tally import Tally
 from brimful.engine.writing import Writing
 from brimful.importers import Imported, Importer, Skipped, Source
+from brimful.observation import Observation
 from brimful.protocols import Store
 from brimful.records import LoreEntry, Memory, Message, Response, Snapshot, Summary
 
@@ -93,6 +94,8 @@ async def _known(store: Store, batch: Sequence[Imported]) -> dict[str, Imported]
             found = [snapshot for id in ids if (snapshot := await store.snapshot(id)) is not None]
         case Response(context=context):
             found = await store.responses(context=context)
+        case Observation():
+            found = await store.observations(ids=ids, limit=len(ids))
         case plain:
             gotten = [await store.get(type(plain), id) for id in ids]
             found = [record for record in gotten if record is not None]

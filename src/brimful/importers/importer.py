@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from brimful.importers.source import Skipped, Source
+from brimful.observation import Observation
 from brimful.records import (
     Lorebook,
     LoreEntry,
@@ -18,7 +19,7 @@ from brimful.records import (
     User,
 )
 
-Imported = User | Persona | Room | Message | Memory | Lorebook | LoreEntry | Summary | Snapshot | Response
+Imported = User | Persona | Room | Message | Memory | Lorebook | LoreEntry | Summary | Snapshot | Response | Observation
 """What an importer may bring. Ids are idempotency keys: the same file must give the same ones again."""
 
 

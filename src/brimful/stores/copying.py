@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
+from brimful.stores.observations import COLUMNS as OBSERVED
 from brimful.stores.pending import embedders
 from brimful.stores.session import Row, Session
 
@@ -28,13 +29,14 @@ TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "snapshots": (1, ("number", "id", "room", "persona", "at", "message", "digest", "refs", "body")),
     "inclusions": (2, ("snapshot", "place", "item", "kind", "outcome", "reason", "tokens", "relevance")),
     "responses": (1, ("id", "context", "room", "at", "body")),
+    "observations": (1, ("number", *OBSERVED)),
     "scopes": (1, ("number", "scope", "documents", "words", "changes")),
     "documents": (1, ("doc", "scope", "kind", "item", "seq", "at", "length", "passage", "terms")),
     "embedders": (1, ("id", "since", "dims", "dropped")),
     "pending": (2, ("embedder", "doc", "passage")),
 }
 """The tables in an order that keeps every reference: how many columns, after the tenant, are the key; all columns."""
-NUMBERED: Final = ("rooms", "snapshots", "scopes", "documents")
+NUMBERED: Final = ("rooms", "snapshots", "observations", "scopes", "documents")
 
 Write = Callable[[Callable[[Session], None]], None]
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from brimful.answers import Indexed
+from brimful.observation import Observation
 from brimful.records import (
     Lorebook,
     LoreEntry,
@@ -21,7 +22,7 @@ from brimful.records import (
     Summary,
     User,
 )
-from brimful.stores import lore, memories, messages, plain, posting, responses, snapshots, summaries
+from brimful.stores import lore, memories, messages, observations, plain, posting, responses, snapshots, summaries
 from brimful.stores.session import Session
 
 PAGE: Final = 500  # records read or written at once
@@ -37,6 +38,7 @@ MEMORIES: Final = f"{memories.READ} AND m.id > :after ORDER BY m.id LIMIT :page"
 LORE: Final = f"{lore.READ} AND e.id > :after ORDER BY e.id LIMIT :page"
 SUMMARIES: Final = f"{summaries.READ} AND s.id > :after ORDER BY s.id LIMIT :page"
 RESPONSES: Final = f"{responses.READ} AND id > :after ORDER BY id LIMIT :page"
+OBSERVATIONS: Final = f"{observations.READ} AND number > :after ORDER BY number LIMIT :page"
 _SNAPSHOTS: Final = (
     "SELECT number, id FROM snapshots WHERE tenant = :tenant AND number > :after ORDER BY number LIMIT 20"
 )
@@ -72,6 +74,7 @@ _SINGLE: Final[dict[type[Record], Callable[[Session, Any], object]]] = {
     **dict.fromkeys((User, Persona, Lorebook, Room), plain.put),
     Snapshot: snapshots.save,
     Response: responses.respond,
+    Observation: observations.observe,
 }
 
 
@@ -90,7 +93,7 @@ def _said(session: Session, after: tuple[int, int]) -> Page:
 
 
 def _kept(sql: str, record_of: Callable[[Session, Any], Record]) -> Pages:
-    def pages(session: Session, after: str) -> Page:
+    def pages(session: Session, after: str | int) -> Page:
         rows = session.rows(sql, after=after, page=PAGE)
         return [record_of(session, row) for row in rows], rows[-1][0] if len(rows) == PAGE else None
 
@@ -111,5 +114,6 @@ _PAGES: Final[tuple[tuple[Pages, Any], ...]] = (
     (_kept(SUMMARIES, summaries.summary_of), ""),
     (_built, 0),
     (_kept(RESPONSES, responses.response_of), ""),
+    (_kept(OBSERVATIONS, observations.observation_of), 0),
     (_kept(MEMORIES, memories.memory_of), ""),
 )

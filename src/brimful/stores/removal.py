@@ -6,6 +6,7 @@ from typing import Final
 from brimful.records import Lorebook, Persona, Plain, Room, User
 from brimful.stores import documents
 from brimful.stores.contents import release
+from brimful.stores.observations import forget_room
 from brimful.stores.plain import TABLES
 from brimful.stores.session import Session
 
@@ -53,6 +54,7 @@ def _of_room(session: Session, id: str) -> None:
     release(session, [hash for _, hash in told], erase=True)
     session.run("DELETE FROM snapshots WHERE tenant = :tenant AND room = :id", id=id)
     session.run("DELETE FROM responses WHERE tenant = :tenant AND room = :id", id=id)
+    forget_room(session, id)
     session.run("DELETE FROM scopes WHERE tenant = :tenant AND scope = :scope", scope=f"room:{id}")
 
 

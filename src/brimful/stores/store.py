@@ -5,9 +5,10 @@ from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from brimful.answers import Build, Counted, Document, Indexed, Near, Postings, Progress
+from brimful.answers import Accuracy, Build, Counted, Document, Indexed, Near, Postings, Progress
 from brimful.core import check
 from brimful.errors import InvalidValue
+from brimful.observation import Observation
 from brimful.records import (
     Content,
     Inclusion,
@@ -34,41 +35,23 @@ from brimful.stores import (
 from brimful.stores import lore as _lore
 from brimful.stores import memories as _memories
 from brimful.stores import messages as _messages
+from brimful.stores import observations as _observations
 from brimful.stores import postings as _postings
 from brimful.stores import responses as _responses
 from brimful.stores import scopes as _scopes
 from brimful.stores import snapshots as _snapshots
 from brimful.stores import summaries as _summaries
 from brimful.stores import vectors as _vectors
-from brimful.stores.driver import Driver
-from brimful.stores.session import Session
-from brimful.stores.vault import Vault
+from brimful.stores.transactions import Transactions
 
 if TYPE_CHECKING:
     from brimful.protocols import Vectors
 
 R = TypeVar("R", bound=Plain)
-T = TypeVar("T")
 
 
-class TenantStore:
+class TenantStore(Transactions):
     """All that one tenant has. See `brimful.protocols.Store` for what each method promises."""
-
-    def __init__(self, driver: Driver, tenant: str, vault: Vault) -> None:
-        """Bind a database to a tenant."""
-        self._driver = driver
-        self._tenant = tenant
-        self._vault = vault
-        self._known = False
-
-    def __repr__(self) -> str:
-        """Name the tenant."""
-        return f"TenantStore({self._tenant!r})"
-
-    @property
-    def tenant(self) -> str:
-        """Whose store it is."""
-        return self._tenant
 
     # -- people and places -------------------------------------------------------------------------------------------
 
@@ -222,6 +205,33 @@ class TenantStore:
         most = _limit(limit)
         return await self._read(lambda session: _responses.responses(session, room, context, most))
 
+    # -- what requests came to ---------------------------------------------------------------------------------------
+
+    async def observe(self, observation: Observation) -> None:
+        """Keep what became of a request; the first of an id stands."""
+        await self._write(lambda session: _observations.observe(session, observation))
+
+    async def observations(
+        self,
+        model: str | None = None,
+        route: str | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        before: float | None = None,
+        limit: int = 256,
+    ) -> list[Observation]:
+        """Return what was observed (of a model, on a route), newest first."""
+        most = _limit(limit)
+        return await self._read(
+            lambda session: _observations.observations(
+                session, model=model, route=route, ids=ids, before=before, limit=most
+            )
+        )
+
+    async def accuracy(self, *, since: float | None = None, model: str | None = None) -> list[Accuracy]:
+        """Return how well prompts were counted since a time, by model and route."""
+        return await self._read(lambda session: _observations.accuracy(session, since, model))
+
     # -- counts ------------------------------------------------------------------------------------------------------
 
     async def counts(self, tokenizer: str, hashes: Sequence[str]) -> dict[str, int]:
@@ -290,25 +300,6 @@ class TenantStore:
                 await self._write(partial(exporting.load, records=batch, indexed=indexed))
                 count += len(batch)
         return count
-
-    # -- transactions ------------------------------------------------------------------------------------------------
-
-    async def _read(self, function: Callable[[Session], T]) -> T:
-        return await self._driver.read(self._tenant, self._vault.reading(function))
-
-    async def _write(self, function: Callable[[Session], T]) -> T:
-        result = await self._driver.write(self._tenant, self._vault.writing(self._named(function)))
-        self._known = True
-        return result
-
-    def _named(self, function: Callable[[Session], T]) -> Callable[[Session], T]:
-        """Return a function that writes down who the tenant is, once."""
-
-        def named(session: Session) -> T:
-            session.run("INSERT INTO tenants (tenant) VALUES (:tenant) ON CONFLICT DO NOTHING")
-            return function(session)
-
-        return function if self._known else named
 
 
 def _limit(limit: int) -> int:

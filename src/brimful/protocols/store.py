@@ -1,13 +1,12 @@
-"""The seams: what the engine asks of a store, an embedder and a provider. Anything with these methods will do."""
+"""The seam of a store."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from brimful.answers import Build, Counted, Document, Indexed, Near, Postings, Progress
-from brimful.core.model import Wire
-from brimful.core.prompt import Request
+from brimful.answers import Accuracy, Build, Counted, Document, Indexed, Near, Postings, Progress
+from brimful.observation import Observation
 from brimful.records import (
     Content,
     Inclusion,
@@ -21,70 +20,11 @@ from brimful.records import (
     Snapshot,
     Summary,
 )
-from brimful.replies import Piece, Reply
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from brimful.protocols.embedder import Vectors
 
-    Vectors = npt.NDArray[np.float32]
-
-Purpose = Literal["query", "passage"]
 R = TypeVar("R", bound=Plain)
-
-
-class Embedder(Protocol):
-    """Turns texts into vectors whose cosine tells how alike the texts are.
-
-    `id` names the vectors, for example `static-minilm-256@1`: two embedders of one id give the same vectors.
-    """
-
-    @property
-    def id(self) -> str:
-        """The name under which vectors are kept."""
-        ...
-
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """Return one row a text, each of length 1; a text without anything known in it gives a row of zeros."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        ...
-
-
-class Provider(Protocol):
-    """A server that runs models. It takes finished requests of its wire, and raises `ProviderError` and its kinds.
-
-    `route` names the server, for example `openai:api.openai.com`: counts and windows are learned for a model on a
-    route, since the same model may have another window, template or tokenizer elsewhere.
-    """
-
-    @property
-    def route(self) -> str:
-        """Which server it is, without any secret."""
-        ...
-
-    @property
-    def wire(self) -> Wire:
-        """The form of request that it takes."""
-        ...
-
-    async def send(self, request: Request) -> Reply:
-        """Return the whole answer."""
-        ...
-
-    def stream(self, request: Request) -> AsyncGenerator[Piece, None]:
-        """Yield the answer piece by piece; the last holds all of it. Closing the generator frees the connection."""
-        ...
-
-    async def count(self, request: Request) -> int | None:
-        """Return the tokens of the request's prompt as the server counts them; None if it cannot count."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        ...
 
 
 class Store(Protocol):
@@ -244,6 +184,28 @@ class Store(Protocol):
         self, *, room: str | None = None, context: str | None = None, limit: int = 100
     ) -> list[Response]:
         """Return answers of a room or to a context, newest first."""
+        ...
+
+    # -- what requests came to ---------------------------------------------------------------------------------------
+
+    async def observe(self, observation: Observation) -> None:
+        """Keep what became of a request; the first of an id stands."""
+        ...
+
+    async def observations(
+        self,
+        model: str | None = None,
+        route: str | None = None,
+        *,
+        ids: Sequence[str] | None = None,
+        before: float | None = None,
+        limit: int = 256,
+    ) -> list[Observation]:
+        """Return what was observed (of a model, on a route), newest first."""
+        ...
+
+    async def accuracy(self, *, since: float | None = None, model: str | None = None) -> list[Accuracy]:
+        """Return how well prompts were counted since a time, by model and route."""
         ...
 
     # -- all of it --------------------------------------------------------------------------------------------------

@@ -1,0 +1,118 @@
+"""What requests came to: kept as they come, read by model and route, summed up by the database."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.answers import Accuracy
+from brimful.core import check
+from brimful.observation import Observation
+from brimful.stores.session import Row, Session
+
+COLUMNS: Final = (
+    *("id", "model", "route", "at", "kind", "context", "room", "counted", "margin", "basis", "tokenizer", "features"),
+    *("reported", "cached", "expected_cached", "completion", "reasoning", "refused_above"),
+)
+_INSERT: Final = (
+    f"INSERT INTO observations (tenant, {', '.join(COLUMNS)}) "  # noqa: S608 - our own columns
+    f"VALUES (:tenant, {', '.join(f':{name}' for name in COLUMNS)}) ON CONFLICT DO NOTHING"
+)
+READ: Final = f"SELECT number, {', '.join(COLUMNS)} FROM observations WHERE tenant = :tenant"  # noqa: S608 - our own
+_ACCURACY: Final = """
+SELECT model, route, sum(used), avg(off), avg(abs(off)), max(off), min(off), avg(covered), sum(counted), sum(reported),
+  sum(expected_cached), sum(cached), sum(overflow), sum(cut), min(at), max(at)
+FROM (
+  -- Not the columns themselves: SQLite would rather read all rows in their order than those since a time.
+  SELECT model || '' AS model, route || '' AS route, at,
+    CASE WHEN kind = 'usage' THEN 1 ELSE 0 END AS used,
+    CASE WHEN kind = 'overflow' THEN 1 ELSE 0 END AS overflow,
+    CASE WHEN kind = 'cut' THEN 1 ELSE 0 END AS cut,
+    CASE WHEN kind = 'usage' AND reported > 0
+      THEN CAST(counted - reported AS DOUBLE PRECISION) / reported END AS off,
+    CASE WHEN kind = 'usage' THEN CASE WHEN reported <= counted + margin THEN 1.0 ELSE 0.0 END END AS covered,
+    CASE WHEN kind = 'usage' THEN counted ELSE 0 END AS counted,
+    CASE WHEN kind = 'usage' THEN reported ELSE 0 END AS reported,
+    CASE WHEN kind = 'usage' THEN expected_cached ELSE 0 END AS expected_cached,
+    CASE WHEN kind = 'usage' THEN cached ELSE 0 END AS cached
+  FROM observations WHERE tenant = :tenant AND at >= :since
+) seen GROUP BY model, route ORDER BY model, route
+"""
+
+
+def observe(session: Session, observation: Observation) -> None:
+    """Keep an observation; the first of an id stands."""
+    values = {name: getattr(observation, name) for name in COLUMNS if name != "refused_above"}
+    values["features"] = msgspec.json.encode(observation.features)
+    session.run(_INSERT, **values, refused_above=observation.window)
+
+
+def observations(
+    session: Session,
+    *,
+    model: str | None,
+    route: str | None,
+    ids: Sequence[str] | None,
+    before: float | None,
+    limit: int,
+) -> list[Observation]:
+    """Return observations that meet all that is said, newest first."""
+    which = "" if model is None else " AND model = :model"
+    which += "" if route is None else " AND route = :route"
+    which += "" if ids is None else " AND id IN :ids"
+    which += "" if before is None else " AND at < :before"
+    named: dict[str, Any] = {} if ids is None else {"ids": list(ids)}
+    found = session.rows(
+        f"{READ}{which} ORDER BY at DESC, number DESC LIMIT :limit",
+        model=model,
+        route=route,
+        before=before,
+        limit=limit,
+        **named,
+    )
+    return [observation_of(session, row) for row in found]
+
+
+def accuracy(session: Session, since: float | None, model: str | None) -> list[Accuracy]:
+    """Return how well prompts were counted since a time, by model and route."""
+    sql = _ACCURACY if model is None else _ACCURACY.replace(":since\n", ":since AND model = :model\n")
+    rows = session.rows(sql, since=-check.LARGEST if since is None else since, model=model)
+    return [_accuracy_of(row) for row in rows]
+
+
+def forget_room(session: Session, room: str) -> None:
+    """Let nothing lead from an observation to a room that is gone; what was learned stays."""
+    session.run(
+        "UPDATE observations SET room = NULL, context = NULL WHERE tenant = :tenant AND room = :room", room=room
+    )
+
+
+def observation_of(session: Session, row: Row) -> Observation:
+    """Return the observation of a row."""
+    del session  # nothing of it is sealed: there is no content in it
+    values = dict(zip(COLUMNS, row[1:], strict=True))
+    values["features"] = msgspec.json.decode(values["features"], type=dict[str, float])
+    return Observation(window=values.pop("refused_above"), **values)
+
+
+def _accuracy_of(row: Row) -> Accuracy:
+    model, route, requests, mean, absolute, highest, lowest, covered, *sums, first, last = row
+    counted, reported, expected, cached, overflows, cuts = map(int, sums)
+    worst = max(highest or 0.0, lowest or 0.0, key=abs)
+    return Accuracy(
+        model=model,
+        route=route,
+        requests=int(requests),
+        mean_error=mean or 0.0,
+        mean_absolute_error=absolute or 0.0,
+        worst_error=worst,
+        covered=1.0 if covered is None else float(covered),
+        counted=counted,
+        reported=reported,
+        expected_cached=expected,
+        cached=cached,
+        overflows=overflows,
+        cuts=cuts,
+        first=first,
+        last=last,
+    )

@@ -1,0 +1,47 @@
+"""A database bound to a tenant: functions run in transactions of that tenant alone."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from brimful.stores.driver import Driver
+from brimful.stores.session import Session
+from brimful.stores.vault import Vault
+
+T = TypeVar("T")
+
+
+class Transactions:
+    """Runs functions in transactions of one tenant."""
+
+    def __init__(self, driver: Driver, tenant: str, vault: Vault) -> None:
+        """Bind a database to a tenant."""
+        self._driver = driver
+        self._tenant = tenant
+        self._vault = vault
+        self._known = False
+
+    def __repr__(self) -> str:
+        """Name the tenant."""
+        return f"TenantStore({self._tenant!r})"
+
+    @property
+    def tenant(self) -> str:
+        """Whose store it is."""
+        return self._tenant
+
+    async def _read(self, function: Callable[[Session], T]) -> T:
+        return await self._driver.read(self._tenant, self._vault.reading(function))
+
+    async def _write(self, function: Callable[[Session], T]) -> T:
+        result = await self._driver.write(self._tenant, self._vault.writing(self._named(function)))
+        self._known = True
+        return result
+
+    def _named(self, function: Callable[[Session], T]) -> Callable[[Session], T]:
+        """Return a function that writes down who the tenant is, once."""
+
+        def named(session: Session) -> T:
+            session.run("INSERT INTO tenants (tenant) VALUES (:tenant) ON CONFLICT DO NOTHING")
+            return function(session)
+
+        return function if self._known else named
