@@ -33,7 +33,8 @@ class Renderer(Protocol):
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """The count of the request as a whole beside the sum of its parts, and how often the fill was repeated for it.
 
-    `limit` is the window without the completion reserve. `basis` says how sure the count is.
+    `limit` is the window without the completion reserve. `basis` says how sure the count is, and `margin` how much of
+    `tokens` is there for what it may have missed.
     """
 
     tokens: int
@@ -41,6 +42,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     parts: int
     basis: Basis
     rounds: int
+    margin: int = 0
 
     @property
     def difference(self) -> int:
@@ -56,4 +58,6 @@ def verify(
     The prompt only tells the sizes of its media.
     """
     count = counter.prompt(restore_sizes(renderer.parse(request), prompt))
-    return Verification(tokens=count.upper, limit=limit, parts=parts, basis=count.basis, rounds=rounds)
+    return Verification(
+        tokens=count.upper, limit=limit, parts=parts, basis=count.basis, rounds=rounds, margin=count.margin
+    )
