@@ -1,0 +1,107 @@
+"""An answer in the making: what comes is put in, the reply as far as it has come can be taken out."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from typing import Any
+
+import msgspec
+
+from brimful.core.check import LARGEST
+from brimful.core.content import Text, ToolCall, clean_text
+from brimful.records import Usage
+from brimful.replies import Finish, Piece, Reply
+
+Object = dict[str, Any]
+
+
+class _Call(msgspec.Struct, kw_only=True):
+    """A call of which more may come."""
+
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = []
+
+
+class Draft(ABC):
+    """What has been said so far. A dialect says how to `take` what its server sends, at once or piece by piece.
+
+    `begun` says that something of an answer was there, `finish` why it ended, if it has. `seed` tells answers apart
+    where they have no id.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.begun = False
+        self.finish: Finish | None = None
+        self.usage: Usage | None = None
+        self.model = ""
+        self.id = ""
+        self.seed = ""
+        self._parts: list[list[str] | _Call] = []
+        self._calls: dict[object, _Call] = {}
+
+    @abstractmethod
+    def take(self, said: Object) -> Piece:
+        """Take in what a server sent, and return what is new in it. Fields of no use are passed over."""
+
+    def reply(self) -> Reply:
+        """Return the answer as far as it has come."""
+        parts = tuple(part for index, told in enumerate(self._parts) if (part := self._part(index, told)) is not None)
+        finish = self.finish or "other"
+        if finish == "stop" and any(isinstance(part, ToolCall) for part in parts):
+            finish = "tool-calls"  # not every server tells the two apart
+        return Reply(parts=parts, finish=finish, usage=self.usage, model=self.model, id=self.id)
+
+    def say(self, text: str) -> str:
+        """Add to what is said, and return it."""
+        if text:
+            if not self._parts or isinstance(self._parts[-1], _Call):
+                self._parts.append([])
+            told = self._parts[-1]
+            if isinstance(told, list):
+                told.append(text)
+        return text
+
+    def call(self, key: object, *, id: str = "", name: str = "", arguments: str = "") -> None:
+        """Add to the call of this key: servers send the name first, then the arguments bit by bit."""
+        call = self._calls.get(key)
+        if call is None or (id and call.id and id != call.id):  # some servers give all calls one index
+            call = self._calls[key] = _Call()
+            self._parts.append(call)
+        call.id = call.id or id
+        call.name = call.name or name
+        if arguments:
+            call.arguments.append(arguments)
+
+    def _part(self, index: int, told: list[str] | _Call) -> Text | ToolCall | None:
+        if isinstance(told, list):
+            return Text(text=clean_text("".join(told)))
+        if not told.name:
+            return None
+        arguments = clean_text("".join(told.arguments)) or "{}"
+        return ToolCall(id=told.id or self._call_id(index, told.name), name=told.name, arguments=arguments)
+
+    def _call_id(self, index: int, name: str) -> str:
+        """Make up an id where a server gives none, the same each time that this answer is read."""
+        digest = hashlib.blake2b(f"{self.id}{self.seed}:{index}:{name}".encode(), digest_size=8)
+        return f"call_{digest.hexdigest()}"
+
+
+def as_object(value: object) -> Object:
+    """Return an object, or an empty one in place of anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_objects(value: object) -> list[Object]:
+    """Return the objects of a list, and none of anything else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str:
+    """Return a text, or an empty one in place of anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def as_tokens(value: object) -> int:
+    """Return a number of tokens, or 0 in place of anything else."""
+    return value if type(value) is int and 0 <= value <= LARGEST else 0
