@@ -35,11 +35,13 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
     """How a server that speaks OpenAI's dialect is asked; with the wire `text`, its completions without messages.
 
     OpenAI itself wants the completion's limit as `max_completion_tokens`. Others know that name, pass it over, or
-    refuse it, but all know `max_tokens`: `renames_limit` says to use that.
+    refuse it, but all know `max_tokens`: `renames_limit` says to use that. `asks_usage` is False for servers that
+    refuse the question for the usage of a stream.
     """
 
     wire: Wire = "openai"
     renames_limit: bool = False
+    asks_usage: bool = True
 
     def headers(self, key: str) -> Mapping[str, str]:
         """Return the headers of every request."""
@@ -54,8 +56,9 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
         """Write a request; a stream is asked for its usage."""
         asked = {key: value for key, value in request.items() if key not in ("stream", "stream_options")}
         if stream:
-            options = as_object(request.get("stream_options")) | {"include_usage": True}
-            asked |= {"stream": True, "stream_options": options}
+            asked["stream"] = True
+            if self.asks_usage:
+                asked["stream_options"] = as_object(request.get("stream_options")) | {"include_usage": True}
         if self.renames_limit:
             asked = {"max_tokens" if key == _LIMIT else key: value for key, value in asked.items()}
         return request_bytes(asked)

@@ -1,0 +1,186 @@
+"""Servers that are known by name: where they are, which variable holds their key, and where that is written."""
+
+from typing import Final
+
+import msgspec
+
+from brimful.core.model import Wire
+from brimful.providers.address import read_address
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A server known by `name`, which runs the models of the `makers` that the registry names.
+
+    `keys` are the environment variables that may hold its key, the first one first; none means that it needs none.
+    `prefixes` are first parts of models' names that mean this server. The last two are its ways with OpenAI's dialect.
+    """
+
+    name: str
+    wire: Wire = "openai"
+    url: str
+    keys: tuple[str, ...] = ()
+    makers: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    source: str
+    renames_limit: bool = True
+    asks_usage: bool = True
+
+
+KNOWN: Final = {
+    known.name: known
+    for known in (
+        Known(
+            name="openai",
+            url="https://api.openai.com/v1",
+            keys=("OPENAI_API_KEY",),
+            makers=("openai",),
+            renames_limit=False,
+            source="https://platform.openai.com/docs/api-reference",
+        ),
+        Known(
+            name="anthropic",
+            wire="anthropic",
+            url="https://api.anthropic.com",
+            keys=("ANTHROPIC_API_KEY",),
+            makers=("anthropic",),
+            source="https://docs.claude.com/en/api/overview",
+        ),
+        Known(
+            name="gemini",
+            wire="gemini",
+            url="https://generativelanguage.googleapis.com/v1beta",
+            keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            makers=("google",),
+            prefixes=("google", "google-gla"),
+            source="https://ai.google.dev/api",
+        ),
+        Known(
+            name="ollama",
+            wire="ollama",
+            url="http://localhost:11434",
+            prefixes=("ollama_chat",),
+            source="https://docs.ollama.com/api",
+        ),
+        Known(
+            name="deepseek",
+            url="https://api.deepseek.com/v1",
+            keys=("DEEPSEEK_API_KEY",),
+            makers=("deepseek",),
+            source="https://api-docs.deepseek.com",
+        ),
+        Known(
+            name="mistral",
+            url="https://api.mistral.ai/v1",
+            keys=("MISTRAL_API_KEY",),
+            makers=("mistral",),
+            asks_usage=False,  # it refuses fields that it does not know, and tells the usage in any case
+            source="https://docs.mistral.ai/api",
+        ),
+        Known(
+            name="xai",
+            url="https://api.x.ai/v1",
+            keys=("XAI_API_KEY",),
+            makers=("xai",),
+            prefixes=("grok",),
+            source="https://docs.x.ai/docs/api-reference",
+        ),
+        Known(
+            name="moonshot",
+            url="https://api.moonshot.ai/v1",
+            keys=("MOONSHOT_API_KEY",),
+            makers=("moonshotai",),
+            prefixes=("moonshotai",),
+            source="https://platform.moonshot.ai/docs/api/chat",
+        ),
+        Known(
+            name="zai",
+            url="https://api.z.ai/api/paas/v4",
+            keys=("ZAI_API_KEY",),
+            makers=("zai",),
+            source="https://docs.z.ai/api-reference/introduction",
+        ),
+        Known(
+            name="qwen",
+            url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+            keys=("DASHSCOPE_API_KEY",),
+            makers=("qwen",),
+            prefixes=("dashscope",),
+            source="https://help.aliyun.com/en/model-studio/base-url",
+        ),
+        Known(
+            name="cohere",
+            url="https://api.cohere.ai/compatibility/v1",
+            keys=("COHERE_API_KEY",),
+            makers=("cohere",),
+            asks_usage=False,  # it refuses `stream_options`
+            source="https://docs.cohere.com/docs/compatibility-api",
+        ),
+        Known(
+            name="openrouter",
+            url="https://openrouter.ai/api/v1",
+            keys=("OPENROUTER_API_KEY",),
+            renames_limit=False,
+            source="https://openrouter.ai/docs/api-reference/overview",
+        ),
+        Known(
+            name="groq",
+            url="https://api.groq.com/openai/v1",
+            keys=("GROQ_API_KEY",),
+            source="https://console.groq.com/docs/openai",
+        ),
+        Known(
+            name="together",
+            url="https://api.together.xyz/v1",
+            keys=("TOGETHER_API_KEY",),
+            prefixes=("together_ai",),
+            source="https://docs.together.ai/docs/openai-api-compatibility",
+        ),
+        Known(
+            name="fireworks",
+            url="https://api.fireworks.ai/inference/v1",
+            keys=("FIREWORKS_API_KEY",),
+            prefixes=("fireworks_ai",),
+            source="https://docs.fireworks.ai/tools-sdks/openai-compatibility",
+        ),
+        Known(
+            name="cerebras",
+            url="https://api.cerebras.ai/v1",
+            keys=("CEREBRAS_API_KEY",),
+            source="https://inference-docs.cerebras.ai/resources/openai",
+        ),
+    )
+}
+"""All of them, by name."""
+
+OTHER_KEY: Final = "BRIMFUL_PROVIDER_KEY"
+"""The variable that holds the key for any other server."""
+
+ENVIRONMENT: Final = (*(key for known in KNOWN.values() for key in known.keys), OTHER_KEY)
+"""Every variable that is looked at."""
+
+
+def known_at(url: str) -> Known | None:
+    """Return the server whose address this is. Its key goes to no other host, and never in the clear.
+
+    >>> known_at("https://api.openai.com/v1").name
+    'openai'
+    >>> known_at("http://api.openai.com/v1"), known_at("https://api.openai.com.example/v1")
+    (None, None)
+    """
+    origin = _origin(url)
+    return next((known for known in KNOWN.values() if _origin(known.url) == origin), None)
+
+
+def known_for(maker: str) -> Known | None:
+    """Return the server that a maker of models runs."""
+    return next((known for known in KNOWN.values() if maker in known.makers), None)
+
+
+def known_by(prefix: str) -> Known | None:
+    """Return the server that the first part of a model's name means."""
+    return next((known for known in KNOWN.values() if prefix == known.name or prefix in known.prefixes), None)
+
+
+def _origin(url: str) -> str:
+    address = read_address(url)
+    return f"{address.url.partition('://')[0]}://{address.host}"
