@@ -13,7 +13,7 @@ from brimful.providers.anthropic import Anthropic
 from brimful.providers.connection import Connection
 from brimful.providers.dialect import Dialect
 from brimful.providers.gemini import Gemini
-from brimful.providers.known import KNOWN, OTHER_KEY, Known, known_at, known_by, known_for
+from brimful.providers.known import ELSEWHERE, KNOWN, OTHER_KEY, Known, known_at, known_by, known_for
 from brimful.providers.limits import Limits
 from brimful.providers.ollama import Ollama
 from brimful.providers.openai import OpenAI
@@ -70,7 +70,7 @@ def provider_of(
         chosen: Known | None = KNOWN["ollama"]
     else:
         chosen = named or known_for(model.provider)
-    if chosen is None:
+    if chosen is None or (sign and first.lower() in ELSEWHERE):
         raise InvalidValue("provider", f"no server is known that runs {model.id!r}; name one, such as {_EXAMPLES}")
     prefix = first + sign if chosen is named else ""
     return _provider(chosen.wire, chosen.url, key, limits, environ, prefix=prefix)
@@ -102,9 +102,10 @@ def key_for(url: str, environ: Mapping[str, str] | None = None) -> tuple[str, st
     given = os.environ if environ is None else environ
     known = known_at(url)
     names = known.keys if known else (OTHER_KEY,)
-    return next(
-        ((key, name) for name in names if (key := given.get(name, "").strip())), ("", names[0] if names else "")
-    )
+    for name in names:
+        if key := given.get(name, "").strip():
+            return key, name
+    return "", " or ".join(names)
 
 
 def _provider(
@@ -120,7 +121,7 @@ def _provider(
     used = found if key is None else key.strip()
     known = known_at(url)
     if known and known.keys and not used:
-        raise InvalidValue("provider", f"{known.name} needs a key: set {' or '.join(known.keys)}, or give one")
+        raise InvalidValue("provider", f"{known.name} needs a key: set {name}, or give one")
     base = re.sub(r"/v1/?$", "", url) if wire == "anthropic" else url  # its paths begin with the version
     dialect = dialect_at(wire, url)
     connection = Connection(

@@ -152,6 +152,13 @@ KNOWN: Final = {
 }
 """All of them, by name."""
 
+_ELSEWHERE: Final = (
+    "azure bedrock databricks deepinfra github google-vertex hosted_vllm huggingface litellm_proxy lm_studio nebius "
+    "novita nvidia_nim perplexity sambanova vercel_ai_gateway vertexai vllm"
+)
+ELSEWHERE: Final = frozenset(_ELSEWHERE.split())
+"""First parts of models' names that mean a server which is not known here: it has an address for each customer, say."""
+
 OTHER_KEY: Final = "BRIMFUL_PROVIDER_KEY"
 """The variable that holds the key for any other server."""
 

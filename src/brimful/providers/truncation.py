@@ -18,29 +18,30 @@ _SLACK_TOKENS: Final = 32  # … and by a system prompt that a template adds or 
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt that was cut: what was sent by our count, what was read by the server's, and what is missing at least."""
+    """A prompt that was cut: what was sent by our count, what was read by the server's, what is missing at least."""
 
     sent: int
     read: int
     missing: int
 
 
-def find_cut(count: Count, usage: Usage | None, *, shared: int = 0) -> Cut | None:
+def find_cut(count: Count, usage: Usage | None, *, shared: int = 0, unsure: int = 0) -> Cut | None:
     """Say whether the reported usage of a prompt means that the server cut it; None if it does not, or cannot tell.
 
     `count` is ours of the whole prompt. `shared` are the tokens at its start that the server may have kept from the
-    request before: old servers report what they read anew, and such a report is no cut.
+    request before: old servers report what they read anew, and such a report is no cut. `unsure` are tokens that a
+    server may count otherwise: those of images.
 
     >>> exact = Count(tokens=12_000, basis="exact")
     >>> find_cut(exact, Usage(prompt=2_050))
-    Cut(sent=12000, read=2050, missing=9590)
+    Cut(sent=12000, read=2050, missing=9558)
     >>> find_cut(exact, Usage(prompt=11_960)), find_cut(exact, Usage(prompt=400), shared=11_600), find_cut(exact, None)
     (None, None, None)
     """
     if usage is None or usage.prompt == 0:
         return None  # nothing was said: some servers leave it out where all was cached
     slack = int(count.tokens * _SLACK_SHARE) + _SLACK_TOKENS
-    missing = _least(count) - slack - usage.prompt
+    missing = _least(count) - unsure - slack - usage.prompt
     if missing <= 0 or (shared and abs(count.tokens - shared - usage.prompt) <= slack):
         return None
     return Cut(sent=count.tokens, read=usage.prompt, missing=missing)
