@@ -226,21 +226,28 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Response(Record, frozen=True, kw_only=True, tag="response"):
-    """An answer, and the context that it answers: `context` is the snapshot's id, `message` the answer's own."""
+    """An answer, and the context that it answers: `context` is the snapshot's id, `message` the answer's own.
+
+    `route` names the server that gave it; `notes` say what was amiss, such as a prompt that was silently cut.
+    """
 
     context: str
     room: str
     message: str | None = None
     model: str = ""
+    route: str = ""
     at: float = 0.0
     seconds: float | None = None
     usage: Usage | None = None
     finish: str = ""
+    notes: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        settle_fields(self, texts=("model", "finish"), refs=("context", "room"), optional=("message",), times=("at",))
+        texts = ("model", "route", "finish")
+        settle_fields(self, texts=texts, refs=("context", "room"), optional=("message",), times=("at",))
+        check_texts("notes", self.notes)
 
 
 class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):

@@ -7,11 +7,12 @@ import msgspec
 from brimful.core.content import Text, ToolCall
 from brimful.records import Usage
 
-Finish = Literal["stop", "length", "tool-calls", "filtered", "overflow", "other"]
+Finish = Literal["stop", "length", "tool-calls", "filtered", "overflow", "broken-off", "other"]
 """Why an answer ended.
 
 - `stop`: the model was done. `length`: the completion's limit was met. `tool-calls`: it wants tools to be called.
-- `filtered`: the provider cut it. `overflow`: prompt and answer together filled the window. `other`: none of these.
+- `filtered`: the provider cut it. `overflow`: prompt and answer together filled the window.
+- `broken-off`: nobody waited for its end, or the connection was lost. `other`: none of these.
 """
 
 

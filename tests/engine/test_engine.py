@@ -390,6 +390,23 @@ def test_tenants_do_not_meet(run, new_engine):
     assert len(run(story()).inputs.packages) == 1
 
 
+def test_messages_are_told_in_the_order_of_the_room_whatever_their_clocks_say(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.post(room="r", id="m1", text="First.", at=NOW + DAY)
+            await engine.assemble(room="r", message="So?", now=NOW + DAY)
+            await engine.post(room="r", id="m2", text="Second.", at=NOW - DAY)
+            await engine.post(room="r", id="m3", text="Third.", at=NOW)
+            return await engine.assemble(room="r", message="And?", now=NOW + DAY)
+
+    assert [message["content"] for message in run(story()).request["messages"]] == [
+        "First.",
+        "Second.",
+        "Third.",
+        "And?",
+    ]
+
+
 def test_hooks_are_told_and_a_failing_hook_spoils_nothing(run, new_engine, caplog):
     told: list[Event] = []
 

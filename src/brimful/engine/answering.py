@@ -1,15 +1,34 @@
-"""Answers: what a model said to a context, kept beside it."""
+"""Answers: what a model said to a context, kept beside it, and what its bill teaches."""
 
+import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from brimful.core.check import shown
 from brimful.core.context import Context
+from brimful.counting import observation_of
 from brimful.engine.assembling import Assembling
+from brimful.engine.lessons import route_of
 from brimful.engine.writing import new_id
 from brimful.errors import InvalidValue, UnknownRecord
-from brimful.records import Content, Response, Usage
+from brimful.observation import Observation
+from brimful.records import Content, Message, Response, Usage
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told of an answer. Without a `route`, it came from the model's own provider."""
+
+    content: Content | None = None
+    sender: str = ""
+    model: str = ""
+    route: str = ""
+    usage: Usage | None = None
+    seconds: float | None = None
+    finish: str = ""
+    metadata: dict[str, Any] = {}
 
 
 class Answering(Assembling):
@@ -23,6 +42,7 @@ class Answering(Assembling):
         content: Content | None = None,
         sender: str = "",
         model: str = "",
+        route: str = "",
         usage: Usage | None = None,
         seconds: float | None = None,
         finish: str = "",
@@ -30,33 +50,88 @@ class Answering(Assembling):
         at: float | datetime | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Response:
-        """Keep the answer to a context: what was said goes into the room, and the usage stands beside our count."""
+        """Keep the answer to a context: what was said goes into the room, and the usage stands beside our count.
+
+        `route` says which server answered: counts for a model are learned for each.
+        """
         snapshot = await self.store.snapshot(context if isinstance(context, str) else context.id)
         if snapshot is None:
             raise UnknownRecord("context", context if isinstance(context, str) else context.id)
-        moment = self._moment(at)
-        name = id or new_id("res")
-        said = content if text is None else text
-        message = None
-        if said is not None:
-            message = await self.post(
-                room=snapshot.room, content=said, sender=sender, role="assistant", id=f"{name}/message", at=moment
-            )
-        response = Response(
-            id=name,
-            context=snapshot.id,
-            room=snapshot.room,
-            message=message.id if message else None,
-            model=model or snapshot.context.inputs.model.id,
-            at=moment,
-            seconds=seconds,
+        told = Told(
+            content=content if text is None else text,
+            sender=sender,
+            model=model,
+            route=route,
             usage=usage,
+            seconds=seconds,
             finish=finish,
             metadata=dict(metadata or {}),
         )
+        response, _ = await self._keep(snapshot.context, told, room=snapshot.room, of=snapshot.id, id=id, at=at)
+        return response
+
+    async def _keep(
+        self,
+        context: Context,
+        told: Told,
+        *,
+        room: str,
+        of: str,
+        id: str | None = None,
+        at: float | datetime | None = None,
+    ) -> tuple[Response, Message | None]:
+        """Post what was said in answer to the snapshot `of` a context, keep what is told of it, and learn from it."""
+        moment, name = self._moment(at), id or new_id("res")
+        message = None
+        if told.content is not None:
+            message = await self.post(
+                room=room, content=told.content, sender=told.sender, role="assistant", id=f"{name}/message", at=moment
+            )
+        seen = await self._observed(context, told, room=room, of=of, id=f"{name}/usage", at=moment)
+        response = Response(
+            id=name,
+            context=of,
+            room=room,
+            message=message.id if message else None,
+            model=told.model or context.inputs.model.id,
+            route=told.route,
+            at=moment,
+            seconds=told.seconds,
+            usage=told.usage,
+            finish=told.finish,
+            notes=(_cut(seen),) if seen and seen.kind == "cut" else (),
+            metadata=told.metadata,
+        )
         await self.store.respond(response)
-        stands = next((each for each in await self.store.responses(context=snapshot.id) if each.id == name), None)
-        if stands is None or (message is not None and message.room != snapshot.room):
+        stands = next((each for each in await self.store.responses(context=of) if each.id == name), None)
+        if stands is None or (message is not None and message.room != room):
             raise InvalidValue("id", f"{shown(name)} is that of an answer to another context")
-        await self._tell("responded", snapshot.room, id=name, context=snapshot.id, model=stands.model)
-        return stands
+        if seen is not None:
+            await self._parts.lessons.observe(seen, now=self._clock())
+        await self._tell("responded", room, id=name, context=of, model=stands.model, notes=list(stands.notes))
+        return stands, message
+
+    async def _observed(
+        self, context: Context, told: Told, *, room: str, of: str, id: str, at: float
+    ) -> Observation | None:
+        """Return what the provider reported beside our count; None if it reported nothing."""
+        if told.usage is None or not told.usage.prompt:
+            return None
+        route = told.route or route_of(context.inputs.model)
+        return await asyncio.to_thread(
+            observation_of,
+            context,
+            told.usage,
+            id=id,
+            route=route,
+            room=room,
+            at=at,
+            snapshot=of,
+            expected_cached=self._parts.requests.expect(context, route),
+        )
+
+
+def _cut(seen: Observation) -> str:
+    """Say that a provider did not read all of a prompt."""
+    lost = f"{seen.reported:,} of {seen.counted:,} tokens"
+    return f"{seen.route} reports {lost} for the prompt: it has silently cut it; look at the window that it was given"

@@ -15,12 +15,14 @@ from brimful.core.model import ModelInfo, Wire
 from brimful.core.policy import Policy
 from brimful.core.prompt import Tool
 from brimful.engine.build import Asked
+from brimful.engine.company import as_seen
 from brimful.engine.current import current_of
 from brimful.engine.introduction import SOMEBODY, named, speaks_of_user, told_to
 from brimful.engine.plan import Limits, Plan, make_plan
 from brimful.engine.prefixes import conversation_of
 from brimful.engine.writing import Writing
 from brimful.errors import InvalidValue
+from brimful.models import default_registry
 from brimful.policies import Overrides
 from brimful.records import Content, Message, Persona, Room, Snapshot, User
 from brimful.retrieval.queries import queries
@@ -48,21 +50,26 @@ class Assembling(Writing):
         completion: int | None = None,
         overrides: Mapping[str, Any] | Overrides | None = None,
         wire: Wire | None = None,
+        route: str = "",
+        notes: Sequence[str] = (),
         now: float | datetime | None = None,
         save: bool = True,
     ) -> Context:
         """Build the best context for the next answer in a room, and keep its record.
 
         `message` is what is to be answered: a text, parts, or a message that was posted; without one, the room ends
-        with it. `focus` is one more thing to look for. `system` stands in the place of the persona's prompt. With
-        `save=False` nothing is kept: a dry run.
+        with it. `focus` is one more thing to look for. `system` stands in the place of the persona's prompt. `route`
+        is the server that will be asked: what was learned of the model there is heeded. `notes` are said on the
+        record. With `save=False` nothing is kept: a dry run.
         """
         moment = self._moment(now)
-        place, who, notes = await self._whereabouts(room, persona, user, system)
+        place, who, missing = await self._whereabouts(room, persona, user, system)
         completion = completion or (who.completion if who else None)
-        plan = self._plan(place, who, model, policy, overrides=overrides, window=window, completion=completion)
-        given = await self._last_words(room) if message is None else message
-        current = current_of(given, room=room, sender=sender, now=moment)
+        lesson = await self._parts.lessons.learned(self._model_of(model, who), route, now=moment)
+        window = min((each for each in (window, lesson.window) if each is not None), default=None)
+        plan = self._plan(place, who, lesson.model, policy, overrides=overrides, window=window, completion=completion)
+        given = await self._last_words(room, who) if message is None else message
+        current = current_of(given, room=room, sender=sender, now=moment, persona=who)
         asked = Asked(current=current, user=user, media=tuple(media), focus=focus, now=moment)
         built = await self._parts.builder.build(plan, asked)
         if current.message is None and not any(map(_is_said, built.packages)):
@@ -79,7 +86,7 @@ class Assembling(Writing):
             window=window,
             completion=completion,
             wire=wire,
-            degraded=(*notes, *built.degraded),
+            degraded=(*missing, *notes, *built.degraded),
             origin=msgspec.json.encode([room, persona]).decode(),  # names may hold any sign that could part them
         )
         if save:
@@ -126,10 +133,11 @@ class Assembling(Writing):
         )
         return await self._parts.retriever.retrieve(queries(text), wanted, now=self._moment(now))
 
-    async def _last_words(self, room: str) -> Message | None:
-        """Return the message that ends a room, if a person said it: that is what is to be answered."""
+    async def _last_words(self, room: str, persona: Persona | None) -> Message | None:
+        """Return the message that ends a room, if somebody else said it: that is what is to be answered."""
         newest = await self.store.history(room, limit=1)
-        return newest[0].message if newest and newest[0].message.role == "user" else None
+        seen = as_seen([entry.message for entry in newest], persona)
+        return seen[0] if seen and seen[0].role == "user" else None
 
     async def _whereabouts(
         self, room: str, persona: str | None, user: str | None, system: str | None
@@ -152,20 +160,24 @@ class Assembling(Writing):
         known = None if user is None else await self.store.get(User, user)
         return (known.name if known else "") or user or SOMEBODY
 
+    def _model_of(self, model: str | ModelInfo | None, persona: Persona | None) -> ModelInfo:
+        """Settle the model: what the caller says, then the persona, then the engine."""
+        named = model or (persona.model if persona else "") or self._model
+        if not named:
+            raise InvalidValue("model", "say for which model: here, in the persona, or in Engine(model=…)")
+        return default_registry().resolve(named) if isinstance(named, str) else named
+
     def _plan(
         self,
         room: Room,
         persona: Persona | None,
-        model: str | ModelInfo | None,
+        model: ModelInfo,
         policy: str | Policy | None,
         **limits: Unpack[Limits],
     ) -> Plan:
-        """Settle model and policy: what the caller says, then the persona, then the engine."""
-        named = model or (persona.model if persona else "") or self._model
-        if not named:
-            raise InvalidValue("model", "say for which model: here, in the persona, or in Engine(model=…)")
+        """Settle the policy: what the caller says, then the persona, then the engine."""
         by = policy or (persona.policy if persona else "") or self._policy
-        plan = make_plan(room, persona, model=named, policy=by, **limits)
+        plan = make_plan(room, persona, model=model, policy=by, **limits)
         if plan.vocabulary is not None:
             self._vocabularies[plan.vocabulary] = None
         return plan

@@ -97,6 +97,7 @@ class Builder:
             vocabulary=plan.vocabulary,
             reach=reach_of(plan.policy, plan.budget),
             packaged=self._packaged,
+            persona=plan.persona,
             summaries=known.summaries,
             without=asked.current.id,
             asker=asked.current.message is None,

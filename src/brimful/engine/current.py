@@ -8,9 +8,10 @@ import msgspec
 from brimful.core.check import shown
 from brimful.core.content import ContentPackage, Flex, ToolCall, ToolResult
 from brimful.core.tokens import TokenCounter
+from brimful.engine.company import as_seen
 from brimful.errors import InvalidValue
 from brimful.packagers.stored import plain_text, said
-from brimful.records import Content, Message
+from brimful.records import Content, Message, Persona
 
 CURRENT = "(current)"  # the id of a message that is given as a text, and stands in no room yet
 _REQUIRED = Flex(can_drop=False, priority=10)
@@ -41,15 +42,17 @@ class Current(msgspec.Struct, frozen=True, kw_only=True):
         return [said(self.message, counter=counter, current=True)] if self.message else []
 
 
-def current_of(message: Content | Message | None, *, room: str, sender: str, now: float) -> Current:
-    """Read what the caller gave."""
+def current_of(
+    message: Content | Message | None, *, room: str, sender: str, now: float, persona: Persona | None = None
+) -> Current:
+    """Read what the caller gave, as the persona that answers sees it."""
     match message:
         case None:
             return Current()
         case Message():
             if message.room != room:
                 raise InvalidValue("message", f"is of room {shown(message.room)}, not {shown(room)}")
-            return Current(message=message)
+            return Current(message=as_seen([message], persona)[0])
         case str() | tuple():
             return Current(message=Message(id=CURRENT, room=room, content=message, sender=sender, at=now))
         case _:

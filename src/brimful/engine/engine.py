@@ -1,11 +1,13 @@
 """The engine: rooms and memories in a store, and the best context for the next answer."""
 
-from brimful.engine.answering import Answering
+from brimful.engine.responding import Responding
 
 
-class Engine(Answering):
+class Engine(Responding):
     """One tenant's rooms, personas and memories, and contexts for their next answers.
 
     `url` names the store: `sqlite:///chat.db`, `postgresql://…`. `model` and `policy` are what is meant where a call
-    and its persona say nothing. `embedder` is `static` (in the package), `minilm`, `openai:…`, `ollama:…`, or `none`.
+    and its persona say nothing. `provider` is where models run: `openai`, `anthropic`, `gemini`, `ollama`, a server's
+    address, or a provider of your own; without one, each model is asked at its maker's. `embedder` is `static` (in the
+    package), `minilm`, `openai:…`, `ollama:…`, or `none`.
     """

@@ -8,7 +8,16 @@ from typing import Any, Literal
 import msgspec
 
 EventName = Literal[
-    "posted", "edited", "deleted", "remembered", "forgotten", "pinned", "assembled", "responded", "indexed"
+    "posted",
+    "edited",
+    "deleted",
+    "remembered",
+    "forgotten",
+    "pinned",
+    "assembled",
+    "overflowed",
+    "responded",
+    "indexed",
 ]
 
 _log = logging.getLogger("brimful")

@@ -11,11 +11,12 @@ from brimful.core.content import ContentPackage
 from brimful.core.cost import role_of, speaker
 from brimful.core.policy import Policy
 from brimful.core.tokens import TokenCounter
+from brimful.engine.company import as_seen
 from brimful.engine.counts import know, know_history
 from brimful.engine.plan import pool_of
 from brimful.packagers.stored import said
 from brimful.protocols import Store
-from brimful.records import Message, Summary
+from brimful.records import Message, Persona, Summary
 
 FIRST_PAGE: Final = 64  # messages; each next page is twice as long, so that any budget is met in a few reads
 LONGEST_PAGE: Final = 1024
@@ -89,11 +90,12 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
     vocabulary: str | None,
     reach: Reach,
     packaged: Packaged,
+    persona: Persona | None = None,
     summaries: Sequence[Summary] = (),
     without: str | None = None,
     asker: bool = False,
 ) -> Recent:
-    """Read back until the reach is met; the message `without` is left out, since it stands elsewhere.
+    """Read back until the reach is met, as the persona sees it; the message `without` stands elsewhere, so not here.
 
     With `asker`, the last words of a person are among them, however far they lie back.
     """
@@ -106,9 +108,10 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
     while _more(messages, tokens, reach):
         page = await store.history(room, before=before, limit=page_size, tokenizer=vocabulary or "")
         counted += await know_history(store, vocabulary, page)
-        for message in (entry.message for entry in page):
-            if message.id == without:
+        for seen in as_seen([entry.message for entry in page], persona):
+            if seen.id == without:
                 continue
+            message = in_order(seen, messages)
             package, cost = packaged.package(message, counter, clusters.of(message))
             messages.append(message)
             packages.append(package)
@@ -125,6 +128,16 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
         messages.append(asked)
         packages.append(packaged.package(asked, counter, None)[0])
     return Recent(messages=tuple(messages), packages=tuple(packages), sure=sure, counted=counted)
+
+
+def in_order(message: Message, newer: Sequence[Message]) -> Message:
+    """Return a message with a time that is not after those of the newer ones: its place in the room is what counts.
+
+    Clocks differ, and old messages are posted late; a prompt tells them as the room does.
+    """
+    if not newer or message.at <= newer[-1].at:
+        return message
+    return msgspec.structs.replace(message, at=newer[-1].at)
 
 
 def _more(messages: Sequence[Message], tokens: int, reach: Reach) -> bool:

@@ -14,13 +14,16 @@ from brimful.counting import vocabulary_for
 from brimful.embedding import embedder_for
 from brimful.engine.build import Builder
 from brimful.engine.event import Event, EventName, Hook, tell
+from brimful.engine.expected import LastRequests
 from brimful.engine.indexer import Indexer, Tell
+from brimful.engine.lessons import Lessons
 from brimful.engine.prefixes import Prefixes
+from brimful.engine.routes import Providers
 from brimful.engine.settings import Retrieval
 from brimful.errors import BrimfulError, InvalidValue
 from brimful.models import default_registry
 from brimful.packagers.package import seconds
-from brimful.protocols import Embedder, Store
+from brimful.protocols import Embedder, Provider, Store
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.retriever import Retriever
@@ -46,6 +49,8 @@ class Parts:
         )
         self.builder = Builder(store, self.retriever, settings)
         self.prefixes = Prefixes(store)
+        self.lessons = Lessons(store)
+        self.requests = LastRequests()
         self.indexer = None if embedder is None else Indexer(store, embedder, breaker=breaker, clock=clock)
 
 
@@ -59,6 +64,7 @@ class Opened:
         tenant: str = "default",
         model: str | ModelInfo = "",
         policy: str | Policy = "default",
+        provider: str | Provider = "",
         embedder: str | Embedder | None = "static",
         retrieval: Retrieval = Retrieval(),  # noqa: B008 - frozen
         hooks: Sequence[Hook] = (),
@@ -74,6 +80,7 @@ class Opened:
         self._tenant = tenant
         self._model = model
         self._policy = policy
+        self._providers = Providers(provider)
         self._embedder = embedder_for(embedder)
         self._settings = retrieval
         self._hooks = tuple(hooks)
@@ -111,6 +118,7 @@ class Opened:
                 await opened.indexer.stop()
             if self._embedder is not None:
                 await self._embedder.close()
+            await self._providers.close()
             if self._owned:
                 await self._database.close()
                 self._database = self._connected()  # so that the engine can be opened again

@@ -14,7 +14,6 @@ from brimful.core.policy import Policy, Pool
 from brimful.core.tokens import Count, TokenCounter
 from brimful.counting import counter_for, vocabulary_for
 from brimful.errors import InvalidValue
-from brimful.models import default_registry
 from brimful.policies import Overrides, load_policy
 from brimful.records import Persona, Room
 
@@ -59,19 +58,18 @@ class Limits(TypedDict):
 
 
 def make_plan(
-    room: Room, persona: Persona | None, *, model: str | ModelInfo, policy: str | Policy, **limits: Unpack[Limits]
+    room: Room, persona: Persona | None, *, model: ModelInfo, policy: str | Policy, **limits: Unpack[Limits]
 ) -> Plan:
     """Return the frame of a build; the persona's overrides change the policy, and the call's change it again."""
     chosen = _policy(policy, persona, limits["overrides"])
-    info = default_registry().resolve(model) if isinstance(model, str) else model
     return Plan(
         room=room,
         persona=persona,
-        model=info,
+        model=model,
         policy=chosen,
-        counter=counter_for(info, chosen.counting),
-        vocabulary=vocabulary_for(info, chosen.counting),
-        budget=allocate(chosen, info, window=limits["window"], completion=limits["completion"]),
+        counter=counter_for(model, chosen.counting),
+        vocabulary=vocabulary_for(model, chosen.counting),
+        budget=allocate(chosen, model, window=limits["window"], completion=limits["completion"]),
     )
 
 

@@ -1,0 +1,64 @@
+"""What was learned of a model on a route: how to count for it, and how large its window really is."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from brimful.core.model import ModelInfo
+from brimful.counting import calibrated, learned_window, observed_id
+from brimful.observation import Observation
+from brimful.protocols import Store
+
+LOOKED_AT: Final = 200  # observations of a model on a route: what is older says little of what it does now
+FRESH: Final = 60.0  # seconds for which what other processes observed may go unseen
+
+
+class Lesson(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as observations of it say: with a better calibration; `window` where they know of a smaller one."""
+
+    model: ModelInfo
+    window: int | None
+
+
+class _Seen(msgspec.Struct, frozen=True, kw_only=True):
+    observations: tuple[Observation, ...]
+    at: float
+
+
+class Lessons:
+    """Learns from the observations of a tenant, and keeps at hand what was learned."""
+
+    def __init__(self, store: Store) -> None:
+        """Read and write observations of this store."""
+        self._store = store
+        self._seen: dict[tuple[str, str], _Seen] = {}
+
+    async def learned(self, model: ModelInfo, route: str, *, now: float) -> Lesson:
+        """Return what is known of a model on a route; without one, at its maker's."""
+        named = route or route_of(model)
+        observations = await self._observed(observed_id(model), named, now)
+        return Lesson(model=calibrated(model, observations, route=named), window=learned_window(observations))
+
+    async def observe(self, observation: Observation, *, now: float) -> None:
+        """Keep an observation, and learn from it at once."""
+        await self._store.observe(observation)
+        known = await self._observed(observation.model, observation.route, now)
+        others = (each for each in known if each.id != observation.id)
+        self._see(observation.model, observation.route, (observation, *others), now)
+
+    async def _observed(self, model: str, route: str, now: float) -> Sequence[Observation]:
+        seen = self._seen.get((model, route))
+        if seen is None or not 0 <= now - seen.at < FRESH:
+            found = await self._store.observations(model, route, limit=LOOKED_AT)
+            seen = self._see(model, route, tuple(found), now)
+        return seen.observations
+
+    def _see(self, model: str, route: str, observations: tuple[Observation, ...], now: float) -> _Seen:
+        seen = self._seen[model, route] = _Seen(observations=observations[:LOOKED_AT], at=now)
+        return seen
+
+
+def route_of(model: ModelInfo) -> str:
+    """Return the route of a model whose server nobody named."""
+    return model.provider or model.id

@@ -1,0 +1,165 @@
+"""Responding: a message comes in, a context is built, a model is asked, and its answer is kept beside both."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Unpack
+
+from brimful.core.context import Context
+from brimful.counting import overflow_of
+from brimful.engine.answer import Answer, AnswerStream, Said
+from brimful.engine.answering import Answering, Told
+from brimful.engine.asking import Asking, Turn, building_of
+from brimful.engine.introduction import named
+from brimful.engine.overflow import refusal, smaller_window
+from brimful.engine.writing import new_id
+from brimful.errors import ContextOverflow
+from brimful.records import Content, Message, Persona
+from brimful.replies import Piece, Reply
+
+
+class Responding(Answering):
+    """Asks models, and keeps what they say."""
+
+    async def respond(
+        self,
+        room: str,
+        persona: str | None = None,
+        message: Content | Message | None = None,
+        **asking: Unpack[Asking],
+    ) -> Answer:
+        """Post a message, build the context for its answer, ask the model, and keep the answer in the room.
+
+        Without a message, the room ends with what is to be answered: a question, or what tools gave back. `id` is the
+        message's own; given twice, it is one message. A prompt that the provider finds too long is built again for the
+        window that it told, and sent once more.
+        """
+        turn = await self._turn(room, persona, message, asking)
+        context = await self._context(turn)
+        try:
+            reply = await turn.provider.send(context.request)
+        except ContextOverflow as refused:
+            context = await self._smaller(turn, context, refused)
+            reply = await turn.provider.send(context.request)
+        return await self._answered(turn, context, reply)
+
+    def stream(
+        self,
+        room: str,
+        persona: str | None = None,
+        message: Content | Message | None = None,
+        **asking: Unpack[Asking],
+    ) -> AnswerStream:
+        """Do what `respond` does, and give the answer piece by piece as it comes."""
+        return AnswerStream(self._streamed(room, persona, message, asking))
+
+    async def greet(self, room: str, persona: str, *, user: str | None = None) -> Message | None:
+        """Let a persona say its greeting in a room where nobody spoke yet; None if it has none, or somebody did."""
+        who = await self.store.get(Persona, persona)
+        if who is None or who.character is None or await self.store.history(room, limit=1):
+            return None
+        character = named(who, await self._name_of(user)).character
+        if character is None or not character.greeting:
+            return None
+        return await self.post(room=room, text=character.greeting, sender=who.called, role="assistant")
+
+    # -- one turn ----------------------------------------------------------------------------------------------------
+
+    async def _turn(self, room: str, persona: str | None, message: Content | Message | None, asking: Asking) -> Turn:
+        """Settle who answers, by which model, and where that runs; and post what is to be answered."""
+        begun = self._clock()
+        at = self._moment(asking.get("now"))
+        who = None if persona is None else await self.store.get(Persona, persona)
+        model = self._model_of(asking.get("model"), who)
+        return Turn(
+            room=room,
+            persona=persona,
+            speaker=who.called if who else persona or "",
+            model=model,
+            provider=self._providers.find(asking.get("provider"), who, model),
+            message=await self._posted(room, message, asking, at),
+            window=asking.get("window"),
+            building=building_of(asking),
+            at=at,
+            begun=begun,
+        )
+
+    async def _posted(self, room: str, message: Content | Message | None, asking: Asking, at: float) -> Message | None:
+        match message:
+            case None:
+                return None
+            case Message():
+                return message if message.seq else (await self.post_many([message]))[0]
+            case _:
+                sender, id = asking.get("sender", ""), asking.get("id")
+                return await self.post(room=room, content=message, sender=sender, id=id, at=at)
+
+    async def _context(self, turn: Turn, *, window: int | None = None, notes: tuple[str, ...] = ()) -> Context:
+        return await self.assemble(
+            room=turn.room,
+            persona=turn.persona,
+            message=turn.message,
+            model=turn.model,
+            window=window or turn.window,
+            wire=turn.provider.wire,
+            route=turn.provider.route,
+            notes=notes,
+            now=turn.at,
+            **turn.building,
+        )
+
+    async def _smaller(self, turn: Turn, context: Context, refused: ContextOverflow) -> Context:
+        """Learn from a refusal, and build again."""
+        now = self._clock()
+        seen = overflow_of(context, refused, id=new_id("obs"), route=turn.provider.route, room=turn.room, at=now)
+        await self._parts.lessons.observe(seen, now=now)
+        await self._tell("overflowed", turn.room, context=context.id, route=refused.route, window=refused.window)
+        window = smaller_window(context, refused)
+        return await self._context(turn, window=window, notes=(refusal(context, refused),))
+
+    async def _answered(self, turn: Turn, context: Context, reply: Reply) -> Answer:
+        told = Told(
+            content=_content(reply),
+            sender=turn.speaker,
+            model=reply.model,
+            route=turn.provider.route,
+            usage=reply.usage,
+            seconds=self._clock() - turn.begun,
+            finish=reply.finish,
+        )
+        response, message = await self._keep(context, told, room=turn.room, of=context.id)
+        return Answer(reply=reply, context=context, response=response, message=message)
+
+    # -- as it comes -------------------------------------------------------------------------------------------------
+
+    async def _streamed(
+        self, room: str, persona: str | None, message: Content | Message | None, asking: Asking
+    ) -> AsyncGenerator[Piece | Answer, None]:
+        turn = await self._turn(room, persona, message, asking)
+        said = Said(await self._context(turn))
+        try:
+            async with aclosing(self._pieces(turn, said)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        finally:  # whoever leaves early, or is cut off, finds what was said so far in the room
+            if said.broken_off:
+                await asyncio.shield(self._answered(turn, said.context, said.so_far()))
+        yield await self._answered(turn, said.context, said.whole())
+
+    async def _pieces(self, turn: Turn, said: Said) -> AsyncGenerator[Piece, None]:
+        try:
+            async with aclosing(turn.provider.stream(said.context.request)) as pieces:
+                async for piece in pieces:
+                    yield said.heard(piece)
+        except ContextOverflow as refused:
+            if said.begun:
+                raise
+            said.context = await self._smaller(turn, said.context, refused)
+            async with aclosing(turn.provider.stream(said.context.request)) as pieces:
+                async for piece in pieces:
+                    yield said.heard(piece)
+
+
+def _content(reply: Reply) -> Content | None:
+    """Return what goes into the room: plain text as such, since its count is kept with it; None if nothing was said."""
+    return reply.parts if reply.calls else reply.text or None

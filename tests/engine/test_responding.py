@@ -1,0 +1,284 @@
+"""Asking a model: the answer stands in the room, and beside it the context that produced it."""
+
+import asyncio
+
+import pytest
+
+import brimful
+from brimful import ContextOverflow, InvalidValue, ProviderError, Text, ToolCall, ToolResult
+from brimful.character import Character
+from brimful.counting import counter_for
+from brimful.models import default_registry
+from brimful.records import Message, Persona, Usage, User
+from brimful.render import renderer_for
+from brimful.replies import Reply
+from brimful.testing import ScriptedProvider
+
+NOW = 1_794_000_000.0
+MODEL = default_registry().resolve("gpt-4o")
+
+
+def tokens(request) -> int:
+    """Count a request as OpenAI would."""
+    return counter_for(MODEL).prompt(renderer_for("openai").parse(request)).tokens
+
+
+async def history(engine, room):
+    """What was said in a room, oldest first."""
+    newest = await engine.store.history(room, limit=100)
+    return [(entry.message.role, entry.message.sender, entry.message.content) for entry in reversed(newest)]
+
+
+def test_an_answer_is_kept_in_the_room_beside_its_context_and_its_bill(run, new_engine):
+    provider = ScriptedProvider(["On Thursday."], tokens=tokens)
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova."))
+            answer = await engine.respond("general", "nova", "When is the demo?", sender="Ada")
+            [kept] = await engine.store.responses(context=answer.context.id)
+            [seen] = await engine.store.observations("gpt-4o", "scripted")
+            return answer, kept, seen, await history(engine, "general")
+
+    answer, kept, seen, said = run(story())
+    assert answer.text == "On Thursday."
+    assert [content for _, _, content in said] == ["When is the demo?", "On Thursday."]
+    assert [(role, sender) for role, sender, _ in said] == [("user", "Ada"), ("assistant", "Nova")]
+    assert provider.requests == [answer.context.request]
+    assert kept == answer.response
+    assert (kept.route, kept.finish, kept.message) == ("scripted", "stop", answer.message.id)
+    assert kept.usage == Usage(prompt=answer.context.tokens, completion=2)
+    assert (seen.counted, seen.reported, seen.context) == (answer.context.tokens, answer.context.tokens, kept.context)
+
+
+def test_a_conversation_goes_on_where_it_was(run, new_engine):
+    provider = ScriptedProvider(["One.", "Two."])
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            await engine.respond("r", None, "First?")
+            await engine.respond("r", None, "Second?")
+
+    run(story())
+    assert [message["content"] for message in provider.requests[1]["messages"]] == ["First?", "One.", "Second?"]
+
+
+def test_the_answer_comes_piece_by_piece(run, new_engine):
+    provider = ScriptedProvider(["Tea at four."])
+
+    async def story():
+        async with (
+            new_engine(model="gpt-4o", provider=provider) as engine,
+            engine.stream("r", None, "When is tea?") as stream,
+        ):
+            with pytest.raises(brimful.BrimfulError, match="not complete"):
+                _ = stream.answer
+            pieces = [piece.text async for piece in stream]
+            return pieces, stream.answer, await history(engine, "r")
+
+    pieces, answer, said = run(story())
+    assert [piece for piece in pieces if piece] == ["Tea ", "at ", "four."]
+    assert answer.text == "Tea at four."
+    assert said[-1][0] == "assistant"
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_window_smaller_than_the_registrys_is_learned_from_the_refusal(run, new_engine, streaming):
+    provider = ScriptedProvider(["Yes.", "Yes again."], tokens=tokens, window=2_000)
+    events = []
+
+    async def ask(engine, text):
+        if not streaming:
+            return await engine.respond("r", None, text, completion=200)
+        async with engine.stream("r", None, text, completion=200) as stream:
+            async for _ in stream:
+                pass
+            return stream.answer
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider, hooks=[events.append], embedder="none") as engine:
+            await engine.post_many(
+                [Message(id=f"m{n}", room="r", content="Words and more words. " * 20, at=NOW + n) for n in range(60)]
+            )
+            first = await ask(engine, "Well?")
+            second = await ask(engine, "And?")
+        async with new_engine(model="gpt-4o", provider=provider, embedder="none") as engine:
+            third = await engine.assemble(room="r", message="So?", route="scripted")
+        return first, second, third
+
+    first, second, third = run(story())
+    assert [tokens(request) > 2_000 for request in provider.requests] == [True, False, False]
+    assert first.context.budget.window == 2_000
+    assert any("refused ctx-" in warning and "2,000" in warning for warning in first.context.warnings)
+    assert second.context.budget.window == third.budget.window == 2_000
+    assert not any("refused" in warning for warning in second.context.warnings)
+    assert [event.facts["window"] for event in events if event.name == "overflowed"] == [2_000]
+
+
+def test_a_second_refusal_is_the_callers(run, new_engine):
+    refusal = ContextOverflow("scripted", "too long", status=400)
+    provider = ScriptedProvider([refusal, refusal])
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            with pytest.raises(ContextOverflow):
+                await engine.respond("r", None, "Hi")
+            return await history(engine, "r")
+
+    assert run(story()) == [("user", "", "Hi")]
+
+
+def test_a_failure_loses_nothing_and_the_same_message_is_asked_again(run, new_engine):
+    provider = ScriptedProvider([ProviderError("scripted", "no"), "Hello."])
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            with pytest.raises(ProviderError):
+                await engine.respond("r", None, "Hi", id="m1")
+            await engine.respond("r", None, "Hi", id="m1")
+            return [content for _, _, content in await history(engine, "r")]
+
+    assert run(story()) == ["Hi", "Hello."]
+
+
+def test_what_was_said_so_far_is_kept_when_nobody_waits_for_the_rest(run, new_engine):
+    provider = ScriptedProvider(["One two three."])
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            async with engine.stream("r", None, "Count!") as stream:
+                async for _ in stream:
+                    break
+            [kept] = await engine.store.responses(room="r")
+            return kept, await history(engine, "r")
+
+    kept, said = run(story())
+    assert kept.finish == "broken-off"
+    assert said[-1] == ("assistant", "", "One ")
+    assert provider.aborted == 1
+
+
+def test_a_cancelled_answer_keeps_what_was_said(run, new_engine):
+    provider = ScriptedProvider(["One two three."])
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            heard = asyncio.Event()
+
+            async def listen():
+                async with engine.stream("r", None, "Count!") as stream:
+                    async for _ in stream:
+                        provider.hold()
+                        heard.set()
+
+            listening = asyncio.create_task(listen())
+            await heard.wait()
+            listening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await listening
+            return await history(engine, "r")
+
+    assert run(story())[-1] == ("assistant", "", "One ")
+
+
+def test_an_agent_calls_tools_and_goes_on(run, new_engine):
+    call = ToolCall(id="c1", name="weather", arguments='{"city":"Paris"}')
+    provider = ScriptedProvider([Reply(parts=(call,), finish="tool-calls"), "Rain."])
+    tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            first = await engine.respond("r", None, "How is the weather in Paris?", tools=[tool])
+            results = tuple(ToolResult(id=each.id, content="rain, 12°") for each in first.calls)
+            await engine.post(room="r", content=results, role="tool")
+            return first, await engine.respond("r", tools=[tool])
+
+    first, second = run(story())
+    assert first.calls == (call,)
+    assert second.text == "Rain."
+    assert [message["role"] for message in provider.requests[1]["messages"]] == ["user", "assistant", "tool"]
+
+
+def test_the_bill_teaches_how_to_count_where_the_tokenizer_is_not_public(run, new_engine):
+    def billed(request):
+        return int(tokens({**request, "model": "gpt-4o"}) * 1.7)
+
+    provider = ScriptedProvider(iter(lambda: "Fine.", None), tokens=billed)
+
+    async def story():
+        async with new_engine(model="nobody-knows-this", provider=provider, embedder="none") as engine:
+            for n in range(20):
+                await engine.respond("r", None, f"Question {n}: " + "why? " * (n + 1))
+            return await engine.store.observations("nobody-knows-this", "scripted")
+
+    seen = run(story())
+    assert abs(seen[-1].error) > 0.1
+    assert max(abs(each.error) for each in seen[:5]) < 0.05
+    assert all(each.counted + each.margin >= each.reported for each in seen[:5])
+
+
+def test_a_prompt_that_was_silently_cut_is_said_on_the_record(run, new_engine):
+    provider = ScriptedProvider([Reply(parts=(Text(text="Hm?"),), usage=Usage(prompt=120, completion=2))])
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            answer = await engine.respond("r", None, "A long story. " * 400)
+            [seen] = await engine.store.observations("gpt-4o", "scripted")
+            return answer, seen
+
+    answer, seen = run(story())
+    assert seen.kind == "cut"
+    assert any("cut" in note for note in answer.response.notes)
+
+
+def test_expected_and_actual_cached_tokens_stand_side_by_side(run, new_engine):
+    replies = [Reply(parts=(Text(text="Yes."),), usage=Usage(prompt=9_000, cached=at)) for at in (0, 4_000)]
+    provider = ScriptedProvider(replies)
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            for question in ("A long story. " * 900, "And then?"):
+                await engine.respond("r", None, question)
+            return await engine.store.observations("gpt-4o", "scripted")
+
+    later, first = run(story())
+    assert (first.expected_cached, first.cached) == (0, 0)
+    assert later.cached == 4_000
+    assert 2_000 < later.expected_cached <= tokens(provider.requests[0])
+
+
+def test_a_greeting_is_said_once_in_an_empty_room(run, new_engine):
+    character = Character(greeting="Hello, {{user}}! I am {{char}}.")
+
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.put(Persona(id="nova", name="Nova", character=character))
+            await engine.put(User(id="ada", name="Ada"))
+            greetings = [await engine.greet("r", "nova", user="ada") for _ in range(2)]
+            return greetings, await engine.greet("r2", "nobody"), await history(engine, "r")
+
+    (first, second), nobody, said = run(story())
+    assert said == [("assistant", "Nova", "Hello, Ada! I am Nova.")]
+    assert first is not None
+    assert (second, nobody) == (None, None)
+
+
+def test_a_provider_is_found_by_name_and_closed_with_the_engine(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.put(Persona(id="odd", provider="carrier-pigeon"))
+            with pytest.raises(InvalidValue, match="provider"):
+                await engine.respond("r", "odd", "Hi")
+            return await history(engine, "r")
+
+    assert run(story()) == []
+
+
+def test_a_bill_smaller_than_any_count_does_no_harm(run, new_engine):
+    replies = [Reply(parts=(Text(text="Hello."),), usage=Usage(prompt=1)) for _ in range(6)]
+
+    async def story():
+        async with new_engine(model="smollm2-135m", provider=ScriptedProvider(replies), embedder="none") as engine:
+            return [(await engine.respond("r", None, "Hi")).context.tokens for _ in replies]
+
+    assert all(count > 0 for count in run(story()))
