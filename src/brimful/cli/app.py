@@ -13,6 +13,7 @@ import brimful
 from brimful.cli import (
     assemble,
     budget,
+    chat,
     compare,
     count,
     db,
@@ -35,7 +36,7 @@ from brimful.errors import BrimfulError
 PROGRAM: Final = "brimful"
 GROUPS: Final = (
     *(fill, explain, compare, count, budget, models, policies, embeddings),
-    *(imports, rooms, messages, memories, personas, assemble, index, db),
+    *(imports, rooms, messages, memories, personas, assemble, chat, index, db),
 )
 """One module a group of commands, in the order in which help lists them."""
 

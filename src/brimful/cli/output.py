@@ -49,6 +49,11 @@ def say(text: str = "") -> None:
     typer.echo(text)
 
 
+def say_on(text: str) -> None:
+    """Print a text at once, without ending the line: more is to come."""
+    typer.echo(text, nl=False)
+
+
 def warn(text: str) -> None:
     """Print a warning where it does not mix with the result."""
     typer.echo(f"brimful: warning: {text}", err=True)

@@ -1,0 +1,69 @@
+"""`brimful chat` with a real model behind it."""
+
+import json
+
+import pytest
+
+from brimful.cli.chatting import HELP
+
+
+@pytest.fixture
+def smol(llama):
+    """The options that lead to a small model on this machine."""
+    server = llama("smollm2")
+    options = ("--provider", f"{server.address}/v1", "--window", 1024, "--completion", 24, "--embedder", "none")
+    return ("--model", server.model, *options)
+
+
+def test_one_message_is_answered_and_kept(run_json, smol):
+    answer = run_json("chat", "send", "--room", "r", "--message", "Say hello.", "--sender", "Ada", *smol)
+    said = run_json("message", "list", "r")
+    assert [message["content"] for message in said] == ["Say hello.", answer["text"]]
+    assert answer["text"]
+    assert answer["counted"] >= answer["usage"]["prompt"] > 0
+    assert answer["context"].startswith("ctx-")
+    assert (answer["notes"], answer["finish"] in ("stop", "length")) == ([], True)
+
+
+def test_a_conversation_in_a_terminal(run, run_json, smol):
+    lines = ["Hello there.", "/context", "/remember Ada likes tea.", "/model", "/policy window", "/help", "/quit"]
+    told = run("chat", "--room", "r", *smol, stdin="\n".join([*lines, "Never asked."])).stdout
+    assert "Recent Messages" in told
+    assert "remembered as mem-" in told
+    assert "policy: window" in told
+    assert HELP in told
+    assert [message["role"] for message in run_json("message", "list", "r")] == ["user", "assistant"]
+    assert [memory["content"] for memory in run_json("memory", "list")] == ["Ada likes tea."]
+
+
+def test_why_and_what_was_seen_of_a_room_one_comes_back_to(run, run_json, smol):
+    run("chat", "send", "--room", "r", "--message", "Say hello.", "--id", "m1", *smol)
+    back = run("chat", "--room", "r", *smol, stdin="/why m1\n/why nothing\n/why\n/nonsense\n")
+    assert back.stdout.startswith("user: Say hello.")
+    assert "kept: required" in back.stdout
+    assert "'nothing' was no candidate" in back.stderr
+    assert "there is no /nonsense" in back.stderr
+
+
+def test_a_greeting_comes_first(run, smol):
+    run("persona", "create", "nova", "--name", "Nova", "--character", "greeting=Hello, {{user}}!")
+    assert run("chat", "--persona", "nova", "--user", "Ada", *smol, stdin="/quit").stdout == "Nova: Hello, Ada!\n"
+
+
+def test_nothing_was_asked_yet(run, smol):
+    assert "nothing was asked in this room yet" in run("chat", *smol, stdin="/context").stderr
+
+
+def test_a_dead_server_is_one_line_and_the_message_is_kept(run, run_json, fails):
+    dead = ("--model", "smollm2-135m", "--provider", "http://127.0.0.1:9/v1", "--embedder", "none")
+    assert "127.0.0.1:9" in fails("chat", "send", "--room", "r", "--message", "Hi", *dead)
+    going_on = run("chat", "--room", "r", *dead, stdin="Hi again\n/quit")
+    assert "127.0.0.1:9" in going_on.stderr
+    assert [message["content"] for message in run_json("message", "list", "r")] == ["Hi", "Hi again"]
+
+
+def test_a_message_with_an_id_stands_once(run, run_json, smol):
+    for _ in range(2):
+        run("chat", "send", "--room", "r", "--message", "Hi", "--id", "m1", *smol)
+    said = json.loads(run("message", "list", "r", "--json").stdout)
+    assert [message["role"] for message in said] == ["user", "assistant", "assistant"]
