@@ -48,6 +48,7 @@ from brimful.errors import (
     UnknownPolicy,
     UnknownRecord,
 )
+from brimful.fitting import fit
 from brimful.policies import Overrides, load_policy, policy_names
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ __all__ = [
     "count",
     "counter",
     "diff",
+    "fit",
     "load_policy",
     "package",
     "packagers",

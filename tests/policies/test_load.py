@@ -110,7 +110,7 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(brimful.UnknownPolicy, match="auction, default, pools, split, window"):
+    with pytest.raises(brimful.UnknownPolicy, match="auction, default, fit, pools, split, window"):
         load_policy("defualt")
 
 

@@ -111,6 +111,8 @@ def _turns(unit: Unit) -> list[tuple[When, list[Message]]]:
         (package,) = unit.packages
         text = Text(text=labelled(package).rstrip())
         return [(unit.when, [Message(role="user", parts=(text,), sources=(package.id,))])]
+    if len(unit.packages) == 1 and role_of(unit.packages[0]) != "tool":
+        return [(time_of(unit.packages[0]), [_message(unit.packages[0])])]
     turns: list[tuple[When, list[Message]]] = []
     open_calls: dict[str, list[Message]] = {}
     for package in (package for package in unit.packages if place_of(package) == "history"):
@@ -184,7 +186,12 @@ def _unique_call_ids(messages: Iterable[Message]) -> list[Message]:
             return msgspec.structs.replace(part, id=f"{part.id}-{used[part.id]}")
         return part
 
-    return [msgspec.structs.replace(message, parts=tuple([renamed(p) for p in message.parts])) for message in messages]
+    return [
+        msgspec.structs.replace(message, parts=tuple([renamed(part) for part in message.parts]))
+        if any(isinstance(part, ToolCall | ToolResult) for part in message.parts)
+        else message
+        for message in messages
+    ]
 
 
 def _calls(message: Message) -> bool:

@@ -10,6 +10,7 @@ from brimful.core import explain
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
+from brimful.core.frame import Frame
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Request, Tool
@@ -24,7 +25,8 @@ FORM: Literal["brimful/1"] = "brimful/1"
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """All that a context depends on. Equal inputs give equal contexts, byte for byte.
 
-    `origin` says for whom it was built, so that two rooms in which the same was said have two contexts.
+    `origin` says for whom it was built, so that two rooms in which the same was said have two contexts. `frame` is the
+    caller's own request around the packages, where they were read from one.
     """
 
     packages: tuple[ContentPackage, ...]
@@ -38,6 +40,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     previous: Previous | None = None
     degraded: tuple[str, ...] = ()
     origin: str = ""
+    frame: Frame | None = None
 
 
 class Component(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -78,7 +78,9 @@ def recounted(packages: Sequence[ContentPackage], counter: TokenCounter) -> list
     counts = dict(zip(plain, counter.texts([str(packages[at].content) for at in plain]), strict=True))
     counts |= {at: count_content(packages[at].content, counter) for at in parted}
     return [
-        msgspec.structs.replace(package, tokens=counts[at]) if at in counts else package
+        msgspec.structs.replace(package, tokens=counts[at])
+        if counts.get(at, package.tokens) != package.tokens
+        else package
         for at, package in enumerate(packages)
     ]
 

@@ -21,6 +21,8 @@ def restore_sizes(parsed: Prompt, original: Prompt) -> Prompt:
     known: dict[str, list[Media]] = {}
     for media in (part for message in original.messages for part in message.parts if isinstance(part, Media)):
         known.setdefault(_key(media), []).append(media)
+    if not known:
+        return parsed
 
     def restored(part: Part) -> Part:
         same = known.get(_key(part)) if isinstance(part, Media) else None

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,8 @@ from brimful.counting.overheads import Overheads
 from brimful.counting.schemas import pieces
 from brimful.counting.sums import add
 from brimful.counting.texts import TextCounter
+
+_CALLS_REMEMBERED: Final = 4_096
 
 
 class ConstantsCounter:
@@ -29,6 +32,8 @@ class ConstantsCounter:
         self._overheads = overheads
         self._media = media
         self._tool_system_tokens = tool_system_tokens
+        # The same calls are counted when they are packaged, fitted and verified, and again with every turn.
+        self._calls = lru_cache(_CALLS_REMEMBERED)(self._count_calls)
 
     @property
     def tokenizer(self) -> str:
@@ -52,6 +57,9 @@ class ConstantsCounter:
 
         The margin reaches to the calls written as JSON: who counts strictly counts them so, and is not to be surprised.
         """
+        return self._calls(tuple(calls))
+
+    def _count_calls(self, calls: tuple[ToolCall, ...]) -> Count:
         costs = self._overheads
         around = costs.tool_call * len(calls)
         if len(calls) > 1:

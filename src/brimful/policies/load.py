@@ -28,7 +28,7 @@ def policy_names() -> tuple[str, ...]:
     """Return the names of the policies that come with Brimful.
 
     >>> policy_names()
-    ('auction', 'default', 'pools', 'split', 'window')
+    ('auction', 'default', 'fit', 'pools', 'split', 'window')
     """
     return tuple(sorted(path.stem for path in _HERE.glob("*.toml")))
 

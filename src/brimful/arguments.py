@@ -1,0 +1,89 @@
+"""What callers give, read and checked: a model or its name, a policy or its name, tools of any form, moments."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import msgspec
+
+from brimful.core.check import is_whole, shown, sound_text
+from brimful.core.check import text as checked_text
+from brimful.core.content import clean_text
+from brimful.core.context import Context
+from brimful.core.model import ModelInfo, Wire
+from brimful.core.policy import Policy
+from brimful.core.prompt import Tool
+from brimful.core.selection import Previous
+from brimful.errors import InvalidValue
+from brimful.models import default_registry
+from brimful.packagers.package import seconds
+from brimful.policies import Overrides, load_policy
+from brimful.render import read_tool
+
+WIRES: Final[tuple[str, ...]] = get_args(Wire)
+
+
+def model_of(model: str | ModelInfo, wire: Wire | None = None) -> ModelInfo:
+    """Return what is known of a model, for a wire other than its own if one is named."""
+    if not isinstance(model, str | ModelInfo):
+        raise InvalidValue("model", f"must be a name or a ModelInfo, not {shown(model)}")
+    sound_text("model", model if isinstance(model, str) else model.id, InvalidValue)
+    if wire is not None and wire not in WIRES:
+        raise InvalidValue("wire", f"must be one of {', '.join(WIRES)}, not {shown(wire)}")
+    info = default_registry().resolve(model) if isinstance(model, str) else model
+    return info if wire is None else msgspec.structs.replace(info, wire=wire)
+
+
+def policy_of(policy: str | Path | Policy, overrides: Mapping[str, Any] | Overrides | None) -> Policy:
+    """Return a policy with all that changes it: the environment, and the overrides."""
+    keys = overrides.keys() if isinstance(overrides, Overrides) else overrides
+    return load_policy(policy, overrides=keys, environ=os.environ)
+
+
+def tools_of(tools: Sequence[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
+    """Return tools, ours or in OpenAI's form, as ours."""
+    ours = []
+    for at, tool in enumerate(listed("tools", tools)):
+        if not isinstance(tool, Tool | Mapping):
+            raise InvalidValue(f"tools[{at}]", f"must be a Tool or a tool in OpenAI's form, not {shown(tool)}")
+        ours.append(tool if isinstance(tool, Tool) else read_tool(dict(tool), f"tools[{at}]"))
+    return tuple(ours)
+
+
+def previous_of(previous: Context | Previous | None) -> Previous | None:
+    """Return where history began in the context before."""
+    if previous is not None and not isinstance(previous, Context | Previous):
+        raise InvalidValue("previous", f"must be the context before this one, not {type(previous).__name__}")
+    return previous.history if isinstance(previous, Context) else previous
+
+
+def notes_of(warnings: object) -> tuple[str, ...]:
+    """Return what the caller has to say, as a report can show it."""
+    if isinstance(warnings, str):
+        raise InvalidValue("degraded", f"must be a list of texts, not the text {shown(warnings)}")
+    given = enumerate(listed("degraded", warnings))
+    return tuple(clean_text(checked_text(f"degraded[{at}]", warning, InvalidValue)) for at, warning in given)
+
+
+def moment_of(now: float | datetime) -> float:
+    """Return a moment as seconds since 1970."""
+    try:
+        return seconds(now)
+    except InvalidValue as error:
+        raise InvalidValue("now", error.reason) from None
+
+
+def positive(field: str, value: int | None) -> int | None:
+    """Return a number of tokens, or nothing where nothing was said."""
+    if value is not None and not is_whole(value):
+        raise InvalidValue(field, f"must be a positive whole number of tokens, not {shown(value)}")
+    return value
+
+
+def listed(field: str, values: object) -> list[Any]:
+    """Return a list of what was given."""
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise InvalidValue(field, f"must be a list, not {shown(values)}")
+    return list(values)

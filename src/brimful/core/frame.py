@@ -1,0 +1,140 @@
+"""A caller's own request around the packages that were read from it: all that it says, with holes where content stood.
+
+So a request can be written again with some of its messages and with nothing else changed, and the record of a context
+holds each content once.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
+
+SYSTEM: Final = "system"
+"""The id of a system prompt that is no message, and the field that holds it."""
+
+_HOLE: Final = "\0"  # the only key of an object that stands for something else
+_AS_IT_IS: Final = -1  # … for an object of the caller's that has this key itself
+_OBJECTS: Final = "input"  # the key under which Anthropic's calls hold their arguments as an object
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """A request without its content. `fields` are in its order, with nothing under `messages`.
+
+    `messages` holds each message with holes, or None for one that is a role and a plain text. `user_first` says that
+    the conversation must begin with the user, whatever is left out of it.
+    """
+
+    wire: Literal["openai", "anthropic"]
+    fields: dict[str, Any]
+    messages: tuple[Any, ...]
+    user_first: bool = False
+
+
+def id_of(place: int, part: int = 0) -> str:
+    """Return the id of what a message says; where it is read as two, the second is told apart.
+
+    >>> id_of(7), id_of(7, 1)
+    ('msg-000007', 'msg-000007/2')
+    """
+    return f"msg-{place:06d}" + (f"/{part + 1}" if part else "")
+
+
+def place_of_id(id: str) -> int:
+    """Return the place of the message that has this id; -1 for a system prompt that is no message.
+
+    >>> place_of_id("msg-000007/2"), place_of_id(SYSTEM)
+    (7, -1)
+    """
+    return -1 if id == SYSTEM else int(id.partition("/")[0].removeprefix("msg-"))
+
+
+def text_of(part: Part) -> str:
+    """Return what a part says, as it stands in a request."""
+    match part:
+        case Text():
+            return part.text
+        case Media():
+            return part.data or part.url
+        case ToolCall():
+            return part.arguments
+        case ToolResult():
+            return part.content
+
+
+def punched(value: Any, texts: Sequence[str]) -> Any:
+    r"""Return JSON data with holes in the place of these texts.
+
+    >>> punched({"role": "user", "content": [{"type": "text", "text": "Hi"}]}, ["Hi"])
+    {'role': 'user', 'content': [{'type': 'text', 'text': {'\x00': [0]}}]}
+    """
+    places = {text: at for at, text in reversed(list(enumerate(texts))) if text}
+    return _punched(value, places)
+
+
+def filled(value: Any, texts: Sequence[str]) -> Any:
+    r"""Return JSON data with these texts in its holes.
+
+    >>> filled({"role": "user", "content": {"\x00": [0]}}, ["Hi"])
+    {'role': 'user', 'content': 'Hi'}
+    """
+    if isinstance(value, dict):
+        hole = value.get(_HOLE)
+        return {key: filled(item, texts) for key, item in value.items()} if hole is None else _content(hole, texts)
+    if isinstance(value, list):
+        return [filled(item, texts) for item in value]
+    return value
+
+
+def has_whole(value: Any) -> bool:
+    r"""Say whether the first text stands somewhere in a frame, whole and as itself, so that it can be changed there.
+
+    >>> has_whole({"content": {"\x00": [0]}}), has_whole({"content": "Hi"})
+    (True, False)
+    """
+    if isinstance(value, dict):
+        return value == {_HOLE: [0]} or any(map(has_whole, value.values()))
+    return isinstance(value, list) and any(map(has_whole, value))
+
+
+def _punched(value: Any, places: dict[str, int]) -> Any:
+    if isinstance(value, str):
+        return _hole(value, places)
+    if isinstance(value, dict):
+        if _HOLE in value:
+            return {_HOLE: [_AS_IT_IS, value]}
+        return {key: _field(key, item, places) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_punched(item, places) for item in value]
+    return value
+
+
+def _field(key: str, value: Any, places: dict[str, int]) -> Any:
+    if key == _OBJECTS and isinstance(value, dict):
+        written = msgspec.json.encode(value).decode()
+        if written in places:
+            return {_HOLE: [places[written], None]}
+    return _punched(value, places)
+
+
+def _hole(text: str, places: dict[str, int]) -> Any:
+    if text in places:
+        return {_HOLE: [places[text]]}
+    if text.startswith("data:"):
+        head, comma, data = text.partition(",")
+        if data in places:
+            return {_HOLE: [places[data], head + comma]}
+    return text
+
+
+def _content(hole: list[Any], texts: Sequence[str]) -> Any:
+    match hole:
+        case [at, value] if at == _AS_IT_IS:
+            return value
+        case [at, None]:
+            return msgspec.json.decode(texts[at])
+        case [at, head]:
+            return head + texts[at]
+        case _:
+            return texts[hole[0]]

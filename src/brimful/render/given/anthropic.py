@@ -1,0 +1,72 @@
+"""A messages request as a caller wrote it."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from brimful.core.content import clean_text
+from brimful.core.prompt import Media, Message, Part, Role, Text, Tool, ToolCall, ToolResult
+from brimful.render.canonical import json_text
+from brimful.render.given.pieces import image, leaves, tool_of, words
+
+_ROLES: Final[dict[str, Role]] = {"assistant": "assistant", "system": "system"}
+
+
+def read_system(system: object) -> tuple[Message, ...]:
+    """Read the system prompt, which stands apart."""
+    return (Message(role="system", parts=tuple(part for block in _blocks(system) for part in _block(block))),)
+
+
+def read_turn(message: dict[str, Any], *, current: bool) -> tuple[Message, ...]:
+    """Read a turn: what tools answered, and then what else is said in it."""
+    del current
+    blocks = _blocks(message.get("content"))
+    answers = [block for block in blocks if _is_result(block)]
+    others = (part for block in blocks if not _is_result(block) for part in _block(block))
+    rest = (*others, *(part for block in answers for part in _shown(block)))
+    spoken = Message(role=_ROLES.get(message["role"], "user"), parts=rest)
+    if not answers:
+        return (spoken,)
+    results = Message(role="tool", parts=tuple(_result(block) for block in answers))
+    return (results, spoken) if rest else (results,)
+
+
+def read_tools(offered: dict[str, Any]) -> Iterator[Tool]:
+    """Read the tools on offer; of those that the provider itself runs, all that is said of them."""
+    return (tool_of(tool, "input_schema") for tool in _blocks(offered.get("tools")))
+
+
+def _blocks(content: object) -> list[dict[str, Any]]:
+    if isinstance(content, list):
+        return [block if isinstance(block, dict) else {"type": "text", "text": block} for block in content]
+    return [] if content is None else [{"type": "text", "text": content}]
+
+
+def _block(block: dict[str, Any]) -> Iterator[Part]:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            yield Text(text=clean_text(text))
+        case {"type": "image", "source": {"type": "url", "url": url}}:
+            yield from image(url)
+        case {"type": "image", "source": {"type": "base64", "data": str(data), **rest}} if data:
+            yield Media(modality="image", data=clean_text(data), media_type=words(rest.get("media_type")))
+        case {"type": "tool_use", "id": str(id), "name": str(name)}:
+            yield ToolCall(id=clean_text(id), name=clean_text(name), arguments=json_text(block.get("input", {})))
+        case _:
+            yield from leaves(block)
+
+
+def _is_result(block: dict[str, Any]) -> bool:
+    return block.get("type") == "tool_result" and isinstance(block.get("tool_use_id"), str)
+
+
+def _result(block: dict[str, Any]) -> ToolResult:
+    id = clean_text(block["tool_use_id"])
+    said = (part.text for inner in _blocks(block.get("content")) for part in _block(inner) if isinstance(part, Text))
+    failed = block.get("is_error") is True
+    return ToolResult(id=id, content="".join(said), is_error=failed)
+
+
+def _shown(block: dict[str, Any]) -> Iterator[Part]:
+    """Yield pictures that a tool returned."""
+    inner = (part for each in _blocks(block.get("content")) for part in _block(each))
+    return (part for part in inner if isinstance(part, Media))
