@@ -20,15 +20,13 @@ from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Tool
 from brimful.core.selection import Previous
 from brimful.core.tokens import Count, TokenCounter
-from brimful.core.verify import Renderer
 from brimful.counting import counter_for
 from brimful.errors import InvalidValue
 from brimful.packagers import conversation as package_conversation
 from brimful.packagers import package as package_content
 from brimful.packagers.package import Options
 from brimful.policies import Overrides
-from brimful.render import read_history, renderer_for
-from brimful.render.given import GivenRenderer
+from brimful.render import read_history, renderer_of
 
 METHODS: Final[tuple[str, ...]] = get_args(Method)
 
@@ -163,12 +161,9 @@ def budget(
 
 def assembled(inputs: Inputs) -> Context:
     """Build the context of whole inputs: with the model's counter, and the renderer of its wire or of its frame."""
-    renderer: Renderer = renderer_for(inputs.model.wire)
-    if inputs.frame is not None:
-        renderer = GivenRenderer(inputs.frame)
-        # A given request stays as its caller wrote it: no turns are merged in it.
+    if inputs.frame is not None:  # a given request stays as its caller wrote it: no turns are merged in it
         inputs = msgspec.structs.replace(inputs, model=msgspec.structs.replace(inputs.model, alternate=False))
-    return assemble_inputs(inputs, counter=counter_for(inputs.model, inputs.method), renderer=renderer)
+    return assemble_inputs(inputs, counter=counter_for(inputs.model, inputs.method), renderer=renderer_of(inputs))
 
 
 def _checked(packages: Iterable[ContentPackage]) -> tuple[ContentPackage, ...]:

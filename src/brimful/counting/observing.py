@@ -10,7 +10,7 @@ from brimful.counting.learned import raw_counts
 from brimful.errors import ContextOverflow
 from brimful.observation import Observation, ObservationKind
 from brimful.records import Usage
-from brimful.render import renderer_for
+from brimful.render import renderer_of
 
 LEAST_GAP: Final = 64  # tokens: a template that differs may miss so many, and nothing was cut
 SURE_GAP: Final = 0.05  # of an exact count
@@ -87,7 +87,7 @@ def features_of(context: Context) -> dict[str, float]:
     model, method = context.inputs.model, context.inputs.method
     if method == "approximate" or (model.tokenizer is not None and method != "calibrated"):
         return {}
-    prompt = renderer_for(model.wire).parse(context.request)
+    prompt = renderer_of(context.inputs).parse(context.request)
     counter = counter_for(model, method)
     calibration = prior_of(model)
     texts = [text for message in prompt.messages for part in message.parts for text in _texts(part)]

@@ -11,7 +11,7 @@ from brimful.core.model import CacheRule
 from brimful.core.prompt import Message, Prompt, Request
 from brimful.core.tokens import TokenCounter
 from brimful.counting import counter_for
-from brimful.render import renderer_for
+from brimful.render import renderer_of
 
 KEPT: Final = 512  # conversations whose last request a process keeps at hand
 _NO_RULE: Final = CacheRule(minimum_tokens=0)
@@ -42,7 +42,7 @@ def expected_cached(before: Request, context: Context) -> int:
     shared one is not, either.
     """
     model, method = context.inputs.model, context.inputs.method
-    renderer = renderer_for(model.wire)
+    renderer = renderer_of(context.inputs)
     shared = _shared(renderer.parse(before), renderer.parse(context.request), model.cache or _NO_RULE)
     tokens = _tokens(shared, counter_for(model, method)) if shared is not None else 0
     return tokens if tokens >= (model.cache or _NO_RULE).minimum_tokens else 0

@@ -7,13 +7,16 @@ reading share no code on purpose: what will be billed is counted from what was r
 from functools import cache
 from importlib import import_module
 
+from brimful.core.context import Inputs
 from brimful.core.model import Wire
+from brimful.core.verify import Renderer as AnyRenderer
 from brimful.render.canonical import request_bytes
 from brimful.render.functions import read_tool
+from brimful.render.given.writing import GivenRenderer
 from brimful.render.openai.history import read_history
 from brimful.render.renderer import Renderer
 
-__all__ = ["Renderer", "read_history", "read_tool", "renderer_for", "request_bytes"]
+__all__ = ["Renderer", "read_history", "read_tool", "renderer_for", "renderer_of", "request_bytes"]
 
 
 @cache
@@ -26,3 +29,8 @@ def renderer_for(wire: Wire) -> Renderer:
     # Most programs speak one wire, and load no other.
     renderer: Renderer = import_module(f"brimful.render.{wire}").RENDERER
     return renderer
+
+
+def renderer_of(inputs: Inputs) -> AnyRenderer:
+    """Return what writes and reads the request of a context: the wire of its model, or its caller's own request."""
+    return renderer_for(inputs.model.wire) if inputs.frame is None else GivenRenderer(inputs.frame)
