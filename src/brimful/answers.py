@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Column = Sequence[int] | npt.NDArray[np.int64]
+    Vectors = npt.NDArray[np.float32]
 
 DocumentKind = Literal["message", "memory", "lore", "summary"]
 
@@ -44,6 +45,14 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
+class Words(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked for in full text: where the terms occur in these scopes, in at most so many rows."""
+
+    scopes: tuple[str, ...]
+    terms: tuple[str, ...]
+    most: int = 4000
+
+
 class Postings(msgspec.Struct, frozen=True, kw_only=True):
     """Where terms occur, as five columns of one length: a row says that `doc` holds `terms[term]` `frequency` times.
 
@@ -60,6 +69,13 @@ class Postings(msgspec.Struct, frozen=True, kw_only=True):
     length: Column
     term: Column
     frequency: Column
+
+
+class Meaning(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked for by meaning: the documents of these scopes that are nearest to a vector."""
+
+    scopes: tuple[str, ...]
+    vector: Vectors
 
 
 class Near(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Records to write and to find again."""
 
-from brimful.answers import Indexed
+from brimful.answers import Indexed, Meaning, Words
 from brimful.core.content import Media, Text, ToolCall
 from brimful.records import LoreEntry, Memory, Message, Summary
 
@@ -30,3 +30,15 @@ PARTS = (
     Media(modality="image", url="https://example.org/cat.png", width=640, height=480),
     ToolCall(id="call-1", name="find", arguments='{"what": "cat"}'),
 )
+
+
+async def occurring(store, scopes, terms, most=4000):
+    """Return where terms occur in scopes."""
+    [found] = await store.postings([Words(scopes=tuple(scopes), terms=tuple(terms), most=most)])
+    return found
+
+
+async def nearest(store, scopes, embedder, vector, limit):
+    """Return the documents of scopes that are nearest to a vector."""
+    [found] = await store.nearest(embedder, [Meaning(scopes=tuple(scopes), vector=vector)], limit=limit)
+    return found

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from brimful.stores import connect
+from stores.samples import occurring
 
 TESTS = Path(__file__).parent.parent
 ROUNDS = {"sqlite": 4, "postgres": 2}
@@ -42,7 +43,7 @@ def kill(writers, chance):
 async def looked_at(url):
     async with connect(url) as database:
         history = await database.tenant("acme").history("general", limit=1_000_000)
-        words = await database.tenant("acme").postings(["room:general"], ["by"])
+        words = await occurring(database.tenant("acme"), ["room:general"], ["by"])
         return [(each.message.seq, each.message.id) for each in history], words, await database.check()
 
 

@@ -17,7 +17,7 @@ from brimful.errors import SealError
 from brimful.packagers import message
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Response, Room, Snapshot, Summary, User
 from brimful.stores import connect
-from stores.samples import PARTS, said, words
+from stores.samples import PARTS, nearest, occurring, said, words
 from stores.sealed import TWO, files, kek, sql
 from strategies import COUNTER
 from support import build
@@ -145,7 +145,7 @@ def test_two_tenants_share_no_address_and_no_term(sealed, run, url):
 
 def test_terms_are_found_and_stand_in_no_order(store, run, url):
     run(store.post([said("a", "tea at five and tea at six"), said("b", "coffee")]))
-    found = run(store.postings(["room:general"], ["tea", "coffee", "gin"]))
+    found = run(occurring(store, ["room:general"], ["tea", "coffee", "gin"]))
     assert found.found == (1, 1, 0)
     assert sorted(zip(found.doc, found.term, found.frequency, strict=True)) == [(1, 0, 2), (2, 1, 1)]
     (kept,) = sql(url, "SELECT terms FROM documents WHERE item = 'a'")
@@ -157,7 +157,7 @@ def test_vectors_are_sealed_and_found(store, run, url):
     run(store.post([said("a", "one"), said("b", "two")]))
     rows = np.eye(2, 16, dtype=np.float32)
     run(store.keep_vectors("e", [1, 2], rows))
-    assert [near.doc for near in run(store.nearest(["room:general"], "e", rows[1], limit=1))] == [2]
+    assert [near.doc for near in run(nearest(store, ["room:general"], "e", rows[1], limit=1))] == [2]
     assert rows[1].astype("<f2").tobytes() not in files(url)
 
 
@@ -165,7 +165,7 @@ def test_a_store_may_keep_nothing_to_search(url, run):
     async def story(store):
         await store.use_embedder("e")
         await store.post([said("a", "tea at five")])
-        return (await store.postings(["room:general"], ["tea"])).found, await store.backlog("e")
+        return (await occurring(store, ["room:general"], ["tea"])).found, await store.backlog("e")
 
     assert run(opened(url, kek(search="none"), story)) == ((0,), [])
 
@@ -178,8 +178,8 @@ def test_a_store_that_keeps_nothing_to_search_forgets_what_it_kept(url, run):
 
     async def seal(database, store):
         await database.encryption("acme").encrypt()
-        found = await store.postings(["room:general"], ["tea"])
-        near = await store.nearest(["room:general"], "e", np.ones((1, 8), np.float32), limit=5)
+        found = await occurring(store, ["room:general"], ["tea"])
+        near = await nearest(store, ["room:general"], "e", np.ones((1, 8), np.float32), limit=5)
         return found.found, near, await store.backlog("e"), (await store.messages(["a"]))[0].content
 
     run(with_database(url, kek(), fill))

@@ -12,7 +12,7 @@ from brimful.protocols import Indexed
 from brimful.records import Memory, Room, Snapshot
 from brimful.stores import connect
 from brimful.stores.copying import TABLES
-from stores.samples import known, said, summed, told, words
+from stores.samples import known, nearest, occurring, said, summed, told, words
 from stores.test_tenants import SECRET, context, fill, seen
 
 
@@ -41,8 +41,8 @@ async def state(store):
     return [
         await seen(store),
         await store.history("general", limit=2000),
-        await store.postings(["room:general", "memory:::"], ["message", "number", "7", "edited", "tea"], most=100),
-        await store.nearest(["room:general"], "f", np.ones(8, dtype=np.float32), limit=20),
+        await occurring(store, ["room:general", "memory:::"], ["message", "number", "7", "edited", "tea"], most=100),
+        await nearest(store, ["room:general"], "f", np.ones(8, dtype=np.float32), limit=20),
         await store.backlog("f"),
         await store.embedders(),
         await store.version(["room:general"]),
@@ -68,6 +68,8 @@ def test_a_sound_database_passes_its_check(database, run):
     ("damage", "what"),
     [
         ("UPDATE scopes SET words = words + 1", "scopes whose totals are wrong"),
+        ("UPDATE terms SET documents = documents + 1", "terms whose number of documents is wrong"),
+        ("DELETE FROM terms", "terms whose number of documents is wrong"),
         ("UPDATE contents SET uses = uses + 1", "contents whose number of uses is wrong"),
         ("DELETE FROM contents", "records whose content is gone"),
         ("DELETE FROM memories", "documents of the index that lead to no record"),
@@ -188,7 +190,7 @@ def test_every_table_is_copied(sqlite_url, run):
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     connection.close()
     own = {name for name in tables if name.startswith(("lexicon", "embedded", "sqlite_"))}
-    assert tables - own - {"migrations", "vectors"} == set(TABLES)
+    assert tables - own - {"migrations", "vectors", "terms"} == set(TABLES)
 
 
 # -- records ---------------------------------------------------------------------------------------------------------
@@ -208,7 +210,7 @@ def test_records_go_out_and_come_in_as_they_were(database, run, tmp_path, reques
             assert await copy.tenant("acme").load(records, indexed) == len(records)
             again = [record async for record in copy.tenant("acme").records()]
             history = await copy.tenant("acme").history("general", limit=2000)
-            found = await copy.tenant("acme").postings(["room:general"], ["message", "edited"])
+            found = await occurring(copy.tenant("acme"), ["room:general"], ["message", "edited"])
         return records, again, history, await store.history("general", limit=2000), found
 
     records, again, history, before, found = run(story())

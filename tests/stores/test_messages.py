@@ -6,7 +6,7 @@ import pytest
 from brimful.core.content import content_hashes
 from brimful.errors import InvalidValue
 from brimful.records import Message, Room, User
-from stores.samples import PARTS, said, words
+from stores.samples import PARTS, occurring, said, words
 
 
 def test_messages_get_their_place_in_their_room(store, run):
@@ -87,7 +87,7 @@ def test_an_edited_message_keeps_its_place_and_is_found_by_its_new_words(store, 
     edited = run(store.edit("a", "coffee please", words("coffee please"), at=9.0))
     assert (edited.content, edited.seq, edited.edited) == ("coffee please", 1, 9.0)
     assert run(store.messages(["a"])) == [edited]
-    found = run(store.postings(["room:general"], ["tea", "coffee", "please", "thanks"]))
+    found = run(occurring(store, ["room:general"], ["tea", "coffee", "please", "thanks"]))
     assert found.found == (0, 1, 1, 1)
     assert (found.documents, found.words) == (2, 3)
     assert run(store.edit("nobody", "x", words("x"), at=1.0)) is None
@@ -101,7 +101,7 @@ def test_a_deleted_message_is_gone_and_its_place_stays_empty(store, run):
     assert [each.message.seq for each in run(store.history("general"))] == [3, 1]
     assert run(store.messages(["b"])) == run(store.messages_at("general", [2])) == []
     assert run(store.edit("b", "x", words("x"), at=1.0)) is None
-    assert run(store.postings(["room:general"], ["hello"])).found == (2,)
+    assert run(occurring(store, ["room:general"], ["hello"])).found == (2,)
     assert run(store.post([said("d")]))[0].seq == 4
 
 

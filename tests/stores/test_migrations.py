@@ -10,7 +10,7 @@ import pytest
 from brimful.errors import MigrationError
 from brimful.stores import connect
 from brimful.stores.migrate import scripts
-from stores.samples import said
+from stores.samples import occurring, said
 
 OWN_TABLES = re.compile(r"lexicon|embedded|sqlite_|postings")
 """How each of them searches."""
@@ -78,6 +78,28 @@ def test_a_migration_that_was_changed_is_refused(url, run):
     change(url, "UPDATE migrations SET checksum = 'x' WHERE name = '0001_initial'")
     with pytest.raises(MigrationError, match="migration 0001_initial is not the one that was applied"):
         run(_opened(url))
+
+
+def test_terms_of_an_older_database_are_counted(url, run):
+    """Two tenants and two rooms: a term of each counts on its own."""
+
+    async def filled():
+        async with connect(url) as database:
+            for tenant, rooms in (("acme", ["one", "two"]), ("other", ["one"])):
+                for room in rooms:
+                    texts = ["tea", "more tea", "milk"]
+                    await database.tenant(tenant).post([said(f"{room}{n}", text, room) for n, text in enumerate(texts)])
+
+    async def found():
+        async with connect(url) as database:
+            wrong = [each.what for each in await database.check()]
+            terms = ["tea", "milk", "gin"]
+            return wrong, (await occurring(database.tenant("acme"), ["room:one", "room:two"], terms)).found
+
+    run(filled())
+    change(url, "DROP TABLE terms")
+    change(url, "DELETE FROM migrations WHERE name LIKE '%_terms'")
+    assert run(found()) == ([], (4, 2, 0))
 
 
 def test_many_may_open_a_new_database_at_once(sqlite_url, run):

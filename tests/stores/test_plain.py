@@ -4,7 +4,7 @@ import pytest
 
 from brimful.errors import InvalidValue
 from brimful.records import Lorebook, Persona, Room, User
-from stores.samples import known, said, summed, told, words
+from stores.samples import known, occurring, said, summed, told, words
 
 RECORDS = [
     User(id="ada", name="Ada \x00", metadata={"since": 1843}),
@@ -45,7 +45,7 @@ def test_a_user_goes_with_rooms_and_memories(store, run):
     assert run(store.messages(["m1", "m2"]))[0].id == "m2"
     assert [memory.id for memory in run(store.memories())] == ["k2"]
     assert run(store.summaries("general")) == []
-    found = run(store.postings(["room:general", "memory::ada:"], ["tea", "drinks"]))
+    found = run(occurring(store, ["room:general", "memory::ada:"], ["tea", "drinks"]))
     assert (found.found, found.documents, found.words) == ((0, 0), 0, 0)
 
 
@@ -55,7 +55,7 @@ def test_a_removed_room_begins_anew(store, run):
     run(store.remove(Room, "general"))
     assert run(store.post([said("m1", "Again")]))[0].seq == 1
     assert run(store.version(["room:general"])) != before
-    assert run(store.postings(["room:general"], ["hello", "again"])).found == (0, 1)
+    assert run(occurring(store, ["room:general"], ["hello", "again"])).found == (0, 1)
 
 
 def test_a_persona_and_a_lorebook_go_with_what_is_theirs(store, run):

@@ -13,7 +13,7 @@ from brimful.stores.sqlite import Sqlite
 from brimful.stores.store import TenantStore
 from brimful.stores.urls import parse_url
 from brimful.stores.vault import Vault
-from stores.samples import known, said, summed, told, words
+from stores.samples import known, nearest, occurring, said, summed, told, words
 from strategies import COUNTER
 from support import build
 
@@ -84,11 +84,11 @@ async def everything(store):
     await observed(store)
     await store.keep_counts("t", {"b2:a": 1})
     await store.counts("t", ["b2:a"])
-    await store.postings(["room:general"], ["tea"])
-    await store.postings(["room:general"], ["tea"], most=0)
+    await occurring(store, ["room:general"], ["tea"])
+    await occurring(store, ["room:general"], ["tea"], most=0)
     documents = await store.backlog("e")
     await store.keep_vectors("e", [each.doc for each in documents], np.ones((len(documents), 8), dtype=np.float32))
-    await store.nearest(["room:general"], "e", np.ones(8, dtype=np.float32), limit=3)
+    await nearest(store, ["room:general"], "e", np.ones(8, dtype=np.float32), limit=3)
     await store.documents([each.doc for each in documents])
     await store.version(["room:general"])
     await store.forget("k1", erase=True)
@@ -155,7 +155,7 @@ COLUMNS = "SELECT r.id, m.id, m.seq, m.at, m.edited, m.detail, m.hash, c.body"
             "SELECT r.id, m.id, m.seq, m.at, m.edited, m.detail, m.hash, c.body FROM",
             "m USING INDEX messages_by_id (tenant=? AND id=?)",
         ),
-        ("SELECT d.doc, d.seq, d.length, p.times", "d USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("SELECT json_group_array(doc), json_group_array(seq)", "documents USING INTEGER PRIMARY KEY (rowid=?)"),
         ("SELECT m.id, m.type", "m USING INDEX memories_by_scope (tenant=? AND scope=?)"),
     ],
 )

@@ -15,7 +15,7 @@ from brimful.packagers import message
 from brimful.records import Message, Persona, Response, Room, Snapshot
 from brimful.stores import connect
 from brimful.stores.resealing import BATCH
-from stores.samples import PARTS, known, said, summed, told, words
+from stores.samples import PARTS, known, nearest, occurring, said, summed, told, words
 from stores.sealed import ONE, TWO, files, sql
 from stores.sealed import kek as keys_of
 from strategies import COUNTER
@@ -48,8 +48,8 @@ def current(text):
 
 async def seen(store):
     """Return all that a store tells."""
-    near = await store.nearest(["room:general"], "e", np.eye(4, 16, dtype=np.float32)[2], limit=1)
-    found = await store.postings(["room:general", "lorebook:world", "memory:::"], ["secret", "tea", "tower", "gin"])
+    near = await nearest(store, ["room:general"], "e", np.eye(4, 16, dtype=np.float32)[2], limit=1)
+    found = await occurring(store, ["room:general", "lorebook:world", "memory:::"], ["secret", "tea", "tower", "gin"])
     return {
         "plain": [await store.get(Persona, "p"), await store.get(Room, "general")],
         "history": await store.history("general", tokenizer="t"),
@@ -287,7 +287,7 @@ def test_what_is_said_again_while_it_is_sealed_is_one_content(url, run):
         docs = [each.doc for each in await store.backlog("e", limit=1000)][-1:]
         await store.keep_vectors("e", docs, np.eye(1, 16, k=9, dtype=np.float32))
         await database.encryption("acme").encrypt()
-        near = await store.nearest(["room:general"], "e", np.eye(1, 16, k=9, dtype=np.float32)[0], limit=9)
+        near = await nearest(store, ["room:general"], "e", np.eye(1, 16, k=9, dtype=np.float32)[0], limit=9)
         return [each.message.content for each in await store.history("general", limit=3)], near
 
     history, near = run(with_store(url, kek(), seal))

@@ -14,7 +14,7 @@ from brimful.packagers import memory
 from brimful.protocols import Store
 from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
 from brimful.stores.store import TenantStore
-from stores.samples import known, said, summed, told, words
+from stores.samples import known, nearest, occurring, said, summed, told, words
 from strategies import COUNTER
 from support import build
 
@@ -66,8 +66,8 @@ CALLS = {
     "records": lambda store: all_of(store.records()),
     "counts": lambda store: store.counts("t", ["b2:a"]),
     "keep_counts": lambda store: store.keep_counts("t", {"b2:b": 1}),
-    "postings": lambda store: store.postings(["room:general", "memory:::"], SECRET.split()),
-    "nearest": lambda store: store.nearest(["room:general", "memory:::"], "e", VECTOR, limit=9),
+    "postings": lambda store: occurring(store, ["room:general", "memory:::"], SECRET.split()),
+    "nearest": lambda store: nearest(store, ["room:general", "memory:::"], "e", VECTOR, limit=9),
     "documents": lambda store: store.documents(list(range(1, 100))),
     "version": lambda store: store.version(["room:general", "memory:::"]),
     "use_embedder": lambda store: store.use_embedder("e"),
@@ -106,7 +106,7 @@ async def seen(store):
         await store.observations("m", "r"),
         await store.accuracy(),
         await store.progress("e"),
-        await store.postings(["room:general"], SECRET.split()),
+        await occurring(store, ["room:general"], SECRET.split()),
         await store.documents([1, 2]),
     ]
 

@@ -8,7 +8,7 @@ from brimful.answers import Indexed
 from brimful.errors import InvalidValue
 from brimful.records import Message, Room
 from brimful.stores import connect, postgres_nearness
-from stores.samples import known, said, words
+from stores.samples import known, nearest, said, words
 
 DIMS = 16
 FEW = 60
@@ -35,7 +35,7 @@ def expected(kept, query, limit):
 
 
 def near(run, store, query, scopes=("room:general",), limit=5, embedder="e"):
-    found = run(store.nearest(list(scopes), embedder, query, limit=limit))
+    found = run(nearest(store, list(scopes), embedder, query, limit=limit))
     items = {each.doc: each.item for each in run(store.documents([each.doc for each in found]))}
     return [(each.similarity, items[each.doc]) for each in found]
 
@@ -157,7 +157,7 @@ def test_vectors_of_another_length_are_refused(store, run):
     with pytest.raises(InvalidValue, match="vectors: have 8 dimensions, and those by 'e' have 16"):
         run(store.keep_vectors("e", docs[1:], vectors(1, dims=8)))
     with pytest.raises(InvalidValue, match="vectors: have 8 dimensions"):
-        run(store.nearest(["room:general"], "e", vectors(1, dims=8), limit=1))
+        run(nearest(store, ["room:general"], "e", vectors(1, dims=8), limit=1))
 
 
 def test_vectors_that_nobody_asked_for_are_not_kept(store, run):

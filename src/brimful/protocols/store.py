@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from brimful.answers import Accuracy, Build, Counted, Document, Indexed, Near, Postings, Progress
+from brimful.answers import Accuracy, Build, Counted, Document, Indexed, Meaning, Near, Postings, Progress, Words
 from brimful.observation import Observation
 from brimful.records import (
     Content,
@@ -230,16 +230,16 @@ class Store(Protocol):
 
     # -- the index ---------------------------------------------------------------------------------------------------
 
-    async def postings(self, scopes: Sequence[str], terms: Sequence[str], *, most: int = 4000) -> Postings:
-        """Return where the terms occur in the scopes, in at most so many rows: terms are read from the rarest on.
+    async def postings(self, asked: Sequence[Words]) -> list[Postings]:
+        """Return where terms occur in scopes, question by question, in at most `most` rows of each.
 
-        Of the others it is only told how often they occur. If even the rarest occurs more often, its newest documents
-        are given.
+        Terms are read from the rarest on; of the others it is only told how often they occur. If even the rarest occurs
+        more often, its newest documents are given.
         """
         ...
 
-    async def nearest(self, scopes: Sequence[str], embedder: str, query: Vectors, *, limit: int) -> list[Near]:
-        """Return the documents of the scopes whose vectors are nearest to the query, nearest first."""
+    async def nearest(self, embedder: str, asked: Sequence[Meaning], *, limit: int) -> list[list[Near]]:
+        """Return the documents of scopes whose vectors are nearest to a vector, nearest first, question by question."""
         ...
 
     async def documents(self, docs: Sequence[int]) -> list[Document]:

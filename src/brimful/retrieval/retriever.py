@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from brimful.answers import Near, Postings
+from brimful.answers import Meaning, Near, Postings, Words
 from brimful.core.check import finite, shown
 from brimful.core.score import SECONDS_A_DAY
 from brimful.errors import BrimfulError, InvalidValue
@@ -20,7 +20,7 @@ from brimful.protocols import Embedder, Store
 from brimful.records import LoreEntry, Memory, Message
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
-from brimful.retrieval.embedded import embedded
+from brimful.retrieval.embedded import Rows, embedded
 from brimful.retrieval.queries import Query, terms_of
 from brimful.retrieval.rank import NEAREST, Found, rank, weigh
 from brimful.retrieval.wanted import Group, Hit, Retrieved, Wanted, best_first, groups_of
@@ -96,53 +96,52 @@ class Retriever:
 
     async def _lexical(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Lexical | None, str]:
         """Ask full text; a store that cannot search may still be able to read."""
-
-        async def asked(group: Group) -> list[Postings]:
-            rows = [MOST_ROWS if query.main else SIDE_ROWS for query in queries]
-            return [
-                await self._store.postings(group.scopes, terms_of(query), most=most)
-                for query, most in zip(queries, rows, strict=True)
-            ]
-
+        asked = [
+            Words(scopes=group.scopes, terms=terms_of(query), most=MOST_ROWS if query.main else SIDE_ROWS)
+            for group in groups
+            for query in queries
+        ]
         try:
-            return [await asked(group) for group in groups], ""
+            found = iter(await self._store.postings(asked))
+            return [[next(found) for _ in queries] for _ in groups], ""
         except BrimfulError as error:
             return None, f"full text search failed ({_cause(error)})"
 
     async def _vectors(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Nearest | None, str]:
-        """Ask the vector side, through the breaker and within the time limit."""
+        """Ask the vector side within the time limit, the embedder through the breaker; what a store does is not its."""
+        main = [query.question.meaning for query in queries if query.main]
         embedder = self._embedder
-        if embedder is None:
+        if embedder is None or not main:
             return None, ""
         if not self._breaker.allow(self._clock()):
             return None, f"vector search is off ({self._until()}): full text alone"
+        until = asyncio.get_running_loop().time() + self._time_limit
         try:
-            async with asyncio.timeout(self._time_limit):
-                near = await self._near(embedder, queries, groups)
-        except TimeoutError:
-            return None, self._failed(f"took more than {self._time_limit:g} s")
+            async with asyncio.timeout_at(until):
+                vectors = await embedded(embedder, main, "query")
         except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
-            return None, self._failed(_cause(error))
+            self._breaker.failed(self._clock())
+            return None, self._lost(error)
         self._breaker.succeeded(self._clock())
-        return near, ""
+        try:
+            async with asyncio.timeout_at(until):
+                return await self._near(embedder, vectors, queries, groups), ""
+        except (BrimfulError, TimeoutError) as error:
+            return None, self._lost(error)
 
-    async def _near(self, embedder: Embedder, queries: Sequence[Query], groups: Sequence[Group]) -> Nearest:
-        main = [query for query in queries if query.main]
-        vectors = await embedded(embedder, [query.question.meaning for query in main], "query") if main else ()
-
-        async def asked(group: Group) -> list[list[Near]]:
-            near = [await self._store.nearest(group.scopes, embedder.id, each, limit=NEAREST) for each in vectors]
-            found = dict(zip(main, near, strict=True))
-            return [found.get(query, []) for query in queries]
-
-        return [await asked(group) for group in groups]
+    async def _near(
+        self, embedder: Embedder, vectors: Rows, queries: Sequence[Query], groups: Sequence[Group]
+    ) -> Nearest:
+        asked = [Meaning(scopes=group.scopes, vector=vector) for group in groups for vector in vectors]
+        near = iter(await self._store.nearest(embedder.id, asked, limit=NEAREST))
+        return [[next(near) if query.main else [] for query in queries] for _ in groups]
 
     def _until(self) -> str:
         wait = self._breaker.retry_in(self._clock())
         return f"it failed again and again, and is tried again in {wait:.0f} s" if wait else "it is being tried again"
 
-    def _failed(self, cause: str) -> str:
-        self._breaker.failed(self._clock())
+    def _lost(self, error: Exception) -> str:
+        cause = f"took more than {self._time_limit:g} s" if isinstance(error, TimeoutError) else _cause(error)
         return f"vector search failed ({cause}): full text alone"
 
     # -- from places to records --------------------------------------------------------------------------------------

@@ -63,6 +63,8 @@ _CHECKS: Final[tuple[tuple[str, Level, str], ...]] = (
 def checked(session: Session) -> list[Finding]:
     """Return what is wrong with a tenant's rows."""
     found = [Finding(level, f"{count} {what}") for sql, level, what in _CHECKS if (count := _count(session, sql))]
+    if miscounted := session.dialect.lexicon.miscounted(session):
+        found.append(Finding("error", f"{miscounted} terms whose number of documents is wrong"))
     orphans = _orphans(session)
     return [*found, Finding("warning", f"{orphans} contents that nothing refers to")] if orphans else found
 

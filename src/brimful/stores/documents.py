@@ -74,7 +74,7 @@ def replace(session: Session, entries: Sequence[Entry]) -> None:
 
 def documents(session: Session, docs: Sequence[int]) -> list[Document]:
     """Return the entries of these numbers, in this order, those that are there."""
-    found = {row[0]: document_of(row) for row in session.rows(_READ, docs=list(docs))}
+    found = {row[0]: document_of(row) for row in session.rows(_READ, docs=[int(doc) for doc in docs])}
     return [found[doc] for doc in docs if doc in found]
 
 

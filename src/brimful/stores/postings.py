@@ -1,68 +1,106 @@
 """Where terms occur."""
 
-from collections.abc import Sequence
-from itertools import accumulate
-from typing import Final
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
-from brimful.answers import Postings
+from brimful.answers import Postings, Words
 from brimful.stores.scopes import Scope, scopes_of
 from brimful.stores.searching import tokens_asked
-from brimful.stores.session import Row, Session
+from brimful.stores.session import Session
+from brimful.stores.terms import found
 
-_COLUMNS: Final = 5
+if TYPE_CHECKING:
+    from brimful.stores.session import Occurrences
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _Term(msgspec.Struct, frozen=True):
     """A term that is asked for: its place in the question, its tokens in each scope, and how often it is found."""
 
-    term: int
+    number: int
     tokens: tuple[str, ...]
     total: int
 
 
-def postings(session: Session, names: Sequence[str], terms: Sequence[str], most: int) -> Postings:
-    """Return where the terms occur in the scopes, at most so many rows: rare terms are read, common ones counted."""
-    scopes = scopes_of(session, names)
-    asked = _asked(session, terms, scopes)
-    rarest = sorted((term for term in asked if term.total), key=lambda term: (term.total, term.term))
+class _Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked, where, and which terms are read: rare ones are, common ones are only counted."""
+
+    asked: Words
+    scopes: list[Scope]
+    terms: list[_Term]
+    read: list[_Term]
+
+    @property
+    def rarest(self) -> _Term | None:
+        """The rarest term, if even that is too common to be read whole."""
+        held = [term for term in self.terms if term.total]
+        return None if self.read or not held else min(held, key=_rarity)
+
+
+def postings(session: Session, asked: Sequence[Words]) -> list[Postings]:
+    """Return where terms occur in scopes, question by question: rare terms are read, common ones counted."""
+    questions = _questions(session, asked)
+    tokens = sorted({token for question in questions for term in question.read for token in term.tokens})
+    held = session.dialect.lexicon.places(session, tokens) if tokens else {}
+    return [_answer(session, question, held) for question in questions]
+
+
+def _questions(session: Session, asked: Sequence[Words]) -> list[_Question]:
+    scopes = {names: scopes_of(session, names) for names in dict.fromkeys(each.scopes for each in asked)}
+    tokens = [[_tokens(session, scopes[each.scopes], term) for term in each.terms] for each in asked]
+    totals = found(session, sorted(set(chain.from_iterable(chain.from_iterable(tokens)))))
+    return [_question(each, scopes[each.scopes], mine, totals) for each, mine in zip(asked, tokens, strict=True)]
+
+
+def _tokens(session: Session, scopes: Sequence[Scope], term: str) -> tuple[str, ...]:
+    return tuple(token for scope in scopes for token in tokens_asked(session, scope.number, term))
+
+
+def _question(
+    asked: Words, scopes: list[Scope], tokens: Sequence[tuple[str, ...]], totals: Mapping[str, int]
+) -> _Question:
+    terms = [_Term(at, group, sum(totals.get(token, 0) for token in group)) for at, group in enumerate(tokens)]
+    rarest = sorted((term for term in terms if term.total), key=_rarity)
     sums = accumulate(term.total for term in rarest)
-    read = {term.term for term, total in zip(rarest, sums, strict=True) if total <= most}
-    if rarest and not read:
-        rows = _newest(session, rarest[0], most)
+    read = [term for term, total in zip(rarest, sums, strict=True) if total <= asked.most]
+    return _Question(asked=asked, scopes=scopes, terms=terms, read=sorted(read, key=lambda term: term.number))
+
+
+def _rarity(term: _Term) -> tuple[int, int]:
+    return term.total, term.number
+
+
+def _answer(session: Session, question: _Question, held: Mapping[str, Occurrences]) -> Postings:
+    rarest = question.rarest
+    if rarest is None:
+        parts = [(term.number, _by_age(held[token] for token in term.tokens)) for term in question.read]
     else:
-        rows = _places(session, [term for term in asked if term.term in read])
-    doc, seq, length, frequency, term = zip(*rows, strict=True) if rows else [()] * _COLUMNS
+        newest = _by_age(session.dialect.lexicon.newest(session, token, question.asked.most) for token in rarest.tokens)
+        parts = [(rarest.number, newest[:, ::-1][:, : question.asked.most])]
+    doc, seq, length, frequency = _joined(rows for _, rows in parts)
     return Postings(
-        terms=tuple(terms),
-        found=tuple(each.total for each in asked),
-        documents=sum(scope.documents for scope in scopes),
-        words=sum(scope.words for scope in scopes),
+        terms=question.asked.terms,
+        found=tuple(term.total for term in question.terms),
+        documents=sum(scope.documents for scope in question.scopes),
+        words=sum(scope.words for scope in question.scopes),
         doc=doc,
         seq=seq,
         length=length,
-        term=term,
+        term=np.repeat([number for number, _ in parts], [rows.shape[1] for _, rows in parts]),
         frequency=frequency,
     )
 
 
-def _asked(session: Session, terms: Sequence[str], scopes: Sequence[Scope]) -> list[_Asked]:
-    tokens = [tuple(token for scope in scopes for token in tokens_asked(session, scope.number, term)) for term in terms]
-    found = session.dialect.lexicon.found(session, sorted({token for group in tokens for token in group}))
-    return [_Asked(at, group, sum(found.get(token, 0) for token in group)) for at, group in enumerate(tokens)]
+def _by_age(parts: Iterable[Occurrences]) -> Occurrences:
+    """Return all of several, the oldest document first."""
+    rows = _joined(parts)
+    return rows[:, np.argsort(rows[0], kind="stable")]
 
 
-def _places(session: Session, asked: Sequence[_Asked]) -> list[Row]:
-    """Return all rows of terms, term by term, the oldest documents first."""
-    rows: dict[str, list[Row]] = {token: [] for term in asked for token in term.tokens}
-    for token, *row in session.dialect.lexicon.places(session, sorted(rows)):
-        rows[token].append(tuple(row))
-    return [(*row, term.term) for term in asked for row in sorted(row for token in term.tokens for row in rows[token])]
-
-
-def _newest(session: Session, term: _Asked, most: int) -> list[Row]:
-    """Return the newest documents of a term, over all scopes."""
-    rows = [row for token in term.tokens for row in session.dialect.lexicon.newest(session, token, most)]
-    rows.sort(key=lambda row: -row[0])
-    return [(*row, term.term) for row in rows[:most]]
+def _joined(parts: Iterable[Occurrences]) -> Occurrences:
+    return np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)

@@ -9,7 +9,13 @@ from brimful.errors import InvalidValue
 from brimful.stores.tenant_keys import TenantKeys
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from brimful.protocols import Vectors
+
+    Occurrences = npt.NDArray[np.int64]
+    """Four rows: documents that hold a token, their `seq`, their length, and how often each holds it."""
 
 Row = tuple[Any, ...]
 Placed = tuple[int, int, str]
@@ -96,16 +102,16 @@ class Lexicon(Protocol):
         """Take documents out again."""
         ...
 
-    def found(self, session: "Session", tokens: Sequence[str]) -> dict[str, int]:
-        """Return in how many documents each token occurs; those that occur nowhere may be left out."""
+    def places(self, session: "Session", tokens: Sequence[str]) -> "dict[str, Occurrences]":
+        """Return all documents that hold each token, the oldest first."""
         ...
 
-    def places(self, session: "Session", tokens: Sequence[str]) -> list[Row]:
-        """Return (token, doc, seq, length, frequency) of all documents with a token, the oldest first."""
+    def newest(self, session: "Session", token: str, most: int) -> "Occurrences":
+        """Return the newest documents that hold a token, in any order."""
         ...
 
-    def newest(self, session: "Session", token: str, most: int) -> list[Row]:
-        """Return (doc, seq, length, frequency) of the newest documents with a token, the newest first."""
+    def miscounted(self, session: "Session") -> int:
+        """Return of how many tokens it is not known how many documents hold them."""
         ...
 
     def purge(self, session: "Session") -> None:

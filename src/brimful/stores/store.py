@@ -5,7 +5,7 @@ from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from brimful.answers import Accuracy, Build, Counted, Document, Indexed, Near, Postings, Progress
+from brimful.answers import Accuracy, Build, Counted, Document, Indexed, Meaning, Near, Postings, Progress, Words
 from brimful.core import check
 from brimful.errors import InvalidValue
 from brimful.observation import Observation
@@ -36,7 +36,6 @@ from brimful.stores import lore as _lore
 from brimful.stores import memories as _memories
 from brimful.stores import messages as _messages
 from brimful.stores import observations as _observations
-from brimful.stores import postings as _postings
 from brimful.stores import responses as _responses
 from brimful.stores import scopes as _scopes
 from brimful.stores import snapshots as _snapshots
@@ -244,9 +243,13 @@ class TenantStore(Transactions):
 
     # -- the index ---------------------------------------------------------------------------------------------------
 
-    async def postings(self, scopes: Sequence[str], terms: Sequence[str], *, most: int = 4000) -> Postings:
-        """Return where the terms occur in the scopes; a term in more than `most` documents only tells how many."""
-        return await self._read(lambda session: _postings.postings(session, scopes, terms, _limit(most)))
+    async def postings(self, asked: Sequence[Words]) -> list[Postings]:
+        """Return where terms occur in scopes, question by question: rare terms are read, common ones counted."""
+        from brimful.stores.postings import postings  # noqa: PLC0415 - numpy, only where something is searched
+
+        for words in asked:
+            _limit(words.most)
+        return await self._read(lambda session: postings(session, asked))
 
     async def documents(self, docs: Sequence[int]) -> list[Document]:
         """Return the entries of these numbers, in this order, those that are there."""
@@ -256,10 +259,10 @@ class TenantStore(Transactions):
         """Return a text that changes whenever a document of the scopes is written, by any process."""
         return await self._read(lambda session: _scopes.version(session, scopes))
 
-    async def nearest(self, scopes: Sequence[str], embedder: str, query: "Vectors", *, limit: int) -> list[Near]:
-        """Return the documents of the scopes whose vectors are nearest to the query, nearest first."""
+    async def nearest(self, embedder: str, asked: Sequence[Meaning], *, limit: int) -> list[list[Near]]:
+        """Return the documents of scopes whose vectors are nearest to a vector, nearest first, question by question."""
         most = _limit(limit)
-        return await self._read(lambda session: _vectors.nearest(session, scopes, embedder, query, most))
+        return await self._read(lambda session: _vectors.nearest(session, embedder, asked, most))
 
     async def use_embedder(self, embedder: str) -> None:
         """From now on, every document gets a vector by this embedder."""

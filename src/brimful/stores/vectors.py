@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from brimful.answers import Document, Near, Progress
+from brimful.answers import Document, Meaning, Near, Progress
 from brimful.errors import InvalidValue
 from brimful.stores.documents import document_of
 from brimful.stores.pending import embedders
@@ -87,15 +87,23 @@ def progress(session: Session, embedder: str) -> Progress:
     return Progress(done=total - waiting if used else 0, waiting=waiting)
 
 
-def nearest(session: Session, names: Sequence[str], embedder: str, query: Vectors, limit: int) -> list[Near]:
-    """Return the documents of the scopes whose vectors are nearest to the query, nearest first."""
+def nearest(session: Session, embedder: str, asked: Sequence[Meaning], limit: int) -> list[list[Near]]:
+    """Return the documents of scopes whose vectors are nearest to a vector, nearest first, question by question."""
     from brimful.stores.halves import unit  # noqa: PLC0415 - numpy, which a store without vectors does not need
 
-    scopes = [scope.number for scope in scopes_of(session, names) if scope.documents]
-    asked = unit(query.reshape(-1))
-    if not scopes or not limit or not asked.any() or not _fits(embedder, _dims(session, embedder), len(asked)):
-        return []
-    return session.dialect.nearness.nearest(session, embedder, scopes, asked, limit)
+    dims = _dims(session, embedder)
+    held = {names: _held(session, names) for names in dict.fromkeys(each.scopes for each in asked)}
+    found = []
+    for each in asked:
+        vector = unit(each.vector.reshape(-1))
+        there = held[each.scopes] and limit and vector.any() and _fits(embedder, dims, len(vector))
+        near = session.dialect.nearness.nearest(session, embedder, held[each.scopes], vector, limit) if there else []
+        found.append(near)
+    return found
+
+
+def _held(session: Session, names: Sequence[str]) -> list[int]:
+    return [scope.number for scope in scopes_of(session, names) if scope.documents]
 
 
 def _taken(session: Session, embedder: str, dims: int) -> bool:

@@ -1,0 +1,60 @@
+"""The breaker is the embedder's: what a store does wrong is said, and counts against nobody else."""
+
+import asyncio
+
+import pytest
+
+from brimful.errors import StoreUnavailable
+from brimful.retrieval.breaker import Breaker
+from brimful.retrieval.cache import Cache
+from brimful.retrieval.queries import queries
+from brimful.retrieval.retriever import Retriever
+from brimful.retrieval.wanted import Wanted
+from brimful.testing import HashEmbedder
+
+
+class Failing:
+    """A store of nothing, whose search by vectors fails, or never ends."""
+
+    def __init__(self, *, hang=False):
+        self.hang = hang
+
+    async def version(self, scopes):
+        del scopes
+        return "1"
+
+    async def postings(self, asked):
+        raise StoreUnavailable("chat.db", f"no {len(asked)} answers")
+
+    async def nearest(self, embedder, asked, *, limit):
+        if self.hang:
+            await asyncio.Event().wait()
+        raise StoreUnavailable("chat.db", f"no {limit} of {embedder} for {len(asked)}")
+
+
+def retrieved(store, embedder, breaker, times):
+    retriever = Retriever(store, embedder, clock=lambda: 1.0, breaker=breaker, cache=Cache(), time_limit=0.02)
+
+    async def story():
+        return [await retriever.retrieve(queries("Tea?"), Wanted(room="den"), now=1.0) for _ in range(times)]
+
+    return asyncio.run(story())
+
+
+@pytest.mark.parametrize(("hang", "cause"), [(False, "StoreUnavailable: chat.db: no 200 of"), (True, "took more than")])
+def test_a_store_that_fails_opens_no_breaker(hang, cause):
+    breaker = Breaker(now=0.0, failures=2)
+    for result in retrieved(Failing(hang=hang), HashEmbedder(), breaker, 3):
+        words, meanings = result.degraded
+        assert words.startswith("full text search failed (StoreUnavailable")
+        assert meanings.startswith(f"vector search failed ({cause}")
+    assert breaker.state(1.0) == "closed"
+
+
+def test_an_embedder_that_fails_does():
+    breaker = Breaker(now=0.0, failures=2)
+    embedder = HashEmbedder()
+    embedder.fail_with = ConnectionError("gone")
+    said = [result.degraded[1] for result in retrieved(Failing(), embedder, breaker, 3)]
+    assert ["failed" in each for each in said] == [True, True, False]
+    assert breaker.state(1.0) == "open"
