@@ -76,6 +76,7 @@ def test_3_one_decision_each(pile, policy, model):
 def test_3_the_accounts_add_up(pile, policy, model):
     context = build_if_it_fits(pile, policy, model)
     assert sum(component.tokens for component in context.components) == context.tokens
+    assert all(component.tokens >= 0 for component in context.components)
     for use in context.pools:
         inside = [d for d in context.decisions if d.included and d.pool == use.name]
         assert use.used == sum(decision.cost for decision in inside)

@@ -153,8 +153,21 @@ def _components(decisions: Sequence[Decision], whole: int) -> tuple[Component, .
             name = COMPONENTS.get(decision.kind, decision.kind)
             tokens[name] = tokens.get(name, 0) + decision.cost
             items[name] = items.get(name, 0) + 1
+    tokens = _within(tokens, whole)
     rows = [Component(name=name, tokens=tokens[name], items=items[name]) for name in tokens]
     return (*rows, Component(name="format", tokens=whole - sum(tokens.values()), items=0))
+
+
+def _within(tokens: dict[str, int], whole: int) -> dict[str, int]:
+    """Return what each component takes of the whole: where parts, counted one by one, came to more, each its share."""
+    total = sum(tokens.values())
+    if total <= whole:
+        return tokens
+    taken, ends = 0, []
+    for count in tokens.values():
+        taken += count
+        ends.append(taken * whole // total)
+    return {name: end - start for name, start, end in zip(tokens, [0, *ends], ends, strict=False)}
 
 
 def _warnings(context: Context) -> list[str]:
