@@ -8,7 +8,7 @@ import msgspec
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.providers.dialect import Reader, read_count, read_whole
-from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_tokens
+from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole
 from brimful.providers.frames import ServerEvents
 from brimful.records import Usage
 from brimful.render.canonical import json_text, request_bytes
@@ -79,9 +79,9 @@ class _Draft(Draft):
             case "message_start":
                 return self._message(as_object(said.get("message")))
             case "content_block_start":
-                return self._block(said.get("index"), as_object(said.get("content_block")))
+                return self._block(as_whole(said.get("index")), as_object(said.get("content_block")))
             case "content_block_delta":
-                return self._delta(said.get("index"), as_object(said.get("delta")))
+                return self._delta(as_whole(said.get("index")), as_object(said.get("delta")))
             case "message_delta":
                 self._ended(as_object(said.get("delta")))
                 self._count(as_object(said.get("usage")))
@@ -96,7 +96,7 @@ class _Draft(Draft):
         self._count(as_object(message.get("usage")))
         return Piece(text="".join(piece.text for piece in pieces), thought="".join(piece.thought for piece in pieces))
 
-    def _block(self, index: object, block: Object) -> Piece:
+    def _block(self, index: int, block: Object) -> Piece:
         match block.get("type"):
             case "text":
                 return Piece(text=self.say(as_text(block.get("text"))))
@@ -108,7 +108,7 @@ class _Draft(Draft):
                 self.call(index, id=as_text(block.get("id")), name=as_text(block.get("name")), arguments=arguments)
         return Piece()
 
-    def _delta(self, index: object, delta: Object) -> Piece:
+    def _delta(self, index: int, delta: Object) -> Piece:
         match delta.get("type"):
             case "text_delta":
                 return Piece(text=self.say(as_text(delta.get("text"))))
@@ -128,12 +128,12 @@ class _Draft(Draft):
         self._told |= {key: value for key, value in usage.items() if value is not None}
         if not self._told:
             return
-        read, written = (as_tokens(self._told.get(f"cache_{way}_input_tokens")) for way in ("read", "creation"))
-        completion = as_tokens(self._told.get("output_tokens"))
+        read, written = (as_whole(self._told.get(f"cache_{way}_input_tokens")) for way in ("read", "creation"))
+        completion = as_whole(self._told.get("output_tokens"))
         details = as_object(self._told.get("output_tokens_details"))
         self.usage = Usage(
-            prompt=as_tokens(self._told.get("input_tokens")) + read + written,
+            prompt=as_whole(self._told.get("input_tokens")) + read + written,
             cached=read,
             completion=completion,
-            reasoning=min(as_tokens(details.get("thinking_tokens")), completion),
+            reasoning=min(as_whole(details.get("thinking_tokens")), completion),
         )

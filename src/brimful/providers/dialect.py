@@ -7,7 +7,7 @@ from brimful.core.lenient import decode_json
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.errors import ProviderError, ProviderUnavailable
-from brimful.providers.draft import Draft, as_object, as_tokens
+from brimful.providers.draft import Draft, as_object, as_whole
 from brimful.providers.frames import Event, Frames
 from brimful.providers.refusal import Asked, refusal
 from brimful.replies import Piece, Reply
@@ -64,6 +64,7 @@ class Reader:
         self._frames = frames
         self._route = route
         self._done = False
+        self._error: ProviderError | None = None
 
     @property
     def so_far(self) -> Reply:
@@ -74,15 +75,33 @@ class Reader:
         """Take in some bytes, and return what can be said now."""
         return self._read(self._frames.feed(chunk))
 
+    def last(self) -> list[Piece]:
+        """Return what can still be said when no more bytes come: not every server ends its last event as it should."""
+        return self._read([event for event in self._frames.end() if _is_whole(event.data)])
+
     def end(self) -> Reply:
         """Return the whole answer; raise `ProviderUnavailable` if the stream ended before it did."""
-        self._read(self._frames.end())
-        if self._draft.finish is None and not self._done:
+        self.last()
+        if self._draft.finish is None and not (self._done and self._draft.begun):
             raise ProviderUnavailable(self._route, "the answer broke off: the stream ended before it was whole")
         return self._draft.reply()
 
     def _read(self, events: list[Event]) -> list[Piece]:
-        return [piece for event in events if (piece := self._take(event)) is not None]
+        """Read events. What was said before an error is told first: the error comes with the next call."""
+        if self._error is not None:
+            raise self._error
+        pieces: list[Piece] = []
+        for event in events:
+            try:
+                piece = self._take(event)
+            except ProviderError as error:
+                if not pieces:
+                    raise
+                self._error = error
+                break
+            if piece is not None:
+                pieces.append(piece)
+        return pieces
 
     def _take(self, event: Event) -> Piece | None:
         if event.data.strip() == _DONE:
@@ -90,6 +109,13 @@ class Reader:
             return None
         piece = take(self._draft, event.data, self._route, failed=event.name == "error")
         return piece if piece.text or piece.thought else None
+
+
+def _is_whole(data: bytes) -> bool:
+    try:
+        return data.strip() == _DONE or isinstance(decode_json(data), dict)
+    except ValueError:
+        return False
 
 
 def read_whole(draft: Draft, body: bytes, route: str) -> Reply:
@@ -110,7 +136,7 @@ def read_count(body: bytes, field: str) -> int | None:
         told = decode_json(body)
     except ValueError:
         return None
-    return as_tokens(as_object(told).get(field)) or None
+    return as_whole(as_object(told).get(field)) or None
 
 
 def take(draft: Draft, data: bytes, route: str, *, failed: bool = False) -> Piece:

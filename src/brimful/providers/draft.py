@@ -38,7 +38,7 @@ class Draft(ABC):
         self.id = ""
         self.seed = ""
         self._parts: list[list[str] | _Call] = []
-        self._calls: dict[object, _Call] = {}
+        self._calls: dict[int, _Call] = {}
 
     @abstractmethod
     def take(self, said: Object) -> Piece:
@@ -62,7 +62,7 @@ class Draft(ABC):
                 told.append(text)
         return text
 
-    def call(self, key: object, *, id: str = "", name: str = "", arguments: str = "") -> None:
+    def call(self, key: int, *, id: str = "", name: str = "", arguments: str = "") -> None:
         """Add to the call of this key: servers send the name first, then the arguments bit by bit."""
         call = self._calls.get(key)
         if call is None or (id and call.id and id != call.id):  # some servers give all calls one index
@@ -102,6 +102,6 @@ def as_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def as_tokens(value: object) -> int:
-    """Return a number of tokens, or 0 in place of anything else."""
+def as_whole(value: object) -> int:
+    """Return a whole number from 0 on, of tokens or a place, or 0 in place of anything else."""
     return value if type(value) is int and 0 <= value <= LARGEST else 0

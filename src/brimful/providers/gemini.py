@@ -9,7 +9,7 @@ import msgspec
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.providers.dialect import Reader, read_count, read_whole
-from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_tokens
+from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole
 from brimful.providers.frames import ServerEvents
 from brimful.records import Usage
 from brimful.render.canonical import json_text, request_bytes
@@ -102,11 +102,11 @@ class _Draft(Draft):
 
 def _usage(told: Object) -> Usage:
     """Return what was told of tokens: thoughts are counted beside the answer, and cached ones within the prompt."""
-    prompt, thoughts = as_tokens(told.get("promptTokenCount")), as_tokens(told.get("thoughtsTokenCount"))
+    prompt, thoughts = as_whole(told.get("promptTokenCount")), as_whole(told.get("thoughtsTokenCount"))
     return Usage(
         prompt=prompt,
-        cached=min(as_tokens(told.get("cachedContentTokenCount")), prompt),
-        completion=as_tokens(told.get("candidatesTokenCount")) + thoughts,
+        cached=min(as_whole(told.get("cachedContentTokenCount")), prompt),
+        completion=as_whole(told.get("candidatesTokenCount")) + thoughts,
         reasoning=thoughts,
     )
 

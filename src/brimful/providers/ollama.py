@@ -8,7 +8,7 @@ import msgspec
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.providers.dialect import Reader, read_whole
-from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_tokens
+from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole
 from brimful.providers.frames import JsonLines
 from brimful.records import Usage
 from brimful.render.canonical import json_text, request_bytes
@@ -82,4 +82,4 @@ class _Draft(Draft):
 def _usage(said: Object) -> Usage | None:
     if "prompt_eval_count" not in said and "eval_count" not in said:
         return None
-    return Usage(prompt=as_tokens(said.get("prompt_eval_count")), completion=as_tokens(said.get("eval_count")))
+    return Usage(prompt=as_whole(said.get("prompt_eval_count")), completion=as_whole(said.get("eval_count")))

@@ -9,7 +9,7 @@ from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.errors import ProviderError
 from brimful.providers.dialect import Reader, read_count, read_whole
-from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_tokens
+from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole
 from brimful.providers.frames import ServerEvents
 from brimful.records import Usage
 from brimful.render.canonical import json_text, request_bytes
@@ -113,7 +113,7 @@ class _Draft(Draft):
         function = as_object(call.get("function"))
         given = function.get("arguments")
         arguments = json_text(given) if isinstance(given, dict) else as_text(given)
-        key = call.get("index", position)
+        key = as_whole(call["index"]) if "index" in call else position
         self.call(key, id=as_text(call.get("id")), name=as_text(function.get("name")), arguments=arguments)
 
 
@@ -139,13 +139,13 @@ def _usage(said: Object) -> Usage | None:
         told.get("cached_tokens"),  # Moonshot
         timings.get("cache_n"),
     )
-    prompt = _first(told.get("prompt_tokens"), as_tokens(timings.get("prompt_n")) + as_tokens(timings.get("cache_n")))
+    prompt = _first(told.get("prompt_tokens"), as_whole(timings.get("prompt_n")) + as_whole(timings.get("cache_n")))
     completion = _first(told.get("completion_tokens"), timings.get("predicted_n"))
-    reasoning = as_tokens(as_object(told.get("completion_tokens_details")).get("reasoning_tokens"))
-    if as_tokens(told.get("total_tokens")) == prompt + completion + reasoning:
+    reasoning = as_whole(as_object(told.get("completion_tokens_details")).get("reasoning_tokens"))
+    if as_whole(told.get("total_tokens")) == prompt + completion + reasoning:
         completion += reasoning  # xAI counts thoughts beside the answer, all others within it
     return Usage(prompt=prompt, cached=min(cached, prompt), completion=completion, reasoning=min(reasoning, completion))
 
 
 def _first(*values: object) -> int:
-    return next((tokens for value in values if (tokens := as_tokens(value))), 0)
+    return next((tokens for value in values if (tokens := as_whole(value))), 0)

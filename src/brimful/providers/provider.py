@@ -57,6 +57,8 @@ class HttpProvider:
                 async for chunk in answer.chunks:
                     for piece in reader.feed(chunk):
                         yield piece
+                for piece in reader.last():
+                    yield piece
                 reply = reader.end()
         yield Piece(reply=reply)
 

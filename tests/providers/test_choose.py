@@ -1,0 +1,207 @@
+"""From names, addresses and models to providers."""
+
+import pytest
+
+from brimful import InvalidValue
+from brimful.models import resolve
+from brimful.providers import FORMS, KNOWN, Limits, dialect_at, key_for, provider_for, provider_of
+from brimful.providers.openai import OpenAI
+from brimful.testing import ScriptedProvider
+
+SECRET = "sk-very-secret"  # noqa: S105 - no secret
+ALL_KEYS = {name: f"{SECRET}-{name}" for known in KNOWN.values() for name in known.keys}
+
+
+def sent_headers(provider):
+    return provider.connection._headers  # noqa: SLF001 - what would be sent
+
+
+@pytest.mark.parametrize(
+    ("spec", "wire", "url", "route"),
+    [
+        ("openai", "openai", "https://api.openai.com/v1", "openai:api.openai.com"),
+        ("anthropic", "anthropic", "https://api.anthropic.com", "anthropic:api.anthropic.com"),
+        (
+            "gemini",
+            "gemini",
+            "https://generativelanguage.googleapis.com/v1beta",
+            "gemini:generativelanguage.googleapis.com",
+        ),
+        ("ollama", "ollama", "http://localhost:11434", "ollama:localhost:11434"),
+        ("openrouter", "openai", "https://openrouter.ai/api/v1", "openai:openrouter.ai/api"),
+        ("http://127.0.0.1:8081/v1", "openai", "http://127.0.0.1:8081/v1", "openai:127.0.0.1:8081"),
+        ("openai:http://127.0.0.1:8081/v1/", "openai", "http://127.0.0.1:8081/v1", "openai:127.0.0.1:8081"),
+        ("text:https://h.example/team/v1", "text", "https://h.example/team/v1", "text:h.example/team"),
+        ("anthropic:http://h.example/v1", "anthropic", "http://h.example", "anthropic:h.example"),
+        ("anthropic:https://h.example/api/a", "anthropic", "https://h.example/api/a", "anthropic:h.example/api/a"),
+        ("ollama:http://GPU:11434", "ollama", "http://gpu:11434", "ollama:gpu:11434"),
+        ("gemini:http://h/v1beta", "gemini", "http://h/v1beta", "gemini:h"),
+    ],
+)  # fmt: skip
+def test_names_and_addresses(spec, wire, url, route):
+    provider = provider_for(spec, environ=ALL_KEYS)
+    assert (provider.wire, provider.connection.url, provider.route) == (wire, url, route)
+
+
+def test_a_provider_is_one_already():
+    given = ScriptedProvider()
+    assert provider_for(given) is given
+
+
+@pytest.mark.parametrize(
+    "spec", ["", "gpt-4o", "openai:", "openai:gpt-4o", "ftp://h", "grpc:http://h", "localhost:8081"]
+)
+def test_anything_else_is_told_what_there_is(spec):
+    with pytest.raises(InvalidValue) as caught:
+        provider_for(spec)
+    assert caught.value.field == "provider"
+    assert all(form in caught.value.reason for form in FORMS)
+
+
+def test_a_password_in_what_is_no_address_is_not_shown():
+    with pytest.raises(InvalidValue) as caught:
+        provider_for(f"ftp://me:{SECRET}@h")
+    assert SECRET not in str(caught.value)
+
+
+def test_limits_are_handed_on():
+    assert provider_for("http://h/v1", limits=Limits(read=7)).connection.limits.read == 7
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, known in KNOWN.items() if known.keys])
+def test_a_known_server_gets_its_own_key_and_needs_it(name):
+    known = KNOWN[name]
+    for variable in known.keys:
+        provider = provider_for(name, environ={variable: f" {SECRET}\n", "BRIMFUL_PROVIDER_KEY": "other"})
+        assert any(SECRET in value for value in sent_headers(provider).values())
+        assert not any("other" in value for value in sent_headers(provider).values())
+        assert SECRET not in f"{provider!r} {provider.connection!r} {provider.dialect!r} {provider.route}"
+    with pytest.raises(InvalidValue, match=f"{name} needs a key: set {known.keys[0]}"):
+        provider_for(name, environ={"BRIMFUL_PROVIDER_KEY": "other"})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8081/v1",
+        "http://api.openai.com/v1",  # in the clear
+        "https://api.openai.com.evil.example/v1",
+        "https://api.openai.com:8443/v1",
+        "https://user@evil.example/https://api.openai.com/v1",
+        "https://evil.example/?api.openai.com",
+        "https://api.openai.com@evil.example/v1",
+    ],
+)
+def test_a_known_server_s_key_goes_nowhere_else(url):
+    environ = ALL_KEYS | {"BRIMFUL_PROVIDER_KEY": "mine"}
+    for wire in ("openai", "anthropic", "gemini", "ollama"):
+        try:
+            provider = provider_for(f"{wire}:{url}", environ=environ)
+        except InvalidValue:
+            continue
+        assert not any(SECRET in value for value in sent_headers(provider).values())
+    assert key_for("http://127.0.0.1:8081/v1", environ) == ("mine", "BRIMFUL_PROVIDER_KEY")
+
+
+def test_a_known_server_under_its_address_is_known():
+    assert key_for("https://api.openai.com/v1/", {"OPENAI_API_KEY": "k"}) == ("k", "OPENAI_API_KEY")
+    assert key_for("https://API.openai.com/v1", {"OPENAI_API_KEY": "k"}) == ("k", "OPENAI_API_KEY")
+
+
+def test_a_key_that_is_given_stands_before_the_environment(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "env")
+    assert sent_headers(provider_for("openai"))["authorization"] == "Bearer env"
+    assert sent_headers(provider_for("openai", key="given"))["authorization"] == "Bearer given"
+    assert "authorization" not in sent_headers(provider_for("http://h/v1", key=""))
+
+
+def test_a_server_at_home_needs_no_key():
+    for spec in ("ollama", "http://127.0.0.1:8081/v1", "anthropic:http://127.0.0.1:8081"):
+        assert not {"authorization", "x-api-key"} & set(sent_headers(provider_for(spec, environ={})))
+
+
+def test_the_second_variable_will_do():
+    assert key_for(KNOWN["gemini"].url, {"GOOGLE_API_KEY": "g"}) == ("g", "GOOGLE_API_KEY")
+    assert key_for(KNOWN["gemini"].url, {"GOOGLE_API_KEY": "g", "GEMINI_API_KEY": "h"}) == ("h", "GEMINI_API_KEY")
+
+
+# -- ways with OpenAI's dialect ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "renames", "asks"),
+    [
+        ("https://api.openai.com/v1", False, True),
+        ("https://openrouter.ai/api/v1", False, True),
+        ("https://me.openai.azure.com/openai/v1", False, True),
+        ("https://api.mistral.ai/v1", True, False),
+        ("https://api.deepseek.com/v1", True, True),
+        ("http://127.0.0.1:8081/v1", True, True),
+    ],
+)
+def test_each_server_is_asked_as_it_understands(url, renames, asks):
+    assert dialect_at("openai", url) == OpenAI(renames_limit=renames, asks_usage=asks)
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "route", "named"),
+    [
+        ("gpt-4o", "openai:api.openai.com", "gpt-4o"),
+        ("openai/gpt-4o", "openai:api.openai.com", "gpt-4o"),
+        ("openai:gpt-4o", "openai:api.openai.com", "gpt-4o"),
+        ("claude-sonnet-4-5", "anthropic:api.anthropic.com", "claude-sonnet-4-5"),
+        ("anthropic/claude-sonnet-4-5", "anthropic:api.anthropic.com", "claude-sonnet-4-5"),
+        ("gemini-2.5-pro", "gemini:generativelanguage.googleapis.com", "gemini-2.5-pro"),
+        ("google/gemini-2.5-pro", "gemini:generativelanguage.googleapis.com", "gemini-2.5-pro"),
+        ("deepseek-chat", "openai:api.deepseek.com", "deepseek-chat"),
+        ("mistral-large-latest", "openai:api.mistral.ai", "mistral-large-latest"),
+        ("grok-4", "openai:api.x.ai", "grok-4"),
+        ("openrouter/anthropic/claude-3.5-sonnet:beta", "openai:openrouter.ai/api", "anthropic/claude-3.5-sonnet:beta"),
+        ("groq/llama-3.1-8b-instant", "openai:api.groq.com/openai", "llama-3.1-8b-instant"),
+        ("llama3.1:8b", "ollama:localhost:11434", "llama3.1:8b"),
+        ("mistral:7b", "ollama:localhost:11434", "mistral:7b"),
+        ("ollama/llama3.1:8b", "ollama:localhost:11434", "llama3.1:8b"),
+        ("hf.co/bartowski/x", "ollama:localhost:11434", "hf.co/bartowski/x"),
+        ("nobody-knows-me:7b", "ollama:localhost:11434", "nobody-knows-me:7b"),
+    ],
+)
+def test_a_model_leads_to_the_server_that_runs_it_and_bears_the_name_it_has_there(model, route, named):
+    provider = provider_of(resolve(model), environ=ALL_KEYS)
+    assert provider.route == route
+    assert provider._named({"model": model})["model"] == named  # noqa: SLF001 - what would be sent
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "phi-4",
+        "nobody-knows-me",
+        "azure/gpt-4o",
+        "vllm/qwen3-8b",
+        "lm_studio/phi-4",
+    ],
+)
+def test_where_no_server_is_known_it_says_what_to_name(model):
+    with pytest.raises(InvalidValue, match="no server is known that runs") as caught:
+        provider_of(resolve(model), environ=ALL_KEYS)
+    assert "openai:http://127.0.0.1:8081/v1" in caught.value.reason
+
+
+def test_a_model_without_its_key_says_which_to_set():
+    with pytest.raises(InvalidValue, match="set ANTHROPIC_API_KEY"):
+        provider_of(resolve("claude-sonnet-4-5"), environ={})
+
+
+def test_every_maker_of_the_registry_has_a_server_or_none():
+    for known in KNOWN.values():
+        assert known.source.startswith("https://")
+        assert known.url.startswith("https://") is bool(known.keys)
+    makers = [maker for known in KNOWN.values() for maker in known.makers]
+    assert len(makers) == len(set(makers))

@@ -1,0 +1,150 @@
+"""Gemini's dialect."""
+
+import json
+
+import pytest
+from hypothesis import given
+
+from brimful import ContextOverflow, ProviderError, ProviderUnavailable, Text, ToolCall
+from brimful.providers.gemini import Gemini
+from brimful.records import Usage
+from providers.streams import cuts_of, events, read_stream
+
+USAGE = {
+    "promptTokenCount": 2500,
+    "candidatesTokenCount": 40,
+    "totalTokenCount": 2640,
+    "cachedContentTokenCount": 2048,
+    "thoughtsTokenCount": 100,
+    "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 2500}],
+}
+
+
+def said(*parts, finish=None, usage=None, **more):
+    candidate = {"content": {"parts": list(parts), "role": "model"}} | ({"finishReason": finish} if finish else {})
+    return {
+        "candidates": [candidate | more],
+        "usageMetadata": usage or {"promptTokenCount": 2500, "totalTokenCount": 2500},
+        "modelVersion": "gemini-3-pro",
+        "responseId": "Il0taoSYJ5Cez7",
+    }
+
+
+STREAM = events(
+    said({"text": "Hm, tea?", "thought": True}),
+    said({"text": "Naïve "}),
+    said({"text": "☕🫖", "thoughtSignature": "EjQK"}),
+    said({"functionCall": {"name": "look", "args": {"q": "tée"}}, "thoughtSignature": "EjQK"}),
+    said({"functionCall": {"id": "f2", "name": "now"}}),
+    said({"text": ""}, finish="STOP", usage=USAGE),
+    end="\r\n\r\n",
+)
+
+
+def read(body):
+    return Gemini().read(json.dumps(body).encode(), "r")
+
+
+def test_how_it_is_asked():
+    asked = {"model": "models/gemini-3-pro", "contents": [], "generationConfig": {"new": 1}}
+    assert json.loads(Gemini().body(asked, stream=True)) == {"contents": [], "generationConfig": {"new": 1}}
+    assert Gemini().path(asked, stream=False) == "/models/gemini-3-pro:generateContent"
+    assert Gemini().path(asked, stream=True) == "/models/gemini-3-pro:streamGenerateContent?alt=sse"
+    assert Gemini().path({"model": "my model?"}, stream=False) == "/models/my%20model%3F:generateContent"
+    assert Gemini().headers("k") == {"x-goog-api-key": "k"}
+    assert Gemini().headers("") == {}
+
+
+def test_a_whole_answer():
+    reply = read(said({"text": "Hm.", "thought": True}, {"text": "Tea."}, finish="STOP", usage=USAGE, index=0))
+    assert reply.parts == (Text(text="Tea."),)
+    assert (reply.finish, reply.model, reply.id) == ("stop", "gemini-3-pro", "Il0taoSYJ5Cez7")
+    assert reply.usage == Usage(prompt=2500, cached=2048, completion=140, reasoning=100)
+
+
+def test_a_stream():
+    text, thought, reply = read_stream(Gemini().reader("r"), STREAM)
+    assert (text, thought) == ("Naïve ☕🫖", "Hm, tea?")
+    assert reply.text == text
+    assert [(call.name, call.arguments) for call in reply.calls] == [("look", '{"q":"tée"}'), ("now", "{}")]
+    assert reply.finish == "tool-calls"  # though the server says STOP
+    assert reply.usage == Usage(prompt=2500, cached=2048, completion=140, reasoning=100)
+
+
+def test_calls_get_ids_that_last_and_keep_those_they_have():
+    one, two = (read_stream(Gemini().reader("r"), STREAM)[2].calls for _ in range(2))
+    assert one == two
+    assert one[0].id.startswith("call_")
+    assert one[1].id == "f2"
+
+
+@given(cuts_of(STREAM))
+def test_wherever_a_stream_is_cut_it_says_the_same(cuts):
+    assert read_stream(Gemini().reader("r"), STREAM, cuts) == read_stream(Gemini().reader("r"), STREAM)
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("STOP", "stop"),
+        ("MAX_TOKENS", "length"),
+        ("SAFETY", "filtered"),
+        ("RECITATION", "filtered"),
+        ("PROHIBITED_CONTENT", "filtered"),
+        ("MALFORMED_FUNCTION_CALL", "other"),
+        ("LANGUAGE", "other"),
+    ],
+)
+def test_why_it_ended(reason, finish):
+    assert read(said({"text": "Tea"}, finish=reason)).finish == finish
+
+
+def test_a_prompt_that_was_blocked_has_no_candidate():
+    blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}}
+    reply = read(blocked)
+    assert (reply.parts, reply.finish, reply.usage) == ((), "filtered", Usage(prompt=9))
+    assert read_stream(Gemini().reader("r"), events(blocked))[2] == reply
+
+
+def test_of_several_candidates_the_first_is_the_answer():
+    body = said({"text": "A"}, finish="STOP")
+    body["candidates"].append({"index": 1, "content": {"parts": [{"text": "B"}]}, "finishReason": "MAX_TOKENS"})
+    assert (read(body).text, read(body).finish) == ("A", "stop")
+
+
+def test_new_parts_are_passed_over():
+    reply = read(
+        said({"executableCode": {"code": "1"}}, {"text": "Tea"}, {"inlineData": {"data": "AA"}}, finish="STOP")
+    )
+    assert reply.parts == (Text(text="Tea"),)
+
+
+def test_a_stream_that_ends_too_soon_is_no_answer():
+    with pytest.raises(ProviderUnavailable, match="broke off"):
+        read_stream(Gemini().reader("r"), events(said({"text": "Te"})))
+
+
+def test_errors_come_as_an_object_or_in_a_list():
+    message = "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)."
+    error = {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
+    with pytest.raises(ContextOverflow) as caught:
+        read_stream(Gemini().reader("r"), events(error))
+    overflow = caught.value
+    assert (overflow.window, overflow.prompt, overflow.input_only, overflow.status) == (1048575, 1196265, True, 400)
+
+
+@pytest.mark.parametrize("body", [{}, {"candidates": []}, {"usageMetadata": USAGE}])
+def test_what_holds_no_candidate_is_said(body):
+    with pytest.raises(ProviderError, match="nothing in it"):
+        read(body)
+
+
+def test_an_answer_without_parts_is_an_empty_one():
+    reply = read({"candidates": [{"finishReason": "MAX_TOKENS", "content": {"role": "model"}}]})
+    assert (reply.parts, reply.finish) == ((), "length")
+    assert reply.calls == ()
+
+
+def test_calls_are_calls():
+    reply = read(said({"functionCall": {"id": "x", "name": "look", "args": {"n": 1}}}, finish="STOP"))
+    assert reply.parts == (ToolCall(id="x", name="look", arguments='{"n":1}'),)

@@ -1,0 +1,143 @@
+"""Ollama's dialect."""
+
+import json
+
+import pytest
+from hypothesis import given
+
+from brimful import ContextOverflow, ProviderError, ProviderUnavailable, Text, ToolCall
+from brimful.core.prompt import Message, Prompt
+from brimful.providers.ollama import Ollama
+from brimful.records import Usage
+from brimful.render import renderer_for
+from providers.streams import cuts_of, lines, read_stream
+
+END = {
+    "done": True,
+    "done_reason": "stop",
+    "total_duration": 4883583458,
+    "load_duration": 1334875,
+    "prompt_eval_count": 26,
+    "prompt_eval_duration": 342546000,
+    "eval_count": 282,
+    "eval_duration": 4535599000,
+}
+
+
+def said(content="", *, at="2026-11-04T08:52:19.385406455Z", **message):
+    return {
+        "model": "qwen3",
+        "created_at": at,
+        "message": {"role": "assistant", "content": content, **message},
+        "done": False,
+    }
+
+
+STREAM = lines(
+    said(thinking="Hm, "),
+    said(thinking="tea?"),
+    said("Naïve "),
+    said("☕🫖"),
+    said(tool_calls=[{"function": {"name": "look", "arguments": {"q": "tée"}}}]),
+    said(tool_calls=[{"id": "call_9", "function": {"index": 1, "name": "now", "arguments": {}}}]),
+    said() | END,
+)
+
+
+def read(body):
+    return Ollama().read(json.dumps(body).encode(), "r")
+
+
+def test_how_it_is_asked():
+    asked = {"model": "m", "stream": False, "options": {"num_ctx": 8192}, "messages": [], "keep_alive": "5m"}
+    assert json.loads(Ollama().body(asked, stream=False)) == asked
+    assert json.loads(Ollama().body(asked, stream=True)) == asked | {"stream": True}
+    assert Ollama().path(asked, stream=True) == Ollama().path(asked, stream=False) == "/api/chat"
+    assert Ollama().headers("") == {}
+    assert Ollama().headers("k") == {"authorization": "Bearer k"}
+
+
+def test_what_we_render_names_its_window_and_wants_no_cut():
+    prompt = Prompt(model="qwen3", messages=(Message(role="user", parts=(Text(text="Hi"),)),), max_output=99)
+    body = json.loads(Ollama().body(renderer_for("ollama").render(prompt, window=8192), stream=True))
+    assert body["options"] == {"num_ctx": 8192, "num_predict": 99}
+    assert (body["truncate"], body["shift"], body["stream"]) == (False, False, True)
+
+
+def test_a_whole_answer():
+    reply = read(said("Tea.", thinking="Hm.") | END)
+    assert reply.parts == (Text(text="Tea."),)
+    assert (reply.finish, reply.model, reply.id) == ("stop", "qwen3", "")
+    assert reply.usage == Usage(prompt=26, completion=282)
+
+
+def test_a_stream():
+    text, thought, reply = read_stream(Ollama().reader("r"), STREAM)
+    assert (text, thought) == ("Naïve ☕🫖", "Hm, tea?")
+    assert reply.text == text
+    assert [(call.name, call.arguments) for call in reply.calls] == [("look", '{"q":"tée"}'), ("now", "{}")]
+    assert reply.calls[1].id == "call_9"
+    assert (reply.finish, reply.usage) == ("tool-calls", Usage(prompt=26, completion=282))
+
+
+def test_calls_without_ids_get_one_that_differs_from_answer_to_answer():
+    call = {"tool_calls": [{"function": {"name": "look", "arguments": {}}}] * 2}
+    one, again, other = (read(said(at=at, **call) | END).calls for at in ("2026-1", "2026-1", "2026-2"))
+    assert one == again
+    assert len({call.id for call in (*one, *other)}) == 4
+
+
+@given(cuts_of(STREAM))
+def test_wherever_a_stream_is_cut_it_says_the_same(cuts):
+    assert read_stream(Ollama().reader("r"), STREAM, cuts) == read_stream(Ollama().reader("r"), STREAM)
+
+
+def test_a_last_line_without_its_end_counts():
+    assert read_stream(Ollama().reader("r"), STREAM.rstrip(b"\n")) == read_stream(Ollama().reader("r"), STREAM)
+
+
+@pytest.mark.parametrize(
+    ("told", "finish", "usage"),
+    [
+        ({"done": True, "done_reason": "length", "prompt_eval_count": 9}, "length", Usage(prompt=9)),
+        ({"done": True, "done_reason": "unload"}, "other", None),
+        ({"done": True}, "stop", None),  # before 0.1.40
+        ({"done": True, "done_reason": "stop", "eval_count": 3}, "stop", Usage(completion=3)),  # all was cached
+    ],
+)
+def test_why_it_ended_and_what_was_told(told, finish, usage):
+    reply = read(said("Tea") | told)
+    assert (reply.finish, reply.usage) == (finish, usage)
+
+
+def test_a_stream_that_ends_too_soon_is_no_answer():
+    with pytest.raises(ProviderUnavailable, match="broke off"):
+        read_stream(Ollama().reader("r"), lines(said("Te")) + b'{"model": "qw')
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ("an error was encountered while running the model: unexpected EOF", ProviderError),
+        ("the prompt is longer than the context length currently available to the model", ContextOverflow),
+        ({"message": "llama runner process no longer running: 2", "code": 500}, ProviderUnavailable),
+    ],
+)
+def test_an_error_in_a_stream_is_raised(error, kind):
+    reader = Ollama().reader("r")
+    reader.feed(lines(said("Te")))
+    with pytest.raises(ProviderError) as caught:
+        reader.feed(lines({"error": error}))
+    assert type(caught.value) is kind
+    assert reader.so_far.text == "Te"
+
+
+def test_calls_are_calls():
+    call = {"id": "x", "function": {"name": "look", "arguments": {"n": 1}}}
+    assert read(said(tool_calls=[call]) | END).parts == (ToolCall(id="x", name="look", arguments='{"n":1}'),)
+
+
+@pytest.mark.parametrize("body", [{}, {"done": True}, {"models": []}])
+def test_what_holds_no_message_is_said(body):
+    with pytest.raises(ProviderError, match="nothing in it"):
+        read(body)

@@ -1,0 +1,61 @@
+"""Overflow is recognised in every form, old and new, and nothing else is taken for it.
+
+The files hold what servers say: `overflows.jsonl` with the numbers that are in it, `others.jsonl` what is no overflow.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.providers import Overflow, find_overflow
+from brimful.providers.said import read_error
+
+DATA = Path(__file__).parent / "data"
+
+
+def said(file):
+    entries = [json.loads(line) for line in (DATA / file).read_text(encoding="utf-8").splitlines()]
+    return [pytest.param(entry, id=entry["of"]) for entry in entries]
+
+
+def body_of(says):
+    return says.encode() if isinstance(says, str) else json.dumps(says).encode()
+
+
+def too_long(prompt, window):
+    return body_of({"error": {"message": f"prompt is too long: {prompt} tokens > {window} maximum"}})
+
+
+@pytest.mark.parametrize("entry", said("overflows.jsonl"))
+def test_an_overflow_is_recognised_with_its_numbers(entry):
+    assert find_overflow(entry["status"], body_of(entry["says"])) == Overflow(**entry["told"])
+
+
+@pytest.mark.parametrize("entry", said("overflows.jsonl"))
+def test_within_a_stream_it_is_the_same(entry):
+    assert find_overflow(None, body_of(entry["says"])) == Overflow(**entry["told"])
+
+
+@pytest.mark.parametrize("entry", said("others.jsonl"))
+def test_nothing_else_is_taken_for_one(entry):
+    assert find_overflow(entry["status"], body_of(entry["says"])) is None
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9), st.sampled_from([",", "_", ".", "'", "\u202f", "\u00a0"]))
+def test_numbers_of_any_size_are_read(prompt, window, sign):
+    written = [f"{number:,}".replace(",", sign) for number in (prompt, window)]
+    assert find_overflow(400, too_long(*written)) == Overflow(window=window, prompt=prompt)
+
+
+@given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode), st.integers(100, 599) | st.none())
+def test_whatever_a_server_says_it_can_be_read(body, status):
+    assert find_overflow(status, body) is None
+
+
+def test_of_a_huge_message_only_the_beginning_is_searched():
+    body = body_of({"error": {"message": "x" * 5_000_000 + " prompt is too long"}})
+    assert len(read_error(body).message) == 4_000
+    assert find_overflow(400, body) is None

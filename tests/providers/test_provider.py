@@ -1,0 +1,238 @@
+"""Connection and dialect together, against a real server in this process."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from brimful import ContextOverflow, ProviderError, ProviderUnavailable
+from brimful.protocols import Provider
+from brimful.providers import HttpProvider, Limits, provider_for
+from brimful.providers.openai import OpenAI
+from brimful.records import Usage
+from brimful.replies import Piece, Reply
+from providers.serving import answer, chunked, in_loop, serving, then_hang_up, then_wait
+from providers.streams import events, lines
+
+ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+WHOLE = {
+    "openai": {
+        "choices": [{"index": 0, "message": {"content": "Tea."}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 2},
+    },
+    "anthropic": {
+        "type": "message",
+        "content": [{"type": "text", "text": "Tea."}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 9, "output_tokens": 2},
+    },
+    "gemini": {
+        "candidates": [{"content": {"parts": [{"text": "Tea."}]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 2},
+    },
+    "ollama": {
+        "message": {"content": "Tea."},
+        "done": True,
+        "done_reason": "stop",
+        "prompt_eval_count": 9,
+        "eval_count": 2,
+    },
+}
+PATHS = {
+    "openai": "/chat/completions",
+    "anthropic": "/v1/messages",
+    "gemini": "/models/m:generateContent",
+    "ollama": "/api/chat",
+}
+
+
+def chunk(text, finish=None):
+    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
+
+
+TALK = chunked(events(chunk("Te")), events(chunk("a.", "stop"), done=True))
+
+
+@asynccontextmanager
+async def provided(*answers, wire="openai", limits=None):
+    async with serving(*answers) as server:
+        provider: Provider = provider_for(f"{wire}:{server.url}", limits=limits)
+        try:
+            yield server, provider
+        finally:
+            await provider.close()
+
+
+@pytest.mark.parametrize("wire", WHOLE)
+@in_loop
+async def test_a_whole_answer_in_each_dialect(wire):
+    async with provided(answer(WHOLE[wire]), wire=wire) as (server, provider):
+        reply = await provider.send(ASKED)
+    assert (reply.text, reply.finish, reply.usage) == ("Tea.", "stop", Usage(prompt=9, completion=2))
+    assert server.asked[0].line == f"POST {PATHS[wire]} HTTP/1.1"
+    assert server.asked[0].json["messages"] == ASKED["messages"]
+
+
+@in_loop
+async def test_a_stream_comes_piece_by_piece_and_ends_with_the_whole():
+    async with provided(TALK) as (server, provider):
+        pieces = [piece async for piece in provider.stream(ASKED)]
+    assert [piece.text for piece in pieces] == ["Te", "a.", ""]
+    assert [piece.reply is not None for piece in pieces] == [False, False, True]
+    assert pieces[-1].reply.text == "Tea."
+    assert server.asked[0].json["stream"] is True
+
+
+@in_loop
+async def test_ollama_streams_lines():
+    said = lines({"message": {"content": "Te"}, "done": False}, WHOLE["ollama"] | {"message": {"content": "a."}})
+    async with provided(chunked(said, content_type="application/x-ndjson"), wire="ollama") as (_, provider):
+        pieces = [piece async for piece in provider.stream(ASKED)]
+    assert [piece.text for piece in pieces] == ["Te", "a.", ""]
+
+
+@in_loop
+async def test_a_last_event_that_was_not_ended_is_streamed_too():
+    async with provided(chunked(events(chunk("Te")), events(chunk("a.", "stop")).strip())) as (_, provider):
+        pieces = [piece async for piece in provider.stream(ASKED)]
+    assert [piece.text for piece in pieces] == ["Te", "a.", ""]
+
+
+@in_loop
+async def test_a_server_that_does_not_stream_is_heard_all_the_same():
+    async with provided(answer(WHOLE["openai"])) as (_, provider):
+        pieces = [piece async for piece in provider.stream(ASKED)]
+    assert pieces[0] == Piece(text="Tea.")
+    assert isinstance(pieces[-1].reply, Reply)
+
+
+@in_loop
+async def test_closing_the_stream_frees_its_connection():
+    begun = then_wait(chunked(events(chunk("Te")), ended=False))
+    limits = Limits(connections=1, pool=0.2)
+    async with provided(begun, answer(WHOLE["openai"]), limits=limits) as (server, provider):
+        stream = provider.stream(ASKED)
+        assert (await anext(stream)).text == "Te"
+        await stream.aclose()
+        await server.left.wait()
+        assert (await provider.send(ASKED)).text == "Tea."
+
+
+@in_loop
+async def test_cancelling_whoever_reads_a_stream_frees_its_connection():
+    async def follow():
+        async for _ in provider.stream(ASKED):
+            begun.set()
+
+    begun = asyncio.Event()
+    sent = then_wait(chunked(events(chunk("Te")), ended=False))
+    limits = Limits(connections=1, pool=0.2)
+    async with provided(sent, answer(WHOLE["openai"]), limits=limits) as (server, provider):
+        task = asyncio.create_task(follow())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await server.left.wait()
+        assert (await provider.send(ASKED)).text == "Tea."
+
+
+@pytest.mark.parametrize(
+    ("sent", "kind", "said"),
+    [
+        (then_hang_up(chunked(events(chunk("Te")), ended=False)), ProviderUnavailable, "broke off"),
+        (chunked(events(chunk("Te"))), ProviderUnavailable, "broke off"),  # ended well, as far as HTTP can tell
+        (chunked(events(chunk("Te"), {"error": {"message": "prompt is too long"}})), ContextOverflow, "too long"),
+        (chunked(events(chunk("Te"), "{garbage")), ProviderError, "cannot be read"),
+    ],
+)
+@in_loop
+async def test_a_stream_that_fails_on_the_way_is_not_asked_for_again(sent, kind, said):
+    async with provided(sent) as (server, provider):
+        stream = provider.stream(ASKED)
+        assert (await anext(stream)).text == "Te"  # what came before the error counts
+        with pytest.raises(kind, match=said) as caught:
+            await anext(stream)
+    assert len(server.asked) == 1
+    assert type(caught.value) is kind
+
+
+@in_loop
+async def test_an_error_before_the_stream_is_raised_at_its_first_piece():
+    refused = answer({"error": {"message": "prompt is too long: 9 tokens > 8 maximum"}}, 400)
+    async with provided(refused) as (_, provider):
+        with pytest.raises(ContextOverflow) as caught:
+            await anext(provider.stream(ASKED))
+    assert (caught.value.window, caught.value.prompt) == (8, 9)
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>hi</html>", b"null"])
+@in_loop
+async def test_garbage_with_a_200_is_no_answer(body):
+    async with provided(answer(body), answer(body)) as (_, provider):
+        with pytest.raises(ProviderError, match="cannot be read"):
+            await provider.send(ASKED)
+        with pytest.raises(ProviderError, match="cannot be read"):
+            await anext(provider.stream(ASKED))
+
+
+# -- counts ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wire", "told", "line"),
+    [
+        ("openai", {"input_tokens": 812}, "POST /chat/completions/input_tokens HTTP/1.1"),
+        ("anthropic", {"input_tokens": 812}, "POST /v1/messages/count_tokens HTTP/1.1"),
+        ("gemini", {"totalTokens": 812}, "POST /models/m:countTokens HTTP/1.1"),
+    ],
+)
+@in_loop
+async def test_who_can_count_is_asked(wire, told, line):
+    async with provided(answer(told), wire=wire) as (server, provider):
+        assert await provider.count(ASKED | {"max_tokens": 9}) == 812
+    [asked] = server.asked
+    assert asked.line == line
+    if wire == "anthropic":
+        assert asked.json == ASKED  # it refuses all else
+    if wire == "gemini":
+        assert asked.json == {"generateContentRequest": ASKED | {"model": "models/m", "max_tokens": 9}}
+
+
+@pytest.mark.parametrize(
+    "told", [answer({"error": "no"}, 404), answer(b"", 405), answer({"error": "huh?"}), answer(b"<html>")]
+)
+@in_loop
+async def test_who_cannot_count_is_asked_once(told):
+    async with provided(told) as (server, provider):
+        assert await provider.count(ASKED) is None
+        assert await provider.count(ASKED) is None
+    assert len(server.asked) == 1
+
+
+@in_loop
+async def test_ollama_is_not_asked():
+    async with provided(wire="ollama") as (server, provider):
+        assert await provider.count(ASKED) is None
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, ProviderError), (500, ProviderUnavailable)])
+@in_loop
+async def test_a_count_that_fails_is_no_reason_not_to_ask_again(status, kind):
+    async with provided(answer(b"", status), answer({"input_tokens": 3})) as (_, provider):
+        with pytest.raises(kind):
+            await provider.count(ASKED)
+        assert await provider.count(ASKED) == 3
+
+
+@in_loop
+async def test_a_prefix_is_taken_from_the_name_and_the_request_stays_as_it_is():
+    async with provided(answer(WHOLE["openai"]), answer(WHOLE["openai"])) as (server, provider):
+        prefixed = HttpProvider(provider.connection, OpenAI(), prefix="openrouter/")
+        asked = ASKED | {"model": "openrouter/qwen/qwen3-8b"}
+        await prefixed.send(asked)
+        await prefixed.send({"messages": []})
+    assert server.asked[0].json["model"] == "qwen/qwen3-8b"
+    assert asked["model"] == "openrouter/qwen/qwen3-8b"
+    assert server.asked[1].json == {"messages": []}

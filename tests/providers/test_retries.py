@@ -1,0 +1,55 @@
+"""When a request is sent again."""
+
+import pytest
+
+from brimful import ContextOverflow, ProviderError, ProviderUnavailable
+from brimful.providers.retries import JITTER, Retriable, told_wait, wait_for
+
+NOW = 1_800_000_000.0
+
+
+def unavailable(seconds=None):
+    return ProviderUnavailable("r", "busy", status=429, retry_after=seconds)
+
+
+def test_only_what_was_found_safe_is_tried_again():
+    for failure in (unavailable(), ProviderError("r", "no"), ContextOverflow("r", "long"), KeyError()):
+        assert wait_for(failure, longest=30) is False
+    assert wait_for(Retriable(unavailable()), longest=30) is True
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.5, 30.0])
+def test_a_named_wait_is_kept_and_spread_a_little(seconds):
+    waits = {wait_for(Retriable(unavailable(seconds)), longest=30) for _ in range(50)}
+    assert all(seconds <= wait <= seconds + JITTER for wait in waits)
+    assert len(waits) > 1
+
+
+@pytest.mark.parametrize("seconds", [30.1, 3600.0])
+def test_a_wait_that_is_too_long_is_left_to_the_caller(seconds):
+    assert wait_for(Retriable(unavailable(seconds)), longest=30) is False
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.25"}, 0.25),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "Fri, 15 Jan 2027 08:01:30 GMT"}, 90.0),
+        ({"retry-after": "Fri, 15 Jan 2027 10:01:30 +0200"}, 90.0),
+        ({"retry-after": "Fri, 15 Jan 2027 08:01:30 -0000"}, 90.0),
+        ({"retry-after": "Friday, 15-Jan-27 08:01:30 GMT"}, 90.0),
+        ({"retry-after": "Thu, 14 Jan 2027 08:00:00 GMT"}, 0.0),
+        ({"retry-after": "Fri, 99 Jan 2027 08:00:00 GMT"}, None),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after-ms": "x", "retry-after": "2"}, 2.0),
+    ],
+)
+def test_waits_are_read_in_each_form(headers, seconds):
+    assert told_wait(headers, now=NOW) == seconds

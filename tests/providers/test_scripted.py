@@ -1,0 +1,99 @@
+"""The fake that answers from a script."""
+
+import asyncio
+from itertools import repeat
+
+import pytest
+
+from brimful import ContextOverflow, ProviderError, ProviderUnavailable, Text
+from brimful.protocols import Provider
+from brimful.records import Usage
+from brimful.replies import Reply
+from brimful.testing import ScriptedProvider
+from providers.serving import in_loop
+
+ASKED = {"model": "m", "messages": [{"content": "one two three"}]}
+
+
+def words(request):
+    return sum(len(message["content"].split()) for message in request["messages"])
+
+
+@in_loop
+async def test_lines_are_said_given_or_raised_in_their_order():
+    error = ProviderUnavailable("scripted", "busy")
+    reply = Reply(parts=(), finish="filtered")
+    provider: Provider = ScriptedProvider(["Tea.", error, reply])
+    assert (await provider.send(ASKED)).parts == (Text(text="Tea."),)
+    with pytest.raises(ProviderUnavailable) as caught:
+        await provider.send(ASKED)
+    assert caught.value is error
+    assert await provider.send(ASKED) is reply
+    assert provider.requests == [ASKED] * 3
+    with pytest.raises(ProviderError, match="script has ended"):
+        await provider.send(ASKED)
+
+
+@in_loop
+async def test_a_stream_says_word_by_word_what_the_whole_says():
+    provider = ScriptedProvider(repeat("Tea  at four."))
+    pieces = [piece async for piece in provider.stream(ASKED)]
+    assert [piece.text for piece in pieces] == ["Tea ", " ", "at ", "four.", ""]
+    assert pieces[-1].reply == await provider.send(ASKED)
+    assert "".join(piece.text for piece in pieces) == pieces[-1].reply.text
+
+
+@in_loop
+async def test_a_window_that_is_too_small_overflows_and_takes_no_line():
+    provider = ScriptedProvider(["Tea."], tokens=words, window=2)
+    for asking in (provider.send(ASKED), anext(provider.stream(ASKED))):
+        with pytest.raises(ContextOverflow) as caught:
+            await asking
+        assert (caught.value.window, caught.value.prompt, caught.value.status) == (2, 3, 400)
+    provider.window = 3
+    assert (await provider.send(ASKED)).usage == Usage(prompt=3, completion=1)
+    assert await provider.count(ASKED) == 3
+
+
+@in_loop
+async def test_without_a_count_there_is_no_usage():
+    assert (await ScriptedProvider(["Tea."]).send(ASKED)).usage is None
+    assert await ScriptedProvider().count(ASKED) is None
+
+
+@in_loop
+async def test_who_is_held_waits_until_released():
+    provider = ScriptedProvider(repeat("Tea."))
+    provider.hold()
+    tasks = [asyncio.create_task(provider.send(ASKED)) for _ in range(2)]
+    await asyncio.wait(tasks, timeout=0.01)
+    assert not any(task.done() for task in tasks)
+    assert provider.waiting == 2
+    provider.release()
+    assert [reply.text for reply in await asyncio.gather(*tasks)] == ["Tea."] * 2
+    assert provider.waiting == 0
+    provider.release()
+
+
+@in_loop
+async def test_a_stream_can_be_held_in_the_middle_and_left():
+    provider = ScriptedProvider(["Tea at four."])
+    stream = provider.stream(ASKED)
+    assert (await anext(stream)).text == "Tea "
+    provider.hold()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(stream), 0.01)
+    assert provider.waiting == 0
+    await stream.aclose()
+    left = ScriptedProvider(["Tea at four."])
+    stream = left.stream(ASKED)
+    await anext(stream)
+    await stream.aclose()
+    assert left.aborted == 1
+
+
+@in_loop
+async def test_it_remembers_that_it_was_closed():
+    provider = ScriptedProvider()
+    await provider.close()
+    assert provider.closed
