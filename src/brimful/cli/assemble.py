@@ -128,10 +128,10 @@ def assemble(  # noqa: PLR0913 - the options of a command
     write_context(out, context)
     if not show_data(context, request=request, as_json=as_json):
         output.say(context.report())
-        _show_found(context)
+        show_found(context)
 
 
-def _show_found(context: Context) -> None:
+def show_found(context: Context) -> None:
     """Show what retrieval brought and what became of it, the most relevant first."""
     found = [package for package in context.inputs.packages if "found" in package.metadata]
     if found:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from brimful.cli import output
+from brimful.cli.assemble import show_found
 from brimful.cli.options import known_model
 from brimful.cli.typed import breakable, next_line, recall_lines
 from brimful.core.context import Context
@@ -17,7 +18,7 @@ from brimful.records import Message
 
 SHOWN: Final = 6  # messages of a room that one comes back to
 HELP: Final = """\
-/context        what the model saw in the last turn, and what went where
+/context        what the model saw in the last turn, what went where, and what was found
 /why ID         what became of one candidate, and why
 /remember TEXT  keep something to be known later
 /model NAME     go on with another model
@@ -109,7 +110,9 @@ class Chat:
 
     async def _context(self, rest: str) -> None:
         del rest
-        output.say((await self._seen()).report())
+        context = await self._seen()
+        output.say(context.report())
+        show_found(context)
 
     async def _why(self, rest: str) -> None:
         if not rest:
