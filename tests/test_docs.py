@@ -25,7 +25,7 @@ import pytest
 import typer
 
 import brimful
-from brimful import embedding, errors, importers, models, packagers, policies, testing
+from brimful import embedding, errors, importers, models, packagers, policies, providers, testing
 from brimful.cli import options
 from brimful.cli.app import app
 from brimful.core.content import KNOWN_KINDS, ContentPackage, Flex, Media, ToolCall, ToolResult
@@ -45,6 +45,7 @@ from brimful.embedding.catalogue import Offer
 from brimful.models.load import ENVIRONMENT_KEY, load_registry
 from brimful.packagers.kinds import OTHER, defaults_of
 from brimful.packagers.package import Options
+from brimful.replies import Finish, Piece, Reply
 from brimful.stores import KeyUse, key_source
 from brimful.stores.keys import SEARCHES
 
@@ -276,6 +277,20 @@ EXPECTED = {
         "environment variable": (home.ENVIRONMENT_KEY, *openai.KEYS),
         "fake": ["HashEmbedder"],
     },
+    "providers.md": {
+        "form of a name": providers.FORMS,
+        "name of brimful.providers": [name for name in providers.__all__ if name != "ENVIRONMENT"],
+        "environment variable": providers.ENVIRONMENT,
+        "wire": get_args(Wire),
+        "finish": get_args(Finish),
+        "field of Reply": properties(Reply),
+        "field of Piece": properties(Piece),
+        "field of Limits": properties(providers.Limits),
+        "field of Overflow": properties(providers.Overflow),
+        "method of Reader": properties(providers.Reader),
+        "method of Dialect": properties(providers.Dialect),
+        "fake": ["ScriptedProvider"],
+    },
     "encryption.md": {
         "environment variable": key_source.ENVIRONMENT,
         "kind of search": SEARCHES,
@@ -319,6 +334,9 @@ def test_everything_that_a_user_may_name_is_documented(page, what, wanted):
         ("counting.md", "## Media rules", MEDIA_RULES),
         ("models.md", "## Keys of a model file", MODEL_FILE),
         ("embeddings.md", "## Choosing one", embedding.FORMS),
+        ("providers.md", "## Choosing one", providers.FORMS),
+        ("providers.md", "### Limits", properties(providers.Limits)),
+        ("providers.md", "## Dialects", get_args(Wire)),
         ("index.md", "## Public names", brimful.__all__),
     ],
 )

@@ -375,7 +375,7 @@ def test_a_stream_that_ends_too_soon_is_no_answer(stream):
 def test_what_has_come_so_far_can_be_had():
     reader = OpenAI().reader("r")
     reader.feed(events(chunk({"content": "Te"})))
-    assert (reader.so_far.text, reader.so_far.finish, reader.so_far.usage) == ("Te", "other", None)
+    assert (reader.so_far.text, reader.so_far.finish, reader.so_far.usage) == ("Te", "broken-off", None)
 
 
 @pytest.mark.parametrize(

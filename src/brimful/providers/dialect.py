@@ -69,7 +69,7 @@ class Reader:
     @property
     def so_far(self) -> Reply:
         """What has come of the answer, whether or not it is all."""
-        return self._draft.reply()
+        return self._draft.reply("other" if self._done else "broken-off")
 
     def feed(self, chunk: bytes) -> list[Piece]:
         """Take in some bytes, and return what can be said now."""

@@ -44,10 +44,10 @@ class Draft(ABC):
     def take(self, said: Object) -> Piece:
         """Take in what a server sent, and return what is new in it. Fields of no use are passed over."""
 
-    def reply(self) -> Reply:
-        """Return the answer as far as it has come."""
+    def reply(self, unended: Finish = "other") -> Reply:
+        """Return the answer as far as it has come; `unended` is its finish where none was told."""
         parts = tuple(part for index, told in enumerate(self._parts) if (part := self._part(index, told)) is not None)
-        finish = self.finish or "other"
+        finish = self.finish or unended
         if finish == "stop" and any(isinstance(part, ToolCall) for part in parts):
             finish = "tool-calls"  # not every server tells the two apart
         return Reply(parts=parts, finish=finish, usage=self.usage, model=self.model, id=self.id)
