@@ -45,6 +45,8 @@ from brimful.embedding.catalogue import Offer
 from brimful.models.load import ENVIRONMENT_KEY, load_registry
 from brimful.packagers.kinds import OTHER, defaults_of
 from brimful.packagers.package import Options
+from brimful.server.access import SCOPES
+from brimful.server.config import Config, Mode, Records
 from brimful.replies import Finish, Piece, Reply
 from brimful.stores import KeyUse, key_source
 from brimful.stores.keys import SEARCHES
@@ -297,6 +299,13 @@ EXPECTED = {
         "field of KeyUse": properties(KeyUse),
         "method of Encryption": ("keys", "rotate_kek", "rotate_data_key", "encrypt"),
     },
+    "server.md": {
+        "key of a configuration": keys(Config),
+        "mode": get_args(Mode),
+        "scope": SCOPES,
+        "records": get_args(Records),
+        "header": ("X-Brimful-Mode", "X-Brimful-Context", "X-Brimful-Key"),
+    },
     "store-cli.md": {"environment variable": options.ENVIRONMENT},
     "importing.md": {
         "format": importers.importer_names(),
@@ -385,7 +394,11 @@ def test_each_public_name_leads_to_a_page_that_names_it():
 
 
 COMMANDS = {name: command for name, command in typer.main.get_command(app).commands.items() if not command.hidden}
-COMMAND_PAGES = {"cli.md": "## All commands", "store-cli.md": "## Every command on a store"}
+COMMAND_PAGES = {
+    "cli.md": "## All commands",
+    "store-cli.md": "## Every command on a store",
+    "server.md": "## Commands",
+}
 """Pages on commands, and where each tells of the options that its commands share."""
 
 

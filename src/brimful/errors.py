@@ -5,6 +5,7 @@
     │   ├── InvalidPackage        … of a content package
     │   ├── InvalidPolicy         … of a policy file; names file and key
     │   ├── InvalidModel          … of a model file; names file and key
+    │   ├── InvalidConfig         … of a server's configuration; names file and key
     │   └── InvalidRecord         … of a stored context
     ├── UnknownPolicy             no policy has that name
     ├── BudgetExceeded            the required parts alone do not fit; names ids and numbers
@@ -62,6 +63,10 @@ class InvalidPolicy(_InvalidFile):
 
 class InvalidModel(_InvalidFile):
     """A model file says something that cannot be meant: `file`, `key`, `reason`."""
+
+
+class InvalidConfig(_InvalidFile):
+    """A server's configuration says something that cannot be meant: `file`, `key`, `reason`."""
 
 
 class InvalidRecord(InvalidValue):

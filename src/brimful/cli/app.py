@@ -13,6 +13,7 @@ import brimful
 from brimful.cli import (
     assemble,
     budget,
+    callers,
     chat,
     compare,
     count,
@@ -29,6 +30,7 @@ from brimful.cli import (
     personas,
     policies,
     rooms,
+    serve,
 )
 from brimful.cli.failure import BROKEN_PIPE, INTERRUPTED, OPERATION, Failure
 from brimful.errors import BrimfulError
@@ -37,6 +39,7 @@ PROGRAM: Final = "brimful"
 GROUPS: Final = (
     *(fill, explain, compare, count, budget, models, policies, embeddings),
     *(imports, rooms, messages, memories, personas, assemble, chat, index, db),
+    *(serve, callers),
 )
 """One module a group of commands, in the order in which help lists them."""
 

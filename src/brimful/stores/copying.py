@@ -13,6 +13,7 @@ PAGE: Final = 1_000  # rows at once
 TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "tenants": (1, ("tenant",)),
     "keys": (1, ("number", "wrapped", "kek", "created", "retired", "mixed")),
+    "callers": (1, ("id", "digest", "name", "scopes", "created", "revoked")),
     "users": (1, ("id", "body")),
     "personas": (1, ("id", "body")),
     "lorebooks": (1, ("id", "body")),

@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from brimful.core import check
 from brimful.errors import InvalidValue, MissingExtra, StoreError
+from brimful.stores.callers import Callers
 from brimful.stores.checking import checked
 from brimful.stores.copying import copy_tenant
 from brimful.stores.driver import Driver, Finding
@@ -132,6 +133,10 @@ class Database:
     def tenant(self, name: str) -> TenantStore:
         """Return the store of one tenant. Nothing of another tenant can be reached through it."""
         return TenantStore(self._driver, _checked(name), self._vault)
+
+    def callers(self, tenant: str) -> Callers:
+        """Return the keys of those who may ask a server in a tenant's name."""
+        return Callers(self._driver, _checked(tenant), self._vault)
 
     def encryption(self, tenant: str) -> Encryption:
         """Return what can be done about the keys of one tenant."""

@@ -67,7 +67,7 @@ def read_given(request: object, wire: GivenWire) -> Given:
         system=_system(request, wire),
         turns=tuple(_turns(request.get("messages"), wire)),
         tools=_tools(request, wire),
-        completion=_completion(request),
+        completion=completion_of(request),
     )
 
 
@@ -142,7 +142,7 @@ def plain_json(value: object, wire: GivenWire, place: str) -> bytes:
         raise InvalidRequest(wire, [f"{place}: must be plain JSON data ({error})"]) from None
 
 
-def _completion(request: Request) -> int | None:
+def completion_of(request: Request) -> int | None:
     """Return how much may be answered, if it is said and can be meant."""
     for field in ("max_completion_tokens", "max_tokens"):
         if is_whole(request.get(field)):

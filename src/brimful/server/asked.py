@@ -1,0 +1,51 @@
+"""One request for an answer, as all of the server sees it."""
+
+from typing import Any
+
+import msgspec
+
+from brimful.core.context import Context
+from brimful.render.given import GivenWire
+from brimful.replies import Finish, Reply
+from brimful.server.upstreams import Line
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks: whose records they are, and by which key; without keys, whoever reaches the server."""
+
+    tenant: str
+    key: str = ""
+    scopes: frozenset[str] = frozenset()
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A request: as it came, as it is read, who sent it, and who will be asked."""
+
+    wire: GivenWire
+    raw: bytes
+    body: dict[str, Any]
+    headers: dict[str, str]
+    query: str
+    caller: Caller
+    line: Line
+    at: float
+
+    @property
+    def model(self) -> str:
+        """The model that it names."""
+        name = self.body.get("model")
+        return name if isinstance(name, str) else ""
+
+    @property
+    def streams(self) -> bool:
+        """Whether the answer is wanted piece by piece."""
+        return self.body.get("stream") is True
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it: the answer as far as it came, why it ended, and how long it took."""
+
+    context: Context
+    reply: Reply | None
+    finish: Finish
+    seconds: float

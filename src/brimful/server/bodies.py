@@ -1,0 +1,43 @@
+"""What a caller sends: read up to a limit, and taken for JSON."""
+
+import asyncio
+from typing import Any, Final
+
+from starlette.requests import ClientDisconnect, Request
+
+from brimful.core.lenient import decode_json
+from brimful.server.errors import Refusal
+
+LARGE: Final = 65_536  # bytes; what is larger is read and counted on another thread
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Return the body; refuse one that is larger than it may be, as soon as that is known."""
+    told = request.headers.get("content-length", "")
+    if told.isdigit() and int(told) > limit:
+        raise _too_large(limit)
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(limit)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def read_object(raw: bytes) -> dict[str, Any]:
+    """Return a body as the JSON object that it must be."""
+    try:
+        said = decode_json(raw) if len(raw) < LARGE else await asyncio.to_thread(decode_json, raw)
+    except ValueError as error:
+        raise Refusal("invalid", f"the body {error}") from None
+    if not isinstance(said, dict):
+        raise Refusal("invalid", "the body must be a JSON object")
+    return said
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal("large", f"the body is larger than {limit:,} bytes, which is the most that this server takes")
+
+
+__all__ = ["LARGE", "ClientDisconnect", "read_body", "read_object"]

@@ -1,0 +1,167 @@
+"""What is said when a request cannot be served: always JSON, in the dialect of the endpoint that was asked."""
+
+from typing import Any, Final, Literal, assert_never
+
+import msgspec
+
+from brimful.core.lenient import decode_json
+from brimful.errors import (
+    BrimfulError,
+    BudgetExceeded,
+    ContextOverflow,
+    InvalidRequest,
+    InvalidValue,
+    ProviderError,
+    ProviderUnavailable,
+    StoreError,
+)
+
+Kind = Literal[
+    "invalid", "overflow", "key", "forbidden", "unknown", "large", "busy", "upstream", "stopping", "internal"
+]
+Tongue = Literal["openai", "anthropic"]
+"""In whose form errors are told."""
+
+STATUS: Final[dict[Kind, int]] = {
+    "invalid": 400,
+    "overflow": 400,
+    "key": 401,
+    "forbidden": 403,
+    "unknown": 404,
+    "large": 413,
+    "busy": 429,
+    "upstream": 502,
+    "stopping": 503,
+    "internal": 500,
+}
+_OPENAI: Final[dict[Kind, str]] = {
+    "invalid": "invalid_request_error",
+    "overflow": "invalid_request_error",
+    "key": "invalid_request_error",
+    "forbidden": "permission_error",
+    "unknown": "invalid_request_error",
+    "large": "invalid_request_error",
+    "busy": "rate_limit_error",
+    "upstream": "server_error",
+    "stopping": "server_error",
+    "internal": "server_error",
+}
+_ANTHROPIC: Final[dict[Kind, str]] = {
+    "invalid": "invalid_request_error",
+    "overflow": "invalid_request_error",
+    "key": "authentication_error",
+    "forbidden": "permission_error",
+    "unknown": "not_found_error",
+    "large": "request_too_large",
+    "busy": "rate_limit_error",
+    "upstream": "api_error",
+    "stopping": "overloaded_error",
+    "internal": "api_error",
+}
+_CODES: Final[dict[Kind, str]] = {
+    "overflow": "context_length_exceeded",
+    "key": "invalid_api_key",
+    "large": "request_too_large",
+    "busy": "rate_limit_exceeded",
+    "upstream": "upstream_unavailable",
+    "stopping": "stopping",
+}
+
+
+class Refusal(Exception):
+    """A request that is not served. `retry_after` is in seconds. `body` is an upstream's own words, as they came."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        message: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        param: str | None = None,
+        retry_after: float | None = None,
+        body: bytes | None = None,
+    ) -> None:
+        """Say what is amiss, and what to do about it."""
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.status = status or STATUS[kind]
+        self.code = code or _CODES.get(kind)
+        self.param = param
+        self.retry_after = retry_after
+        self.body = body
+
+
+def told(refusal: Refusal, tongue: Tongue) -> bytes:
+    """Return the body that says it.
+
+    >>> told(Refusal("busy", "too many requests"), "anthropic")
+    b'{"type":"error","error":{"type":"rate_limit_error","message":"too many requests"}}'
+    """
+    if refusal.body is not None:
+        return refusal.body
+    said: dict[str, Any]
+    match tongue:
+        case "openai":
+            kind = _OPENAI[refusal.kind]
+            said = {
+                "error": {"message": refusal.message, "type": kind, "param": refusal.param, "code": refusal.code},
+            }
+        case "anthropic":
+            said = {"type": "error", "error": {"type": _ANTHROPIC[refusal.kind], "message": refusal.message}}
+        case _:
+            assert_never(tongue)
+    return msgspec.json.encode(said)
+
+
+def refusal_of(error: BrimfulError, tongue: Tongue) -> Refusal:  # noqa: PLR0911 - one for each sort of error
+    """Return what a caller is told of an error of ours."""
+    match error:
+        case BudgetExceeded():
+            return _too_long(error, tongue)
+        case ContextOverflow():
+            return Refusal("overflow", error.reason, param="messages")
+        case InvalidRequest():
+            return Refusal("invalid", "; ".join(error.violations))
+        case InvalidValue():
+            return Refusal("invalid", str(error), param=error.field)
+        case ProviderError():
+            return _upstream(error, tongue)
+        case StoreError():
+            return Refusal("internal", "the server's store cannot be used at this time", status=503, retry_after=5.0)
+        case _:
+            return Refusal("internal", "the request could not be served")
+
+
+def _too_long(error: BudgetExceeded, tongue: Tongue) -> Refusal:
+    """Say it in the words that clients look for."""
+    required = ", ".join(f"{id} ({tokens})" for id, tokens in error.required[:5])
+    why = f"what cannot be left out does not fit: {required}"
+    if tongue == "anthropic":
+        message = f"prompt is too long: {error.needed} tokens > {error.limit} maximum; {why}"
+    else:
+        message = (
+            f"This model's maximum context length is {error.limit} tokens for the prompt. However, your messages "
+            f"resulted in {error.needed} tokens: {why}. Please reduce the length of the messages."
+        )
+    return Refusal("overflow", message, param="messages")
+
+
+def _upstream(error: ProviderError, tongue: Tongue) -> Refusal:
+    wait = error.retry_after if isinstance(error, ProviderUnavailable) else None
+    if error.status is None:
+        return Refusal("upstream", str(error), retry_after=wait)
+    kind: Kind = next((kind for kind, status in STATUS.items() if status == error.status), "upstream")
+    return Refusal(kind, error.reason, status=error.status, retry_after=wait, body=_as_it_came(error.body, tongue))
+
+
+def _as_it_came(body: bytes, tongue: Tongue) -> bytes | None:
+    """Return an upstream's own words if they are in the dialect that was asked; a page for people is not handed on."""
+    try:
+        said = decode_json(body)
+    except ValueError:
+        return None
+    if not isinstance(said, dict) or not isinstance(said.get("error"), dict):
+        return None
+    return body if tongue == "openai" or said.get("type") == "error" else None

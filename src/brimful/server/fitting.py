@@ -1,0 +1,202 @@
+"""The mode `fit`: a request is made to fit, and nothing of it is remembered but the record of what was left out."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from brimful.core.budget import allocate
+from brimful.core.context import Context
+from brimful.core.model import UNKNOWN_PRIOR
+from brimful.core.policy import Policy
+from brimful.counting import observation_of, overflow_of
+from brimful.engine.overflow import refusal, smaller_window
+from brimful.errors import ContextOverflow
+from brimful.fitting import fit
+from brimful.records import Response, Snapshot
+from brimful.render.given.reading import completion_of
+from brimful.server.asked import Answered, Asked
+from brimful.server.bodies import LARGE
+from brimful.server.config import Config
+from brimful.server.knowledge import Knowledge, Known
+from brimful.server.mode import Prepared, done
+from brimful.server.tasks import Tasks, log_failure
+from brimful.server.tee import Ends, Tee
+from brimful.server.tenants import Tenants
+from brimful.server.threads import Threads, chain_of
+
+ROOM: Final = "proxy"
+"""Where the records of requests stand that name no conversation."""
+CONVERSATION: Final = "x-brimful-conversation"
+
+_FRAME: Final = 64  # tokens around a message, at the most
+_TOOL: Final = 256  # … around a tool
+_REQUEST: Final = 2_048  # … around a request
+_SURE: Final = 1.25  # for texts that a tokenizer makes longer before it counts them
+_MEDIA: Final = (b'"image', b"audio", b'"file', b'"document', b'"video')
+"""Whatever may cost more tokens than it has bytes names itself so."""
+
+
+class _Fitted(msgspec.Struct, frozen=True):
+    context: Context
+    payload: bytes
+
+
+class Fitting:
+    """Makes requests fit."""
+
+    def __init__(
+        self,
+        config: Config,
+        policy: Policy,
+        *,
+        tenants: Tenants,
+        knowledge: Knowledge,
+        tasks: Tasks,
+        clock: Callable[[], float],
+    ) -> None:
+        """Take what is shared with the other mode."""
+        self._config = config
+        self._policy = policy
+        self._tenants = tenants
+        self._knowledge = knowledge
+        self._tasks = tasks
+        self._clock = clock
+        self._threads = Threads()
+
+    async def prepare(self, asked: Asked) -> Prepared:
+        """Return the request as it fits. What surely fits goes out at once, and is counted while the upstream works."""
+        known = await self._knowledge.of(asked.line, asked.model, self._tenants.lessons(asked.caller.tenant))
+        if self._surely_fits(asked, known):
+            return Prepared(asked.raw, asyncio.ensure_future(self._counted(asked, known)))
+        return await self._prepared(asked, known, ())
+
+    async def smaller(self, asked: Asked, context: Context, refused: ContextOverflow) -> Prepared | None:
+        """Fit it again, for the window that the upstream told."""
+        lessons, line, now = self._tenants.lessons(asked.caller.tenant), asked.line, self._clock()
+        seen = overflow_of(context, refused, id=f"obs-{uuid.uuid4().hex}", route=line.route, room=_room(asked), at=now)
+        await lessons.observe(seen, now=now)
+        window = smaller_window(context, refused)
+        known = Known(model=context.inputs.model, window=window)
+        self._knowledge.cap(line, known.model, window)
+        prepared = await self._prepared(asked, known, (refusal(context, refused),))
+        again = await prepared.context
+        return None if again is None or again.request == context.request else prepared
+
+    def listen(self, asked: Asked) -> Tee:
+        """Listen for usage and finish alone."""
+        return Ends(asked.line.dialect, asked.line.route)
+
+    def keep(self, asked: Asked, answered: Answered) -> None:
+        """Keep usage and finish beside the context, and learn from them."""
+        self._tasks.start(self._keep(asked, answered), "keeping an answer")
+
+    # -- one request -------------------------------------------------------------------------------------------------
+
+    async def _counted(self, asked: Asked, known: Known) -> Context | None:
+        """Build the record of a request that is under way. If that fails, its answer is none the worse for it."""
+        try:
+            fitted = await asyncio.to_thread(self._fit, asked, known, ())
+        except Exception as error:  # noqa: BLE001 - the request is sent, and only its record is at stake
+            log_failure("recording a request", error)
+            return None
+        self._save(asked, fitted.context)
+        return fitted.context
+
+    async def _prepared(self, asked: Asked, known: Known, notes: tuple[str, ...]) -> Prepared:
+        if len(asked.raw) < LARGE:
+            fitted = self._fit(asked, known, notes)
+        else:
+            fitted = await asyncio.to_thread(self._fit, asked, known, notes)
+        self._save(asked, fitted.context)
+        return Prepared(fitted.payload, done(fitted.context))
+
+    def _fit(self, asked: Asked, known: Known, notes: tuple[str, ...]) -> _Fitted:
+        """Fit it, as a continuation of the request that it goes on with."""
+        seed = (asked.caller.tenant, asked.line.route, known.model.id, str(known.window))
+        messages = asked.body.get("messages")
+        chain = chain_of(messages, seed) if isinstance(messages, list) else []
+        context = fit(
+            asked.body,
+            wire=asked.wire,
+            model=known.model,
+            policy=self._policy,
+            window=known.window,
+            min_tokens=self._config.fit.min_tokens,
+            previous=self._threads.last(chain),
+            now=asked.at,
+            degraded=notes,
+            origin=asked.headers.get(CONVERSATION, ""),
+        )
+        if is_as_it_came(context):
+            return _Fitted(context, asked.raw)
+        self._threads.keep(chain, context.history)
+        return _Fitted(context, msgspec.json.encode(context.request))
+
+    def _surely_fits(self, asked: Asked, known: Known) -> bool:
+        """Say whether a request fits without being counted: no text has more tokens than bytes."""
+        if any(mark in asked.raw for mark in _MEDIA):
+            return False
+        prior = known.model.prior or UNKNOWN_PRIOR
+        factor = 1.0 if known.model.tokenizer else prior.factor * (1 + prior.margin)
+        around = _FRAME * _length(asked.body.get("messages")) + _TOOL * _length(asked.body.get("tools")) + _REQUEST
+        completion = completion_of(asked.body)
+        budget = allocate(self._policy, known.model, window=known.window, completion=completion)
+        return len(asked.raw) * factor * _SURE + around <= budget.available
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    def _save(self, asked: Asked, context: Context) -> None:
+        if self._is_kept(context):
+            self._tasks.start(self._saved(asked, context), "keeping a context")
+
+    async def _saved(self, asked: Asked, context: Context) -> None:
+        store = self._tenants.store(asked.caller.tenant)
+        await store.save(Snapshot(id=context.id, room=_room(asked), at=asked.at, context=context))
+
+    async def _keep(self, asked: Asked, answered: Answered) -> None:
+        context, reply, now = answered.context, answered.reply, self._clock()
+        tenant, id = asked.caller.tenant, f"res-{uuid.uuid4().hex}"
+        usage = reply.usage if reply else None
+        if self._is_kept(context):
+            response = Response(
+                id=id,
+                context=context.id,
+                room=_room(asked),
+                model=(reply.model if reply else "") or context.inputs.model.id,
+                route=asked.line.route,
+                at=now,
+                seconds=answered.seconds,
+                usage=usage,
+                finish=answered.finish,
+            )
+            await self._tenants.store(tenant).respond(response)
+        if usage is not None and usage.prompt:
+            seen = await asyncio.to_thread(
+                observation_of, context, usage, route=asked.line.route, room=_room(asked), at=now, id=id
+            )
+            await self._tenants.lessons(tenant).observe(seen, now=now)
+
+    def _is_kept(self, context: Context) -> bool:
+        match self._config.records:
+            case "all":
+                return True
+            case "trimmed":
+                return not is_as_it_came(context)
+            case _:
+                return False
+
+
+def is_as_it_came(context: Context) -> bool:
+    """Say whether nothing was left out of a request, and nothing cut."""
+    return all(decision.outcome == "kept" for decision in context.decisions)
+
+
+def _room(asked: Asked) -> str:
+    return asked.headers.get(CONVERSATION) or ROOM
+
+
+def _length(value: object) -> int:
+    return len(value) if isinstance(value, list) else 0

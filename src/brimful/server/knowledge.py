@@ -1,0 +1,64 @@
+"""What is known of a model on an upstream: its row, what the upstream says, what its answers taught."""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from brimful.core.model import ModelInfo
+from brimful.counting import observed_id
+from brimful.engine.lessons import Lessons
+from brimful.models.registry import Registry
+from brimful.server.offers import Offers
+from brimful.server.upstreams import Line
+
+CAPPED: Final = 3_600.0  # seconds for which a window holds that a refusal made smaller
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A model as it is counted, and the window that it has on an upstream."""
+
+    model: ModelInfo
+    window: int
+
+
+class _Cap(msgspec.Struct, frozen=True):
+    window: int
+    at: float
+
+
+class Knowledge:
+    """Looks up, asks and learns."""
+
+    def __init__(self, registry: Registry, clock: Callable[[], float]) -> None:
+        """Take the rows of all models."""
+        self._registry = registry
+        self._clock = clock
+        self._offers = Offers(clock)
+        self._caps: dict[tuple[str, str], _Cap] = {}
+
+    async def of(self, line: Line, name: str, lessons: Lessons) -> Known:
+        """Return what is known of the model that a request names."""
+        offer = await self._offers.of(line, name)
+        info = self._row(line, name, offer.id if offer else "")
+        lesson = await lessons.learned(info, line.route, now=self._clock())
+        told = line.upstream.window or (offer.window if offer else None)
+        window = told if told is not None and not info.known else min(told or info.window, info.window)
+        learned = (lesson.window, self._cap(line, info))
+        return Known(model=lesson.model, window=min([window, *(limit for limit in learned if limit is not None)]))
+
+    def cap(self, line: Line, model: ModelInfo, window: int) -> None:
+        """Remember that requests for a model were refused until they were made for a window so small."""
+        self._caps[line.route, observed_id(model)] = _Cap(window, self._clock())
+
+    def _row(self, line: Line, name: str, offered: str) -> ModelInfo:
+        """Return the row of a model: as configured, as it is really called where names go unheeded, or by its name."""
+        real = self._registry.resolve(offered) if offered and offered != name else None
+        info = self._registry.resolve(line.upstream.like or name)
+        if real is not None and real.known and line.upstream.like is None:
+            info = real
+        return msgspec.structs.replace(info, id=name, wire=line.wire)
+
+    def _cap(self, line: Line, model: ModelInfo) -> int | None:
+        cap = self._caps.get((line.route, observed_id(model)))
+        return cap.window if cap is not None and 0 <= self._clock() - cap.at < CAPPED else None

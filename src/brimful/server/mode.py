@@ -1,0 +1,45 @@
+"""What a server may do with a request before it is sent: a mode prepares it, and keeps what came of it."""
+
+import asyncio
+from typing import Protocol
+
+from brimful.core.context import Context
+from brimful.errors import ContextOverflow
+from brimful.server.asked import Answered, Asked
+from brimful.server.tee import Tee
+
+
+class Prepared:
+    """A request as it goes out, and its context, which may still be in the making while the upstream works."""
+
+    def __init__(self, payload: bytes, context: "asyncio.Future[Context | None]") -> None:
+        """Take both."""
+        self.payload = payload
+        self.context = context
+
+
+class Mode(Protocol):
+    """Prepares requests."""
+
+    async def prepare(self, asked: Asked) -> Prepared:
+        """Return the request that is to be sent."""
+        ...
+
+    async def smaller(self, asked: Asked, context: Context, refused: ContextOverflow) -> Prepared | None:
+        """Learn from a refusal, and return a request that the upstream should take; None if there is no smaller one."""
+        ...
+
+    def listen(self, asked: Asked) -> Tee:
+        """Return what is to be told of the answer as it comes."""
+        ...
+
+    def keep(self, asked: Asked, answered: Answered) -> None:
+        """Keep what came of it, while the caller goes on."""
+        ...
+
+
+def done(context: Context) -> "asyncio.Future[Context | None]":
+    """Return a context that is there already as one that may be waited for."""
+    future: asyncio.Future[Context | None] = asyncio.get_running_loop().create_future()
+    future.set_result(context)
+    return future

@@ -1,0 +1,84 @@
+"""What an upstream says of its models: their names, and how large their windows are there."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.check import is_whole
+from brimful.core.lenient import decode_json
+from brimful.errors import ProviderError
+from brimful.providers.known import known_at
+from brimful.server.upstreams import Line
+
+PATIENCE: Final = 3.0  # seconds for a list of models
+FRESH: Final = 300.0  # seconds for which a list holds; servers of one's own are restarted with other windows
+_WINDOWS: Final = ("max_model_len", "context_length", "loaded_context_length", "context_window", "max_context_length")
+"""Where servers tell a window: vLLM, OpenRouter, LM Studio, Groq and others."""
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """A model on offer. `only` says that it answers whatever name a request bears, as llama.cpp's does."""
+
+    id: str
+    window: int | None = None
+    only: bool = False
+
+
+class _Listed(msgspec.Struct, frozen=True, kw_only=True):
+    offers: tuple[Offer, ...]
+    at: float
+
+
+class Offers:
+    """Asks upstreams of one's own for their models, and keeps the answers for a while."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Take what tells the time."""
+        self._clock = clock
+        self._listed: dict[str, _Listed] = {}
+        self._asking = asyncio.Lock()
+
+    async def of(self, line: Line, model: str) -> Offer | None:
+        """Return what an upstream says of a model; None where it says nothing, or is too well known to be asked."""
+        if line.upstream.window is not None or known_at(line.upstream.url) is not None:
+            return None
+        listed = self._listed.get(line.route)
+        if listed is None or not 0 <= self._clock() - listed.at < FRESH:
+            async with self._asking:
+                listed = self._listed[line.route] = _Listed(offers=await _asked(line), at=self._clock())
+        named = (offer for offer in listed.offers if offer.id == model)
+        return next(named, None) or next((offer for offer in listed.offers if offer.only), None)
+
+
+def read_offers(body: bytes) -> tuple[Offer, ...]:
+    """Read a list of models, whatever else stands in it.
+
+    >>> read_offers(b'{"data": [{"id": "qwen", "max_model_len": 32768}]}')
+    (Offer(id='qwen', window=32768, only=False),)
+    """
+    try:
+        said = decode_json(body)
+    except ValueError:
+        return ()
+    rows = said.get("data") if isinstance(said, dict) else None
+    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return tuple(_offer(row, only=len(found) == 1) for row in found if isinstance(row.get("id"), str))
+
+
+def _offer(row: dict[str, Any], *, only: bool) -> Offer:
+    meta = row.get("meta")
+    told = [row.get(field) for field in _WINDOWS] + [meta.get("n_ctx") if isinstance(meta, dict) else None]
+    windows = [window for window in told if is_whole(window) and isinstance(window, int)]
+    llama = row.get("owned_by") == "llamacpp"
+    return Offer(id=row["id"], window=min(windows, default=None), only=only and llama)
+
+
+async def _asked(line: Line) -> tuple[Offer, ...]:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            answer = await line.connection.get("/models" if line.wire == "openai" else "/v1/models")
+    except (ProviderError, TimeoutError):
+        return ()
+    return read_offers(answer.body)

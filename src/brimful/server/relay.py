@@ -1,0 +1,75 @@
+"""A request goes to its upstream, and the answer comes back, whole or piece by piece."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from starlette.responses import Response
+
+from brimful.errors import ContextOverflow, ProviderError
+from brimful.providers import Answering
+from brimful.server.asked import Asked
+from brimful.server.mode import Mode, Prepared
+from brimful.server.relayed import Relayed
+from brimful.server.streaming import Streamed
+from brimful.server.upstreams import PATHS, hiding_our_key
+
+
+class Relay:
+    """Sends requests on. `stopping` ends the streams that are still under way when it is set."""
+
+    def __init__(self, *, stopping: asyncio.Event, clock: Callable[[], float]) -> None:
+        """Take what tells the time, and the end of it."""
+        self._stopping = stopping
+        self._clock = clock
+
+    async def answer(self, asked: Asked, mode: Mode) -> Response:
+        """Return the upstream's answer. A prompt that it finds too long is made smaller, and sent once more."""
+        prepared = await mode.prepare(asked)
+        try:
+            return await self._sent(asked, mode, prepared)
+        except ContextOverflow as refused:
+            context = await prepared.context
+            smaller = None if context is None else await mode.smaller(asked, context, refused)
+            if smaller is None:
+                raise
+            return await self._sent(asked, mode, smaller)
+        finally:
+            if not prepared.context.done():
+                prepared.context.cancel()
+
+    async def _sent(self, asked: Asked, mode: Mode, prepared: Prepared) -> Response:
+        async with AsyncExitStack() as held:
+            answering = await held.enter_async_context(_asking(asked, prepared.payload))
+            relayed = Relayed(
+                asked=asked,
+                context=await prepared.context,
+                mode=mode,
+                stopping=self._stopping,
+                clock=self._clock,
+            )
+            if asked.streams and _comes_in_events(answering):
+                return Streamed(answering, held.pop_all(), relayed, mode.listen(asked), asked.wire)
+            return _whole(await answering.read(), answering, relayed)
+
+
+@asynccontextmanager
+async def _asking(asked: Asked, payload: bytes) -> AsyncGenerator[Answering, None]:
+    line, path = asked.line, PATHS[asked.wire] + (f"?{asked.query}" if asked.query else "")
+    with hiding_our_key(line):
+        async with line.connection.stream(path, payload, headers=line.headers(asked.headers)) as answering:
+            yield answering
+
+
+def _comes_in_events(answering: Answering) -> bool:
+    return answering.headers.get("content-type", "").startswith("text/event-stream")
+
+
+def _whole(body: bytes, answering: Answering, relayed: Relayed) -> Response:
+    line = relayed.asked.line
+    try:
+        reply = line.dialect.read(body, line.route)
+    except ProviderError:
+        reply = None  # whatever it is, it is the caller's
+    relayed.keep(reply, reply.finish if reply else "other")
+    return Response(body, status_code=answering.status, headers=relayed.headers(answering))

@@ -1,0 +1,92 @@
+"""From a configuration to a server that runs until it is told to stop."""
+
+import asyncio
+import ipaddress
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from typing import Final
+
+import uvicorn
+from starlette.applications import Starlette
+
+from brimful.errors import InvalidConfig
+from brimful.server.app import create_app
+from brimful.server.config import Config
+
+_LAST_WORDS: Final = 5.0  # seconds for streams to say that they end, after their grace
+_IDLE: Final = 75  # seconds that a connection stays open unused; clients and load balancers give up after 60
+
+Tell = Callable[[str], None]
+
+
+class _Server(uvicorn.Server):
+    """Tells where it listens, and gives running answers their time when it stops."""
+
+    def __init__(self, app: Starlette, config: Config, tell: Tell) -> None:
+        grace = config.limits.grace
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=config.host,
+                port=config.port,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=_IDLE,
+                timeout_graceful_shutdown=int(grace + _LAST_WORDS) + 1,
+            )
+        )
+        self._stopping = app.state.stopping
+        self._grace = grace
+        self._tell = tell
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            for listening in server.sockets:
+                host, port = listening.getsockname()[:2]
+                self._tell(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping.begun = True
+        asyncio.get_running_loop().call_later(self._grace, self._stopping.now.set)
+        await super().shutdown(sockets)
+
+
+def run(config: Config, *, file: str, tell: Tell) -> None:
+    """Serve until a signal comes. `tell` is told the address."""
+    want_keys_or_loopback(config, file)
+    _set_up_logs()
+    _Server(create_app(config, file=file), config, tell).run()
+
+
+def want_keys_or_loopback(config: Config, file: str) -> None:
+    """Refuse to let anybody in who can reach the machine, and has no key."""
+    if not config.keys and not _is_loopback(config.host):
+        raise InvalidConfig(
+            file,
+            "listen",
+            f"{config.host} can be reached by others, and callers need no keys: make keys (`brimful callers create`) "
+            "and say keys = true (--keys), or listen on 127.0.0.1",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _set_up_logs() -> None:
+    """Write one JSON line a request to standard output, and troubles to standard error."""
+    for name, stream in (("brimful.access", sys.stdout), ("brimful", sys.stderr), ("uvicorn.error", sys.stderr)):
+        logger, handler = logging.getLogger(name), logging.StreamHandler(stream)
+        handler.setFormatter(logging.Formatter("%(message)s" if stream is sys.stdout else "%(levelname)s %(message)s"))
+        logger.addHandler(handler)
+        logger.propagate = False
+        logger.setLevel(logging.INFO if stream is sys.stdout else logging.WARNING)

@@ -1,0 +1,146 @@
+"""The servers that are asked: which of them runs a model, by which wire, and what they are sent."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Final
+
+import msgspec
+
+from brimful.errors import InvalidConfig, ProviderError
+from brimful.providers import Connection, Dialect, dialect_at, key_for
+from brimful.providers.address import read_address, route_of
+from brimful.providers.known import known_at
+from brimful.render.given import GivenWire
+from brimful.server.config import Config, UpstreamConfig
+from brimful.server.errors import Refusal
+
+PATHS: Final[dict[GivenWire, str]] = {"openai": "/chat/completions", "anthropic": "/v1/messages"}
+PASSED_ON: Final = (
+    "anthropic-beta",
+    "anthropic-version",
+    "http-referer",
+    "idempotency-key",
+    "openai-beta",
+    "openai-organization",
+    "openai-project",
+    "x-client-request-id",
+    "x-title",
+)
+"""Headers of a caller that reach the upstream. No other does."""
+_KEY_REFUSED: Final = (401, 403)
+_OWN_KEYS: Final = ("authorization", "x-api-key")
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One wire of an upstream: how it is reached, and how its answers are read."""
+
+    upstream: UpstreamConfig
+    wire: GivenWire
+    connection: Connection
+    dialect: Dialect
+
+    @property
+    def route(self) -> str:
+        """The name under which counts and windows are learned."""
+        return self.connection.route
+
+    def headers(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return what of a caller's headers goes along."""
+        names = PASSED_ON + (_OWN_KEYS if self.upstream.authorization == "caller" else ())
+        return {name: given[name] for name in names if name in given}
+
+
+@contextmanager
+def hiding_our_key(line: Line) -> Iterator[None]:
+    """Ask an upstream within this. What it says of a key that is not the caller's is not for the caller's ears."""
+    try:
+        yield
+    except ProviderError as error:
+        if error.status not in _KEY_REFUSED or line.upstream.authorization == "caller":
+            raise
+        name = line.upstream.name
+        raise Refusal("upstream", f"the upstream {name!r} refused this server's own key ({error.status})") from None
+
+
+class Upstreams:
+    """All of them. Belongs to the event loop in which it is first used."""
+
+    def __init__(self, config: Config, *, file: str = "", environ: Mapping[str, str] | None = None) -> None:
+        """Prepare the connections; nothing is asked yet."""
+        self._lines = [
+            _line(upstream, wire, file, os.environ if environ is None else environ)
+            for upstream in config.upstreams
+            for wire in _wires(upstream)
+        ]
+
+    def of(self, wire: GivenWire) -> Sequence[Line]:
+        """Return all that speak a wire, in the order of the configuration."""
+        return [line for line in self._lines if line.wire == wire]
+
+    def find(self, wire: GivenWire, model: str) -> Line:
+        """Return the first that runs a model."""
+        running = [line for line in self._lines if _runs(line.upstream, model)]
+        found = next((line for line in running if line.wire == wire), None)
+        if found is not None:
+            return found
+        if running:
+            named = ", ".join(sorted({line.upstream.name for line in running}))
+            others = ", ".join(sorted({line.wire for line in running}))
+            raise Refusal(
+                "unknown",
+                f"no upstream speaks the wire {wire!r} for the model {model!r}: {named} speaks {others} only, and "
+                "requests are not translated",
+                code="model_not_found",
+                param="model",
+            )
+        raise Refusal("unknown", f"no upstream runs the model {model!r}", code="model_not_found", param="model")
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        for line in self._lines:
+            await line.connection.close()
+
+
+def _runs(upstream: UpstreamConfig, model: str) -> bool:
+    return any(fnmatchcase(model, pattern) for pattern in upstream.models)
+
+
+def _wires(upstream: UpstreamConfig) -> Sequence[GivenWire]:
+    """Return what is said, else the wire of a server that is known, else both: llama.cpp and others speak both."""
+    if upstream.wires is not None:
+        return upstream.wires
+    known = known_at(upstream.url)
+    return [wire for wire in PATHS if known is None or wire == known.wire]
+
+
+def _line(upstream: UpstreamConfig, wire: GivenWire, file: str, environ: Mapping[str, str]) -> Line:
+    dialect = dialect_at(wire, upstream.url)
+    key, variable = _key(upstream, file, environ)
+    connection = Connection(
+        _base(upstream.url, wire),
+        headers=dialect.headers("" if upstream.authorization == "caller" else key),
+        route=f"{wire}:{route_of(upstream.url)}",
+        limits=upstream.limits.of_connection(),
+        key_name=variable,
+    )
+    return Line(upstream=upstream, wire=wire, connection=connection, dialect=dialect)
+
+
+def _base(url: str, wire: GivenWire) -> str:
+    """Return where paths begin: Anthropic's hold the version themselves, OpenAI's stand below it."""
+    if wire == "anthropic":
+        return re.sub(r"/v1/?$", "", url)
+    bare = read_address(url).url.partition("://")[2].count("/") == 0
+    return f"{url.rstrip('/')}/v1" if bare else url
+
+
+def _key(upstream: UpstreamConfig, file: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    if upstream.key is None:
+        return key_for(upstream.url, environ)
+    key = environ.get(upstream.key, "").strip()
+    if not key and upstream.authorization == "key":
+        raise InvalidConfig(file, f"upstreams.{upstream.name}.key", f"{upstream.key} is not set in the environment")
+    return key, upstream.key

@@ -1,0 +1,42 @@
+"""A fake upstream for all tests, and servers of ours before it."""
+
+import httpx2
+import pytest
+from server.upstream import Upstream, serving
+
+from brimful.server.app import create_app
+from brimful.server.config import config_of
+
+
+@pytest.fixture(scope="session")
+def upstream_server():
+    upstream = Upstream()
+    with serving(upstream.app()) as (address, _):
+        upstream.address = address
+        yield upstream
+
+
+@pytest.fixture
+def upstream(upstream_server):
+    upstream_server.reset()
+    return upstream_server
+
+
+@pytest.fixture
+def start(upstream, tmp_path):
+    """Return a function that starts a server before the fake upstream, and gives a client of it."""
+    running = []
+
+    def begin(**config):
+        local = {"name": "local", "url": f"{upstream.address}/v1", "window": 8192} | config.pop("upstream", {})
+        data = {"upstreams": [local], "store": f"sqlite:///{tmp_path}/brimful.db"} | config
+        entered = serving(create_app(config_of(data, "brimful.toml"), environ={}))
+        address, _ = entered.__enter__()
+        running.append(entered)
+        client = httpx2.Client(base_url=address, timeout=30)
+        running.append(client)
+        return client
+
+    yield begin
+    for each in reversed(running):
+        each.__exit__(None, None, None)

@@ -1,0 +1,145 @@
+"""An upstream that a test can look into: it keeps what it was sent, and answers as it was told."""
+
+import asyncio
+import json
+import threading
+import time
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+OVERFLOW = {
+    "error": {
+        "code": 400,
+        "message": "request (631 tokens) exceeds the available context size (256 tokens), try increasing it",
+        "type": "exceed_context_size_error",
+        "n_prompt_tokens": 631,
+        "n_ctx": 256,
+    }
+}
+
+
+def chat_answer(text="Thursday.", *, prompt=12, **more):
+    message = {"role": "assistant", "content": text, **more}
+    usage = {"prompt_tokens": prompt, "completion_tokens": 3, "total_tokens": prompt + 3}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "up", "choices": [choice], "usage": usage}  # noqa: E501
+
+
+def chat_events(*texts, finish="stop"):
+    """The events of a streamed chat completion."""
+    for text in texts:
+        yield _chunk({"role": "assistant", "content": text}, None)
+    yield _chunk({}, finish)
+    yield "data: [DONE]\n\n"
+
+
+def _chunk(delta, finish):
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    said = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "up", "choices": [choice]}
+    return f"data: {json.dumps(said)}\n\n"
+
+
+def message_answer(text="Thursday.", *, prompt=12):
+    usage = {"input_tokens": prompt, "output_tokens": 3}
+    content = [{"type": "text", "text": text}]
+    return {"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "content": content, "stop_reason": "end_turn", "stop_sequence": None, "usage": usage}  # noqa: E501
+
+
+def message_events(*texts):
+    """The events of a streamed message."""
+    start = message_answer("") | {"content": [], "stop_reason": None}
+    yield _event({"type": "message_start", "message": start})
+    yield _event({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})
+    for text in texts:
+        yield _event({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}})
+    yield _event({"type": "content_block_stop", "index": 0})
+    yield _event({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}})
+    yield _event({"type": "message_stop"})
+
+
+def _event(said):
+    return f"event: {said['type']}\ndata: {json.dumps(said)}\n\n"
+
+
+class Upstream:
+    """A fake server. `answers` are given one after the other, the last of them again and again.
+
+    An answer is a dict (JSON), a pair of status and body, a list of texts (a stream), a response, or a function from the
+    request's body to any of these. `pause` is the time between two pieces of a stream.
+    """
+
+    def __init__(self):
+        self.address = ""
+        self.reset()
+
+    def reset(self):
+        self.requests = []
+        self.answers = []
+        self.pause = 0.0
+        self.left = threading.Event()
+
+    @property
+    def bodies(self):
+        return [body for _, _, body in self.requests]
+
+    def app(self):
+        paths = ["/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/embeddings", "/v1/models"]
+        routes = [Route(path, self._serve, methods=["GET", "POST"]) for path in paths]
+        return Starlette(routes=routes)
+
+    async def _serve(self, request):
+        raw = await request.body()
+        body = json.loads(raw) if raw else None
+        if request.method == "GET":
+            return JSONResponse({"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]})
+        self.requests.append((request.url.path, dict(request.headers), body))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0] if self.answers else None
+        if callable(answer):
+            answer = answer(body)
+        return self._response(answer, request.url.path, body)
+
+    def _response(self, answer, path, body):
+        messages = path == "/v1/messages"
+        if answer is None and body.get("stream"):
+            answer = list((message_events if messages else chat_events)("Thurs", "day."))
+        elif answer is None:
+            answer = message_answer() if messages else chat_answer()
+        match answer:
+            case Response():
+                return answer
+            case list():
+                return StreamingResponse(self._pieces(answer), media_type="text/event-stream")
+            case (int(status), said):
+                return JSONResponse(said, status_code=status)
+            case _:
+                return JSONResponse(answer)
+
+    async def _pieces(self, pieces):
+        try:
+            for piece in pieces:
+                yield piece
+                await asyncio.sleep(self.pause)
+        except BaseException:
+            self.left.set()
+            raise
+
+
+@contextmanager
+def serving(app, **settings):
+    """Serve an app on a free port, in a thread of its own; yield the address and the server."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, **settings))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        time.sleep(0.01)
+    try:
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}", server
+    finally:
+        server.should_exit = True
+        thread.join(30)
