@@ -304,7 +304,7 @@ EXPECTED = {
         "mode": get_args(Mode),
         "scope": SCOPES,
         "records": get_args(Records),
-        "header": ("X-Brimful-Mode", "X-Brimful-Context", "X-Brimful-Key"),
+        "header": ("X-Brimful-Mode", "X-Brimful-Context", "X-Brimful-Key", "X-Brimful-Conversation", "X-Brimful-User"),
     },
     "store-cli.md": {"environment variable": options.ENVIRONMENT},
     "importing.md": {

@@ -2,10 +2,10 @@
 
 import httpx2
 import pytest
-from server.upstream import Upstream, serving
 
 from brimful.server.app import create_app
 from brimful.server.config import config_of
+from server.upstream import Upstream, serving
 
 
 @pytest.fixture(scope="session")

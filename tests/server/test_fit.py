@@ -48,7 +48,7 @@ def test_what_is_too_long_is_trimmed_and_the_record_says_what_was_left_out(start
     assert record["request"]["messages"] == sent
 
 
-def test_a_stream_comes_through_as_it_is(start, upstream):
+def test_a_stream_comes_through_as_it_is(start):
     client = start()
     with client.stream("POST", CHAT, json=body([says("user", "Hi")], stream=True)) as answer:
         text = answer.read().decode()

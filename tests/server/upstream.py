@@ -26,7 +26,14 @@ def chat_answer(text="Thursday.", *, prompt=12, **more):
     message = {"role": "assistant", "content": text, **more}
     usage = {"prompt_tokens": prompt, "completion_tokens": 3, "total_tokens": prompt + 3}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "up", "choices": [choice], "usage": usage}  # noqa: E501
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "up",
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 def chat_events(*texts, finish="stop"):
@@ -46,7 +53,16 @@ def _chunk(delta, finish):
 def message_answer(text="Thursday.", *, prompt=12):
     usage = {"input_tokens": prompt, "output_tokens": 3}
     content = [{"type": "text", "text": text}]
-    return {"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "content": content, "stop_reason": "end_turn", "stop_sequence": None, "usage": usage}  # noqa: E501
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "up",
+        "content": content,
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": usage,
+    }
 
 
 def message_events(*texts):
@@ -68,8 +84,8 @@ def _event(said):
 class Upstream:
     """A fake server. `answers` are given one after the other, the last of them again and again.
 
-    An answer is a dict (JSON), a pair of status and body, a list of texts (a stream), a response, or a function from the
-    request's body to any of these. `pause` is the time between two pieces of a stream.
+    An answer is a dict (JSON), a pair of status and body, a list of texts (a stream), a response, or a function from
+    the request's body to any of these. `pause` is the time between two pieces of a stream.
     """
 
     def __init__(self):

@@ -19,14 +19,17 @@ from brimful.policies import load_policy
 from brimful.server.access import Access, Keyed, Open
 from brimful.server.answers import Answers
 from brimful.server.config import Config
+from brimful.server.config import Mode as ModeName
 from brimful.server.contexts import Contexts
 from brimful.server.endpoint import JSON, Door, Endpoint, refused
 from brimful.server.errors import Refusal, Tongue
 from brimful.server.fitting import Fitting
 from brimful.server.knowledge import Knowledge
 from brimful.server.limits import Gate
+from brimful.server.mode import Mode
 from brimful.server.passing import Passing
 from brimful.server.relay import Relay
+from brimful.server.remembering import Remembering
 from brimful.server.tasks import Tasks
 from brimful.server.tenants import Tenants
 from brimful.server.upstreams import Upstreams
@@ -67,8 +70,10 @@ def create_app(
     fitting = Fitting(
         config, load_policy(config.fit.policy), tenants=tenants, knowledge=knowledge, tasks=tasks, clock=clock
     )
-    relay = Relay(stopping=stopping.now, clock=clock)
-    answers = Answers({"fit": fitting}, config.mode, upstreams=upstreams, relay=relay, tasks=tasks, clock=clock)
+    remembering = Remembering(tenants=tenants, knowledge=knowledge, clock=clock)
+    relay = Relay(tasks=tasks, stopping=stopping.now, clock=clock)
+    modes: dict[ModeName, Mode] = {"fit": fitting, "remember": remembering}
+    answers = Answers(modes, config.mode, upstreams=upstreams, relay=relay, tasks=tasks, clock=clock)
     passing, contexts = Passing(upstreams, registry), Contexts(tenants, tasks)
 
     @asynccontextmanager

@@ -20,6 +20,7 @@ from brimful.render.given.reading import completion_of
 from brimful.server.asked import Answered, Asked
 from brimful.server.bodies import LARGE
 from brimful.server.config import Config
+from brimful.server.conversation import room_of
 from brimful.server.knowledge import Knowledge, Known
 from brimful.server.mode import Prepared, done
 from brimful.server.tasks import Tasks, log_failure
@@ -29,7 +30,6 @@ from brimful.server.threads import Threads, chain_of
 
 ROOM: Final = "proxy"
 """Where the records of requests stand that name no conversation."""
-CONVERSATION: Final = "x-brimful-conversation"
 
 _FRAME: Final = 64  # tokens around a message, at the most
 _TOOL: Final = 256  # … around a tool
@@ -46,6 +46,8 @@ class _Fitted(msgspec.Struct, frozen=True):
 
 class Fitting:
     """Makes requests fit."""
+
+    waits = False
 
     def __init__(
         self,
@@ -89,10 +91,6 @@ class Fitting:
         """Listen for usage and finish alone."""
         return Ends(asked.line.dialect, asked.line.route)
 
-    def keep(self, asked: Asked, answered: Answered) -> None:
-        """Keep usage and finish beside the context, and learn from them."""
-        self._tasks.start(self._keep(asked, answered), "keeping an answer")
-
     # -- one request -------------------------------------------------------------------------------------------------
 
     async def _counted(self, asked: Asked, known: Known) -> Context | None:
@@ -128,7 +126,7 @@ class Fitting:
             previous=self._threads.last(chain),
             now=asked.at,
             degraded=notes,
-            origin=asked.headers.get(CONVERSATION, ""),
+            origin=room_of(asked),
         )
         if is_as_it_came(context):
             return _Fitted(context, asked.raw)
@@ -156,7 +154,8 @@ class Fitting:
         store = self._tenants.store(asked.caller.tenant)
         await store.save(Snapshot(id=context.id, room=_room(asked), at=asked.at, context=context))
 
-    async def _keep(self, asked: Asked, answered: Answered) -> None:
+    async def keep(self, asked: Asked, answered: Answered) -> None:
+        """Keep usage and finish beside the context, and learn from them."""
         context, reply, now = answered.context, answered.reply, self._clock()
         tenant, id = asked.caller.tenant, f"res-{uuid.uuid4().hex}"
         usage = reply.usage if reply else None
@@ -195,7 +194,7 @@ def is_as_it_came(context: Context) -> bool:
 
 
 def _room(asked: Asked) -> str:
-    return asked.headers.get(CONVERSATION) or ROOM
+    return room_of(asked) or ROOM
 
 
 def _length(value: object) -> int:

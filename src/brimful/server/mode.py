@@ -21,6 +21,11 @@ class Prepared:
 class Mode(Protocol):
     """Prepares requests."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether an answer that came at once is handed on only when it is kept."""
+        ...
+
     async def prepare(self, asked: Asked) -> Prepared:
         """Return the request that is to be sent."""
         ...
@@ -33,8 +38,8 @@ class Mode(Protocol):
         """Return what is to be told of the answer as it comes."""
         ...
 
-    def keep(self, asked: Asked, answered: Answered) -> None:
-        """Keep what came of it, while the caller goes on."""
+    async def keep(self, asked: Asked, answered: Answered) -> None:
+        """Keep what came of it."""
         ...
 
 

@@ -12,14 +12,16 @@ from brimful.server.asked import Asked
 from brimful.server.mode import Mode, Prepared
 from brimful.server.relayed import Relayed
 from brimful.server.streaming import Streamed
+from brimful.server.tasks import Tasks
 from brimful.server.upstreams import PATHS, hiding_our_key
 
 
 class Relay:
     """Sends requests on. `stopping` ends the streams that are still under way when it is set."""
 
-    def __init__(self, *, stopping: asyncio.Event, clock: Callable[[], float]) -> None:
-        """Take what tells the time, and the end of it."""
+    def __init__(self, *, tasks: Tasks, stopping: asyncio.Event, clock: Callable[[], float]) -> None:
+        """Take who keeps what came of them, and what tells the time, and the end of it."""
+        self._tasks = tasks
         self._stopping = stopping
         self._clock = clock
 
@@ -45,12 +47,13 @@ class Relay:
                 asked=asked,
                 context=await prepared.context,
                 mode=mode,
+                tasks=self._tasks,
                 stopping=self._stopping,
                 clock=self._clock,
             )
             if asked.streams and _comes_in_events(answering):
                 return Streamed(answering, held.pop_all(), relayed, mode.listen(asked), asked.wire)
-            return _whole(await answering.read(), answering, relayed)
+            return await _whole(await answering.read(), answering, relayed)
 
 
 @asynccontextmanager
@@ -65,11 +68,11 @@ def _comes_in_events(answering: Answering) -> bool:
     return answering.headers.get("content-type", "").startswith("text/event-stream")
 
 
-def _whole(body: bytes, answering: Answering, relayed: Relayed) -> Response:
+async def _whole(body: bytes, answering: Answering, relayed: Relayed) -> Response:
     line = relayed.asked.line
     try:
         reply = line.dialect.read(body, line.route)
     except ProviderError:
         reply = None  # whatever it is, it is the caller's
-    relayed.keep(reply, reply.finish if reply else "other")
+    await relayed.came(reply)
     return Response(body, status_code=answering.status, headers=relayed.headers(answering))

@@ -11,6 +11,7 @@ from brimful.providers import Answering
 from brimful.replies import Finish, Reply
 from brimful.server.asked import Answered, Asked
 from brimful.server.mode import Mode
+from brimful.server.tasks import Tasks
 from brimful.server.tee import Tee
 
 CONTEXT_HEADER: Final = "x-brimful-context"
@@ -23,6 +24,7 @@ class Relayed(msgspec.Struct, frozen=True, kw_only=True):
     asked: Asked
     context: Context | None
     mode: Mode
+    tasks: Tasks
     stopping: asyncio.Event
     clock: Callable[[], float]
 
@@ -34,10 +36,17 @@ class Relayed(msgspec.Struct, frozen=True, kw_only=True):
     def ended(self, tee: Tee, *, ended: bool) -> None:
         """Keep what was heard of a stream. One that did not come to its end was broken off."""
         reply = tee.reply()
-        self.keep(reply, reply.finish if reply and ended and tee.whole else "broken-off")
+        self._keep(reply, reply.finish if reply and ended and tee.whole else "broken-off")
 
-    def keep(self, reply: Reply | None, finish: Finish) -> None:
-        """Keep what came of it."""
-        if self.context is not None:
-            seconds = max(0.0, self.clock() - self.asked.at)
-            self.mode.keep(self.asked, Answered(context=self.context, reply=reply, finish=finish, seconds=seconds))
+    async def came(self, reply: Reply | None) -> None:
+        """Keep an answer that came at once."""
+        kept = self._keep(reply, reply.finish if reply else "other")
+        if kept is not None and self.mode.waits:
+            await asyncio.shield(kept)
+
+    def _keep(self, reply: Reply | None, finish: Finish) -> asyncio.Task[None] | None:
+        if self.context is None:
+            return None
+        seconds = max(0.0, self.clock() - self.asked.at)
+        answered = Answered(context=self.context, reply=reply, finish=finish, seconds=seconds)
+        return self.tasks.start(self.mode.keep(self.asked, answered), "keeping an answer")

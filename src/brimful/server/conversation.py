@@ -1,0 +1,115 @@
+"""Which conversation a request belongs to, who speaks in it, and what is said: from headers, or from the body."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.content import Text
+from brimful.core.prompt import Message as Said
+from brimful.core.prompt import Tool
+from brimful.records import Content, Message
+from brimful.render.given import read_given
+from brimful.server.asked import Asked
+from brimful.server.errors import Refusal
+
+CONVERSATION: Final = "x-brimful-conversation"
+USER: Final = "x-brimful-user"
+_CONVERSATION_FIELDS: Final = ("conversation", "conversation_id", "thread_id", "session_id")
+_USER_FIELDS: Final = ("user_id", "user")
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request says to a room: `system` is its prompt, `said` are its turns, oldest first, not stored yet."""
+
+    room: str
+    user: str | None
+    system: str | None
+    said: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+    completion: int | None
+
+
+def conversation_of(asked: Asked) -> Conversation:
+    """Read a request as a part of a conversation."""
+    given = read_given(asked.body, asked.wire)
+    user = user_of(asked)
+    room = room_of(asked) or (f"user/{user}" if user else "")
+    if not room:
+        raise Refusal(
+            "invalid",
+            "to remember, a conversation must be named: by the header X-Brimful-Conversation, or metadata.conversation",
+            param="metadata.conversation",
+        )
+    spoken = [*given.system, *(message for turn in given.turns for message in turn.said)]
+    prompts = [_text(message) for message in spoken if message.role == "system"]
+    said = tuple(_record(message, room, user, asked.at) for message in spoken if message.role != "system")
+    if not said:
+        raise Refusal(
+            "invalid", "messages: there is nothing but system messages, and nothing to answer", param="messages"
+        )
+    return Conversation(
+        room=room,
+        user=user,
+        system="\n\n".join(prompts) if prompts else None,
+        said=said,
+        tools=given.tools,
+        completion=given.completion,
+    )
+
+
+def room_of(asked: Asked) -> str:
+    """Return the conversation that a request names; nothing if it names none."""
+    return asked.headers.get(CONVERSATION) or _first(_metadata(asked.body), _CONVERSATION_FIELDS)
+
+
+def user_of(asked: Asked) -> str | None:
+    """Return the user that a request names: by header, as OpenAI's `user`, or in `metadata`."""
+    named = asked.headers.get(USER) or _first(asked.body, ("user",)) or _first(_metadata(asked.body), _USER_FIELDS)
+    return named or None
+
+
+def with_ids(messages: Sequence[Message], room: str, after: Message | None) -> list[Message]:
+    """Give messages the ids that they get whenever they are sent to the same place: sent again, they are the same.
+
+    >>> hi = Message(id="(new)", room="r", content="Hi")
+    >>> first, second = with_ids([hi, hi], "r", None)
+    >>> with_ids([hi], "r", None) == [first], first.id == second.id
+    (True, False)
+    """
+    digest = hashlib.blake2b(msgspec.json.encode([room, after.id if after else "", after.seq if after else 0]))
+    named = []
+    for message in messages:
+        digest.update(msgspec.json.encode([message.role, message.content]))
+        named.append(msgspec.structs.replace(message, id=f"msg-{digest.hexdigest()[:32]}"))
+    return named
+
+
+def _record(message: Said, room: str, user: str | None, at: float) -> Message:
+    sender = message.name or (user or "" if message.role == "user" else "")
+    return Message(id="(new)", room=room, content=_content(message), sender=sender, role=message.role, at=at)
+
+
+def _content(message: Said) -> Content:
+    """Return plain text as such: it is counted once."""
+    match message.parts:
+        case (Text(text=text),):
+            return text
+        case ():
+            return ""
+        case parts:
+            return parts
+
+
+def _text(message: Said) -> str:
+    return "\n\n".join(part.text for part in message.parts if isinstance(part, Text))
+
+
+def _metadata(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = body.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _first(fields: Mapping[str, Any], names: Sequence[str]) -> str:
+    return next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), "")

@@ -1,0 +1,134 @@
+"""The mode `remember`: what is said is kept, and the answer is asked for with the best of all that was ever said."""
+
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from brimful.core.context import Context
+from brimful.core.prompt import Request
+from brimful.counting import overflow_of
+from brimful.engine import Engine
+from brimful.engine.overflow import refusal, smaller_window
+from brimful.errors import ContextOverflow
+from brimful.records import Content, Message, Room
+from brimful.replies import Reply
+from brimful.server.asked import Answered, Asked
+from brimful.server.conversation import Conversation, conversation_of, with_ids
+from brimful.server.knowledge import Knowledge, Known
+from brimful.server.mode import Prepared, done
+from brimful.server.overlap import Overlap, find_overlap
+from brimful.server.tee import Listener, Tee
+from brimful.server.tenants import Tenants
+
+_LOOKED_AT: Final = 64  # messages of a room, beside as many as were sent, among which those are looked for
+
+
+class Remembering:
+    """Keeps conversations."""
+
+    waits = True  # an answer is kept before it is handed on: who has it may rely on it
+
+    def __init__(self, *, tenants: Tenants, knowledge: Knowledge, clock: Callable[[], float]) -> None:
+        """Take what is shared with the other mode."""
+        self._tenants = tenants
+        self._knowledge = knowledge
+        self._clock = clock
+
+    async def prepare(self, asked: Asked) -> Prepared:
+        """Keep what is new of a request, and return one with the best of all that was said in its conversation."""
+        engine = await self._tenants.engine(asked.caller.tenant)
+        conversation = conversation_of(asked)
+        current = await self._posted(engine, conversation)
+        known = await self._knowledge.of(asked.line, asked.model, self._tenants.lessons(asked.caller.tenant))
+        return await self._assembled(engine, asked, conversation, known, current)
+
+    async def smaller(self, asked: Asked, context: Context, refused: ContextOverflow) -> Prepared | None:
+        """Build it again, for the window that the upstream told."""
+        engine, conversation = await self._tenants.engine(asked.caller.tenant), conversation_of(asked)
+        line, now = asked.line, self._clock()
+        id = f"obs-{uuid.uuid4().hex}"
+        seen = overflow_of(context, refused, id=id, route=line.route, room=conversation.room, at=now)
+        await self._tenants.lessons(asked.caller.tenant).observe(seen, now=now)
+        window = smaller_window(context, refused)
+        self._knowledge.cap(line, context.inputs.model, window)
+        known = Known(model=context.inputs.model, window=window)
+        current = await self._posted(engine, conversation)
+        return await self._assembled(engine, asked, conversation, known, current, refusal(context, refused))
+
+    def listen(self, asked: Asked) -> Tee:
+        """Listen to all of it."""
+        return Listener(asked.line.dialect, asked.line.route)
+
+    async def keep(self, asked: Asked, answered: Answered) -> None:
+        """Keep the answer in its room, as far as it came."""
+        engine, reply = await self._tenants.engine(asked.caller.tenant), answered.reply
+        await engine.record_response(
+            answered.context,
+            content=None if reply is None else _content(reply),
+            model=reply.model if reply else "",
+            route=asked.line.route,
+            usage=reply.usage if reply else None,
+            seconds=answered.seconds,
+            finish=answered.finish,
+            id=f"res-{uuid.uuid4().hex}",
+        )
+
+    # -- one request -------------------------------------------------------------------------------------------------
+
+    async def _posted(self, engine: Engine, conversation: Conversation) -> Message | None:
+        """Keep what the room does not hold yet; return what is to be answered, where the room does not end with it."""
+        room, said = conversation.room, conversation.said
+        overlap = await self._overlap(engine, room, said)
+        new = with_ids(said[overlap.new :], room, overlap.after)
+        if overlap.after is None and await engine.store.get(Room, room) is None:
+            await engine.put(Room(id=room, user=conversation.user, created=said[0].at))
+        if new:
+            await engine.post_many(new)
+            return None
+        newest = await engine.store.history(room, limit=1)
+        asks_again = overlap.after is not None and overlap.after.role == "user" and newest[0].message != overlap.after
+        return overlap.after if asks_again else None
+
+    async def _overlap(self, engine: Engine, room: str, said: tuple[Message, ...]) -> Overlap:
+        newest = await engine.store.history(room, limit=len(said) + _LOOKED_AT)
+        tail = [entry.message for entry in reversed(newest)]
+        answers = await engine.store.responses(room=room, limit=1)
+        broken_off = bool(answers) and bool(tail) and answers[0].finish == "broken-off"
+        return find_overlap(said, tail, broken_off=broken_off and answers[0].message == tail[-1].id)
+
+    async def _assembled(
+        self,
+        engine: Engine,
+        asked: Asked,
+        conversation: Conversation,
+        known: Known,
+        current: Message | None,
+        *notes: str,
+    ) -> Prepared:
+        context = await engine.assemble(
+            room=conversation.room,
+            message=current,
+            user=conversation.user,
+            model=known.model,
+            window=known.window,
+            completion=conversation.completion,
+            tools=conversation.tools,
+            system=conversation.system,
+            wire=asked.wire,
+            route=asked.line.route,
+            notes=notes,
+            now=asked.at,
+        )
+        return Prepared(msgspec.json.encode(_sent(asked.body, context.request)), done(context))
+
+
+def _sent(body: Request, request: Request) -> Request:
+    """Return the caller's own request with the messages, and the prompt, of the context."""
+    ours = {key: request[key] for key in ("system", "messages") if key in request}
+    return {key: value for key, value in body.items() if key not in ("system", "messages")} | ours
+
+
+def _content(reply: Reply) -> Content | None:
+    return reply.parts if reply.calls else reply.text or None

@@ -1,0 +1,206 @@
+"""The proxy in its mode `remember`: conversations are kept, whatever part of them a client sends."""
+
+import asyncio
+
+import pytest
+
+from brimful.stores import connect
+from server.upstream import OVERFLOW, chat_answer, chat_events, message_answer
+
+CHAT = "/v1/chat/completions"
+TALK = {"x-brimful-conversation": "tea", "x-brimful-user": "ada"}
+
+
+def says(role, text):
+    return {"role": role, "content": text}
+
+
+def body(messages, **more):
+    return {"model": "gpt-4o", "max_tokens": 100, "temperature": 0.5, "messages": messages, **more}
+
+
+@pytest.fixture
+def client(start):
+    return start(mode="remember")
+
+
+@pytest.fixture
+def room(tmp_path):
+    """Return a function that reads what a room holds."""
+
+    async def read(name):
+        async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
+            entries = await database.tenant("default").history(name, limit=100)
+            return [(entry.message.role, entry.message.content) for entry in reversed(entries)]
+
+    return lambda name="tea": asyncio.run(read(name))
+
+
+def test_what_is_said_and_answered_is_kept(client, upstream, room):
+    answer = client.post(CHAT, json=body([says("system", "Be brief."), says("user", "When?")]), headers=TALK)
+    assert answer.json() == chat_answer()
+    assert answer.headers["x-brimful-context"].startswith("ctx-")
+    assert room() == [("user", "When?"), ("assistant", "Thursday.")]
+    sent = upstream.bodies[0]
+    assert sent["temperature"] == 0.5
+    assert sent["max_tokens"] == 100
+    assert "max_completion_tokens" not in sent
+    assert [message["role"] for message in sent["messages"]] == ["system", "user"]
+    assert sent["messages"][0]["content"] == "Be brief."
+
+
+def test_who_sends_only_what_is_new_is_answered_from_all(client, upstream, room):
+    for text in ("My cat is called Miso.", "Thanks.", "Thanks.", "What is my cat called?"):
+        client.post(CHAT, json=body([says("user", text)]), headers=TALK)
+    assert [role for role, _ in room()] == ["user", "assistant"] * 4
+    sent = [message["content"] for message in upstream.bodies[-1]["messages"]]
+    assert any("Miso" in text for text in sent)
+    assert sent[-1] == "What is my cat called?"
+
+
+def test_who_sends_all_of_it_adds_only_what_is_new(client, upstream, room):
+    messages = [says("system", "Be brief.")]
+    for turn in range(4):
+        messages.append(says("user", f"Question {turn}"))
+        answer = client.post(CHAT, json=body(messages), headers=TALK).json()
+        messages.append(answer["choices"][0]["message"])
+    assert [role for role, _ in room()] == ["user", "assistant"] * 4
+    assert len(upstream.bodies[-1]["messages"]) == 8
+
+
+def test_an_answer_in_other_words_and_a_shortened_history_add_nothing_twice(client, room):
+    client.post(CHAT, json=body([says("user", "One?")]), headers=TALK)
+    client.post(
+        CHAT, json=body([says("user", "One?"), says("assistant", "Thursday."), says("user", "Two?")]), headers=TALK
+    )
+    told = [
+        says("assistant", "thursday, I said"),
+        says("user", "Two?"),
+        says("assistant", "Thurs day"),
+        says("user", "Three?"),
+    ]
+    client.post(CHAT, json=body(told), headers=TALK)
+    assert [text for role, text in room() if role == "user"] == ["One?", "Two?", "Three?"]
+    assert len(room()) == 6
+
+
+def test_a_retry_adds_nothing(client, upstream, room):
+    upstream.answers = [(500, {"error": {"message": "out of memory"}}), chat_answer()]
+    assert client.post(CHAT, json=body([says("user", "When?")]), headers=TALK).status_code == 500
+    assert client.post(CHAT, json=body([says("user", "When?")]), headers=TALK).status_code == 200
+    assert room() == [("user", "When?"), ("assistant", "Thursday.")]
+
+
+def test_another_answer_to_the_same_question_is_asked_for_without_asking_twice(client, upstream, room):
+    history = [says("user", "Tea?"), says("assistant", "Thursday."), says("user", "When?")]
+    for text in ("Tea?", "When?"):
+        client.post(CHAT, json=body([says("user", text)]), headers=TALK)
+    upstream.answers = [chat_answer("Friday.")]
+    client.post(CHAT, json=body(history), headers=TALK)
+    assert [text for _, text in room()] == ["Tea?", "Thursday.", "When?", "Thursday.", "Friday."]
+    assert upstream.bodies[-1]["messages"][-1]["content"] == "When?"
+
+
+def test_a_stream_is_kept_whole(client, room):
+    with client.stream("POST", CHAT, json=body([says("user", "When?")], stream=True), headers=TALK) as answer:
+        assert answer.read().decode() == "".join(chat_events("Thurs", "day."))
+    client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}")
+    assert room() == [("user", "When?"), ("assistant", "Thursday.")]
+
+
+def test_of_a_stream_that_the_client_leaves_what_came_is_kept(client, upstream, room):
+    upstream.answers = [list(chat_events(*["word "] * 200))]
+    upstream.pause = 0.02
+    with client.stream("POST", CHAT, json=body([says("user", "When?")], stream=True), headers=TALK) as answer:
+        for chunk in answer.iter_bytes():
+            assert chunk
+            break
+    assert upstream.left.wait(10)
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    assert record["answers"][0]["finish"] == "broken-off"
+    (question, (role, text)) = room()
+    assert question == ("user", "When?")
+    assert role == "assistant"
+    assert 0 < text.count("word") < 200
+    upstream.reset()
+    client.post(CHAT, json=body([says("user", "When?")]), headers=TALK)
+    assert [role for role, _ in room()] == ["user", "assistant", "assistant"]
+
+
+def test_tools_are_kept_with_their_results(client, upstream, room):
+    call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": '{"q": "tea"}'}}
+    upstream.answers = [chat_answer(None, tool_calls=[call])]
+    tools = [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}, "extra": 1}]
+    first = client.post(CHAT, json=body([says("user", "Look it up.")], tools=tools), headers=TALK).json()
+    upstream.answers = [chat_answer("Green.")]
+    result = {"role": "tool", "tool_call_id": "c1", "content": "green"}
+    messages = [says("user", "Look it up."), first["choices"][0]["message"], result]
+    client.post(CHAT, json=body(messages, tools=tools), headers=TALK)
+    sent = upstream.bodies[-1]
+    assert sent["tools"] == tools
+    assert [message["role"] for message in sent["messages"]] == ["user", "assistant", "tool"]
+    assert [role for role, _ in room()] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_overflow_is_learned_from(client, upstream, room):
+    for turn in range(12):
+        client.post(CHAT, json=body([says("user", f"Question {turn} " + "word " * 30)]), headers=TALK)
+    upstream.answers = [(400, OVERFLOW), chat_answer()]
+    answer = client.post(CHAT, json=body([says("user", "And now?")], max_tokens=20), headers=TALK)
+    assert answer.status_code == 200
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    assert record["window"] <= 256
+    assert "refused" in record["warnings"][0]
+    assert len(upstream.bodies[-1]["messages"]) < len(upstream.bodies[-2]["messages"])
+    assert len(room()) == 26
+
+
+def test_anthropics_form(client, upstream, room):
+    request = {
+        "model": "claude-sonnet-4-5",
+        "max_tokens": 100,
+        "system": [{"type": "text", "text": "Be brief."}],
+        "messages": [says("user", [{"type": "text", "text": "When?"}])],
+        "metadata": {"user_id": "ada"},
+    }
+    answer = client.post("/v1/messages", json=request, headers={"x-brimful-conversation": "tea"})
+    assert answer.json() == message_answer()
+    assert room() == [("user", "When?"), ("assistant", "Thursday.")]
+    assert upstream.bodies[0]["system"][0]["text"] == "Be brief."
+    assert upstream.bodies[0]["metadata"] == {"user_id": "ada"}
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"json": body([says("user", "Hi")], metadata={"conversation": "tea"})},
+        {"json": body([says("user", "Hi")]), "headers": {"x-brimful-conversation": "tea"}},
+    ],
+)
+def test_a_conversation_is_named_by_header_or_metadata(client, room, where):
+    assert client.post(CHAT, **where).status_code == 200
+    assert room("tea")[0] == ("user", "Hi")
+
+
+def test_without_a_conversation_a_users_own_is_meant(client, room):
+    assert client.post(CHAT, json=body([says("user", "Hi")], user="ada")).status_code == 200
+    assert room("user/ada")[0] == ("user", "Hi")
+
+
+def test_without_any_name_nothing_can_be_remembered(client, upstream):
+    refused = client.post(CHAT, json=body([says("user", "Hi")]))
+    assert refused.status_code == 400
+    assert "X-Brimful-Conversation" in refused.json()["error"]["message"]
+    assert upstream.bodies == []
+
+
+def test_nothing_but_a_prompt_is_refused(client):
+    refused = client.post(CHAT, json=body([says("system", "Be brief.")]), headers=TALK)
+    assert refused.status_code == 400
+
+
+def test_a_header_chooses_the_mode(client, room):
+    messages = [says("user", "Hi")]
+    assert client.post(CHAT, json=body(messages), headers={"x-brimful-mode": "fit"} | TALK).status_code == 200
+    assert room() == []
+    assert client.post(CHAT, json=body(messages), headers={"x-brimful-mode": "no"}).status_code == 400
