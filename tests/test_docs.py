@@ -45,9 +45,9 @@ from brimful.embedding.catalogue import Offer
 from brimful.models.load import ENVIRONMENT_KEY, load_registry
 from brimful.packagers.kinds import OTHER, defaults_of
 from brimful.packagers.package import Options
+from brimful.replies import Finish, Piece, Reply
 from brimful.server.access import SCOPES
 from brimful.server.config import Config, Mode, Records
-from brimful.replies import Finish, Piece, Reply
 from brimful.stores import KeyUse, key_source
 from brimful.stores.keys import SEARCHES
 
