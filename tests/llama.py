@@ -1,23 +1,27 @@
 """Real llama.cpp servers for all tests of a run, one for each family of models.
 
 def test_something(llama):
-    smol = llama("smollm2")
-    httpx2.post(f"{smol.address}/v1/chat/completions", json={"messages": [...], "max_tokens": 1})
+    server = llama("smollm2")  # real weights, slow; "qwen-2.5" and others: noise for weights, and quick
+    httpx2.post(f"{server.address}/v1/chat/completions", json={"messages": [...], "max_tokens": 1})
 """
 
 import fcntl
 import os
 import subprocess
 import tempfile
-import urllib.request
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import NamedTuple
 
+import httpx2
 import pytest
-from llama_server import LlamaUnavailable, address_of, command, smollm2
+from llama_server import LlamaUnavailable, address_of, command
+
+from brimful.core.model import ModelInfo
+from families import FAMILIES
 
 SLOTS = 4
+WINDOW = 4_096  # tokens for each of the slots
 
 
 class Llama(NamedTuple):
@@ -25,58 +29,52 @@ class Llama(NamedTuple):
 
     address: str
     model: str
-    window: int  # tokens for each of the slots
-
-
-class Family(NamedTuple):
-    """A model that can be served."""
-
-    model: str
     window: int
-    file: object
-
-
-FAMILIES = {
-    "smollm2": Family("smollm2-135m", 2_048, smollm2),
-}
+    info: ModelInfo
 
 
 @pytest.fixture(scope="session")
 def llama(tmp_path_factory):
     """Return a function from the name of a family to its server; every worker of a run gets the same one."""
     own = tmp_path_factory.getbasetemp()
-    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    place = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     with ExitStack() as servers:
 
         @cache
-        def start(family):
-            model, window, file = FAMILIES[family]
+        def start(name):
+            family = FAMILIES[name]
             try:
-                path = file()
+                address = servers.enter_context(shared(place / name, family.file()))
             except LlamaUnavailable as error:
                 pytest.skip(str(error))
-            return Llama(servers.enter_context(_shared(shared / family, path, window)), model, window)
+            return Llama(address, family.model, WINDOW, family.info(WINDOW))
 
         yield start
 
 
 @contextmanager
-def _shared(place, model, window):
-    """Serve the model for as long as any worker holds the pipe to the server: the system counts them, dead or alive."""
+def shared(place, model):
+    """Serve the model for as long as anybody holds the pipe to the server: the system counts them, dead or alive."""
     pipe, address = place.with_suffix(".pipe"), place.with_suffix(".address")
     with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        held = _join(pipe, address) or _begin(pipe, address, command(model, context=window, slots=SLOTS))
+        held = _join(pipe, address)
+        if held is None:
+            held = _begin(pipe, address, command(model, context=WINDOW, slots=SLOTS))
     yield address.read_text()
     os.close(held)
 
 
 def _join(pipe, address):
-    """Return an end of the pipe to a server that another worker started."""
+    """Return an end of the pipe to a server that another worker started, if it is still there."""
     try:
         held = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)  # refused where nobody reads
-        urllib.request.urlopen(f"{address.read_text()}/health", timeout=10).close()
     except OSError:
+        return None
+    try:
+        httpx2.get(f"{address.read_text()}/health").raise_for_status()
+    except httpx2.HTTPError:
+        os.close(held)
         return None
     return held
 

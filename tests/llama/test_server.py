@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
 import pytest
+from llama import shared
 from llama_server import LlamaServer, LlamaUnavailable, command, smollm2
 
 HI = {"messages": [{"role": "user", "content": "Hi!"}], "max_tokens": 4, "temperature": 0}
@@ -19,8 +21,17 @@ def test_smollm2_answers(llama):
     assert answer["usage"]["completion_tokens"] == 4
 
 
-def test_every_worker_gets_the_same_server(llama):
-    assert llama("smollm2") is llama("smollm2")
+def test_all_workers_share_a_server_and_the_last_one_ends_it(tmp_path):
+    with ExitStack() as first, ExitStack() as second:
+        address = first.enter_context(shared(tmp_path / "one", smollm2()))
+        assert second.enter_context(shared(tmp_path / "one", smollm2())) == address
+        first.close()
+        httpx2.get(f"{address}/health").raise_for_status()
+    pipe = os.open(tmp_path / "one.pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert os.read(pipe, 1) == b""  # nobody holds it
+    os.close(pipe)
+    with shared(tmp_path / "one", smollm2()) as another:
+        httpx2.get(f"{another}/health").raise_for_status()
 
 
 def test_a_server_ends_with_its_owner():

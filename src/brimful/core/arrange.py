@@ -13,6 +13,7 @@ from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResul
 from brimful.core.cost import place_of, role_of, speaker
 from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, labelled
 from brimful.core.model import ModelInfo
+from brimful.core.one_call import one_at_a_time
 from brimful.core.policy import Layout
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.selection import Previous, Selection
@@ -37,6 +38,8 @@ def arrange(
     messages = _unique_call_ids(messages)
     if model.names_in_text:
         messages = [_named(message) for message in messages]
+    if model.one_call:
+        messages = one_at_a_time(messages)
     if model.alternate:
         messages = alternating(messages)
     return Prompt(model=model.id, messages=tuple(messages), tools=tools, max_output=max_output)

@@ -86,13 +86,28 @@ def _to_the_brim(attempt: Callable[[Base, int], _Attempt], base: Base, budget: C
             raise _unverified(done)
         base = _dearer(base, done)
         done = attempt(base, done.verification.rounds + 1)
-    left = -done.surprise
-    if left <= _WORTH_A_ROUND * budget.available or not _wanted(done.selection):
-        return done
-    # Content will go on to cost as much for each planned token as it did, so that much more can be planned.
-    more = left * (done.selection.used - base.full) // max(1, done.verification.tokens)
-    fuller = attempt(Base(full=base.full - more, required=base.required), done.verification.rounds + 1)
-    return fuller if not fuller.over(budget) and fuller.verification.tokens > done.verification.tokens else done
+    return _fuller(attempt, base, budget, done) if _wanted(done.selection) else done
+
+
+def _fuller(attempt: Callable[[Base, int], _Attempt], base: Base, budget: ContextBudget, done: _Attempt) -> _Attempt:
+    """Plan with less for the base, as long as that fits: what was counted too high makes room for more."""
+    best, rounds = done, done.verification.rounds
+    fitting, too_much, more = 0, None, _spare(done, base)
+    while more - fitting > _WORTH_A_ROUND * budget.available and rounds < _MOST_ROUNDS:
+        rounds += 1
+        tried = attempt(Base(full=base.full - more, required=base.required), rounds)
+        if tried.over(budget):
+            too_much = more
+        else:
+            fitting, best = more, max(best, tried, key=lambda one: one.verification.tokens)
+        more = fitting + _spare(best, base) if too_much is None else (fitting + too_much) // 2
+    return best
+
+
+def _spare(done: _Attempt, base: Base) -> int:
+    """Guess how much more can be planned: content will go on to cost as much for each planned token as it did."""
+    planned = done.selection.used - base.full
+    return -done.surprise * planned // max(1, done.verification.tokens)
 
 
 def _dearer(base: Base, done: _Attempt) -> Base:

@@ -7,6 +7,9 @@ import msgspec
 Wire = Literal["openai", "anthropic", "gemini", "ollama", "text"]
 """The form of a request: whose API it is written for."""
 
+Runtime = Literal["transformers", "llama.cpp"]
+"""Who renders the chat template and tokenizes: Hugging Face's libraries (vLLM, SGLang, TGI …), or llama.cpp."""
+
 
 class Prior(msgspec.Struct, frozen=True, kw_only=True):
     """How to count for a model whose tokenizer is not public: another tokenizer's count times `factor`.
@@ -46,8 +49,9 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     `max_input` is a limit of the prompt alone, where a provider has one below its window. `overhead` names the family
     of per-message costs (`openai`, `anthropic`, `gemini`, or `template`); with `template`, `chat_template` names the
     chat template that is rendered. `tool_system_tokens` is what a provider's hidden system prompt costs as soon as a
-    request has tools. `alternate` says that the chat template refuses two turns of one speaker in a row. `canonical` is
-    the id of the row, where `id` is the name that was asked for.
+    request has tools. `alternate` says that the chat template refuses two turns of one speaker in a row, `one_call`
+    that it refuses two calls in one message. `runtime` is what serves an open model, and `thinking` whether its
+    template is told to think: None where that is left to the runtime.
     """
 
     id: str
@@ -66,6 +70,9 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     video_rule: str | None = None
     tool_system_tokens: int = 0
     alternate: bool = False
+    one_call: bool = False
+    runtime: Runtime = "transformers"
+    thinking: bool | None = None
     cache: CacheRule | None = None
     source: str = ""
     as_of: str = ""

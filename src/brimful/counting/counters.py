@@ -14,7 +14,7 @@ from brimful.counting.overheads import overheads_of
 from brimful.counting.templated import TemplateCounter
 from brimful.counting.templates import ChatTemplate
 from brimful.counting.texts import CalibratedTexts, ExactTexts, TextCounter
-from brimful.counting.vocabularies import vocabulary_of
+from brimful.counting.vocabularies import served_by, vocabulary_of
 from brimful.errors import InvalidModel, TokenizerUnavailable
 
 _COUNTERS_KEPT: Final = 256
@@ -62,7 +62,13 @@ def _template(model: ModelInfo, tokenizer: str) -> ChatTemplate:
     if not model.chat_template:
         raise InvalidModel(model.id, "chat_template", "must be named where overhead is 'template'")
     vocabulary = vocabulary_of(tokenizer)
-    return ChatTemplate.named(model.chat_template, bos=vocabulary.bos, eos=vocabulary.eos)
+    return ChatTemplate.named(
+        model.chat_template,
+        bos=vocabulary.bos,
+        eos=vocabulary.eos,
+        runtime=model.runtime,
+        thinking=model.thinking,
+    )
 
 
 def _texts(
@@ -85,4 +91,4 @@ def _exact(model: ModelInfo) -> ExactTexts:
     if model.tokenizer is None:
         reason = "its vocabulary is not public" if model.known else "the model is not in the registry"
         raise TokenizerUnavailable(model.id, reason)
-    return ExactTexts(model.tokenizer)
+    return ExactTexts(served_by(model.runtime, model.tokenizer))

@@ -23,6 +23,7 @@ from brimful.counting.templates import ChatTemplate, TemplateRefused
 from brimful.counting.texts import TextCounter
 
 MEDIA_MARKERS: Final = 2  # tokens that begin and end a picture in a rendered template
+THINKING_MARKERS: Final = 6  # tokens of thoughts that are left empty, at the most
 _CALLS_REMEMBERED: Final = 4_096
 _PROBE: Final = "probe_of_brimful"  # a name that no template prints of itself
 _HI: Final = Message(role="user", parts=(Text(text="hi"),))
@@ -81,7 +82,10 @@ class TemplateCounter:
             rendered = self._render(prompt.messages, prompt.tools)
         except TemplateRefused:
             return add([*self._bound(prompt), *media], self.tokenizer)
-        return add([self._texts.rendered(rendered), *self._unseen(prompt), *media], self.tokenizer)
+        counted = self._texts.rendered(rendered)
+        if self._template.continues and prompt.messages and prompt.messages[-1].role == "assistant":
+            counted = self._continued(prompt, counted)
+        return add([counted, *self._unseen(prompt), *media], self.tokenizer)
 
     @cached_property
     def _probes(self) -> Probes:
@@ -96,6 +100,16 @@ class TemplateCounter:
             return self._template.render(sent, described, answer=answer)
         except TemplateRefused:
             return self._template.render(with_short_ids(sent), described, answer=answer)
+
+    def _continued(self, prompt: Prompt, whole: Count) -> Count:
+        """Count at most what a runtime reads that goes on with the last message, with `whole` for one that does not."""
+        *before, last = prompt.messages
+        text = "".join(part.text for part in last.parts if isinstance(part, Text))
+        try:
+            begun = self._texts.rendered(self._render(before, prompt.tools) + text)
+        except TemplateRefused:
+            return _as_bound(whole)
+        return Count(tokens=max(whole.upper, begun.upper + THINKING_MARKERS), basis="bound", tokenizer=self.tokenizer)
 
     def _unseen(self, prompt: Prompt) -> list[Count]:
         """Count tools and calls that the template leaves out: servers put them into the prompt in their own way."""

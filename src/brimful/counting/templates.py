@@ -1,4 +1,4 @@
-"""Chat templates of open models: rendered as the reference servers render them, and always the same.
+"""Chat templates of open models: rendered as the servers that run them do, and always the same.
 
 Only the date is ours: it is an argument, never the clock.
 """
@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
+from brimful.core.model import Runtime
+from brimful.counting.llama_cpp import ended, own
 from brimful.errors import CountingError, InvalidModel
 
 DEFAULT_DATE: Final = date(2024, 7, 26)
@@ -23,6 +25,16 @@ class TemplateRefused(CountingError):
     """A chat template does not take these messages: a role, an order or a tool call that it has no form for."""
 
 
+class TemplateOptions(TypedDict, total=False):
+    """What a template depends on beside its source and the messages."""
+
+    bos: str
+    eos: str
+    today: date
+    runtime: Runtime
+    thinking: bool | None
+
+
 class ChatTemplate:
     r"""A chat template that can be rendered.
 
@@ -31,18 +43,34 @@ class ChatTemplate:
     '<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n'
     """
 
-    def __init__(self, source: str, *, bos: str = "", eos: str = "", today: date = DEFAULT_DATE) -> None:
+    def __init__(
+        self,
+        source: str,
+        *,
+        bos: str = "",
+        eos: str = "",
+        today: date = DEFAULT_DATE,
+        runtime: Runtime = "transformers",
+        thinking: bool | None = None,
+    ) -> None:
         """Compile the source; `bos` and `eos` are the tokens that begin and end a text."""
         from brimful.counting.sandbox import compile_template  # noqa: PLC0415 - jinja2 loads for those who need it
 
-        self._render = compile_template(source, today)
-        self._bos = bos
-        self._eos = eos
+        self._render = compile_template(source, today, runtime)
+        self._variables: dict[str, object] = {"bos_token": bos, "eos_token": eos}
+        self._as_llama_cpp = runtime == "llama.cpp"
+        if thinking is not None or self._as_llama_cpp:
+            self._variables["enable_thinking"] = thinking is not False
 
     @classmethod
-    def named(cls, name: str, *, bos: str = "", eos: str = "", today: date = DEFAULT_DATE) -> "ChatTemplate":
+    def named(cls, name: str, **options: Unpack[TemplateOptions]) -> "ChatTemplate":
         """Return the template of that name, or the one in the file of that path."""
-        return cls(_source(name), bos=bos, eos=eos, today=today)
+        return cls(_source(name), **options)
+
+    @property
+    def continues(self) -> bool:
+        """Whether a last message of the assistant's is gone on with, instead of answered."""
+        return self._as_llama_cpp
 
     def render(
         self,
@@ -52,14 +80,11 @@ class ChatTemplate:
         answer: bool = True,
     ) -> str:
         """Return the text that the model reads; with `answer`, it ends where the model's answer begins."""
+        shown: dict[str, Any] = {"messages": list(messages), "tools": list(tools) or None}
         try:
-            return self._render(
-                messages=list(messages),
-                tools=list(tools) or None,
-                add_generation_prompt=answer,
-                bos_token=self._bos,
-                eos_token=self._eos,
-            )
+            if self._as_llama_cpp:
+                return self._rendered_by_llama_cpp(shown, answer=answer)
+            return self._render(**shown, **self._variables, add_generation_prompt=answer)
         except (
             TypeError,
             ValueError,
@@ -70,6 +95,10 @@ class ChatTemplate:
         ) as error:
             # A template is a program: what it does not foresee shows as any of these.
             raise TemplateRefused(f"the chat template refused the messages: {error}") from error
+
+    def _rendered_by_llama_cpp(self, shown: dict[str, Any], *, answer: bool) -> str:
+        rendered = self._render(**own(shown), **self._variables, add_generation_prompt=answer)
+        return ended(rendered) if answer else rendered
 
 
 def template_names() -> tuple[str, ...]:

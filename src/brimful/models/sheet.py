@@ -27,7 +27,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from brimful.core.model import CacheRule, Prior, Wire
+from brimful.core.model import CacheRule, Prior, Runtime, Wire
 from brimful.errors import InvalidModel
 
 _MOST_TOKENS: Final = 1_000_000_000  # no window is larger; a typing error is
@@ -73,6 +73,9 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     video_rule: str | UnsetType = UNSET
     tool_system_tokens: _Amount | UnsetType = UNSET
     alternate: bool | UnsetType = UNSET
+    one_call: bool | UnsetType = UNSET
+    runtime: Runtime | UnsetType = UNSET
+    thinking: bool | UnsetType = UNSET
     cache: _CacheFields | UnsetType = UNSET
     source: _Word | UnsetType = UNSET
     as_of: date | UnsetType = UNSET

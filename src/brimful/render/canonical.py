@@ -43,6 +43,17 @@ def object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
+def arguments_text(arguments: str) -> str:
+    r"""Return a call's arguments as the text of an object: untouched if they are one, else as the object they become.
+
+    OpenAI takes any text back; servers that render chat templates refuse the whole request for one that is no JSON.
+
+    >>> arguments_text('{"q":  "tea"}'), arguments_text("[1]")
+    ('{"q":  "tea"}', '{"arguments":"[1]"}')
+    """
+    return arguments if _object(arguments) is not None else json_text(arguments_object(arguments))
+
+
 def arguments_object(arguments: str) -> dict[str, Any]:
     """Return a call's arguments as the object that most providers take.
 
@@ -56,8 +67,13 @@ def arguments_object(arguments: str) -> dict[str, Any]:
     """
     if not arguments.strip():
         return {}
+    value = _object(arguments)
+    return {RAW_ARGUMENTS: arguments} if value is None else value
+
+
+def _object(arguments: str) -> dict[str, Any] | None:
     try:
         value = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):
-        return {RAW_ARGUMENTS: arguments}
-    return value if isinstance(value, dict) else {RAW_ARGUMENTS: arguments}
+        return None
+    return value if isinstance(value, dict) else None

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from brimful.core.prompt import Media, Message, Prompt, Request, Text, ToolCall, ToolResult
+from brimful.render.canonical import arguments_text
 from brimful.render.functions import function_tool
 from brimful.render.media import data_url, mime_type
 from brimful.render.names import fits_name_field, name_in_text
@@ -92,4 +93,5 @@ def _block(part: Text | Media) -> dict[str, Any]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+    function = {"name": call.name, "arguments": arguments_text(call.arguments)}
+    return {"id": call.id, "type": "function", "function": function}

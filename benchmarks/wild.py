@@ -1,0 +1,311 @@
+"""Conversations as wild as they come, the same for the same seed: names, tools, scripts, spellings, broken parts."""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+Message = dict[str, Any]
+
+WORDS: Final = (
+    *("the", "a", "window", "filled", "to", "brim", "never", "spill", "Order", "W12345", "don't", "I'll", "we've"),
+    *(
+        "Straße",
+        "naïve",
+        "cœur",
+        "ñandú",
+        "Привет",
+        "мир",
+        "γειά",
+        "שלום",
+        "مرحبا",
+        "नमस्ते",
+        "สวัสดี",
+        "안녕하세요",
+        "tiếng",
+    ),
+    *(
+        "e\u0301te\u0301",
+        "A\u030angstro\u0308m",
+        "ﬁne",
+        "Ⅷ",
+        "x²",
+        "½",
+        "…",
+        "–",
+        "“quoted”",
+        "CamelCaseName",
+        "snake_case",
+    ),
+)
+MARKS: Final = (
+    " ",
+    " ",
+    " ",
+    " ",
+    "  ",
+    "\n",
+    "\n\n",
+    ", ",
+    ". ",
+    "! ",
+    "\t",
+    " - ",
+    "\r\n",
+    "\u00a0",
+    "\u200b",
+    "'s ",
+)
+EMOJI: Final = ("👍", "👩‍👩‍👧‍👦", "🏳️‍🌈", "🧑🏽‍🚀", "🇨🇭", "❤️", "☕", "1️⃣", "🫠", "(╯°□°)╯︵ ┻━┻")
+SCRIPTS: Final = (
+    (0x4E00, 0x9FFF),
+    (0x3040, 0x30FF),
+    (0xAC00, 0xD7A3),
+    (0x0600, 0x06FF),
+    (0x0900, 0x097F),
+    (0x0E01, 0x0E5B),
+)
+ANYTHING: Final = (
+    (0x01, 0x2FF),
+    (0x300, 0x36F),
+    (0x370, 0x1FFF),
+    (0x2000, 0x2BFF),
+    (0x1F000, 0x1FAFF),
+    (0x20000, 0x2FFFF),
+)
+CODE: Final = (
+    'def f(x: int = 1) -> str:\n    """Say it."""\n    return f"{x!r:>10}"\n',
+    "<table class='a'><tr><td>&nbsp;1</td></tr></table>\n",
+    "for (let i = 0; i < 10; ++i) {\n\tconsole.log(`${i}`);\n}\n",
+    "SELECT * FROM orders WHERE id = '#W1' -- all\n\t\tAND total >= 12.50;\n",
+    '```json\n{"a": [1, 2.50, null, true], "b\\n": "\\u00e9"}\n```\n',
+    "$ curl -s https://example.com/a?b=c%20d&e=%F0%9F%91%8D | jq '.[] | {a}' > /dev/null 2>&1\n",
+    "{{ user }} {% if x %}{{ '{{' }}{% endif %} {# no #}\n",
+)
+NAMES: Final = ("", "", "", "Ada", "Zoë Müller", "李雷", "o'Neil", "A\nB", "x" * 70)
+TOOL_NAMES: Final = ("get_weather", "search", "lookup-order", "f", "send_email_to_customer_2", "brave_web_search")
+KEYS: Final = (
+    "city",
+    "order id",
+    "",
+    "ключ",
+    "a.b",
+    'q"uote',
+    "line\nbreak",
+    "<tag>",
+    "🙂",
+    "type",
+    "properties",
+    "$ref",
+    "items",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wild:
+    """A conversation in OpenAI's form, and the tools on offer."""
+
+    messages: list[Message]
+    tools: list[dict[str, Any]]
+
+
+def wild(seed: int, special: Sequence[str] = (), *, turns: int = 12, length: int = 400) -> Wild:
+    """Return the conversation of that seed: `special` tokens may be spelled in its texts, of `length` at the most."""
+    return _Writer(seed, special, length).conversation(turns)
+
+
+class _Writer:
+    """Writes one conversation after the other from one seed."""
+
+    def __init__(self, seed: int, special: Sequence[str], length: int) -> None:
+        self._random = random.Random(seed)
+        self._special = special
+        self._length = length
+        self._calls = 0
+
+    def conversation(self, turns: int) -> Wild:
+        """Return a conversation of that many turns at most."""
+        tools = self._tools()
+        messages: list[Message] = []
+        if self._random.random() < 0.7:
+            messages.append({"role": "system", "content": self.text()})
+        if self._random.random() < 0.1:
+            messages.append({"role": "assistant", "content": self.text()})
+        for _ in range(self._random.randint(1, turns)):
+            messages += self._turn(tools)
+        if tools and self._random.random() < 0.3:
+            return Wild([*messages, self._said("user"), *self._called(tools)], tools)
+        return Wild([*messages, {"role": "user", "content": self.text().strip() or "And now?"}], tools)
+
+    def text(self) -> str:
+        """Return a text of any kind, short or long, or none."""
+        kinds: list[Callable[[int], str]] = [
+            *(self._prose, self._prose, self._prose, self._code, self._script, self._script, self._emoji),
+            *(self._numbers, self._spaces, self._anything, self._repeated, self._spelled, self._mixed, self._mixed),
+        ]
+        if self._random.random() < 0.06:
+            return self._random.choice(("", " ", "\n", "\n\n", "\t "))
+        length = max(1, int(self._length * self._random.random() ** 3))
+        text = self._random.choice(kinds)(length)
+        edges = ("", "", "", "", "", " ", "\n", "\n\n", "  ")
+        return self._random.choice(edges) + text + self._random.choice(edges)
+
+    def _turn(self, tools: list[dict[str, Any]]) -> list[Message]:
+        chance = self._random.random()
+        asked = self._said("user")
+        if tools and chance < 0.4:
+            return [asked, *self._called(tools), *([self._said("assistant")] if chance < 0.3 else [])]
+        if chance < 0.45:
+            return [asked, self._said("user")]
+        if chance < 0.5:
+            return [asked, self._said("assistant"), self._said("assistant")]
+        return [asked, self._said("assistant")]
+
+    def _said(self, role: str) -> Message:
+        name = self._random.choice(NAMES) if role == "user" else ""
+        return {"role": role, "content": self.text(), **({"name": name} if name else {})}
+
+    # -- tools ---------------------------------------------------------------------------------------------------------
+
+    def _tools(self) -> list[dict[str, Any]]:
+        if self._random.random() < 0.4:
+            return []
+        names = self._random.sample(TOOL_NAMES, self._random.randint(1, 4))
+        return [{"type": "function", "function": self._function(name)} for name in names]
+
+    def _function(self, name: str) -> dict[str, Any]:
+        function: dict[str, Any] = {"name": name}
+        if self._random.random() < 0.9:
+            function["description"] = self.text()
+        if self._random.random() < 0.9:
+            function["parameters"] = self._schema(2)
+        return function
+
+    def _schema(self, depth: int) -> dict[str, Any]:
+        keys = self._random.sample(KEYS, self._random.randint(0, 4))
+        schema: dict[str, Any] = {"type": "object", "properties": {key: self._property(depth) for key in keys}}
+        if keys and self._random.random() < 0.6:
+            schema["required"] = keys[:2]
+        if self._random.random() < 0.2:
+            schema["additionalProperties"] = False
+        return schema
+
+    def _property(self, depth: int) -> dict[str, Any]:
+        described = {"description": self._prose(40)} if self._random.random() < 0.6 else {}
+        match self._random.randint(0, 5 if depth else 3):
+            case 0:
+                return {"type": "string", **described, **({"enum": ["a", "é", ""]} if described else {})}
+            case 1:
+                return {"type": "integer", **described, "minimum": 0, "maximum": 10**12}
+            case 2:
+                return {"type": "number", **described, "default": 0.1, "multipleOf": 1e-7}
+            case 3:
+                return {"type": "boolean", **described}
+            case 4:
+                return {"type": "array", **described, "items": self._property(depth - 1)}
+            case _:
+                return {**self._schema(depth - 1), **described}
+
+    def _called(self, tools: list[dict[str, Any]]) -> list[Message]:
+        calls, results = [], []
+        for _ in range(self._random.choice((1, 1, 1, 2, 3))):
+            self._calls += 1
+            id = f"call_{self._calls:04d}"
+            function = {"name": self._random.choice(tools)["function"]["name"], "arguments": self._arguments()}
+            calls.append({"id": id, "type": "function", "function": function})
+            results.append({"role": "tool", "tool_call_id": id, "content": self._result()})
+        content = self.text() if self._random.random() < 0.3 else None
+        return [{"role": "assistant", "content": content, "tool_calls": calls}, *results]
+
+    def _arguments(self) -> str:
+        if self._random.random() < 0.05:
+            return self._random.choice(("", "{oops", "[1, 2]", "null", '"text"', '{"a": NaN}', "{} {}", "{'a': 1}"))
+        keys = self._random.sample(KEYS, self._random.randint(0, 4))
+        spaced = self._random.random() < 0.5
+        return json.dumps(
+            {key: self._value(2) for key in keys},
+            ensure_ascii=self._random.random() < 0.5,
+            separators=None if spaced else (",", ":"),
+        )
+
+    def _value(self, depth: int) -> object:
+        plain = (
+            self._prose(30),
+            self._prose(10),
+            0,
+            -1,
+            10**15,
+            0.5,
+            1.0,
+            1e-7,
+            1e21,
+            12.50,
+            True,
+            False,
+            None,
+            "",
+            'é\n"',
+        )
+        chance = self._random.random()
+        if depth and chance < 0.15:
+            return [self._value(depth - 1) for _ in range(self._random.randint(0, 3))]
+        if depth and chance < 0.3:
+            return {key: self._value(depth - 1) for key in self._random.sample(KEYS, 2)}
+        return self._random.choice(plain)
+
+    def _result(self) -> str:
+        return self._arguments() if self._random.random() < 0.5 else self.text()
+
+    # -- texts ---------------------------------------------------------------------------------------------------------
+
+    def _prose(self, length: int) -> str:
+        text = ""
+        while len(text) < length:
+            text += self._random.choice(WORDS) + self._random.choice(MARKS)
+        return text.strip() if self._random.random() < 0.8 else text
+
+    def _code(self, length: int) -> str:
+        text = ""
+        while len(text) < length:
+            text += self._random.choice(CODE)
+        return text
+
+    def _script(self, length: int) -> str:
+        first, last = self._random.choice(SCRIPTS)
+        return "".join(chr(self._random.randint(first, last)) for _ in range(length // 2))
+
+    def _emoji(self, length: int) -> str:
+        return "".join(self._random.choice((*EMOJI, " ", "ok ")) for _ in range(length // 3))
+
+    def _numbers(self, length: int) -> str:
+        text = ""
+        while len(text) < length:
+            text += str(self._random.randint(0, 10 ** self._random.randint(1, 12))) + self._random.choice(
+                (" ", ".", ",", "", "-", ":")
+            )
+        return text
+
+    def _spaces(self, length: int) -> str:
+        text = ""
+        while len(text) < length:
+            text += self._random.choice(" \n\t\r") * self._random.randint(1, 40) + self._random.choice(
+                ("", "x", "if", "1")
+            )
+        return text
+
+    def _anything(self, length: int) -> str:
+        chosen = (self._random.choice(ANYTHING) for _ in range(length // 2))
+        text = "".join(chr(self._random.randint(first, last)) for first, last in chosen)
+        return text + self._random.choice(("", "", "\ud800", "\udfff!"))
+
+    def _repeated(self, length: int) -> str:
+        return self._random.choice(("a", "=", "-", "ab", "0", "\n", "é", "好", "👍", "</b>", "!?")) * length
+
+    def _spelled(self, length: int) -> str:
+        pieces = (*self._special, "<|endoftext|>", "[INST]", "</s>", "<|", "|>")
+        return "".join(self._random.choice((*pieces, " and ")) for _ in range(1 + length // 20))
+
+    def _mixed(self, length: int) -> str:
+        kinds = (self._prose, self._code, self._script, self._emoji, self._numbers, self._spaces, self._anything)
+        return self._random.choice(("", " ", "\n")).join(self._random.choice(kinds)(length // 4 + 1) for _ in range(4))

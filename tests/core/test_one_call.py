@@ -1,0 +1,70 @@
+"""Templates that refuse two calls in one message get them one by one."""
+
+from brimful import assemble, conversation
+from brimful.core.content import Media, Text, ToolCall, ToolResult
+from brimful.core.one_call import one_at_a_time
+from brimful.core.prompt import Message
+from brimful.models import resolve
+
+PICTURE = Media(modality="image", url="https://example.com/a.png")
+
+
+def asked(*ids, text="", cache=False):
+    texts = (Text(text=text),) if text else ()
+    return Message(role="assistant", parts=(*texts, *(ToolCall(id=id, name="f") for id in ids)), cache=cache)
+
+
+def answered(*ids, more=(), cache=False):
+    return Message(role="tool", parts=(*(ToolResult(id=id, content=id) for id in ids), *more), cache=cache)
+
+
+SAID = Message(role="user", parts=(Text(text="hi"),))
+
+
+def test_single_calls_stay_as_they_are():
+    messages = [SAID, asked("a", text="Let me see."), answered("a"), SAID]
+    assert one_at_a_time(messages) == messages
+
+
+def test_each_call_is_followed_by_its_own_result_wherever_that_stood():
+    split = one_at_a_time([SAID, asked("a", "b", "c", text="Let me see."), answered("c", "a"), answered("b"), SAID])
+    assert split == [
+        SAID,
+        *(asked("a", text="Let me see."), answered("a")),
+        *(asked("b"), answered("b")),
+        *(asked("c"), answered("c")),
+        SAID,
+    ]
+
+
+def test_nothing_is_lost():
+    split = one_at_a_time([asked("a", "b"), answered("a", more=(PICTURE,)), answered("x")])
+    assert split == [asked("a"), answered("a"), asked("b"), answered(more=(PICTURE,)), answered("x")]
+
+
+def test_the_mark_of_a_stable_prefix_stays_at_its_end():
+    split = one_at_a_time([asked("a", "b"), answered("a"), answered("b", cache=True)])
+    assert [message.cache for message in split] == [False, False, False, True]
+
+
+def call(id):
+    return {"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def test_llama_gets_its_calls_one_by_one_and_they_are_counted_exactly():
+    history = [
+        {"role": "user", "content": "Both, please."},
+        {"role": "assistant", "content": None, "tool_calls": [call("a"), call("b")]},
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+        {"role": "tool", "tool_call_id": "b", "content": "2"},
+        {"role": "user", "content": "Thanks."},
+    ]
+
+    def roles(model):
+        context = assemble(conversation(history, model=model), model=model, now=0)
+        assert context.verification.basis == "exact"
+        return [message["role"] for message in context.request["messages"]]
+
+    assert roles("llama-3.1-8b") == ["user", "assistant", "tool", "assistant", "tool", "user"]
+    assert roles("qwen2.5-7b") == ["user", "assistant", "tool", "tool", "user"]
+    assert resolve("llama-3.3-70b").one_call

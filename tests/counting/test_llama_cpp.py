@@ -1,0 +1,100 @@
+"""What llama.cpp makes of a template; tests/llama holds it against the real one."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.core.content import Text, ToolCall
+from brimful.core.prompt import Message, Prompt
+from brimful.counting import counter_for
+from brimful.counting.llama_cpp import to_json
+from brimful.counting.templates import ChatTemplate
+from brimful.models import resolve
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def render(source, runtime="llama.cpp", messages=(), **options):
+    return ChatTemplate(source, runtime=runtime, **options).render(messages)
+
+
+def said(role, text):
+    return Message(role=role, parts=(Text(text=text),))
+
+
+def count(*messages, model="qwen2.5-7b", **fields):
+    info = msgspec.structs.replace(resolve(model), **fields)
+    return counter_for(info).prompt(Prompt(model="m", messages=messages))
+
+
+@given(JSON, st.sampled_from([None, 0, 2, 4]))
+def test_json_differs_only_in_fractions(value, indent):
+    assert to_json(value, indent=indent) == json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+@given(st.text())
+def test_json_in_ascii(text):
+    assert json.loads(to_json({text: text}, ensure_ascii=True)) == {text: text}
+    assert to_json([text], ensure_ascii=True).isascii()
+
+
+@pytest.mark.parametrize(
+    ("source", "theirs", "ours"),
+    [
+        ("{{ 1.0 | tojson }}", "1.0", "1"),
+        ("{{ messages[0].x }}", "1e-07", "0.0"),
+        ("{{ messages[0].x | tojson }}", "1e-07", "1e-07"),
+        ("{{ messages[0].big | tojson }}", "1" + "0" * 30, "1e+30"),
+        ("{{ messages[0].text | trim }}|", "a|", "\u00a0a|"),
+        ("{{ messages[0].text.strip() }}|", "a|", "\u00a0a|"),
+        ("{{ messages[0].nothing }}|", "None|", "|"),
+        ("{% for key, _ in messages[0].map | dictsort %}{{ key }}{% endfor %}", "abC", "Cab"),
+        ("{{ enable_thinking }}", "", "True"),
+    ],
+)
+def test_what_differs(source, theirs, ours):
+    message = {"x": 1e-7, "big": 10**30, "text": " \u00a0a\n", "nothing": None, "map": {"b": 1, "C": 2, "a": 3}}
+    assert render(source, "transformers", [message]) == theirs
+    assert render(source, "llama.cpp", [message]) == ours
+
+
+@pytest.mark.parametrize("runtime", ["transformers", "llama.cpp"])
+def test_thinking_can_be_said(runtime):
+    assert render("{{ enable_thinking }}", runtime, thinking=False) == "False"
+    assert render("{{ enable_thinking }}", runtime, thinking=True) == "True"
+
+
+def test_a_model_says_what_serves_it():
+    accent = said("user", "e\u0301")
+    assert count(accent, runtime="llama.cpp").tokens == count(accent).tokens + 1
+    assert count(said("user", "</s>"), runtime="llama.cpp").tokens == count(said("user", "</s>")).tokens - 2
+    assert count(said("user", "hi"), model="gemma-4-31b", runtime="llama.cpp", thinking=False) == count(
+        said("user", "hi"), model="gemma-4-31b"
+    )
+
+
+def test_counts_of_two_runtimes_have_two_names():
+    assert counter_for(msgspec.structs.replace(resolve("qwen3-8b"), runtime="llama.cpp")).tokenizer == "qwen3_gguf"
+    assert counter_for(resolve("qwen3-8b")).tokenizer == "qwen3"
+
+
+def test_a_message_that_is_gone_on_with_is_bounded():
+    begun = (said("user", "hi"), said("assistant", "  Well, "))
+    whole = count(*begun, runtime="llama.cpp")
+    assert (whole.basis, count(*begun).basis) == ("bound", "exact")
+    assert whole.tokens >= count(*begun).tokens
+    assert count(said("assistant", "Well,"), model="gemma-2-9b", runtime="llama.cpp").basis != "exact"
+
+
+@pytest.mark.parametrize("depth", [10, 900, 100_000])
+def test_deep_arguments_are_counted(depth):
+    call = ToolCall(id="c1", name="f", arguments="[" * depth + "]" * depth)
+    counted = count(said("user", "hi"), Message(role="assistant", parts=(call,)), runtime="llama.cpp")
+    assert counted.tokens > 10

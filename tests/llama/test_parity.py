@@ -1,0 +1,144 @@
+"""Our count is the server's, to the token, and nothing that we send is ever too long."""
+
+import json
+import unicodedata
+from datetime import UTC, datetime
+from itertools import count, islice
+from statistics import mean
+
+import httpx2
+import msgspec
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from brimful import BudgetExceeded, assemble, conversation
+from brimful.counting import count_special, counter_for, template_names
+from brimful.counting.templates import DEFAULT_DATE, ChatTemplate
+from brimful.render import request_bytes
+from families import EXACT, FAMILIES
+from wild import wild
+
+NOW = 1_800_000_000.0
+COMPLETION = 16
+MAIN = ("qwen-2.5", "llama-3.1", "gemma-4")
+SEEDS = st.integers(0, 2**32)
+
+
+@pytest.fixture(scope="module")
+def http():
+    with httpx2.Client(timeout=60) as client:
+        yield client
+
+
+def built(family, server, seed, **options):
+    given = wild(seed, FAMILIES[family].special, **options)
+    packages = conversation(given.messages, model=server.info, min_tokens=24)
+    try:
+        return assemble(packages, model=server.info, completion=COMPLETION, tools=given.tools, now=NOW)
+    except BudgetExceeded:  # a question, a system prompt and tools that are too much for any window of this size
+        return reject()
+
+
+def answered(http, server, request, **options):
+    """Return the server's answer to a request, sent as its bytes are."""
+    body = {**request, "max_completion_tokens": 1, "temperature": 0, **options}
+    answer = http.post(f"{server.address}/v1/chat/completions", content=request_bytes(body))
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize("family", MAIN)
+@settings(max_examples=20)
+@given(seed=SEEDS)
+def test_the_count_is_the_servers(llama, http, family, seed):
+    server = llama(family)
+    context = built(family, server, seed)
+    usage = answered(http, server, context.request)["usage"]
+    assert (context.tokens, context.verification.basis) == (usage["prompt_tokens"], "exact")
+
+
+@pytest.mark.parametrize("family", sorted(set(EXACT) - set(MAIN)))
+@settings(max_examples=4)
+@given(seed=SEEDS)
+def test_so_it_is_for_their_sisters(llama, http, family, seed):
+    server = llama(family)
+    context = built(family, server, seed)
+    assert context.tokens == answered(http, server, context.request)["usage"]["prompt_tokens"]
+
+
+@pytest.mark.parametrize("family", MAIN)
+def test_a_full_window_is_filled_to_the_brim_and_never_refused(llama, http, family):
+    server = llama(family)
+    contexts = (built(family, server, seed, turns=90, length=200) for seed in count())
+    full = list(islice((one for one in contexts if any(decision.reason == "older" for decision in one.decisions)), 4))
+    for context in full:
+        usage = answered(http, server, context.request, max_completion_tokens=COMPLETION)["usage"]
+        assert usage["prompt_tokens"] == context.tokens <= server.window - COMPLETION
+    assert mean(context.tokens / context.budget.available for context in full) >= 0.97
+
+
+def test_what_is_sent_without_us_is_refused(llama, http):
+    server = llama("qwen-2.5")
+    said = {"messages": [{"role": "user", "content": "word " * server.window}]}
+    answer = http.post(f"{server.address}/v1/chat/completions", json=said)
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "exceed_context_size_error")
+
+
+@pytest.mark.parametrize("family", EXACT)
+def test_the_servers_template_is_ours(llama, http, family):
+    server = llama(family)
+    theirs = http.get(f"{server.address}/props").json()["chat_template"]
+    name = server.info.chat_template
+    assert name in template_names()
+    ours = ChatTemplate.named(name, runtime="llama.cpp").render([{"role": "user", "content": "hi"}])
+    assert ChatTemplate(theirs, runtime="llama.cpp").render([{"role": "user", "content": "hi"}]) == ours
+
+
+@pytest.mark.parametrize("family", ["llama-3.1", "llama-3.2"])
+def test_a_day_costs_as_much_as_any_other(llama, http, family):
+    server = llama(family)
+    said = [{"role": "user", "content": "hi"}]
+    rendered = http.post(f"{server.address}/apply-template", json={"messages": said}).json()["prompt"]
+    assert f"{datetime.now(UTC):%d %b %Y}" in rendered or f"{DEFAULT_DATE:%d %b %Y}" in rendered
+    usage = answered(http, server, {"messages": said})["usage"]
+    days = (DEFAULT_DATE.replace(month=month, day=day) for month in range(1, 13) for day in (1, 9, 10, 28))
+    bos = "<|begin_of_text|>"
+    templates = (ChatTemplate.named(server.info.chat_template, bos=bos, today=day) for day in days)
+    assert {count_special("llama3", template.render(said)) for template in templates} == {usage["prompt_tokens"]}
+
+
+@settings(max_examples=60)
+@given(text=st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("e\u0301 a\u030a\n\u00a0"), max_size=40))
+@pytest.mark.parametrize("family", MAIN)
+def test_any_text(llama, http, family, text):
+    server = llama(family)
+    counter = counter_for(server.info)
+    spelled = {"content": text, "add_special": False, "parse_special": False}
+    tokens = http.post(f"{server.address}/tokenize", content=json.dumps(spelled).encode()).json()["tokens"]
+    assert counter.text(text).tokens == len(tokens)
+
+
+def test_the_other_runtime_normalizes(llama, http):
+    server = llama("qwen-2.5")
+    text = "e\u0301"
+    spelled = {"content": text, "add_special": False}
+    tokens = http.post(f"{server.address}/tokenize", json=spelled).json()["tokens"]
+    elsewhere = counter_for(msgspec.structs.replace(server.info, runtime="transformers"))
+    assert elsewhere.text(text) == elsewhere.text(unicodedata.normalize("NFC", text))
+    assert elsewhere.text(text).tokens < len(tokens)
+
+
+@settings(max_examples=15)
+@given(seed=SEEDS)
+@pytest.mark.parametrize("family", MAIN)
+def test_a_message_that_the_server_goes_on_with_is_bounded(llama, http, family, seed):
+    server = llama(family)
+    history = [*wild(seed, turns=3).messages[:1], {"role": "user", "content": "hi"}]
+    begun = [message for message in history if message["role"] != "assistant"]
+    packages = conversation(
+        [*begun, {"role": "assistant", "content": wild(seed).messages[-1]["content"] or "Well"}], model=server.info
+    )
+    context = assemble(packages, model=server.info, completion=COMPLETION, now=NOW)
+    usage = answered(http, server, context.request)["usage"]
+    assert usage["prompt_tokens"] <= context.tokens
