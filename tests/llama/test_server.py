@@ -8,8 +8,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from llama import shared
 from llama_server import LlamaServer, LlamaUnavailable, command, smollm2
+
+from llama import shared
 
 HI = {"messages": [{"role": "user", "content": "Hi!"}], "max_tokens": 4, "temperature": 0}
 
