@@ -44,7 +44,7 @@ def conversation_of(asked: Asked) -> Conversation:
         )
     spoken = [*given.system, *(message for turn in given.turns for message in turn.said)]
     prompts = [_text(message) for message in spoken if message.role == "system"]
-    said = tuple(_record(message, room, user, asked.at) for message in spoken if message.role != "system")
+    said = tuple(_record(message, room, asked.at) for message in spoken if message.role != "system")
     if not said:
         raise Refusal(
             "invalid", "messages: there is nothing but system messages, and nothing to answer", param="messages"
@@ -86,9 +86,8 @@ def with_ids(messages: Sequence[Message], room: str, after: Message | None) -> l
     return named
 
 
-def _record(message: Said, room: str, user: str | None, at: float) -> Message:
-    sender = message.name or (user or "" if message.role == "user" else "")
-    return Message(id="(new)", room=room, content=_content(message), sender=sender, role=message.role, at=at)
+def _record(message: Said, room: str, at: float) -> Message:
+    return Message(id="(new)", room=room, content=_content(message), sender=message.name, role=message.role, at=at)
 
 
 def _content(message: Said) -> Content:

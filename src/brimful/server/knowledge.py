@@ -9,7 +9,7 @@ from brimful.core.model import ModelInfo
 from brimful.counting import observed_id
 from brimful.engine.lessons import Lessons
 from brimful.models.registry import Registry
-from brimful.server.offers import Offers
+from brimful.server.offers import Offer, Offers
 from brimful.server.upstreams import Line
 
 CAPPED: Final = 3_600.0  # seconds for which a window holds that a refusal made smaller
@@ -40,7 +40,7 @@ class Knowledge:
     async def of(self, line: Line, name: str, lessons: Lessons) -> Known:
         """Return what is known of the model that a request names."""
         offer = await self._offers.of(line, name)
-        info = self._row(line, name, offer.id if offer else "")
+        info = self._row(line, name, offer)
         lesson = await lessons.learned(info, line.route, now=self._clock())
         told = line.upstream.window or (offer.window if offer else None)
         window = told if told is not None and not info.known else min(told or info.window, info.window)
@@ -51,13 +51,14 @@ class Knowledge:
         """Remember that requests for a model were refused until they were made for a window so small."""
         self._caps[line.route, observed_id(model)] = _Cap(window, self._clock())
 
-    def _row(self, line: Line, name: str, offered: str) -> ModelInfo:
+    def _row(self, line: Line, name: str, offer: Offer | None) -> ModelInfo:
         """Return the row of a model: as configured, as it is really called where names go unheeded, or by its name."""
-        real = self._registry.resolve(offered) if offered and offered != name else None
+        real = self._registry.resolve(offer.id) if offer and offer.only else None
         info = self._registry.resolve(line.upstream.like or name)
         if real is not None and real.known and line.upstream.like is None:
             info = real
-        return msgspec.structs.replace(info, id=name, wire=line.wire)
+        runtime = "llama.cpp" if offer and offer.llama else info.runtime
+        return msgspec.structs.replace(info, id=name, wire=line.wire, runtime=runtime)
 
     def _cap(self, line: Line, model: ModelInfo) -> int | None:
         cap = self._caps.get((line.route, observed_id(model)))

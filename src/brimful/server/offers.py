@@ -19,10 +19,11 @@ _WINDOWS: Final = ("max_model_len", "context_length", "loaded_context_length", "
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """A model on offer. `only` says that it answers whatever name a request bears, as llama.cpp's does."""
+    """A model on offer. `llama` says that llama.cpp runs it, and `only` that it answers to any name a request bears."""
 
     id: str
     window: int | None = None
+    llama: bool = False
     only: bool = False
 
 
@@ -56,7 +57,7 @@ def read_offers(body: bytes) -> tuple[Offer, ...]:
     """Read a list of models, whatever else stands in it.
 
     >>> read_offers(b'{"data": [{"id": "qwen", "max_model_len": 32768}]}')
-    (Offer(id='qwen', window=32768, only=False),)
+    (Offer(id='qwen', window=32768, llama=False, only=False),)
     """
     try:
         said = decode_json(body)
@@ -72,7 +73,7 @@ def _offer(row: dict[str, Any], *, only: bool) -> Offer:
     told = [row.get(field) for field in _WINDOWS] + [meta.get("n_ctx") if isinstance(meta, dict) else None]
     windows = [window for window in told if is_whole(window) and isinstance(window, int)]
     llama = row.get("owned_by") == "llamacpp"
-    return Offer(id=row["id"], window=min(windows, default=None), only=only and llama)
+    return Offer(id=row["id"], window=min(windows, default=None), llama=llama, only=only and llama)
 
 
 async def _asked(line: Line) -> tuple[Offer, ...]:

@@ -1,0 +1,211 @@
+"""The official clients, unmodified, through the proxy to a real llama.cpp."""
+
+import json
+
+import anthropic
+import httpx2
+import openai
+import pytest
+
+from brimful.server.app import create_app
+from brimful.server.config import config_of
+from server.upstream import serving
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "look_up",
+        "description": "Look up a fact.",
+        "parameters": {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def qwen(llama):
+    return llama("qwen-2.5")
+
+
+@pytest.fixture(scope="module")
+def proxy(qwen, tmp_path_factory):
+    """The address of a proxy that was told nothing but where the server is."""
+    store = tmp_path_factory.mktemp("proxy") / "brimful.db"
+    config = {"upstreams": [{"name": "llama", "url": f"{qwen.address}/v1"}], "store": f"sqlite:///{store}"}
+    with serving(create_app(config_of(config, "brimful.toml"), environ={})) as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def gpt(proxy):
+    with openai.OpenAI(base_url=f"{proxy}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def claude(proxy):
+    with anthropic.Anthropic(base_url=proxy, api_key="none", max_retries=0) as client:
+        yield client
+
+
+def called(turn):
+    function = {"name": "look_up", "arguments": json.dumps({"q": f"fact {turn}"})}
+    return [
+        {"role": "user", "content": f"What is fact {turn}? Please look it up and tell me in a sentence."},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": f"call_{turn}", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": f"call_{turn}", "content": json.dumps({"fact": turn, "value": turn * 7})},
+        {"role": "assistant", "content": f"Fact {turn} has the value {turn * 7}, as far as I can see."},
+    ]
+
+
+def agent(turns):
+    history = [message for turn in range(turns) for message in called(turn)]
+    return [{"role": "system", "content": "Be brief."}, *history, {"role": "user", "content": "Sum it all up."}]
+
+
+def record_of(proxy, context):
+    return httpx2.get(f"{proxy}/brimful/v1/contexts/{context}").json()
+
+
+def test_three_hundred_turns_with_tools_overflow_the_model_and_are_answered_through_the_proxy(qwen, proxy, gpt):
+    messages = agent(300)
+    asked = {"model": qwen.model, "messages": messages, "tools": [TOOL], "max_tokens": 16, "temperature": 0}
+    with (
+        openai.OpenAI(base_url=f"{qwen.address}/v1", api_key="none", max_retries=0) as direct,
+        pytest.raises(openai.BadRequestError, match="exceeds the available context size"),
+    ):
+        direct.chat.completions.create(**asked)
+    raw = gpt.chat.completions.with_raw_response.create(**asked)
+    answer = raw.parse()
+    assert answer.choices[0].finish_reason in ("stop", "length", "tool_calls")
+    record = record_of(proxy, raw.headers["x-brimful-context"])
+    assert not any("refused" in warning for warning in record["warnings"])
+    assert answer.usage.prompt_tokens == record["tokens"] <= record["limit"]
+    assert record["tokens"] > 0.9 * record["limit"]
+    kept = [each["decision"]["id"] for each in record["decisions"] if each["decision"]["outcome"] == "kept"]
+    out = {each["decision"]["id"]: each for each in record["decisions"] if each["decision"]["outcome"] == "dropped"}
+    assert len(kept) + len(out) == len(messages)
+    assert out["msg-000001"]["why"].startswith("dropped: older than the history that fits")
+    assert out["msg-000001"]["decision"]["reason"] == "older"
+    assert record["request"]["messages"] == [messages[int(id[4:])] for id in sorted(kept)]
+    assert record["answers"][0]["usage"]["prompt"] == record["tokens"]
+
+
+def test_streams_come_through_piece_by_piece(qwen, proxy, gpt):
+    asked = {"model": qwen.model, "messages": agent(300), "tools": [TOOL], "max_tokens": 12, "temperature": 0}
+    whole = gpt.chat.completions.create(**asked)
+    with gpt.chat.completions.with_streaming_response.create(
+        **asked, stream=True, stream_options={"include_usage": True}
+    ) as raw:
+        chunks = list(raw.parse())
+        context = raw.headers["x-brimful-context"]
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text == (whole.choices[0].message.content or "")
+    assert len(chunks) > 5
+    assert chunks[-1].usage.prompt_tokens == record_of(proxy, context)["tokens"]
+
+
+def test_choices_and_probabilities_come_through(qwen, gpt):
+    said = [{"role": "user", "content": "Hi"}]
+    answer = gpt.chat.completions.create(
+        model=qwen.model, messages=said, n=2, logprobs=True, top_logprobs=3, max_tokens=2
+    )
+    assert len(answer.choices) == 2
+    assert len(answer.choices[0].logprobs.content[0].top_logprobs) == 3
+
+
+def test_models_are_listed(gpt, claude):
+    assert gpt.models.list().data[0].id
+    assert claude.models.list().data[0].id
+
+
+def test_what_an_upstream_cannot_do_it_says_itself(gpt):
+    with pytest.raises(openai.APIStatusError, match="does not support embeddings") as refused:
+        gpt.embeddings.create(model="any", input="tea")
+    assert refused.value.status_code == 501
+
+
+def test_what_cannot_be_left_out_and_is_too_long_is_said_as_openai_says_it(qwen, gpt):
+    with pytest.raises(openai.BadRequestError, match="maximum context length") as refused:
+        gpt.chat.completions.create(model=qwen.model, messages=[{"role": "user", "content": "word " * 9000}])
+    assert refused.value.code == "context_length_exceeded"
+    assert refused.value.param == "messages"
+
+
+# -- Anthropic -------------------------------------------------------------------------------------------------------
+
+
+def used(turn):
+    return [
+        {"role": "user", "content": f"What is fact {turn}? Please look it up."},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": f"toolu_{turn}", "name": "look_up", "input": {"q": f"fact {turn}"}}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": f"the value is {turn * 7}"}],
+        },
+        {"role": "assistant", "content": f"Fact {turn} has the value {turn * 7}."},
+    ]
+
+
+def claude_asks(turns):
+    tool = {"name": "look_up", "input_schema": TOOL["function"]["parameters"]}
+    history = [message for turn in range(turns) for message in used(turn)]
+    messages = [*history, {"role": "user", "content": "Sum it all up."}]
+    return {"model": "qwen2.5-7b", "system": "Be brief.", "max_tokens": 12, "tools": [tool], "messages": messages}
+
+
+def test_anthropics_client_is_answered_where_it_would_overflow(qwen, proxy, claude):
+    asked = claude_asks(300)
+    with (
+        anthropic.Anthropic(base_url=qwen.address, api_key="none", max_retries=0) as direct,
+        pytest.raises(anthropic.BadRequestError, match="exceeds the available context size"),
+    ):
+        direct.messages.create(**asked)
+    raw = claude.messages.with_raw_response.create(**asked)
+    answer = raw.parse()
+    assert answer.role == "assistant"
+    record = record_of(proxy, raw.headers["x-brimful-context"])
+    assert record["left_out"] > 500
+    used_tokens = answer.usage.input_tokens + (answer.usage.cache_read_input_tokens or 0)
+    assert used_tokens <= record["limit"]
+    assert abs(used_tokens - record["tokens"]) <= 0.02 * record["tokens"]
+
+
+def test_anthropics_streams_come_through(proxy, claude):
+    with claude.messages.stream(**claude_asks(300)) as stream:
+        pieces = list(stream.text_stream)
+        answer = stream.get_final_message()
+    assert "".join(pieces) == "".join(block.text for block in answer.content if block.type == "text")
+    context = stream.response.headers["x-brimful-context"]
+    assert record_of(proxy, context)["answers"][0]["finish"] in ("stop", "length", "tool-calls")
+
+
+def test_prompts_are_counted(claude):
+    asked = {key: value for key, value in claude_asks(3).items() if key != "max_tokens"}
+    assert 50 < claude.messages.count_tokens(**asked).input_tokens < 1000
+
+
+def test_what_cannot_be_left_out_and_is_too_long_is_said_as_anthropic_says_it(claude):
+    asked = claude_asks(0) | {"messages": [{"role": "user", "content": "word " * 9000}]}
+    with pytest.raises(anthropic.BadRequestError, match=r"prompt is too long: \d+ tokens > \d+ maximum"):
+        claude.messages.create(**asked)
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_sends_only_what_is_new_is_remembered(qwen, proxy, gpt):
+    headers = {"X-Brimful-Mode": "remember", "X-Brimful-Conversation": "cats", "X-Brimful-User": "ada"}
+    for text in ("My cat is called Miso.", "And my dog is called Udon.", "What is my cat called?"):
+        raw = gpt.chat.completions.with_raw_response.create(
+            model=qwen.model, messages=[{"role": "user", "content": text}], max_tokens=4, extra_headers=headers
+        )
+    sent = record_of(proxy, raw.headers["x-brimful-context"])["request"]["messages"]
+    assert "Miso" in sent[0]["content"]
+    assert sent[-1]["content"] == "What is my cat called?"
