@@ -29,4 +29,7 @@ def from_bytes(kept: list[bytes]) -> Floats:
     """Return kept vectors as a matrix, each of length 1 again."""
     if not kept:
         return np.empty((0, 0), dtype=np.float32)
-    return unit(np.frombuffer(b"".join(kept), dtype="<f2").reshape(len(kept), -1).astype(np.float32))
+    rows = np.frombuffer(b"".join(kept), dtype="<f2").reshape(len(kept), -1).astype(np.float32)
+    lengths = np.sqrt(np.vecdot(rows, rows))[:, None]
+    units: Floats = np.divide(rows, lengths, out=rows, where=lengths > 0)
+    return units

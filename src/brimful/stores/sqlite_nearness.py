@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from brimful.protocols import Vectors
     from brimful.stores.vector_cache import Shelf, Shelves
 
-MOST_BYTES: Final = 256 * 2**20  # of vectors and signatures in memory
+MOST_BYTES: Final = 512 * 2**20  # of vectors in memory
 _BATCH: Final = 10_000  # entries of the log read at once
 _GONE: Final = 0  # stands in the log for the vector of a document that was removed
 

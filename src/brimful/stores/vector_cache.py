@@ -1,8 +1,4 @@
-"""Floats of one scope, held in memory: exact where they are few, signatures where they are many.
-
-A signature is the sign of each number of a vector, one bit each. The fewer bits differ, the nearer two vectors are:
-that is quick to tell of a million, and whoever seems near is then compared exactly.
-"""
+"""Vectors of one scope, held in memory: as they are where they are few, as codes where they are many."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -13,18 +9,29 @@ import numpy as np
 import numpy.typing as npt
 
 from brimful.stores.halves import Floats
+from brimful.stores.vector_codes import (
+    WORD,
+    Bits,
+    Places,
+    Query,
+    cosines,
+    encode,
+    encode_query,
+    likely,
+    weighed,
+    words_for,
+)
 
-EXACT: Final = 48 * 2**20  # bytes up to which all vectors of a scope are held: 49,152 of 256 numbers
-COARSE: Final = 100_000  # documents from which the first 64 bits are looked at first
-_CANDIDATES: Final = 4  # compared exactly, for each one that is asked for
-_COARSE_SHARE: Final = 16  # one of how many passes the first look
-_SAMPLE: Final = 10_000  # documents that tell where the best share ends
-_WORD: Final = 64  # bits
+EXACT: Final = 24 * 2**20  # bytes up to which all vectors of a scope are held: 24,576 of 256 numbers
+CODED: Final = 384 * 2**20  # bytes up to which their numbers are, in eight bits: 1,572,864; of more, the signs alone
+_LIKELY: Final = 48  # vectors whose signs are weighed, for each document that is asked for
+_LIKELY_SHARE: Final = 1 / 256  # … and of all
+_CLOSE: Final = 32  # vectors whose numbers are compared, for each document
+_READ: Final = 5  # … and so many where they have to be read for it
 
 Key = tuple[str, str, int, int]
 """Tenant, embedder, since when it is used, scope."""
 Numbers = npt.NDArray[np.int64]
-Signatures = npt.NDArray[np.uint64]
 Read = Callable[[Sequence[int]], Floats]
 """Returns vectors by their numbers, in order."""
 
@@ -68,54 +75,65 @@ class Shelf:
         self._docs = Column(np.empty(0, dtype=np.int64))
         self._seqs = Column(np.empty(0, dtype=np.int64))
         self._rows = Column(np.empty(0, dtype=np.int64))
-        self._alive = Column(np.empty(0, dtype=np.bool_))
+        self._alive = Column(np.empty(0, dtype=np.uint8))
         self._matrix: Column | None = Column(np.empty((0, dims), dtype=np.float32))
-        self._words = [Column(np.empty(0, dtype=np.uint64)) for _ in range(-(-dims // _WORD))]
+        self._signs = [Column(np.empty(0, dtype=np.uint64)) for _ in range(words_for(dims))]
+        self._levels: Column | None = Column(np.empty((0, words_for(dims) * WORD), dtype=np.int8))
+        self._scales = Column(np.empty(0, dtype=np.float32))
 
     @property
     def nbytes(self) -> int:
         """How much memory it takes."""
-        columns = [self._docs, self._seqs, self._rows, self._alive, *self._words]
-        return sum(column.nbytes for column in columns) + (self._matrix.nbytes if self._matrix else 0)
+        columns = [self._docs, self._seqs, self._rows, self._alive, self._scales, *self._signs]
+        large = [column for column in (self._matrix, self._levels) if column is not None]
+        return sum(column.nbytes for column in columns + large)
 
     def add(self, docs: Sequence[int], seqs: Sequence[int], rows: Sequence[int], vectors: Floats) -> None:
         """Take up documents with their vectors."""
         for column, values in ((self._docs, docs), (self._seqs, seqs), (self._rows, rows)):
             column.extend(np.asarray(values, dtype=np.int64))
-        self._alive.extend(np.ones(len(docs), dtype=np.bool_))
+        self._alive.extend(np.ones(len(docs), dtype=np.uint8))
         if self._matrix is not None and len(self._docs.all) * vectors.shape[1] * vectors.itemsize <= EXACT:
             self._matrix.extend(vectors)
             return
         if self._matrix is not None:
-            self._sign(self._matrix.all)
+            self._encode(self._matrix.all)
             self._matrix = None
-        self._sign(vectors)
+        self._encode(vectors)
 
     def remove(self, docs: Sequence[int]) -> None:
         """Take documents out."""
-        self._alive.all[np.isin(self._docs.all, np.asarray(docs, dtype=np.int64))] = False
+        self._alive.all[np.isin(self._docs.all, np.asarray(docs, dtype=np.int64))] = 0
 
     def nearest(self, query: Floats, limit: int, read: Read) -> list[tuple[int, int, float]]:
-        """Return (doc, seq, cosine) of the nearest documents, nearest first."""
+        """Return (doc, seq, cosine) of the nearest documents, nearest first; `read` is asked for what is not held."""
         with self.lock:
             docs, seqs, rows, alive = self._docs.all, self._seqs.all, self._rows.all, self._alive.all
-            matrix = None if self._matrix is None else self._matrix.all
-            words = [word.all for word in self._words]
+            matrix, levels = (None if each is None else each.all for each in (self._matrix, self._levels))
+            scales, signs = self._scales.all, [word.all for word in self._signs]
         if matrix is not None:
             chosen = np.flatnonzero(alive)
-            cosines = (matrix @ query)[chosen]
+            near = np.vecdot(matrix, query)[chosen]  # not `@`, whose threads go on turning for a while
+        elif levels is not None:
+            code = encode_query(query)
+            chosen = close(signs, alive, code, limit, _CLOSE)
+            near = cosines(levels.take(chosen, axis=0), scales[chosen], code)
         else:
-            chosen = candidates(words, alive, signatures(query[None, :])[0], limit * _CANDIDATES)
-            cosines = read(rows[chosen].tolist()) @ query
-        best = _top(cosines, docs[chosen], limit)
-        return [
-            (int(docs[at]), int(seqs[at]), float(cosine))
-            for at, cosine in zip(chosen[best], cosines[best], strict=True)
-        ]
+            chosen = close(signs, alive, encode_query(query), limit, _READ)
+            near = np.vecdot(read(rows[chosen].tolist()), query)
+        best = _top(near, docs[chosen], limit)
+        places = chosen[best]
+        return list(zip(docs[places].tolist(), seqs[places].tolist(), near[best].tolist(), strict=True))
 
-    def _sign(self, vectors: Floats) -> None:
-        for word, bits in zip(self._words, signatures(vectors).T, strict=True):
-            word.extend(bits)
+    def _encode(self, vectors: Floats) -> None:
+        signs, levels, scales = encode(vectors)
+        for column, word in zip(self._signs, signs, strict=True):
+            column.extend(word)
+        self._scales.extend(scales)
+        if self._levels is not None and len(self._docs.all) * levels.shape[1] <= CODED:
+            self._levels.extend(levels)
+        else:
+            self._levels = None
 
 
 class Shelves:
@@ -144,51 +162,21 @@ class Shelves:
                 total -= self._held.popitem(last=False)[1].nbytes
 
 
-def signatures(vectors: Floats) -> Signatures:
-    """Return the signs of vectors, packed.
-
-    >>> signatures(np.array([[0.5, -0.5, 0.5]], dtype=np.float32)).tolist()
-    [[5]]
-    """
-    bits = np.packbits(vectors > 0, axis=1, bitorder="little")
-    room = np.zeros((len(vectors), -(-vectors.shape[1] // _WORD) * (_WORD // 8)), dtype=np.uint8)
-    room[:, : bits.shape[1]] = bits
-    return room.view(np.uint64)
+def close(signs: Sequence[Bits], alive: npt.NDArray[np.uint8], query: Query, limit: int, each: int) -> Places:
+    """Return the places of those that seem nearest by their signs, `each` times as many as are asked for."""
+    wanted = _LIKELY * limit + _LIKELY_SHARE * len(alive)
+    places = likely(signs, alive, query, min(1.0, wanted / max(1, len(alive))))
+    if len(places) <= each * limit:
+        return places
+    near = weighed(np.array([word.take(places) for word in signs]), query)
+    return np.sort(places[np.argpartition(near, -each * limit)[-each * limit :]])
 
 
-def candidates(words: Sequence[Signatures], alive: npt.NDArray[np.bool_], query: Signatures, count: int) -> Numbers:
-    """Return the places of those whose signatures, told word by word, differ least from the query's."""
-    places = np.flatnonzero(alive)
-    if len(places) > COARSE:
-        places = _nearly(np.where(alive, np.bitwise_count(words[0] ^ query[0]), np.uint8(255)), count)
-    differing = np.zeros(len(places), dtype=np.uint16)
-    for word, bits in zip(words, query, strict=True):
-        differing += np.bitwise_count(word[places] ^ bits)
-    return places[_least(differing, count)]
-
-
-def _nearly(differing: npt.NDArray[np.uint8], count: int) -> Numbers:
-    """Return the places of the best share, by a bound that a sample tells."""
-    sample = np.sort(differing[:: max(1, len(differing) // _SAMPLE)])
-    share = max(1 / _COARSE_SHARE, count / len(differing))
-    return np.flatnonzero(differing <= sample[min(len(sample) - 1, int(len(sample) * share))])
-
-
-def _least(values: npt.NDArray[np.uint16], count: int) -> Numbers:
-    """Return the places of the `count` least values, of equals the last: small whole numbers need no sorting."""
-    if count >= len(values):
-        return np.arange(len(values))
-    bound = int(np.searchsorted(np.cumsum(np.bincount(values)), count))
-    below = np.flatnonzero(values < bound)
-    equal = np.flatnonzero(values == bound)
-    return np.sort(np.concatenate((below, equal[len(equal) - (count - len(below)) :])))
-
-
-def _top(cosines: Floats, docs: Numbers, limit: int) -> Numbers:
-    """Return the places of the largest cosines, largest first; of equals, the newest document first."""
-    if len(cosines) > limit:
-        kth = np.partition(cosines, len(cosines) - limit)[len(cosines) - limit]
-        places = np.flatnonzero(cosines >= kth)
+def _top(near: Floats, docs: Numbers, limit: int) -> Numbers:
+    """Return the places of the nearest, nearest first; of equals, the newest document first."""
+    if len(near) > limit:
+        kth = np.partition(near, len(near) - limit)[len(near) - limit]
+        places = np.flatnonzero(near >= kth)
     else:
-        places = np.arange(len(cosines))
-    return places[np.lexsort((-docs[places], -cosines[places]))][:limit]
+        places = np.arange(len(near))
+    return places[np.lexsort((-docs[places], -near[places]))][:limit]
