@@ -148,7 +148,7 @@ class ScriptedProvider:
     `script` is any iterable, so `itertools.repeat("Yes.")` never ends. With `tokens`, which counts a request, texts are
     answered with their usage, and a request of more than `window` tokens is an overflow, which takes no line of the
     script. After `hold()`, whoever asks waits until `release()`; `waiting` says how many do. Words are streamed one by
-    one; `aborted` counts the streams that were closed before their end.
+    one; `aborted` counts the streams that were left before their end.
 
     >>> import asyncio
     >>> provider = ScriptedProvider(["Thursday."])
@@ -187,15 +187,15 @@ class ScriptedProvider:
         """Yield the next answer of the script word by word, then all of it."""
         self.requests.append(request)
         await self._released()
-        reply = self._next(request)
+        reply, whole = self._next(request), False
         try:
             for word in _words(reply.text):
                 yield Piece(text=word)
                 await self._released()
-        except GeneratorExit:
-            self.aborted += 1
-            raise
-        yield Piece(reply=reply)
+            whole = True
+            yield Piece(reply=reply)
+        finally:
+            self.aborted += not whole
 
     async def count(self, request: Request) -> int | None:
         """Return the tokens of the request, if it knows how to count."""

@@ -5,6 +5,7 @@ import gzip
 import logging
 import sys
 
+import httpx2
 import pytest
 
 from brimful import ContextOverflow, InvalidValue, MissingExtra, ProviderError, ProviderUnavailable
@@ -245,6 +246,7 @@ async def test_a_server_that_is_not_there_is_tried_and_named(caplog):
     await connection.close()
     assert isinstance(error, ProviderUnavailable)
     assert error.reason.startswith("cannot be reached: ")
+    assert isinstance(error.__cause__, httpx2.ConnectError)
     assert [record.name for record in caplog.records].count("stamina") == 2
 
 
@@ -424,6 +426,24 @@ async def test_a_refusal_says_what_to_do_and_never_shows_the_key(status, advice)
     assert advice in error.reason
     assert "Incorrect API key provided: …." in error.reason
     assert len(error.reason) < 400
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ([{"error": {"code": 400, "message": "Bad argument.", "status": "INVALID_ARGUMENT"}}], "Bad argument."),
+        ({"error": "no such model"}, "no such model"),
+        ({"detail": "Not here"}, "Not here"),
+        ({"object": "error", "message": {"detail": "odd"}}, "odd"),
+        ({"error": {"message": "Handed on", "metadata": {"raw": "busy"}}}, "Handed on: busy"),
+        ({"error": {}}, '{"error": {}}'),
+        ([], "[]"),
+    ],
+)
+@in_loop
+async def test_a_refusal_is_told_in_the_server_s_words(body, said):
+    async with connected(answer(body, 400)) as (_, connection):
+        assert (await failing(connection)).reason == f"answered 400: {said}"
 
 
 @in_loop

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from brimful.providers.frames import Event, JsonLines, Lines, ServerEvents
@@ -16,6 +16,7 @@ def fed(frames, chunks):
     return [each for chunk in chunks for each in frames.feed(chunk)] + frames.end()
 
 
+@example([b"a\r\nb\r\n"], [2, 6])
 @given(texts, st.lists(st.integers(0, 60), max_size=12))
 def test_lines_are_those_of_the_whole_wherever_it_is_cut(pieces, cuts):
     whole = b"".join(pieces)

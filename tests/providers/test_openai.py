@@ -289,6 +289,11 @@ def test_byte_by_byte():
     assert read_stream(OpenAI().reader("r"), TALK, range(len(TALK))) == read_stream(OpenAI().reader("r"), TALK)
 
 
+def test_a_later_word_without_usage_takes_none_back():
+    _, _, reply = stream(chunk({"content": "Tea."}, usage={"prompt_tokens": 9}), chunk(finish="stop"))
+    assert reply.usage == Usage(prompt=9)
+
+
 def test_of_several_choices_the_first_is_streamed():
     text, _, reply = stream(
         chunk({"content": "A"}), chunk({"content": "B"}, index=1), chunk(finish="length", index=1), chunk(finish="stop")
@@ -388,6 +393,7 @@ def test_what_has_come_so_far_can_be_had():
         ),
         (b'data: {"error": {"code": 502, "message": "Upstream error"}, "choices": []}\n\n', ProviderUnavailable, 502),
         (b'event: error\ndata: {"message": "odd", "code": "bad"}\n\n', ProviderError, None),
+        (b"event: error\ndata: down for today\n\n", ProviderError, None),
         (b'error: {"code": 500, "message": "failed"}\n\n', ProviderUnavailable, 500),
         (b'data: {"error": "no such model"}\n\n', ProviderError, None),
         (

@@ -40,6 +40,7 @@ async def test_a_stream_says_word_by_word_what_the_whole_says():
     pieces = [piece async for piece in provider.stream(ASKED)]
     assert [piece.text for piece in pieces] == ["Tea ", " ", "at ", "four.", ""]
     assert pieces[-1].reply == await provider.send(ASKED)
+    assert provider.aborted == 0
     assert "".join(piece.text for piece in pieces) == pieces[-1].reply.text
 
 
@@ -83,8 +84,7 @@ async def test_a_stream_can_be_held_in_the_middle_and_left():
     provider.hold()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(anext(stream), 0.01)
-    assert provider.waiting == 0
-    await stream.aclose()
+    assert (provider.waiting, provider.aborted) == (0, 1)
     left = ScriptedProvider(["Tea at four."])
     stream = left.stream(ASKED)
     await anext(stream)

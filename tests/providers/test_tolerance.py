@@ -25,7 +25,12 @@ WHOLE = {
     "ollama": test_ollama.said("a", tool_calls=[{"function": {"name": "b"}}]) | test_ollama.END,
 }
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.just(2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )

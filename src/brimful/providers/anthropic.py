@@ -8,9 +8,8 @@ import msgspec
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.providers.dialect import Reader, read_count, read_whole
-from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole
+from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole, joined, usage_of
 from brimful.providers.frames import ServerEvents
-from brimful.records import Usage
 from brimful.render.canonical import json_text, request_bytes
 from brimful.replies import Finish, Piece, Reply
 
@@ -94,7 +93,7 @@ class _Draft(Draft):
         pieces = [self._block(index, block) for index, block in enumerate(as_objects(message.get("content")))]
         self._ended(message)
         self._count(as_object(message.get("usage")))
-        return Piece(text="".join(piece.text for piece in pieces), thought="".join(piece.thought for piece in pieces))
+        return joined(pieces)
 
     def _block(self, index: int, block: Object) -> Piece:
         match block.get("type"):
@@ -129,11 +128,10 @@ class _Draft(Draft):
         if not self._told:
             return
         read, written = (as_whole(self._told.get(f"cache_{way}_input_tokens")) for way in ("read", "creation"))
-        completion = as_whole(self._told.get("output_tokens"))
         details = as_object(self._told.get("output_tokens_details"))
-        self.usage = Usage(
+        self.usage = usage_of(
             prompt=as_whole(self._told.get("input_tokens")) + read + written,
             cached=read,
-            completion=completion,
-            reasoning=min(as_whole(details.get("thinking_tokens")), completion),
+            completion=as_whole(self._told.get("output_tokens")),
+            reasoning=as_whole(details.get("thinking_tokens")),
         )

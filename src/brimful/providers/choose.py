@@ -13,7 +13,7 @@ from brimful.providers.anthropic import Anthropic
 from brimful.providers.connection import Connection
 from brimful.providers.dialect import Dialect
 from brimful.providers.gemini import Gemini
-from brimful.providers.known import ELSEWHERE, KNOWN, OTHER_KEY, Known, known_at, known_by, known_for
+from brimful.providers.known import ELSEWHERE, KNOWN, OTHER_KEY, known_at, known_by, known_for
 from brimful.providers.limits import Limits
 from brimful.providers.ollama import Ollama
 from brimful.providers.openai import OpenAI
@@ -65,11 +65,7 @@ def provider_of(
     """
     first, sign, _ = _first_part(model.id)
     named = known_by(first.lower()) if sign else None
-    if model.wire == "ollama":
-        named = named if named is not None and named.wire == "ollama" else None
-        chosen: Known | None = KNOWN["ollama"]
-    else:
-        chosen = named or known_for(model.provider)
+    chosen = KNOWN["ollama"] if model.wire == "ollama" else named or known_for(model.provider)
     if chosen is None or (sign and first.lower() in ELSEWHERE):
         raise InvalidValue("provider", f"no server is known that runs {model.id!r}; name one, such as {_EXAMPLES}")
     prefix = first + sign if chosen is named else ""

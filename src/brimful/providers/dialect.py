@@ -141,12 +141,14 @@ def read_count(body: bytes, field: str) -> int | None:
 
 def take(draft: Draft, data: bytes, route: str, *, failed: bool = False) -> Piece:
     """Put a JSON object into a draft; raise if it is an error, or nothing that can be read."""
+    if failed:
+        raise refusal(Asked(route=route), None, data)
     try:
         said = decode_json(data)
     except ValueError as error:
         raise ProviderError(route, f"the answer cannot be read: it {error}", body=data) from None
     if not isinstance(said, dict):
         raise ProviderError(route, "the answer cannot be read: it is no object", body=data)
-    if failed or said.get("error"):
+    if said.get("error"):
         raise refusal(Asked(route=route), None, data)
     return draft.take(said)

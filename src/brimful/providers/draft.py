@@ -2,12 +2,13 @@
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from brimful.core.check import LARGEST
-from brimful.core.content import Text, ToolCall, clean_text
+from brimful.core.content import Text, ToolCall
 from brimful.records import Usage
 from brimful.replies import Finish, Piece, Reply
 
@@ -62,12 +63,17 @@ class Draft(ABC):
                 told.append(text)
         return text
 
-    def call(self, key: int, *, id: str = "", name: str = "", arguments: str = "") -> None:
-        """Add to the call of this key: servers send the name first, then the arguments bit by bit."""
-        call = self._calls.get(key)
+    def call(self, key: int | None, *, id: str = "", name: str = "", arguments: str = "") -> None:
+        """Add to the call of this key, or begin one that is whole (None).
+
+        Where calls are streamed in bits, the name comes first, then the arguments.
+        """
+        call = None if key is None else self._calls.get(key)
         if call is None or (id and call.id and id != call.id):  # some servers give all calls one index
-            call = self._calls[key] = _Call()
+            call = _Call()
             self._parts.append(call)
+            if key is not None:
+                self._calls[key] = call
         call.id = call.id or id
         call.name = call.name or name
         if arguments:
@@ -75,16 +81,32 @@ class Draft(ABC):
 
     def _part(self, index: int, told: list[str] | _Call) -> Text | ToolCall | None:
         if isinstance(told, list):
-            return Text(text=clean_text("".join(told)))
+            return Text(text="".join(told))
         if not told.name:
             return None
-        arguments = clean_text("".join(told.arguments)) or "{}"
+        arguments = "".join(told.arguments) or "{}"
         return ToolCall(id=told.id or self._call_id(index, told.name), name=told.name, arguments=arguments)
 
     def _call_id(self, index: int, name: str) -> str:
         """Make up an id where a server gives none, the same each time that this answer is read."""
         digest = hashlib.blake2b(f"{self.id}{self.seed}:{index}:{name}".encode(), digest_size=8)
         return f"call_{digest.hexdigest()}"
+
+
+def usage_of(*, prompt: int, cached: int = 0, completion: int, reasoning: int = 0) -> Usage:
+    """Return a usage that holds together, whatever a server tells: no part is larger than its whole.
+
+    >>> usage_of(prompt=9, cached=12, completion=2)
+    Usage(prompt=9, cached=9, completion=2, reasoning=0)
+    """
+    prompt, completion = min(prompt, LARGEST), min(completion, LARGEST)
+    return Usage(prompt=prompt, cached=min(cached, prompt), completion=completion, reasoning=min(reasoning, completion))
+
+
+def joined(pieces: Iterable[Piece]) -> Piece:
+    """Return several pieces as one."""
+    told = list(pieces)
+    return Piece(text="".join(piece.text for piece in told), thought="".join(piece.thought for piece in told))
 
 
 def as_object(value: object) -> Object:

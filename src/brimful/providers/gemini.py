@@ -9,7 +9,7 @@ import msgspec
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.providers.dialect import Reader, read_count, read_whole
-from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole
+from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole, joined, usage_of
 from brimful.providers.frames import ServerEvents
 from brimful.records import Usage
 from brimful.render.canonical import json_text, request_bytes
@@ -64,10 +64,6 @@ class Gemini(msgspec.Struct, frozen=True, kw_only=True):
 class _Draft(Draft):
     """A whole answer and each event of a stream have one form."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen = 0
-
     def take(self, said: Object) -> Piece:
         self.id = self.id or as_text(said.get("responseId"))
         self.model = self.model or as_text(said.get("modelVersion"))
@@ -76,7 +72,7 @@ class _Draft(Draft):
         if as_object(said.get("promptFeedback")).get("blockReason"):
             self.begun, self.finish = True, "filtered"
         pieces = [self._candidate(found) for found in as_objects(said.get("candidates")) if not found.get("index")]
-        return Piece(text="".join(piece.text for piece in pieces), thought="".join(piece.thought for piece in pieces))
+        return joined(pieces)
 
     def _candidate(self, candidate: Object) -> Piece:
         self.begun = True
@@ -95,17 +91,16 @@ class _Draft(Draft):
 
     def _call(self, call: Object) -> None:
         """Take a call, which comes whole, mostly without an id."""
-        self._seen += 1
         arguments = json_text(as_object(call.get("args")))
-        self.call(self._seen, id=as_text(call.get("id")), name=as_text(call.get("name")), arguments=arguments)
+        self.call(None, id=as_text(call.get("id")), name=as_text(call.get("name")), arguments=arguments)
 
 
 def _usage(told: Object) -> Usage:
     """Return what was told of tokens: thoughts are counted beside the answer, and cached ones within the prompt."""
-    prompt, thoughts = as_whole(told.get("promptTokenCount")), as_whole(told.get("thoughtsTokenCount"))
-    return Usage(
-        prompt=prompt,
-        cached=min(as_whole(told.get("cachedContentTokenCount")), prompt),
+    thoughts = as_whole(told.get("thoughtsTokenCount"))
+    return usage_of(
+        prompt=as_whole(told.get("promptTokenCount")),
+        cached=as_whole(told.get("cachedContentTokenCount")),
         completion=as_whole(told.get("candidatesTokenCount")) + thoughts,
         reasoning=thoughts,
     )

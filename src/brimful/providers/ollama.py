@@ -8,7 +8,7 @@ import msgspec
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.providers.dialect import Reader, read_whole
-from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole
+from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole, usage_of
 from brimful.providers.frames import JsonLines
 from brimful.records import Usage
 from brimful.render.canonical import json_text, request_bytes
@@ -55,10 +55,6 @@ class Ollama(msgspec.Struct, frozen=True, kw_only=True):
 class _Draft(Draft):
     """A whole answer and each line of a stream have one form."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen = 0
-
     def take(self, said: Object) -> Piece:
         self.model = self.model or as_text(said.get("model"))
         self.seed = self.seed or as_text(said.get("created_at"))
@@ -74,12 +70,11 @@ class _Draft(Draft):
     def _call(self, call: Object) -> None:
         """Take a call, which comes whole; older servers give it no id."""
         function = as_object(call.get("function"))
-        self._seen += 1
         arguments = json_text(as_object(function.get("arguments")))
-        self.call(self._seen, id=as_text(call.get("id")), name=as_text(function.get("name")), arguments=arguments)
+        self.call(None, id=as_text(call.get("id")), name=as_text(function.get("name")), arguments=arguments)
 
 
 def _usage(said: Object) -> Usage | None:
     if "prompt_eval_count" not in said and "eval_count" not in said:
         return None
-    return Usage(prompt=as_whole(said.get("prompt_eval_count")), completion=as_whole(said.get("eval_count")))
+    return usage_of(prompt=as_whole(said.get("prompt_eval_count")), completion=as_whole(said.get("eval_count")))

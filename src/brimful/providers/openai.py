@@ -9,7 +9,7 @@ from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.errors import ProviderError
 from brimful.providers.dialect import Reader, read_count, read_whole
-from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole
+from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole, joined, usage_of
 from brimful.providers.frames import ServerEvents
 from brimful.records import Usage
 from brimful.render.canonical import json_text, request_bytes
@@ -91,7 +91,7 @@ class _Draft(Draft):
         self.usage = _usage(said) or self.usage
         first = (choice for choice in as_objects(said.get("choices")) if not choice.get("index"))
         pieces = [self._choice(choice) for choice in first]
-        return Piece(text="".join(piece.text for piece in pieces), thought="".join(piece.thought for piece in pieces))
+        return joined(pieces)
 
     def _choice(self, choice: Object) -> Piece:
         self.begun = True
@@ -144,7 +144,7 @@ def _usage(said: Object) -> Usage | None:
     reasoning = as_whole(as_object(told.get("completion_tokens_details")).get("reasoning_tokens"))
     if as_whole(told.get("total_tokens")) == prompt + completion + reasoning:
         completion += reasoning  # xAI counts thoughts beside the answer, all others within it
-    return Usage(prompt=prompt, cached=min(cached, prompt), completion=completion, reasoning=min(reasoning, completion))
+    return usage_of(prompt=prompt, cached=cached, completion=completion, reasoning=reasoning)
 
 
 def _first(*values: object) -> int:

@@ -63,6 +63,7 @@ _UNTOLD: Final = re.compile(
     r"|longer than the context length currently available"  # Ollama
     r"|prompt too long; exceeded (?:max )?context length"  # Ollama's cloud
     r"|prompt is too long"
+    r"|context[_ ](?:length|window|size)[_ ]exceeded"
     r"|context size has been exceeded"  # llama.cpp, in the middle of an answer
     r"|context window exceeds limit"  # MiniMax
     r"|input is too long for requested model"  # Bedrock
