@@ -164,6 +164,9 @@ def test_each_server_is_asked_as_it_understands(url, renames, asks):
         ("grok-4", "openai:api.x.ai", "grok-4"),
         ("openrouter/anthropic/claude-3.5-sonnet:beta", "openai:openrouter.ai/api", "anthropic/claude-3.5-sonnet:beta"),
         ("groq/llama-3.1-8b-instant", "openai:api.groq.com/openai", "llama-3.1-8b-instant"),
+        ("openrouter/auto", "openai:openrouter.ai/api", "openrouter/auto"),
+        ("groq/compound", "openai:api.groq.com/openai", "groq/compound"),
+        ("groq/openai/gpt-oss-120b", "openai:api.groq.com/openai", "openai/gpt-oss-120b"),
         ("llama3.1:8b", "ollama:localhost:11434", "llama3.1:8b"),
         ("mistral:7b", "ollama:localhost:11434", "mistral:7b"),
         ("ollama/llama3.1:8b", "ollama:localhost:11434", "llama3.1:8b"),
@@ -175,6 +178,22 @@ def test_a_model_leads_to_the_server_that_runs_it_and_bears_the_name_it_has_ther
     provider = provider_of(resolve(model), environ=ALL_KEYS)
     assert provider.route == route
     assert provider._named({"model": model})["model"] == named  # noqa: SLF001 - what would be sent
+
+
+@pytest.mark.parametrize(
+    ("spec", "model", "named"),
+    [
+        ("openai", "openai/gpt-4o", "gpt-4o"),
+        ("openrouter", "openai/gpt-4o", "openai/gpt-4o"),
+        ("gemini", "models/gemini-2.5-pro", "models/gemini-2.5-pro"),
+        ("gemini", "google/gemini-2.5-pro", "gemini-2.5-pro"),
+        ("ollama", "OLLAMA/qwen3:8b", "qwen3:8b"),
+        ("openai:http://127.0.0.1:8081/v1", "openai/gpt-4o", "openai/gpt-4o"),
+        ("openai", "openai/", "openai/"),
+    ],
+)
+def test_a_server_that_is_named_itself_gets_its_own_names_too(spec, model, named):
+    assert provider_for(spec, environ=ALL_KEYS)._named({"model": model})["model"] == named  # noqa: SLF001
 
 
 @pytest.mark.parametrize(

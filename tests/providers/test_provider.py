@@ -7,7 +7,7 @@ import pytest
 
 from brimful import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.protocols import Provider
-from brimful.providers import HttpProvider, Limits, provider_for
+from brimful.providers import KNOWN, HttpProvider, Limits, provider_for
 from brimful.providers.openai import OpenAI
 from brimful.records import Usage
 from brimful.replies import Piece, Reply
@@ -229,7 +229,7 @@ async def test_a_count_that_fails_is_no_reason_not_to_ask_again(status, kind):
 @in_loop
 async def test_a_prefix_is_taken_from_the_name_and_the_request_stays_as_it_is():
     async with provided(answer(WHOLE["openai"]), answer(WHOLE["openai"])) as (server, provider):
-        prefixed = HttpProvider(provider.connection, OpenAI(), prefix="openrouter/")
+        prefixed = HttpProvider(provider.connection, OpenAI(), known=KNOWN["openrouter"])
         asked = ASKED | {"model": "openrouter/qwen/qwen3-8b"}
         await prefixed.send(asked)
         await prefixed.send({"messages": []})

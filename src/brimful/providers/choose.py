@@ -13,7 +13,7 @@ from brimful.providers.anthropic import Anthropic
 from brimful.providers.connection import Connection
 from brimful.providers.dialect import Dialect
 from brimful.providers.gemini import Gemini
-from brimful.providers.known import ELSEWHERE, KNOWN, OTHER_KEY, known_at, known_by, known_for
+from brimful.providers.known import ELSEWHERE, KNOWN, OTHER_KEY, known_at, known_by, known_for, parted
 from brimful.providers.limits import Limits
 from brimful.providers.ollama import Ollama
 from brimful.providers.openai import OpenAI
@@ -63,13 +63,12 @@ def provider_of(
 
     `openrouter/qwen/qwen3-8b` is asked of OpenRouter as `qwen/qwen3-8b`.
     """
-    first, sign, _ = _first_part(model.id)
-    named = known_by(first.lower()) if sign else None
+    first, rest = parted(model.id)
+    named = known_by(first) if rest else None
     chosen = KNOWN["ollama"] if model.wire == "ollama" else named or known_for(model.provider)
-    if chosen is None or (sign and first.lower() in ELSEWHERE):
+    if chosen is None or (rest and first.lower() in ELSEWHERE):
         raise InvalidValue("provider", f"no server is known that runs {model.id!r}; name one, such as {_EXAMPLES}")
-    prefix = first + sign if chosen is named else ""
-    return _provider(chosen.wire, chosen.url, key, limits, environ, prefix=prefix)
+    return _provider(chosen.wire, chosen.url, key, limits, environ)
 
 
 def dialect_at(wire: Wire, url: str) -> Dialect:
@@ -110,8 +109,6 @@ def _provider(
     key: str | None,
     limits: Limits | None,
     environ: Mapping[str, str] | None,
-    *,
-    prefix: str = "",
 ) -> HttpProvider:
     found, name = key_for(url, environ)
     used = found if key is None else key.strip()
@@ -127,7 +124,7 @@ def _provider(
         limits=limits,
         key_name=name,
     )
-    return HttpProvider(connection, dialect, prefix=prefix)
+    return HttpProvider(connection, dialect, known=known)
 
 
 def _wire(name: str | None) -> Wire:
@@ -136,16 +133,6 @@ def _wire(name: str | None) -> Wire:
             return name
         case _:
             return "openai"
-
-
-def _first_part(name: str) -> tuple[str, str, str]:
-    """Part a model's name at its first slash or colon.
-
-    >>> _first_part("openrouter/qwen/qwen3-8b"), _first_part("gpt-4o")
-    (('openrouter', '/', 'qwen/qwen3-8b'), ('gpt-4o', '', ''))
-    """
-    found = re.search("[/:]", name)
-    return (name[: found.start()], found[0], name[found.end() :]) if found else (name, "", "")
 
 
 def _is_azure(url: str) -> bool:

@@ -1,5 +1,6 @@
 """Servers that are known by name: where they are, which variable holds their key, and where that is written."""
 
+import re
 from typing import Final
 
 import msgspec
@@ -12,7 +13,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     """A server known by `name`, which runs the models of the `makers` that the registry names.
 
     `keys` are the environment variables that may hold its key, the first one first; none means that it needs none.
-    `prefixes` are first parts of models' names that mean this server. The last two are its ways with OpenAI's dialect.
+    `prefixes` are first parts of models' names that mean this server, beside its own name; `own` are models in whose
+    names it is no prefix. The last two fields are its ways with OpenAI's dialect.
     """
 
     name: str
@@ -21,9 +23,23 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     makers: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
     source: str
     renames_limit: bool = True
     asks_usage: bool = True
+
+    def is_named(self, first: str) -> bool:
+        """Whether the first part of a model's name means this server."""
+        return first.lower() in (self.name, *self.prefixes)
+
+    def name_there(self, model: str) -> str:
+        """Return a model's name as this server knows it, without the server's before it.
+
+        >>> KNOWN["openrouter"].name_there("openrouter/qwen/qwen3-8b"), KNOWN["openai"].name_there("gpt-4o")
+        ('qwen/qwen3-8b', 'gpt-4o')
+        """
+        first, rest = parted(model)
+        return rest if rest and self.is_named(first) and model not in self.own else model
 
 
 KNOWN: Final = {
@@ -119,6 +135,7 @@ KNOWN: Final = {
             name="openrouter",
             url="https://openrouter.ai/api/v1",
             keys=("OPENROUTER_API_KEY",),
+            own=("openrouter/auto",),
             renames_limit=False,
             source="https://openrouter.ai/docs/api-reference/overview",
         ),
@@ -126,6 +143,7 @@ KNOWN: Final = {
             name="groq",
             url="https://api.groq.com/openai/v1",
             keys=("GROQ_API_KEY",),
+            own=("groq/compound", "groq/compound-mini"),
             source="https://console.groq.com/docs/openai",
         ),
         Known(
@@ -183,9 +201,19 @@ def known_for(maker: str) -> Known | None:
     return next((known for known in KNOWN.values() if maker in known.makers), None)
 
 
-def known_by(prefix: str) -> Known | None:
+def known_by(first: str) -> Known | None:
     """Return the server that the first part of a model's name means."""
-    return next((known for known in KNOWN.values() if prefix == known.name or prefix in known.prefixes), None)
+    return next((known for known in KNOWN.values() if known.is_named(first)), None)
+
+
+def parted(model: str) -> tuple[str, str]:
+    """Part a model's name at its first slash or colon; without one, all of it is the first part.
+
+    >>> parted("openrouter/qwen/qwen3-8b"), parted("gpt-4o")
+    (('openrouter', 'qwen/qwen3-8b'), ('gpt-4o', ''))
+    """
+    first, *rest = re.split("[/:]", model, maxsplit=1)
+    return first, rest[0] if rest else ""
 
 
 def _origin(url: str) -> str:

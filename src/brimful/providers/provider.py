@@ -7,20 +7,21 @@ from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.providers.connection import Answering, Connection
 from brimful.providers.dialect import Dialect
+from brimful.providers.known import Known
 from brimful.replies import Piece, Reply
 
 
 class HttpProvider:
     """Asks a server for answers. Belongs to the event loop in which it is first used.
 
-    `prefix` is taken from the names of models: `openrouter/qwen/qwen3-8b` is `qwen/qwen3-8b` to OpenRouter.
+    A server that is `known` is asked for models as it knows them: `openrouter/qwen/qwen3-8b` is `qwen/qwen3-8b` there.
     """
 
-    def __init__(self, connection: Connection, dialect: Dialect, *, prefix: str = "") -> None:
+    def __init__(self, connection: Connection, dialect: Dialect, *, known: Known | None = None) -> None:
         """Take a connection and the dialect that is spoken at its other end."""
         self.connection: Final = connection
         self.dialect: Final = dialect
-        self._prefix = prefix
+        self._known = known
         self._counts = True
 
     def __repr__(self) -> str:
@@ -76,9 +77,9 @@ class HttpProvider:
 
     def _named(self, request: Request) -> Request:
         name = request.get("model")
-        if not self._prefix or not isinstance(name, str):
+        if self._known is None or not isinstance(name, str):
             return request
-        return request | {"model": name.removeprefix(self._prefix)}
+        return request | {"model": self._known.name_there(name)}
 
 
 def _came_whole(answer: Answering) -> bool:
