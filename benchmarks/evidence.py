@@ -195,7 +195,7 @@ def _worths(case: Case, near: Sequence[Near], number: int) -> list[float]:
     question = ask(case.talk.questions[number].text, asker=case.talk.asker, speakers=_speakers(case.talk.turns))
     ranked = rank(case.postings(question.terms), near, conversation=True, limit=len(case.costs))
     values = [0.0] * len(case.costs)
-    for found in (found for found in ranked if found.place <= len(values)):
+    for found in (found for found in ranked.found() if found.place <= len(values)):
         at = found.place - 1
         turn = case.talk.turns[at]
         values[at] = worth(weigh(found.relevance, question, speaker=turn.speaker, text=turn.text), case.costs[at])

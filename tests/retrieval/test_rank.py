@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 
 from brimful.answers import Near, Postings
 from brimful.retrieval.question import Question, ask
-from brimful.retrieval.rank import Found, rank, weigh, worth
+from brimful.retrieval.rank import NOTHING as UNFOUND
+from brimful.retrieval.rank import Found, merge, weigh, worth
+from brimful.retrieval.rank import rank as rank_in_columns
 
 NOTHING = Postings(terms=(), found=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=())
 ONE_TERM = Postings(
@@ -14,6 +16,10 @@ ONE_TERM = Postings(
 )  # fmt: skip
 cosines = st.floats(-1.0, 1.0)
 shares = st.floats(0.0, 1.0)
+
+
+def rank(postings, near, *, conversation, limit):
+    return rank_in_columns(postings, near, conversation=conversation, limit=limit).found()
 
 
 def near(similarities, *, offset=0):
@@ -126,3 +132,23 @@ def test_a_find_is_a_value():
     assert Found(place=1, relevance=0.5) == Found(place=1, relevance=0.5)
     with pytest.raises(AttributeError):
         Found(place=1, relevance=0.5).place = 2
+
+
+places = st.dictionaries(st.integers(1, 12), cosines, max_size=8)
+
+
+@given(st.lists(st.tuples(places, st.sampled_from([0.1, 0.5, 1.0])), min_size=1, max_size=4), st.integers(1, 13))
+def test_each_place_keeps_what_the_weightiest_question_says_of_it(asked, before):
+    rankings = [rank_in_columns(ONE_TERM, near(each), conversation=False, limit=9) for each, _ in asked]
+    weights = [weight for _, weight in asked]
+    wanted = {}
+    for number, ranking in enumerate(rankings):
+        for found in ranking.found():
+            if found.place < before:
+                wanted.setdefault(found.place, []).append((-weights[number] * found.relevance, number, found))
+    best = sorted((min(each, key=lambda told: told[:2]) for each in wanted.values()), key=lambda e: (e[0], -e[2].place))
+    assert merge(rankings, weights, before=before, limit=5) == [(number, found) for _, number, found in best[:5]]
+
+
+def test_what_nobody_found_is_nothing():
+    assert merge([UNFOUND, UNFOUND], [1.0, 0.1], before=None, limit=5) == []

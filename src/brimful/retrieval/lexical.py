@@ -41,11 +41,12 @@ def cover(postings: Postings, *, conversation: bool, beside: Places = NOWHERE) -
     reach = REACH if conversation else 0
     centres = _best(rows.place, shares[rows.term] * _saturated(rows.strength))
     places = _distinct(np.concatenate([_reached(centres, reach), beside]))
-    places = places[places >= FIRST]
+    places = places[np.searchsorted(places, FIRST) :]
     around = _reached(places, reach)
-    strengths = _spread(_table(rows, around, len(shares)), reach)
-    values: Values = shares @ _saturated(strengths[:, np.searchsorted(around, places)])
-    return Scored(places=places, values=values)
+    strengths = _spread(rows, around, len(shares), reach)
+    covered = _saturated(strengths[:, np.searchsorted(around, places)])
+    covered *= shares[:, None]
+    return Scored(places=places, values=covered.sum(axis=0))  # not `@`, whose threads go on turning for a while
 
 
 class _Rows(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,27 +95,27 @@ def _distinct(places: Places) -> Places:
 
 
 def _reached(places: Places, reach: int) -> Places:
-    """Return all places within reach of these."""
-    return _distinct((places[:, None] + np.arange(-reach, reach + 1)).ravel()) if reach else places
+    """Return all places within reach of these, which are distinct and ascending: each adds what the last one left."""
+    if not reach or not len(places):
+        return places
+    ends = places + reach
+    starts = np.maximum(places - reach, np.append(places[0] - reach, ends[:-1] + 1))
+    lengths = ends - starts + 1
+    return np.repeat(ends - np.cumsum(lengths) + 1, lengths) + np.arange(lengths.sum())
 
 
-def _table(rows: _Rows, places: Places, terms: int) -> Values:
-    """Return the strength of each term (down) at each place (across); rows elsewhere are left out."""
-    at = np.searchsorted(places, rows.place)
-    inside = np.flatnonzero(np.append(places, -1)[at] == rows.place)
-    cells = rows.term[inside] * len(places) + at[inside]
-    table = np.bincount(cells, rows.strength[inside], terms * len(places)).astype(np.float64, copy=False)
-    return table.reshape(terms, len(places))
+def _spread(rows: _Rows, places: Places, terms: int, reach: int) -> Values:
+    """Return the strength of each term (down) at each place (across), with what comes from the turns around.
 
-
-def _spread(strengths: Values, reach: int) -> Values:
-    """Return the strengths with what comes from the turns around.
-
-    A gap between places is passed over as if there were none. Nothing comes of it where it is read: places that have
-    all of their reach beside them.
+    Rows elsewhere are left out, and nothing goes over a gap between places: where it is read, there is none.
     """
-    spread = strengths.copy()
-    for turns in range(1, reach + 1):
-        spread[:, turns:] += NEXT_TURN / turns * strengths[:, :-turns]
-        spread[:, :-turns] += NEXT_TURN / turns * strengths[:, turns:]
-    return spread
+    turns = np.arange(-reach, reach + 1)
+    if not len(places) or not len(rows.place):
+        return np.zeros((terms, len(places)))
+    share = np.where(turns, NEXT_TURN / np.maximum(np.abs(turns), 1), 1.0)
+    at = np.clip(np.searchsorted(places, rows.place)[:, None] + turns, 0, len(places) - 1)
+    reached = np.flatnonzero(places[at] == rows.place[:, None] + turns)
+    cells = (rows.term[:, None] * len(places) + at).ravel()[reached]
+    strengths = (rows.strength[:, None] * share).ravel()[reached]
+    table = np.bincount(cells, strengths, terms * len(places)).astype(np.float64, copy=False)
+    return table.reshape(terms, len(places))

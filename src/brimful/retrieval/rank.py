@@ -41,8 +41,39 @@ class Found(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     vector: float = 0.0
 
 
-def rank(postings: Postings, near: Sequence[Near], *, conversation: bool, limit: int) -> list[Found]:
+class Ranking(msgspec.Struct, frozen=True, kw_only=True):
+    """Places with their relevance and its parts, in columns, the best first."""
+
+    places: Places
+    relevance: Values
+    lexical: Values
+    vector: Values
+
+    def at(self, chosen: Places) -> "Ranking":
+        """Return some of them."""
+        return Ranking(
+            places=self.places[chosen],
+            relevance=self.relevance[chosen],
+            lexical=self.lexical[chosen],
+            vector=self.vector[chosen],
+        )
+
+    def found(self) -> list[Found]:
+        """Return them one by one."""
+        columns = (self.places.tolist(), self.relevance.tolist(), self.lexical.tolist(), self.vector.tolist())
+        return [
+            Found(place=place, relevance=relevance, lexical=lexical, vector=vector)
+            for place, relevance, lexical, vector in zip(*columns, strict=True)
+        ]
+
+
+NOTHING: Final = Ranking(places=np.empty(0, np.int64), relevance=np.empty(0), lexical=np.empty(0), vector=np.empty(0))
+
+
+def rank(postings: Postings, near: Sequence[Near], *, conversation: bool, limit: int) -> Ranking:
     """Return the most relevant places of one scope for one question, the best first, the later of equals first."""
+    if not len(postings.doc) and not near:
+        return NOTHING
     vector = _similarities(near, conversation=conversation)
     lexical = cover(postings, conversation=conversation, beside=vector.places)
     places, words = lexical.places, lexical.values
@@ -51,17 +82,26 @@ def rank(postings: Postings, near: Sequence[Near], *, conversation: bool, limit:
     meanings = _at(vector, places, farthest) - min(farthest, UNRELATED)
     against = AGAINST + math.log(max(postings.documents, len(near), 1))
     relevance = 1 / (1 + np.exp(against - LEXICAL * np.sqrt(words) - VECTOR * meanings))
-    best = np.lexsort((-places, -relevance))[:limit]
-    cosines = _at(vector, places, 0.0)
-    return [
-        Found(
-            place=int(places[at]),
-            relevance=float(relevance[at]),
-            lexical=float(words[at]),
-            vector=float(cosines[at]),
-        )
-        for at in best
-    ]
+    ranking = Ranking(places=places, relevance=relevance, lexical=words, vector=_at(vector, places, 0.0))
+    return ranking.at(_best(relevance, places, limit))
+
+
+def merge(
+    rankings: Sequence[Ranking], weights: Sequence[float], *, before: int | None, limit: int
+) -> list[tuple[int, Found]]:
+    """Return the best places that several questions found, each with the number of the question that says most of it.
+
+    What a question says weighs as much as the question does. Only places `before` one are kept, if that is given.
+    """
+    joined = _joined(rankings)
+    numbers = np.repeat(np.arange(len(rankings)), [len(each.places) for each in rankings])
+    heft = joined.relevance * np.asarray(weights)[numbers]
+    order = np.lexsort((numbers, -heft, joined.places))
+    told = order[np.diff(joined.places[order], prepend=-1) > 0]  # of each place what says most of it
+    if before is not None:
+        told = told[joined.places[told] < before]
+    best = told[_best(heft[told], joined.places[told], limit)]
+    return list(zip(numbers[best].tolist(), joined.at(best).found(), strict=True))
 
 
 def favour(relevance: float, log_odds: float = SPEAKER) -> float:
@@ -97,16 +137,32 @@ def worth(relevance: float, tokens: int) -> float:
     return relevance * tokens / (tokens + LITTLE)
 
 
+def _joined(rankings: Sequence[Ranking]) -> Ranking:
+    return Ranking(
+        places=np.concatenate([each.places for each in rankings]),
+        relevance=np.concatenate([each.relevance for each in rankings]),
+        lexical=np.concatenate([each.lexical for each in rankings]),
+        vector=np.concatenate([each.vector for each in rankings]),
+    )
+
+
+def _best(values: Values, places: Places, limit: int) -> Places:
+    """Return where the largest values are, the largest first, of equals the later place."""
+    chosen = np.arange(len(values))
+    if len(values) > limit > 0:
+        chosen = np.flatnonzero(values >= np.partition(values, len(values) - limit)[len(values) - limit])
+    return chosen[np.lexsort((-places[chosen], -values[chosen]))][:limit]
+
+
 def _similarities(near: Sequence[Near], *, conversation: bool) -> Scored:
     """Return the cosines by place, the highest of each; what points away is not near."""
-    highest: dict[int, float] = {}
-    for hit in near:
-        place = hit.seq if conversation else hit.doc
-        if place >= FIRST:
-            highest[place] = max(highest.get(place, 0.0), hit.similarity)
-    places = sorted(highest)
-    values = np.array([min(highest[place], 1.0) for place in places], np.float64)
-    return Scored(places=np.array(places, np.int64), values=values)
+    found = np.array([hit.seq if conversation else hit.doc for hit in near], np.int64)
+    cosines = np.clip(np.array([hit.similarity for hit in near], np.float64), 0.0, 1.0)
+    order = np.lexsort((cosines, found))
+    places = found[order]
+    last = np.diff(places, append=places[-1:] + 1) > 0
+    mine = last & (places >= FIRST)
+    return Scored(places=places[mine], values=cosines[order][mine])
 
 
 def _at(scored: Scored, places: Places, otherwise: float) -> Values:

@@ -22,7 +22,7 @@ from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.embedded import Rows, embedded
 from brimful.retrieval.queries import Query, terms_of
-from brimful.retrieval.rank import NEAREST, Found, rank, weigh
+from brimful.retrieval.rank import NEAREST, Found, merge, rank, weigh
 from brimful.retrieval.wanted import Group, Hit, Retrieved, Wanted, best_first, groups_of
 
 TIME_LIMIT: Final = 10.0  # seconds for the vector side
@@ -179,22 +179,18 @@ def _ranked(
 ) -> list[list[tuple[Query, Found]]]:
     """Rank every group by every query; each place keeps the best that a query said of it."""
     ranked = []
+    weights = [query.weight for query in queries]
     for at, group in enumerate(groups):
-        best: dict[int, tuple[Query, Found]] = {}
-        for number, query in enumerate(queries):
-            words = _NOTHING if postings is None else postings[at][number]
-            meanings = [] if near is None else near[at][number]
-            for found in rank(words, meanings, conversation=group.room is not None, limit=group.limit):
-                if found.place not in best or _weight(*best[found.place]) < _weight(query, found):
-                    best[found.place] = (query, found)
-        inside = wanted.before if group.room == wanted.room else None
-        places = [each for each in best.values() if inside is None or each[1].place < inside]
-        ranked.append(sorted(places, key=lambda each: (-_weight(*each), -each[1].place))[: group.limit])
+        words = [_NOTHING] * len(queries) if postings is None else postings[at]
+        meanings: list[list[Near]] = [[]] * len(queries) if near is None else near[at]
+        rankings = [
+            rank(*found, conversation=group.room is not None, limit=group.limit)
+            for found in zip(words, meanings, strict=True)
+        ]
+        before = wanted.before if group.room == wanted.room else None
+        best = merge(rankings, weights, before=before, limit=group.limit)
+        ranked.append([(queries[number], found) for number, found in best])
     return ranked
-
-
-def _weight(query: Query, found: Found) -> float:
-    return query.weight * found.relevance
 
 
 def _hit(record: Message | Memory | LoreEntry, query: Query, found: Found) -> Hit:
