@@ -59,6 +59,14 @@ async def test_a_caller_s_header_stands_before_the_connection_s():
 
 
 @in_loop
+async def test_a_cookie_of_one_request_does_not_go_with_another():
+    async with connected(answer(set_cookie="session=theirs"), answer()) as (server, connection):
+        await connection.post("/", b"{}")
+        await connection.post("/", b"{}")
+    assert ["cookie" in asked.headers for asked in server.asked] == [False, False]
+
+
+@in_loop
 async def test_what_is_packed_all_the_same_is_unpacked_and_not_called_packed():
     async with connected(answer(gzip.compress(b"tea"), content_encoding="gzip")) as (_, connection):
         answered = await connection.post("/", b"")

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -220,5 +221,6 @@ def _client(limits: Limits) -> "httpx2.AsyncClient":
     library = libraries().httpx2
     timeout = library.Timeout(connect=limits.connect, read=limits.read, write=limits.write, pool=limits.pool)
     pool = library.Limits(max_connections=limits.connections, max_keepalive_connections=limits.idle)
-    client: httpx2.AsyncClient = library.AsyncClient(timeout=timeout, limits=pool)
+    no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # callers share the client, and must not meet in it
+    client: httpx2.AsyncClient = library.AsyncClient(timeout=timeout, limits=pool, cookies=no_cookies)
     return client
