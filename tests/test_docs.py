@@ -36,6 +36,8 @@ from brimful.core.model import CacheRule, ModelInfo, Prior, Wire
 from brimful.core.policy import Method, Policy
 from brimful.core.tokens import Basis, Count
 from brimful.core.verify import Verification
+from brimful.counting import Learned
+from brimful.counting.features import FEATURES
 from brimful.counting.media import media_rules
 from brimful.counting.overheads import overheads_of
 from brimful.counting.templates import template_names
@@ -245,6 +247,9 @@ EXPECTED = {
         "chat template": template_names(),
         "media rule": MEDIA_RULES,
         "fake": testing.__all__,
+        "feature that is learned from": FEATURES,
+        "field of Learned": properties(Learned),
+        "function that learns": ("calibrated", "learn_from", "learned_window", "observation_of", "overflow_of"),
     },
     "models.md": {
         "field of ModelInfo": properties(ModelInfo),
@@ -398,6 +403,7 @@ COMMAND_PAGES = {
     "cli.md": "## All commands",
     "store-cli.md": "## Every command on a store",
     "server.md": "## Commands",
+    "chat.md": "## Options of both",
 }
 """Pages on commands, and where each tells of the options that its commands share."""
 
