@@ -8,6 +8,7 @@ import brimful
 from brimful import ContextOverflow, InvalidValue, ProviderError, Text, ToolCall, ToolResult
 from brimful.character import Character
 from brimful.counting import counter_for
+from brimful.engine.routes import Providers
 from brimful.models import default_registry
 from brimful.records import Message, Persona, Usage, User
 from brimful.render import renderer_for
@@ -261,6 +262,15 @@ def test_a_greeting_is_said_once_in_an_empty_room(run, new_engine):
     assert said == [("assistant", "Nova", "Hello, Ada! I am Nova.")]
     assert first is not None
     assert (second, nobody) == (None, None)
+
+
+def test_one_makers_models_may_run_at_several_places():
+    providers = Providers()
+    places = [
+        providers.find(None, None, default_registry().resolve(name)).route
+        for name in ("llama3.1:8b", "groq/llama-3.1-8b-instant", "llama3.1:8b")
+    ]
+    assert places[0] == places[2] != places[1]
 
 
 def test_a_provider_is_found_by_name_and_closed_with_the_engine(run, new_engine):

@@ -19,7 +19,7 @@ class Providers:
         spec = asked or (persona.provider if persona else "") or self._default
         if not isinstance(spec, str):
             return spec
-        name = spec or model.provider
+        name = spec or model.id  # not its maker: one maker's models run at several places
         if name not in self._opened:
             self._opened[name] = provider_for(spec) if spec else provider_of(model)
         return self._opened[name]
