@@ -7,6 +7,8 @@ from brimful.server.app import create_app
 from brimful.server.config import config_of
 from server.upstream import Upstream, serving
 
+_NONE = {}  # an environment without anything in it
+
 
 @pytest.fixture(scope="session")
 def upstream_server():
@@ -27,10 +29,10 @@ def start(upstream, tmp_path):
     """Return a function that starts a server before the fake upstream, and gives a client of it."""
     running = []
 
-    def begin(**config):
+    def begin(environ=_NONE, **config):
         local = {"name": "local", "url": f"{upstream.address}/v1", "window": 8192} | config.pop("upstream", {})
         data = {"upstreams": [local], "store": f"sqlite:///{tmp_path}/brimful.db"} | config
-        entered = serving(create_app(config_of(data, "brimful.toml"), environ={}))
+        entered = serving(create_app(config_of(data, "brimful.toml"), environ=environ))
         address, _ = entered.__enter__()
         running.append(entered)
         client = httpx2.Client(base_url=address, timeout=30)

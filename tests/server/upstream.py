@@ -114,12 +114,14 @@ class Upstream:
             return JSONResponse({"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]})
         self.requests.append((request.url.path, dict(request.headers), body))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0] if self.answers else None
-        if callable(answer):
+        if callable(answer) and not isinstance(answer, Response):
             answer = answer(body)
         return self._response(answer, request.url.path, body)
 
     def _response(self, answer, path, body):
         messages = path == "/v1/messages"
+        if answer is None and path.endswith("/count_tokens"):
+            answer = (404, {"error": {"message": "no such question"}})
         if answer is None and body.get("stream"):
             answer = list((message_events if messages else chat_events)("Thurs", "day."))
         elif answer is None:

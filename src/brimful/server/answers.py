@@ -50,6 +50,8 @@ class Answers:
             name, mode = self._mode(request)
             body = await read_object(raw)
             model = body.get("model")
+            if isinstance(model, str) and "\0" in model:
+                raise Refusal("invalid", "model: has a null character, which no name may have", param="model")
             asked = Asked(
                 wire=wire,
                 raw=raw,

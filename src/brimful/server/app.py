@@ -27,6 +27,7 @@ from brimful.server.fitting import Fitting
 from brimful.server.knowledge import Knowledge
 from brimful.server.limits import Gate
 from brimful.server.mode import Mode
+from brimful.server.openapi import description
 from brimful.server.passing import Passing
 from brimful.server.relay import Relay
 from brimful.server.remembering import Remembering
@@ -109,6 +110,7 @@ def create_app(
                 methods=["POST"],
             ),
             Route("/brimful/v1/contexts/{id}", Endpoint(contexts.show, door, scope="read"), methods=["GET"]),
+            Route("/openapi.json", _describe),
             Route("/health", health),
             Route("/ready", ready),
         ],
@@ -117,6 +119,11 @@ def create_app(
     )
     app.state.stopping = stopping
     return app
+
+
+async def _describe(request: Request) -> Response:
+    del request
+    return Response(description(), media_type=JSON)
 
 
 def _told(said: dict[str, str]) -> Response:

@@ -58,12 +58,13 @@ _ANTHROPIC: Final[dict[Kind, str]] = {
     "stopping": "overloaded_error",
     "internal": "api_error",
 }
+_OF_CALLERS: Final[dict[int, Kind]] = {401: "key", 403: "forbidden", 404: "unknown", 413: "large", 429: "busy"}
+"""What an upstream's refusal of a caller's request is called."""
 _CODES: Final[dict[Kind, str]] = {
     "overflow": "context_length_exceeded",
     "key": "invalid_api_key",
     "large": "request_too_large",
     "busy": "rate_limit_exceeded",
-    "upstream": "upstream_unavailable",
     "stopping": "stopping",
 }
 
@@ -152,7 +153,7 @@ def _upstream(error: ProviderError, tongue: Tongue) -> Refusal:
     wait = error.retry_after if isinstance(error, ProviderUnavailable) else None
     if error.status is None:
         return Refusal("upstream", str(error), retry_after=wait)
-    kind: Kind = next((kind for kind, status in STATUS.items() if status == error.status), "upstream")
+    kind: Kind = "upstream" if error.status >= STATUS["internal"] else _OF_CALLERS.get(error.status, "invalid")
     return Refusal(kind, error.reason, status=error.status, retry_after=wait, body=_as_it_came(error.body, tongue))
 
 

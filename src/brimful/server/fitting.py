@@ -135,11 +135,14 @@ class Fitting:
 
     def _surely_fits(self, asked: Asked, known: Known) -> bool:
         """Say whether a request fits without being counted: no text has more tokens than bytes."""
+        messages = asked.body.get("messages")
+        if not messages or not isinstance(messages, list) or not all(map(_is_message, messages)):
+            return False  # it is no request, which is not for the upstream to find out
         if any(mark in asked.raw for mark in _MEDIA):
             return False
         prior = known.model.prior or UNKNOWN_PRIOR
         factor = 1.0 if known.model.tokenizer else prior.factor * (1 + prior.margin)
-        around = _FRAME * _length(asked.body.get("messages")) + _TOOL * _length(asked.body.get("tools")) + _REQUEST
+        around = _FRAME * len(messages) + _TOOL * _length(asked.body.get("tools")) + _REQUEST
         completion = completion_of(asked.body)
         budget = allocate(self._policy, known.model, window=known.window, completion=completion)
         return len(asked.raw) * factor * _SURE + around <= budget.available
@@ -195,6 +198,10 @@ def is_as_it_came(context: Context) -> bool:
 
 def _room(asked: Asked) -> str:
     return room_of(asked) or ROOM
+
+
+def _is_message(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("role"), str)
 
 
 def _length(value: object) -> int:

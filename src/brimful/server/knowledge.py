@@ -58,7 +58,8 @@ class Knowledge:
         if real is not None and real.known and line.upstream.like is None:
             info = real
         runtime = "llama.cpp" if offer and offer.llama else info.runtime
-        return msgspec.structs.replace(info, id=name, wire=line.wire, runtime=runtime)
+        named = name or (offer.id if offer else line.upstream.name)
+        return msgspec.structs.replace(info, id=named, wire=line.wire, runtime=runtime)
 
     def _cap(self, line: Line, model: ModelInfo) -> int | None:
         cap = self._caps.get((line.route, observed_id(model)))

@@ -1,0 +1,203 @@
+"""Who may ask: keys, scopes, tenants, and how much of it."""
+
+import asyncio
+import threading
+
+import pytest
+
+from brimful.errors import InvalidConfig
+from brimful.server.config import config_of
+from brimful.server.errors import Refusal
+from brimful.server.limits import Gate
+from brimful.server.running import want_keys_or_loopback
+from brimful.stores import connect
+from brimful.stores.callers import read_key
+from server.upstream import chat_answer, chat_events
+
+CHAT = "/v1/chat/completions"
+HI = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+@pytest.fixture
+def make_key(tmp_path):
+    """Return a function that makes a key for a tenant."""
+
+    def make(tenant="acme", scopes=("chat", "read")):
+        async def made():
+            async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
+                return await database.callers(tenant).create(name="test", scopes=scopes, at=1.0)
+
+        return asyncio.run(made())
+
+    return make
+
+
+def bearer(key):
+    return {"authorization": f"Bearer {key}"}
+
+
+def test_without_a_key_nobody_is_let_in(start, upstream):
+    client = start(keys=True)
+    refused = client.post(CHAT, json=HI)
+    assert refused.status_code == 401
+    assert refused.json()["error"]["code"] == "invalid_api_key"
+    assert client.post("/v1/messages", json=HI).json()["error"]["type"] == "authentication_error"
+    assert client.get("/health").status_code == 200
+    assert upstream.requests == []
+
+
+@pytest.mark.parametrize("key", ["sk-123", "bf-", "bf-YWNtZQ.0.x", "bf-!!.1.2", "bf-YWNtZQ.ünï.x", "bf-AA.1.2"])
+def test_other_keys_are_refused(start, key):
+    client = start(keys=True)
+    headers = {"authorization": f"Bearer {key}".encode()}
+    assert client.post(CHAT, json=HI, headers=headers).status_code == 401
+
+
+def test_a_key_lets_in_as_bearer_or_as_x_api_key_and_never_reaches_the_upstream(start, upstream, make_key):
+    client = start(keys=True)
+    _, key = make_key()
+    for headers in (bearer(key), {"x-api-key": key}, {"x-brimful-key": key}):
+        assert client.post(CHAT, json=HI, headers=headers).status_code == 200
+    assert not [value for _, headers, _ in upstream.requests for value in headers.values() if key in value]
+
+
+def test_a_key_is_kept_as_a_digest_and_says_whose_it_is(make_key, tmp_path):
+    caller, key = make_key()
+    presented = read_key(key)
+    assert (presented.tenant, presented.id) == ("acme", caller.id)
+    assert presented.secret not in repr(presented)
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert presented.secret.encode() not in stored
+
+
+def test_a_key_of_another_tenant_with_this_id_is_none(make_key, tmp_path):
+    _, key = make_key("acme")
+    secret = read_key(key)
+
+    async def known(tenant):
+        async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
+            return await database.callers(tenant).known(secret)
+
+    assert asyncio.run(known("acme")) is not None
+    assert asyncio.run(known("other")) is None
+
+
+def test_a_revoked_key_ends(start, make_key, tmp_path):
+    caller, key = make_key()
+
+    async def revoke():
+        async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
+            callers = database.callers("acme")
+            return await callers.revoke(caller.id, at=2.0), await callers.revoke(caller.id, at=3.0)
+
+    assert asyncio.run(revoke()) == (True, False)
+    assert start(keys=True).post(CHAT, json=HI, headers=bearer(key)).status_code == 401
+
+
+def test_scopes_say_what_a_key_allows(start, make_key):
+    client = start(keys=True)
+    _, chats = make_key(scopes=["chat"])
+    _, reads = make_key(scopes=["read"])
+    answer = client.post(CHAT, json=HI, headers=bearer(chats))
+    context = f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}"
+    assert client.get(context, headers=bearer(chats)).status_code == 403
+    assert client.get(context, headers=bearer(reads)).status_code == 200
+    assert client.post(CHAT, json=HI, headers=bearer(reads)).status_code == 403
+
+
+def test_a_tenant_sees_its_own_contexts_alone(start, make_key):
+    client = start(keys=True)
+    _, acme = make_key("acme")
+    _, other = make_key("other")
+    answer = client.post(CHAT, json=HI, headers=bearer(acme))
+    context = f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}"
+    assert client.get(context, headers=bearer(acme)).status_code == 200
+    assert client.get(context, headers=bearer(other)).status_code == 404
+
+
+def test_a_callers_own_key_reaches_the_upstream_only_if_that_is_configured(start, upstream, make_key):
+    _, key = make_key()
+    mine = {"authorization": "Bearer sk-mine", "x-brimful-key": key, "x-secret": "1", "openai-organization": "org-1"}
+    start(keys=True).post(CHAT, json=HI, headers=mine)
+    start(keys=True, upstream={"authorization": "caller"}).post(CHAT, json=HI, headers=mine)
+    (_, kept_back, _), (_, passed_on, _) = upstream.requests
+    assert "authorization" not in kept_back
+    assert passed_on["authorization"] == "Bearer sk-mine"
+    assert passed_on["openai-organization"] == "org-1"
+    assert "x-secret" not in passed_on
+    assert "x-brimful-key" not in passed_on
+
+
+def test_a_body_that_is_too_large_is_refused(start, upstream):
+    client = start(limits={"body_bytes": 1000})
+    long = {"model": "m", "messages": [{"role": "user", "content": "x" * 2000}]}
+    refused = client.post(CHAT, json=long)
+    assert refused.status_code == 413
+    assert refused.json()["error"]["code"] == "request_too_large"
+    unsized = client.post("/v1/messages", content=iter([b"x" * 800, b"x" * 800]))
+    assert unsized.status_code == 413
+    assert unsized.json()["error"]["type"] == "request_too_large"
+    assert upstream.requests == []
+
+
+def test_too_many_requests_in_a_minute_are_refused(start):
+    client = start(limits={"requests_per_minute": 2})
+    answers = [client.post(CHAT, json=HI) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 31
+    assert answers[-1].json()["error"]["type"] == "rate_limit_error"
+
+
+def test_too_many_requests_at_a_time_are_refused(start, upstream):
+    client = start(limits={"concurrency": 1})
+    upstream.answers = [list(chat_events(*["word "] * 100)), chat_answer()]
+    upstream.pause = 0.05
+    with client.stream("POST", CHAT, json=HI | {"stream": True}) as answer:
+        next(answer.iter_bytes())
+        refused = client.post(CHAT, json=HI)
+    assert refused.status_code == 429
+    assert refused.headers["retry-after"]
+    assert upstream.left.wait(10)
+    settled = threading.Event()
+    for _ in range(100):
+        if client.post(CHAT, json=HI).status_code == 200:
+            break
+        settled.wait(0.05)
+    else:
+        pytest.fail("a stream that was left still counts")
+
+
+def test_a_gate_opens_again_in_time():
+    gate = Gate(concurrency=5, requests_per_minute=60)
+    for _ in range(60):
+        with gate.passed("ada", now=0.0):
+            pass
+    with pytest.raises(Refusal, match="60 requests a minute") as refused, gate.passed("ada", now=0.0):
+        pass
+    assert refused.value.retry_after == pytest.approx(1.0)
+    with gate.passed("bob", now=0.0):
+        pass
+    with gate.passed("ada", now=1.01):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("listen", "keys", "allowed"),
+    [
+        ("127.0.0.1:8080", False, True),
+        ("localhost:8080", False, True),
+        ("[::1]:8080", False, True),
+        ("0.0.0.0:8080", False, False),
+        ("192.168.1.5:8080", False, False),
+        ("example.org:8080", False, False),
+        ("0.0.0.0:8080", True, True),
+    ],
+)
+def test_without_keys_only_this_machine_is_listened_to(listen, keys, allowed):
+    upstreams = [{"name": "local", "url": "http://127.0.0.1:1/v1"}]
+    config = config_of({"listen": listen, "keys": keys, "upstreams": upstreams}, "brimful.toml")
+    if allowed:
+        want_keys_or_loopback(config, "brimful.toml")
+    else:
+        with pytest.raises(InvalidConfig, match=r"brimful\.toml: listen: .* can be reached by others"):
+            want_keys_or_loopback(config, "brimful.toml")

@@ -1,0 +1,140 @@
+"""Whatever goes wrong is told in the form that the caller knows."""
+
+import json
+
+import pytest
+from starlette.responses import HTMLResponse, Response
+
+from server.upstream import chat_events
+
+CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+HI = {"model": "gpt-4o", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def is_told(answer, path):
+    """Whether an answer is an error in the dialect of its endpoint."""
+    said = answer.json()
+    assert answer.headers["content-type"].startswith("application/json")
+    assert isinstance(said["error"]["message"], str)
+    assert said["error"]["message"]
+    if path == MESSAGES:
+        assert said["type"] == "error"
+        assert set(said) == {"type", "error"}
+    else:
+        assert {"message", "type", "param", "code"} <= set(said["error"])
+    return True
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"7", b"\xff\xfe", b"[" * 5000, b'{"model": "m"}', b'{"messages": []}', b'{"messages": [7]}'],
+)
+def test_what_is_no_request(start, path, content):
+    answer = start().post(path, content=content)
+    assert answer.status_code == 400
+    assert is_told(answer, path)
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/nothing", "/v1/completions", "/v1/messages/batches"])
+def test_what_is_not_there(start, path):
+    answer = start().post(path, json=HI)
+    assert answer.status_code == 404
+    assert is_told(answer, MESSAGES if path.startswith(MESSAGES) else path)
+    assert start().delete(CHAT).status_code == 405
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+def test_what_cannot_be_left_out_does_not_fit(start, path):
+    long = HI | {"messages": [{"role": "user", "content": "word " * 9000}]}
+    answer = start().post(path, json=long)
+    assert answer.status_code == 400
+    assert is_told(answer, path)
+    if path == CHAT:
+        assert answer.json()["error"]["code"] == "context_length_exceeded"
+        assert answer.json()["error"]["param"] == "messages"
+    else:
+        assert answer.json()["error"]["message"].startswith("prompt is too long: ")
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize("status", [400, 404, 422, 500])
+def test_an_upstreams_error_keeps_its_status_and_its_words(start, upstream, path, status):
+    upstream.answers = [
+        (status, {"error": {"message": "no such thing as tea", "type": "t", "param": None, "code": None}})
+    ]
+    answer = start().post(path, json=HI)
+    assert answer.status_code == status
+    assert is_told(answer, path)
+    assert "no such thing as tea" in answer.text
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+def test_a_page_for_people_is_not_passed_on(start, upstream, path):
+    upstream.answers = [HTMLResponse("<h1>Bad gateway</h1>", status_code=502)]
+    answer = start().post(path, json=HI)
+    assert answer.status_code == 502
+    assert is_told(answer, path)
+
+
+def test_a_wait_is_passed_on(start, upstream):
+    busy = json.dumps({"error": {"message": "slow down", "type": "rate_limit_error", "param": None, "code": None}})
+    upstream.answers = [Response(busy, status_code=429, headers={"retry-after": "17"}, media_type="application/json")]
+    answer = start().post(CHAT, json=HI)
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"] in ("17", "18")
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+def test_an_upstream_that_refuses_our_own_key_is_our_own_affair(start, upstream, path, monkeypatch):
+    monkeypatch.setenv("SECRET_KEY", "sk-very-secret-key")
+    upstream.answers = [(401, {"error": {"message": "Incorrect API key provided: sk-very-secret-key"}})]
+    answer = start(upstream={"key": "SECRET_KEY"}, environ=None).post(path, json=HI)
+    assert answer.status_code == 502
+    assert is_told(answer, path)
+    assert "sk-very" not in answer.text
+    assert "refused this server's own key" in answer.text
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+def test_an_upstream_that_is_not_there(start, path):
+    client = start(upstream={"url": "http://127.0.0.1:1/v1", "limits": {"attempts": 1}})
+    answer = client.post(path, json=HI)
+    assert answer.status_code == 502
+    assert is_told(answer, path)
+
+
+class Dying(Response):
+    """A stream that ends in the middle."""
+
+    async def __call__(self, scope, receive, send):
+        del scope, receive
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        first = next(chat_events("Thurs")).encode()
+        await send({"type": "http.response.body", "body": first, "more_body": True})
+        raise RuntimeError("the upstream died")
+
+
+def test_a_stream_that_breaks_off_says_so(start, upstream):
+    upstream.answers = [Dying()]
+    with start().stream("POST", CHAT, json=HI | {"stream": True}) as answer:
+        text = answer.read().decode()
+    assert "Thurs" in text
+    last = json.loads(text.strip().rpartition("data: ")[2])
+    assert "broke off" in last["error"]["message"]
+
+
+def test_no_upstream_runs_the_model(start, upstream):
+    client = start(upstream={"models": ["qwen-*"]})
+    answer = client.post(CHAT, json=HI)
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "model_not_found"
+    assert upstream.requests == []
+
+
+def test_nothing_is_translated(start):
+    answer = start(upstream={"wires": ["openai"]}).post(MESSAGES, json=HI)
+    assert answer.status_code == 404
+    assert is_told(answer, MESSAGES)
+    assert "speaks openai only, and requests are not translated" in answer.json()["error"]["message"]
