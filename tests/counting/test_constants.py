@@ -164,7 +164,8 @@ MESSAGES = st.lists(st.tuples(st.sampled_from(["system", "user", "assistant"]), 
 
 @pytest.mark.parametrize("counter", [counter_for(model(*GPT_4O)), claude()], ids=["exact", "calibrated"])
 @given(messages=MESSAGES)
-def test_a_prompt_is_the_sum_of_its_parts(counter, messages):
+def test_a_prompt_is_the_sum_of_its_parts_but_for_their_rounding(counter, messages):
     whole = counter.prompt(prompt(*(said(role, text, name) for role, text, name in messages)))
     parts = sum(counter.text(text).upper + counter.message_overhead(role, name) for role, text, name in messages)
-    assert whole.upper == parts + counter.request_overhead()
+    rounded = 0 if whole.basis == "exact" else 2 * 3 * len(messages)  # tokens and margin of text, role and name
+    assert 0 <= parts + counter.request_overhead() - whole.upper <= rounded

@@ -14,6 +14,7 @@ ANY_STORE = {
     "test_migrations",
     "test_tenants",
     "test_messages",
+    "test_observations",
     "test_plain",
     "test_postings",
     "test_rotation",

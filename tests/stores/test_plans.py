@@ -102,6 +102,7 @@ async def everything(store):
 async def observed(store):
     await store.observe(Observation(id="o1", model="m", route="r", room="general"))
     await store.observations("m", "r", before=9.0)
+    await store.observations("m", "r", unusual=True)
     await store.observations(ids=["o1"])
     await store.accuracy(since=1.0)
     await store.accuracy(since=1.0, model="m")
@@ -157,6 +158,8 @@ COLUMNS = "SELECT r.id, m.id, m.seq, m.at, m.edited, m.detail, m.hash, c.body"
         ),
         ("SELECT json_group_array(doc), json_group_array(seq)", "documents USING INTEGER PRIMARY KEY (rowid=?)"),
         ("SELECT m.id, m.type", "m USING INDEX memories_by_scope (tenant=? AND scope=?)"),
+        ("SELECT number, id, model, route", "observations USING INDEX observations_by_model (tenant=? AND model=?"),
+        ("SELECT number, id, model, route", "observations USING INDEX observations_unusual (tenant=? AND model=?"),
     ],
 )
 def test_the_hot_statements_use_the_right_key(plans, begin, wanted):

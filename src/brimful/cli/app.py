@@ -31,6 +31,7 @@ from brimful.cli import (
     policies,
     rooms,
     serve,
+    stats,
 )
 from brimful.cli.failure import BROKEN_PIPE, INTERRUPTED, OPERATION, Failure
 from brimful.errors import BrimfulError
@@ -38,7 +39,7 @@ from brimful.errors import BrimfulError
 PROGRAM: Final = "brimful"
 GROUPS: Final = (
     *(fill, explain, compare, count, budget, models, policies, embeddings),
-    *(imports, rooms, messages, memories, personas, assemble, chat, index, db),
+    *(imports, rooms, messages, memories, personas, assemble, chat, index, stats, db),
     *(serve, callers),
 )
 """One module a group of commands, in the order in which help lists them."""

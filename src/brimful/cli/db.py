@@ -174,9 +174,10 @@ def export(
 ) -> None:
     """Write all records of a tenant as JSON lines.
 
-    Users, personas, lorebooks, rooms, messages, summaries, contexts, answers
-    and memories: each line is one record and says which (`record`). `brimful
-    import` reads them again, into any store. Vectors stay behind.
+    Users, personas, lorebooks, rooms, messages, summaries, contexts, answers,
+    observations and memories: each line is one record and says which
+    (`record`). `brimful import` reads them again, into any store. Vectors
+    stay behind.
     """
 
     async def written(engine: "Engine") -> None:

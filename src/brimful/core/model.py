@@ -11,16 +11,20 @@ Runtime = Literal["transformers", "llama.cpp"]
 """Who renders the chat template and tokenizes: Hugging Face's libraries (vLLM, SGLang, TGI …), or llama.cpp."""
 
 
-class Prior(msgspec.Struct, frozen=True, kw_only=True):
+class Prior(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How to count for a model whose tokenizer is not public: another tokenizer's count times `factor`.
 
-    `margin` is the share added on top, so that the true count is below the sum until usage has been learned.
+    `margin` is the share added on top, so that the true count is below the sum. What was learned from usage has
+    `weights`, too: how many tokens each sign of a sort (`digits`, `han` …) and each thing in a request (`messages`,
+    `tools` …) costs on top; and `spread`: how much each of them adds to the margin.
     """
 
     tokenizer: str
     factor: float
     margin: float
     source: str
+    weights: tuple[tuple[str, float], ...] = ()
+    spread: tuple[tuple[str, float], ...] = ()
 
 
 UNKNOWN_PRIOR: Final = Prior(

@@ -11,6 +11,7 @@ import msgspec
 from brimful.core.content import Media, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Basis, Count
+from brimful.counting.features import Features, things_in
 from brimful.counting.media import MediaCounter
 from brimful.counting.overheads import Overheads
 from brimful.counting.schemas import pieces
@@ -60,22 +61,14 @@ class ConstantsCounter:
         return self._calls(tuple(calls))
 
     def _count_calls(self, calls: tuple[ToolCall, ...]) -> Count:
-        costs = self._overheads
-        around = costs.tool_call * len(calls)
-        if len(calls) > 1:
-            around += costs.parallel_call * len(calls) + costs.parallel_calls
         texts = self.texts([text for call in calls for text in (call.name, call.arguments)])
-        count = self._estimate([*texts, self._constant(around)])
+        count = self._estimate([*texts, self._constant(self._around_calls(len(calls)))])
         strict = sum(written.upper for written in self.texts([call_json(call) for call in calls]))
         return msgspec.structs.replace(count, margin=max(count.margin, strict - count.tokens))
 
     def message_overhead(self, role: Role, name: str = "") -> int:
         """Return what stands around a message."""
-        texts: list[str] = [role] if self._overheads.counts_role else []
-        around = self._overheads.message
-        if name and self._overheads.name is not None:
-            texts.append(name)
-            around += self._overheads.name
+        texts, around = self._frame(role, name)
         return around + sum(count.upper for count in self.texts(texts))
 
     def request_overhead(self) -> int:
@@ -83,26 +76,63 @@ class ConstantsCounter:
         return self._overheads.request
 
     def prompt(self, prompt: Prompt) -> Count:
-        """Add up everything that is sent; all texts are counted at once."""
-        texts = [text for message in prompt.messages for text in _texts(message)]
-        return add([*self._around(prompt), *self.texts(texts)], self.tokenizer)
-
-    def _around(self, prompt: Prompt) -> Iterator[Count]:
-        """Yield what is no text: frames, media and tools."""
-        overhead = lru_cache(self.message_overhead)  # few roles and names speak in a prompt
-        frames = sum(overhead(message.role, name) for message in prompt.messages for name in _frames(message))
-        yield self._constant(self.request_overhead() + frames)
+        """Add up everything that is sent; all texts are counted at once, and rounded once."""
+        texts, frames = self._said(prompt.messages)
+        counts = [self._constant(self.request_overhead() + frames), self._texts.total(texts)]
         if prompt.tools:
-            yield self._tools(prompt.tools)
+            described, around = self._described(prompt.tools)
+            counts.append(self._estimate([self._texts.total(described), self._constant(around)]))
         for message in prompt.messages:
-            yield from (self.media(part) for part in message.parts if isinstance(part, Media))
-            if calls := [part for part in message.parts if isinstance(part, ToolCall)]:
-                yield self.tool_calls(calls)
+            counts += [self.media(part) for part in message.parts if isinstance(part, Media)]
+            if calls := _calls(message):
+                counts.append(self.tool_calls(calls))
+        return add(counts, self.tokenizer)
 
-    def _tools(self, tools: Sequence[Tool]) -> Count:
+    def measure(self, prompt: Prompt) -> Features:
+        """Return what the count of a prompt is made of: the same texts, and what is fixed around them."""
+        texts, fixed = self._said(prompt.messages)
+        fixed += self.request_overhead()
+        if prompt.tools:
+            described, around = self._described(prompt.tools)
+            texts += described
+            fixed += around
+        media = 0
+        for message in prompt.messages:
+            media += sum(self.media(part).tokens for part in message.parts if isinstance(part, Media))
+            calls = _calls(message)
+            texts += [text for call in calls for text in (call.name, call.arguments)]
+            fixed += self._around_calls(len(calls))
+        measured = self._texts.measure(texts)
+        return measured | {"fixed": measured["fixed"] + fixed, "media": float(media)} | things_in(prompt)
+
+    def _said(self, messages: Sequence[Message]) -> tuple[list[str], int]:
+        """Return the texts of messages, their roles and names among them, and the tokens around all of them."""
+        texts: list[str] = []
+        fixed = 0
+        for message in messages:
+            texts += _texts(message)
+            for name in _frames(message):
+                words, around = self._frame(message.role, name)
+                texts += words
+                fixed += around
+        return texts, fixed
+
+    def _frame(self, role: Role, name: str) -> tuple[list[str], int]:
+        """Return the words in the frame of a message, and the tokens around them."""
+        words: list[str] = [role] if self._overheads.counts_role else []
+        if not name or self._overheads.name is None:
+            return words, self._overheads.message
+        return [*words, name], self._overheads.message + self._overheads.name
+
+    def _described(self, tools: Sequence[Tool]) -> tuple[list[str], int]:
+        """Return the texts of tools, and the tokens around all of them."""
         parts = pieces(tools, self._overheads.tools)
-        around = sum(tokens for _, tokens in parts) + self._tool_system_tokens
-        return self._estimate([*self.texts([text for text, _ in parts]), self._constant(around)])
+        return [text for text, _ in parts], sum(tokens for _, tokens in parts) + self._tool_system_tokens
+
+    def _around_calls(self, calls: int) -> int:
+        costs = self._overheads
+        several = costs.parallel_call * calls + costs.parallel_calls if calls > 1 else 0
+        return costs.tool_call * calls + several
 
     def _estimate(self, parts: Sequence[Count]) -> Count:
         """Add up what no source vouches for to the token: the sum is calibrated, with the family's margin."""
@@ -123,12 +153,15 @@ def _texts(message: Message) -> Iterator[str]:
             yield part.content
 
 
-def _frames(message: Message) -> Iterator[str]:
-    """Yield the name in each frame: on the wire every tool result is a message, or a block that costs about as much."""
+def _frames(message: Message) -> list[str]:
+    """Return the name in each frame: on the wire every tool result is a message, or a block that costs as much."""
     results = sum(isinstance(part, ToolResult) for part in message.parts)
-    if results < len(message.parts) or not results:
-        yield message.name
-    yield from [""] * results
+    own = [message.name] if results < len(message.parts) or not results else []
+    return own + [""] * results
+
+
+def _calls(message: Message) -> list[ToolCall]:
+    return [part for part in message.parts if isinstance(part, ToolCall)]
 
 
 def call_json(call: ToolCall) -> str:

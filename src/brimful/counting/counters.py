@@ -5,10 +5,13 @@ from typing import Final, Literal, assert_never
 
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Method
+from brimful.core.prompt import Prompt
 from brimful.core.tokens import TokenCounter
+from brimful.counting.adjusted import AdjustedCounter, Measuring
 from brimful.counting.approximate import ApproximateCounter
 from brimful.counting.calibration import Calibration, prior_of
 from brimful.counting.constants import ConstantsCounter
+from brimful.counting.features import Features
 from brimful.counting.media import MediaCounter
 from brimful.counting.overheads import overheads_of
 from brimful.counting.templated import TemplateCounter
@@ -46,16 +49,32 @@ def vocabulary_for(model: ModelInfo, method: Method = "hybrid") -> str | None:
     return None if method == "approximate" else _texts(model, method, None).base
 
 
+def features_of(model: ModelInfo, method: Method, prompt: Prompt) -> Features:
+    """Return what the count of a prompt for a model is made of: what better counts are learned from."""
+    counter = _counter(model, method, None)
+    return {} if isinstance(counter, ApproximateCounter) else counter.measure(prompt)
+
+
 @lru_cache(_COUNTERS_KEPT)
-def _counter(model: ModelInfo, method: Method, calibration: Calibration | None) -> TokenCounter:
+def _counter(model: ModelInfo, method: Method, calibration: Calibration | None) -> Measuring | ApproximateCounter:
     # A counter is a pure function of these, and one for a template has probed it: it is worth keeping.
     media = MediaCounter.of(model)
     if method == "approximate":
         return ApproximateCounter(media)
     texts = _texts(model, method, calibration)
+    counter: Measuring
     if model.overhead == "template":
-        return TemplateCounter(texts, _template(model, texts.base), media)
-    return ConstantsCounter(texts, overheads_of(model.overhead), media, model.tool_system_tokens)
+        counter = TemplateCounter(texts, _template(model, texts.base), media)
+    else:
+        counter = ConstantsCounter(texts, overheads_of(model.overhead), media, model.tool_system_tokens)
+    learned = _learned(model, method, calibration)
+    return AdjustedCounter(counter, learned) if learned else counter
+
+
+def _learned(model: ModelInfo, method: Method, calibration: Calibration | None) -> Calibration | None:
+    """Return what usage taught of the model beyond a factor and a margin; who wants exact counts gets no less."""
+    chosen = calibration or prior_of(model)
+    return chosen if chosen.learned and method != "exact" else None
 
 
 def _template(model: ModelInfo, tokenizer: str) -> ChatTemplate:
@@ -82,13 +101,15 @@ def _texts(
         case "calibrated":
             return CalibratedTexts(calibration or prior_of(model))
         case "hybrid":
-            return CalibratedTexts(calibration or prior_of(model)) if model.tokenizer is None else _exact(model)
+            if model.tokenizer is None:
+                return CalibratedTexts(calibration or prior_of(model))
+            return _exact(model, _learned(model, method, calibration))
         case _:
             assert_never(method)
 
 
-def _exact(model: ModelInfo) -> ExactTexts:
+def _exact(model: ModelInfo, learned: Calibration | None = None) -> ExactTexts:
     if model.tokenizer is None:
         reason = "its vocabulary is not public" if model.known else "the model is not in the registry"
         raise TokenizerUnavailable(model.id, reason)
-    return ExactTexts(served_by(model.runtime, model.tokenizer))
+    return ExactTexts(served_by(model.runtime, model.tokenizer), learned)

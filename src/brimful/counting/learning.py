@@ -1,35 +1,68 @@
 """Counts that learn: from what providers reported, a better calibration. Pure functions of observations."""
 
-from collections.abc import Sequence
-from statistics import median
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from brimful.core.model import ModelInfo, Prior
-from brimful.counting.calibration import prior_of
+from brimful.counting.calibration import Calibration, prior_of
+from brimful.counting.drift import find_change
+from brimful.counting.features import FEATURES
+from brimful.counting.regression import CALIBRATED, EXACT, Fit, Seen, fit
+from brimful.counting.settling import alarms, settled
 from brimful.observation import Observation
+
+_DIGITS: Final = 4  # of a weight: more would say nothing
+_WITNESSES: Final = 3  # observations against an exact count, before it is doubted
+_KEPT: Final = 256  # models and routes of which a process keeps at hand what it learned
+
+
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """Since the time `at` a server counts otherwise: by so large a share `step`. `forgotten` are older observations."""
+
+    at: float
+    step: float
+    forgotten: int
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """A model with what was learned of it on a route, from so many observations.
+
+    `error` is what they miss on average, each counted by what the others taught, and `interval` the margin that they
+    would get, both as shares.
+    """
+
+    model: ModelInfo
+    route: str
+    observations: int = 0
+    error: float = 0.0
+    interval: float = 0.0
+    drift: Drift | None = None
 
 
 def calibrated(model: ModelInfo, observations: Sequence[Observation], *, route: str) -> ModelInfo:
     """Return the model with a prior learned from what was observed of it on a route, newest first; or as it is.
 
-    Put it into `assemble`: so the record holds what was learned, and replays to itself. It changes rarely, not with
-    every request.
+    Put it into `assemble`: so the record holds what was learned, and replays to itself. Give it the model as the
+    registry knows it, and the newest `WINDOW` observations.
     """
-    usable = [each for each in observations if each.kind == "usage" and each.reported and each.features.get("tokens")]
-    if model.tokenizer is not None or not usable:
-        return model
-    calibration = prior_of(model)
-    ratios = [(each.reported - each.features["fixed"]) / each.features["tokens"] for each in usable]
-    factor = round(median(ratios), 4)
-    margin = max(0.02, *(abs(ratio / factor - 1) for ratio in ratios)) * (1 + 2 / len(ratios))
-    prior = Prior(
-        tokenizer=calibration.tokenizer,
-        factor=factor,
-        margin=round(margin, 4),
-        source=f"learned from {len(usable)} requests on {route}",
-    )
-    return msgspec.structs.replace(model, prior=prior)
+    return learn_from(model, observations, route=route).model
+
+
+def learn_from(model: ModelInfo, observations: Sequence[Observation], *, route: str) -> Learned:
+    """Return what is learned of a model on a route, and how.
+
+    A model with a public tokenizer is left as it is, unless the server reports more than was counted, and not just
+    once: then a correction is learned for it, too, and its counts are no longer called exact.
+    """
+    base = prior_of(model)
+    usable = tuple(settled(observations, base.tokenizer if model.tokenizer is None else ""))
+    if not usable or (model.tokenizer is not None and sum(map(_too_few, usable)) < _WITNESSES):
+        return Learned(model=model, route=route)
+    return _remembered(model, base, usable, route)
 
 
 def learned_window(observations: Sequence[Observation]) -> int | None:
@@ -41,5 +74,89 @@ def learned_window(observations: Sequence[Observation]) -> int | None:
     for each in observations:
         if each.kind == "overflow" and each.window is not None:
             return each.window if largest <= each.window else None
-        largest = max(largest, each.reported)
+        if each.kind == "usage":
+            largest = max(largest, each.reported)
     return None
+
+
+def _remembered(model: ModelInfo, base: Calibration, usable: tuple[Observation, ...], route: str) -> Learned:
+    """Learn, unless the same was learned before: from one request to the next, it mostly was."""
+    key = (model, route, usable[-1].id)
+    with _lock:
+        known = _known.get(key)
+    if known is not None and known[0] == usable:
+        return known[1]
+    learned = _learned(model, base, usable, route)
+    with _lock:
+        _known[key] = (usable, learned)
+        while len(_known) > _KEPT:
+            _known.popitem(last=False)
+    return learned
+
+
+def _learned(model: ModelInfo, base: Calibration, usable: Sequence[Observation], route: str) -> Learned:
+    drift = _drift(model, base, usable)
+    fitted = _fit(model, base, usable[drift.forgotten if drift else 0 :])
+    used = fitted.residuals
+    return Learned(
+        model=msgspec.structs.replace(model, prior=_prior(base, fitted, route, drift)),
+        route=route,
+        observations=len(used),
+        error=sum(map(abs, used)) / len(used),
+        interval=fitted.interval,
+        drift=drift,
+    )
+
+
+def _drift(model: ModelInfo, base: Calibration, usable: Sequence[Observation]) -> Drift | None:
+    """Return the last drift. It is looked for as it was when the observations came: what was noticed stays so."""
+    drift, start = None, 0
+    for end in alarms(usable):
+        errors = _fit(model, base, usable[start:end]).residuals if start < end else ()
+        at = find_change(errors)
+        if at is not None:
+            step = sum(errors[at:]) / len(errors[at:]) - sum(errors[:at]) / at
+            start += at
+            drift = Drift(at=usable[start].at, step=round(step, _DIGITS), forgotten=start)
+    return drift
+
+
+def _fit(model: ModelInfo, base: Calibration, usable: Sequence[Observation]) -> Fit:
+    seen = [_seen(each) for each in usable]
+    if model.tokenizer is None:
+        return fit(seen, factor=base.factor, widest=base.margin, doubt=CALIBRATED)
+    return fit(seen, factor=1.0, widest=0.0, doubt=EXACT)
+
+
+def _seen(each: Observation) -> Seen:
+    return Seen(features=each.features, fixed=_fixed(each), reported=each.reported)
+
+
+def _fixed(each: Observation) -> float:
+    return each.features.get("fixed", 0.0) + each.features.get("media", 0.0)
+
+
+def _too_few(each: Observation) -> bool:
+    return each.reported > _fixed(each)
+
+
+def _prior(base: Calibration, fitted: Fit, route: str, drift: Drift | None) -> Prior:
+    since = f", {drift.forgotten} older ones set aside: it counts otherwise since then" if drift else ""
+    return Prior(
+        tokenizer=base.tokenizer,
+        factor=round(fitted.factor, _DIGITS),
+        margin=round(fitted.margin, _DIGITS),
+        source=f"learned from {len(fitted.residuals)} requests on {route}{since}",
+        weights=_kept(fitted.weights),
+        spread=_kept(fitted.spread),
+    )
+
+
+def _kept(weights: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    """Return the weights that weigh something, in the order of the features."""
+    rounded = ((name, round(weights[name], _DIGITS)) for name in FEATURES)
+    return tuple((name, weight) for name, weight in rounded if weight)
+
+
+_known: OrderedDict[tuple[ModelInfo, str, str], tuple[tuple[Observation, ...], Learned]] = OrderedDict()
+_lock = threading.Lock()

@@ -4,35 +4,35 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 LONGEST_KEPT: Final = 512  # characters; a longer text is remembered by its digest
 MOST_ENTRIES: Final = 65_536  # so that a full memory holds at most 32 million characters
 
 Key = str | bytes
-CountTexts = Callable[[Sequence[str]], list[int]]
+C = TypeVar("C")
 
 
-class CountMemo:
-    """Remembers how many tokens a text has, least recently used first to go. Safe to share between threads.
+class CountMemo(Generic[C]):
+    """Remembers how many tokens, or what else, a text has, least recently used first to go. For any thread.
 
     >>> memo = CountMemo(lambda texts: [len(text) for text in texts])
     >>> memo.counts(["a", "bb", "a"])
     [1, 2, 1]
     """
 
-    def __init__(self, count: CountTexts, most: int = MOST_ENTRIES) -> None:
+    def __init__(self, count: Callable[[Sequence[str]], list[C]], most: int = MOST_ENTRIES) -> None:
         """Remember what `count` says, for at most `most` texts."""
         self._count = count
         self._most = most
-        self._known: OrderedDict[Key, int] = OrderedDict()
+        self._known: OrderedDict[Key, C] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         """Return the number of texts remembered."""
         return len(self._known)
 
-    def counts(self, texts: Sequence[str]) -> list[int]:
+    def counts(self, texts: Sequence[str]) -> list[C]:
         """Count each text, and only those never seen, in one batch."""
         keys = [_key(text) for text in texts]
         known = self._recall(keys)
@@ -44,7 +44,7 @@ class CountMemo:
             known |= counted
         return [known[key] for key in keys]
 
-    def learn(self, counts: Mapping[str, int]) -> None:
+    def learn(self, counts: Mapping[str, C]) -> None:
         """Remember counts that were made before, by another process or on another day.
 
         >>> memo = CountMemo(lambda texts: [0 for text in texts])
@@ -65,7 +65,7 @@ class CountMemo:
         with self._lock:
             return [text for text in texts if _key(text) not in self._known]
 
-    def _recall(self, keys: Sequence[Key]) -> dict[Key, int]:
+    def _recall(self, keys: Sequence[Key]) -> dict[Key, C]:
         found = {}
         with self._lock:
             for key in keys:
@@ -74,7 +74,7 @@ class CountMemo:
                     found[key] = tokens
         return found
 
-    def _remember(self, counted: dict[Key, int]) -> None:
+    def _remember(self, counted: dict[Key, C]) -> None:
         with self._lock:
             self._known.update(counted)
             while len(self._known) > self._most:

@@ -1,20 +1,18 @@
 """Observations: what a finished request was counted at, beside what its provider said of it."""
 
-from typing import Final
-
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
+from brimful.core.prompt import Media, Prompt
+from brimful.core.tokens import Count
 from brimful.counting.calibration import prior_of
-from brimful.counting.counters import counter_for
-from brimful.counting.learned import raw_counts
+from brimful.counting.counters import features_of
+from brimful.counting.features import Features, things_in
+from brimful.counting.media import MediaCounter
+from brimful.counting.truncation import find_cut, tells_the_rest
 from brimful.errors import ContextOverflow
-from brimful.observation import Observation, ObservationKind
+from brimful.observation import Observation
 from brimful.records import Usage
 from brimful.render import renderer_of
-
-LEAST_GAP: Final = 64  # tokens: a template that differs may miss so many, and nothing was cut
-SURE_GAP: Final = 0.05  # of an exact count
-UNSURE_GAP: Final = 0.10  # of a calibrated count, on top of twice its margin
 
 
 def observation_of(
@@ -32,23 +30,26 @@ def observation_of(
 
     `id` makes it one: the response's id will do. `expected_cached` is the prefix that should have been in the cache.
     Whether the provider cut the prompt silently is told by its `kind`. `snapshot` is the context's id in the store,
-    where that is another.
+    where that is another. Of a server that reports only what it read anew, nothing is to be learned.
     """
-    counted, margin = _counted(context)
+    count = _count(context)
+    measured = _measured(context)
+    rest = tells_the_rest(count, usage, shared=expected_cached)
+    media = int(measured.get("media", 0.0))
     return Observation(
         id=id,
         model=observed_id(context.inputs.model),
         route=route,
         at=at,
-        kind=_kind(context, usage, counted, margin),
+        kind="cut" if find_cut(count, usage, shared=expected_cached, unsure=media) else "usage",
         context=snapshot or context.id,
         room=room,
-        counted=counted,
-        margin=margin,
-        basis=context.verification.basis,
+        counted=count.tokens,
+        margin=count.margin,
+        basis=count.basis,
         tokenizer=prior_of(context.inputs.model).tokenizer,
-        features=features_of(context),
-        reported=usage.prompt,
+        features={} if rest else measured,
+        reported=0 if rest else usage.prompt,
         cached=usage.cached,
         expected_cached=expected_cached,
         completion=usage.completion,
@@ -60,7 +61,7 @@ def overflow_of(
     context: Context, error: ContextOverflow, *, route: str, at: float, id: str, room: str | None = None
 ) -> Observation:
     """Return what is to be kept of a request that was refused as too long. Pure."""
-    counted, margin = _counted(context)
+    count = _count(context)
     return Observation(
         id=id,
         model=observed_id(context.inputs.model),
@@ -69,9 +70,9 @@ def overflow_of(
         kind="overflow",
         context=context.id,
         room=room,
-        counted=counted,
-        margin=margin,
-        basis=context.verification.basis,
+        counted=count.tokens,
+        margin=count.margin,
+        basis=count.basis,
         reported=error.prompt or 0,
         window=error.window,
     )
@@ -82,32 +83,25 @@ def observed_id(model: ModelInfo) -> str:
     return model.canonical or model.id
 
 
-def features_of(context: Context) -> dict[str, float]:
-    """Return the sums over a finished request that its count is made of."""
+def _count(context: Context) -> Count:
+    verified = context.verification
+    return Count(tokens=verified.tokens - verified.margin, basis=verified.basis, margin=verified.margin)
+
+
+def _measured(context: Context) -> Features:
+    """Return what the count of the request is made of. An exact count is not made twice: it stands in the record."""
     model, method = context.inputs.model, context.inputs.method
-    if method == "approximate" or (model.tokenizer is not None and method != "calibrated"):
+    if method == "approximate":
         return {}
     prompt = renderer_of(context.inputs).parse(context.request)
-    counter = counter_for(model, method)
-    calibration = prior_of(model)
-    texts = [text for message in prompt.messages for part in message.parts for text in _texts(part)]
-    tokens = sum(raw_counts(calibration.tokenizer, texts))
-    scaled = sum(count.tokens for count in counter.texts(texts))
-    return {"tokens": tokens, "fixed": context.verification.tokens - context.verification.margin - scaled}
+    if model.tokenizer is None or method == "calibrated":
+        measured = features_of(model, method, prompt)
+    else:
+        measured = things_in(prompt) | {"media": float(_media(prompt, MediaCounter.of(model)))}
+        measured["fixed"] = _count(context).tokens - measured["media"] - prior_of(model).correction(measured)
+    return {name: value for name, value in measured.items() if value}
 
 
-def _texts(part: object) -> list[str]:
-    text = getattr(part, "text", None) or getattr(part, "content", None)
-    return [text] if isinstance(text, str) else []
-
-
-def _counted(context: Context) -> tuple[int, int]:
-    verification = context.verification
-    return verification.tokens - verification.margin, verification.margin
-
-
-def _kind(context: Context, usage: Usage, counted: int, margin: int) -> ObservationKind:
-    """Say whether so few tokens were reported that some of the prompt cannot have been read."""
-    exact = context.verification.basis == "exact"
-    share = SURE_GAP if exact else UNSURE_GAP + 2 * margin / max(1, counted)
-    return "cut" if usage.prompt and counted - usage.prompt > max(LEAST_GAP, share * counted) else "usage"
+def _media(prompt: Prompt, counter: MediaCounter) -> int:
+    parts = (part for message in prompt.messages for part in message.parts)
+    return sum(counter.count(part).tokens for part in parts if isinstance(part, Media))

@@ -15,6 +15,7 @@ from brimful.core.content import Media, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Count
 from brimful.counting.conversation import wire_messages, wire_tools, with_short_ids
+from brimful.counting.features import Features, things_in
 from brimful.counting.media import MediaCounter
 from brimful.counting.probes import Probes
 from brimful.counting.schemas import tool_json
@@ -86,6 +87,16 @@ class TemplateCounter:
         if self._template.continues and prompt.messages and prompt.messages[-1].role == "assistant":
             counted = self._continued(prompt, counted)
         return add([counted, *self._unseen(prompt), *media], self.tokenizer)
+
+    def measure(self, prompt: Prompt) -> Features:
+        """Return what the count of a prompt is made of: the rendered text, and what is fixed around it."""
+        media = sum(self.media(part).tokens for m in prompt.messages for part in m.parts if isinstance(part, Media))
+        try:
+            measured = self._texts.measure_rendered(self._render(prompt.messages, prompt.tools))
+            fixed = sum(count.tokens for count in self._unseen(prompt))
+        except TemplateRefused:
+            measured, fixed = {"fixed": 0.0}, sum(count.tokens for count in self._bound(prompt))
+        return measured | {"fixed": measured["fixed"] + fixed, "media": float(media)} | things_in(prompt)
 
     @cached_property
     def _probes(self) -> Probes:

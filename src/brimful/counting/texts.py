@@ -1,6 +1,5 @@
 """Texts to counts: exactly, or by calibration. Each text is tokenized once."""
 
-import math
 import re
 import threading
 from collections.abc import Sequence
@@ -8,7 +7,8 @@ from functools import partial
 from typing import Final, Protocol
 
 from brimful.core.tokens import Count
-from brimful.counting.calibration import Calibration
+from brimful.counting.calibration import Calibration, ceiling
+from brimful.counting.features import SIGNS, Features, signs_of, sum_of_signs
 from brimful.counting.memo import CountMemo
 from brimful.counting.sums import add
 from brimful.counting.tokenizers import count_special, count_texts
@@ -19,12 +19,15 @@ UNPROVEN_MARGIN: Final = 0.01
 
 _MARKERS: Final = re.compile(r"<[|｜][^<>|｜\s]{1,40}[|｜]>")  # <|im_start|>, <｜User｜> and their like
 
-_memos: dict[str, CountMemo] = {}
+_memos: dict[str, CountMemo[int]] = {}
 _memos_lock = threading.Lock()
 
 
 class TextCounter(Protocol):
-    """Counts texts; `rendered` counts a text in which special tokens mean themselves."""
+    """Counts texts; `rendered` counts a text in which special tokens mean themselves.
+
+    `measure` and `measure_rendered` return what such a count is made of: what is learned from.
+    """
 
     @property
     def name(self) -> str:
@@ -44,22 +47,38 @@ class TextCounter(Protocol):
         """Count many texts."""
         ...
 
+    def total(self, texts: Sequence[str]) -> Count:
+        """Count many texts together, rounded once."""
+        ...
+
     def rendered(self, text: str) -> Count:
         """Count a rendered chat template."""
+        ...
+
+    def measure(self, texts: Sequence[str]) -> Features:
+        """Return the features of many texts together."""
+        ...
+
+    def measure_rendered(self, text: str) -> Features:
+        """Return the features of a rendered chat template."""
         ...
 
 
 class ExactTexts:
     """Counts by the model's own tokenizer; one that no reference has confirmed is called calibrated.
 
+    So is one of which a server has reported other counts: `learned` then tells the margin.
+
     >>> ExactTexts("o200k_base").text("Hello world")
     Count(tokens=2, basis='exact', tokenizer='o200k_base', margin=0)
     """
 
-    def __init__(self, tokenizer: str) -> None:
+    def __init__(self, tokenizer: str, learned: Calibration | None = None) -> None:
         """Count by the vocabulary of that name."""
-        self.name = self.base = tokenizer
-        self._proven = is_proven(tokenizer)
+        self.base = tokenizer
+        self.name = learned.name if learned else tokenizer
+        self._margin = (learned.margin if learned else 0.0) + (0.0 if is_proven(tokenizer) else UNPROVEN_MARGIN)
+        self._exact = learned is None and is_proven(tokenizer)
         self._memo = memo_of(tokenizer)
 
     def text(self, text: str) -> Count:
@@ -70,15 +89,26 @@ class ExactTexts:
         """Count many texts."""
         return [self._count(tokens) for tokens in self._memo.counts(texts)]
 
+    def total(self, texts: Sequence[str]) -> Count:
+        """Count many texts together."""
+        return self._count(sum(self._memo.counts(texts)))
+
     def rendered(self, text: str) -> Count:
         """Count a rendered chat template."""
-        return self._count(count_special(self.name, text))
+        return self._count(count_special(self.base, text))
+
+    def measure(self, texts: Sequence[str]) -> Features:
+        """Return the count, which nothing is to be learned of."""
+        return {"fixed": sum(self._memo.counts(texts))}
+
+    def measure_rendered(self, text: str) -> Features:
+        """Return the same for a rendered chat template."""
+        return {"fixed": count_special(self.base, text)}
 
     def _count(self, tokens: int) -> Count:
-        if self._proven:
+        if self._exact:
             return Count(tokens=tokens, basis="exact", tokenizer=self.name)
-        margin = math.ceil(tokens * UNPROVEN_MARGIN)
-        return Count(tokens=tokens, basis="calibrated", tokenizer=self.name, margin=margin)
+        return Count(tokens=tokens, basis="calibrated", tokenizer=self.name, margin=ceiling(tokens * self._margin))
 
 
 class CalibratedTexts:
@@ -101,16 +131,34 @@ class CalibratedTexts:
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
         """Count many texts."""
-        return [self._calibration.scale(tokens) for tokens in self._memo.counts(texts)]
+        counts = self._memo.counts(texts)
+        scale = self._calibration.scale
+        if not self._calibration.learned:
+            return [scale(tokens) for tokens in counts]
+        return [scale(tokens, signs) for tokens, signs in zip(counts, signs_of(texts), strict=True)]
+
+    def total(self, texts: Sequence[str]) -> Count:
+        """Count many texts together, rounded once."""
+        signs = sum_of_signs(texts) if self._calibration.learned else ()
+        return self._calibration.scale(sum(self._memo.counts(texts)), signs)
 
     def rendered(self, text: str) -> Count:
         """Count a rendered chat template; a marker is one token in any vocabulary, and no factor changes that."""
         pieces = _MARKERS.split(text)
-        scaled = self._calibration.scale(sum(self._memo.counts(pieces)))
-        return add([scaled, Count(tokens=len(pieces) - 1, basis="calibrated")], self.name)
+        return add([self.total(pieces), Count(tokens=len(pieces) - 1, basis="calibrated")], self.name)
+
+    def measure(self, texts: Sequence[str]) -> Features:
+        """Return the features of many texts together."""
+        signs = dict(zip(SIGNS, map(float, sum_of_signs(texts)), strict=True))
+        return {"tokens": sum(self._memo.counts(texts)), "fixed": 0.0, **signs}
+
+    def measure_rendered(self, text: str) -> Features:
+        """Return the features of a rendered chat template."""
+        pieces = _MARKERS.split(text)
+        return self.measure(pieces) | {"fixed": len(pieces) - 1}
 
 
-def memo_of(tokenizer: str) -> CountMemo:
+def memo_of(tokenizer: str) -> CountMemo[int]:
     """Return what this process remembers of a vocabulary's counts."""
     with _memos_lock:
         if tokenizer not in _memos:

@@ -6,11 +6,11 @@ from typing import Final
 import msgspec
 
 from brimful.core.model import ModelInfo
-from brimful.counting import calibrated, learned_window, observed_id
+from brimful.counting import WINDOW, calibrated, learned_window, observed_id
 from brimful.observation import Observation
 from brimful.protocols import Store
 
-LOOKED_AT: Final = 200  # observations of a model on a route: what is older says little of what it does now
+LOOKED_AT: Final = WINDOW  # observations of a model on a route: so many are learned from
 FRESH: Final = 60.0  # seconds for which what other processes observed may go unseen
 
 
@@ -45,17 +45,22 @@ class Lessons:
         await self._store.observe(observation)
         known = await self._observed(observation.model, observation.route, now)
         others = (each for each in known if each.id != observation.id)
-        self._see(observation.model, observation.route, (observation, *others), now)
+        read = self._seen[observation.model, observation.route].at  # what others observe is read no later for it
+        self._see(observation.model, observation.route, (observation, *others), read)
 
     async def _observed(self, model: str, route: str, now: float) -> Sequence[Observation]:
         seen = self._seen.get((model, route))
         if seen is None or not 0 <= now - seen.at < FRESH:
             found = await self._store.observations(model, route, limit=LOOKED_AT)
-            seen = self._see(model, route, tuple(found), now)
+            refused = await self._store.observations(model, route, unusual=True, limit=LOOKED_AT)
+            older = (each for each in refused if len(found) == LOOKED_AT and each.at < found[-1].at)
+            seen = self._see(model, route, (*found, *older), now)
         return seen.observations
 
     def _see(self, model: str, route: str, observations: tuple[Observation, ...], now: float) -> _Seen:
-        seen = self._seen[model, route] = _Seen(observations=observations[:LOOKED_AT], at=now)
+        recent, before = observations[:LOOKED_AT], observations[LOOKED_AT:]
+        refused = (each for each in before if each.kind != "usage")  # a window that a server told stays known
+        seen = self._seen[model, route] = _Seen(observations=(*recent, *refused), at=now)
         return seen
 
 

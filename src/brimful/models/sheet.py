@@ -43,6 +43,8 @@ class _PriorFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     factor: Annotated[float, Meta(gt=0, le=_MOST_FACTOR)]
     margin: Annotated[float, Meta(ge=0, le=_MOST_FACTOR)]
     source: str = ""
+    weights: dict[str, float] = {}
+    spread: dict[str, float] = {}
 
 
 class _CacheFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -178,7 +180,8 @@ def _plain(value: Any) -> Any:
         case date():
             return value.isoformat()
         case _PriorFields():
-            return Prior(**msgspec.structs.asdict(value))
+            said = msgspec.structs.asdict(value)
+            return Prior(**said | {key: tuple(said[key].items()) for key in ("weights", "spread")})
         case _CacheFields():
             return CacheRule(**msgspec.structs.asdict(value))
         case _:

@@ -199,9 +199,10 @@ class Store(Protocol):
         *,
         ids: Sequence[str] | None = None,
         before: float | None = None,
+        unusual: bool = False,
         limit: int = 256,
     ) -> list[Observation]:
-        """Return what was observed (of a model, on a route), newest first."""
+        """Return what was observed (of a model, on a route), newest first; `unusual` are overflows and cuts alone."""
         ...
 
     async def accuracy(self, *, since: float | None = None, model: str | None = None) -> list[Accuracy]:

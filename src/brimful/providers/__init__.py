@@ -7,7 +7,6 @@ from brimful.providers.known import ENVIRONMENT, KNOWN, Known
 from brimful.providers.limits import Limits
 from brimful.providers.overflow import Overflow, find_overflow
 from brimful.providers.provider import HttpProvider
-from brimful.providers.truncation import Cut, find_cut
 
 __all__ = [
     "ENVIRONMENT",
@@ -16,7 +15,6 @@ __all__ = [
     "Answered",
     "Answering",
     "Connection",
-    "Cut",
     "Dialect",
     "HttpProvider",
     "Known",
@@ -24,7 +22,6 @@ __all__ = [
     "Overflow",
     "Reader",
     "dialect_at",
-    "find_cut",
     "find_overflow",
     "key_for",
     "provider_for",

@@ -54,6 +54,7 @@ def observations(
     route: str | None,
     ids: Sequence[str] | None,
     before: float | None,
+    unusual: bool,
     limit: int,
 ) -> list[Observation]:
     """Return observations that meet all that is said, newest first."""
@@ -61,6 +62,7 @@ def observations(
     which += "" if route is None else " AND route = :route"
     which += "" if ids is None else " AND id IN :ids"
     which += "" if before is None else " AND at < :before"
+    which += " AND kind <> 'usage'" if unusual else ""
     named: dict[str, Any] = {} if ids is None else {"ids": list(ids)}
     found = session.rows(
         f"{READ}{which} ORDER BY at DESC, number DESC LIMIT :limit",

@@ -217,13 +217,14 @@ class TenantStore(Transactions):
         *,
         ids: Sequence[str] | None = None,
         before: float | None = None,
+        unusual: bool = False,
         limit: int = 256,
     ) -> list[Observation]:
-        """Return what was observed (of a model, on a route), newest first."""
+        """Return what was observed (of a model, on a route), newest first; `unusual` are overflows and cuts alone."""
         most = _limit(limit)
         return await self._read(
             lambda session: _observations.observations(
-                session, model=model, route=route, ids=ids, before=before, limit=most
+                session, model=model, route=route, ids=ids, before=before, unusual=unusual, limit=most
             )
         )
 

@@ -25,6 +25,7 @@ CREATE TABLE observations (
 );
 
 CREATE INDEX observations_by_model ON observations (tenant, model, route, at);
+CREATE INDEX observations_unusual ON observations (tenant, model, route, at) WHERE kind <> 'usage';
 CREATE INDEX observations_by_time ON observations (tenant, at);
 CREATE INDEX observations_by_room ON observations (tenant, room) WHERE room IS NOT NULL;
 

@@ -40,11 +40,23 @@ def find_cut(count: Count, usage: Usage | None, *, shared: int = 0, unsure: int 
     """
     if usage is None or usage.prompt == 0:
         return None  # nothing was said: some servers leave it out where all was cached
-    slack = int(count.tokens * _SLACK_SHARE) + _SLACK_TOKENS
-    missing = _least(count) - unsure - slack - usage.prompt
-    if missing <= 0 or (shared and abs(count.tokens - shared - usage.prompt) <= slack):
+    missing = _least(count) - unsure - _slack(count) - usage.prompt
+    if missing <= 0 or tells_the_rest(count, usage, shared=shared):
         return None
     return Cut(sent=count.tokens, read=usage.prompt, missing=missing)
+
+
+def tells_the_rest(count: Count, usage: Usage, *, shared: int) -> bool:
+    """Say whether what was reported are only the tokens after those that the server kept from the request before.
+
+    >>> tells_the_rest(Count(tokens=12_000, basis="exact"), Usage(prompt=400), shared=11_600)
+    True
+    """
+    return _slack(count) < shared and abs(count.tokens - shared - usage.prompt) <= _slack(count)
+
+
+def _slack(count: Count) -> int:
+    return int(count.tokens * _SLACK_SHARE) + _SLACK_TOKENS
 
 
 def _least(count: Count) -> int:

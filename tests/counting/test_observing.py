@@ -1,0 +1,130 @@
+"""A finished request beside what its provider said of it."""
+
+import msgspec
+import pytest
+
+from brimful import ContextOverflow, Tool, assemble, conversation, fit
+from brimful.counting import calibrated, count_texts, counter_for, observation_of, overflow_of, prior_of, unknown
+from brimful.counting.features import SIGNS
+from brimful.models import default_registry, resolve
+from brimful.records import Usage
+from hidden_models import HIDDEN, ROUTE, SENTENCES, mixed, online, truth
+
+TOOL = Tool(name="now", description="The time.", parameters={"type": "object", "properties": {}})
+HISTORY = [
+    {"role": "system", "content": "You keep the harbour's books."},
+    *(
+        {"role": role, "content": " ".join(SENTENCES["english"]) + text}
+        for role, text in (("user", "水满则溢"), ("assistant", "At 17:30!"), ("user", "🚀"))
+    ),
+]
+LEARNED = calibrated(HIDDEN, online(mixed("observing", 20), lambda p: truth("qwen3:8b").prompt(p).tokens), route=ROUTE)
+
+
+def built(model, **options):
+    return assemble(conversation(HISTORY, model=model), model=model, now=0.0, **options)
+
+
+def seen(context, reported, **fields):
+    usage = Usage(prompt=reported, cached=3, completion=5, reasoning=2)
+    return observation_of(context, usage, **{"route": ROUTE, "at": 7.0, "id": "res-1"} | fields)
+
+
+CALIBRATED = [HIDDEN, LEARNED, resolve("claude-sonnet-4-5"), resolve("smollm2")]
+
+
+@pytest.mark.parametrize("model", CALIBRATED, ids=["unknown", "learned", "claude", "template"])
+def test_what_is_observed_is_what_the_count_is_made_of(model):
+    context = built(model, tools=[TOOL])
+    observation = seen(context, 300)
+    assert observation.counted + observation.margin == context.tokens
+    assert observation.margin == context.verification.margin > 0
+    assert observation.basis == "calibrated"
+    assert observation.features["han"] == 4.0
+    assert observation.features["emoji"] == 1.0
+    assert observation.features["messages"] == 4.0
+    assert observation.features["toolset"] == 1.0
+    if prior_of(model).learned:
+        assert prior_of(model).count(observation.features).upper == context.tokens
+
+
+def test_it_says_what_was_sent_and_what_came_back():
+    context = built(HIDDEN)
+    observation = seen(context, 150, room="general", expected_cached=40)
+    assert (observation.id, observation.at, observation.route, observation.kind) == ("res-1", 7.0, ROUTE, "usage")
+    assert (observation.context, observation.room) == (context.id, "general")
+    assert (observation.reported, observation.cached, observation.expected_cached) == (150, 3, 40)
+    assert (observation.completion, observation.reasoning) == (5, 2)
+    assert observation.tokenizer == "o200k_base"
+    assert seen(context, 150, snapshot="ctx-2").context == "ctx-2"
+
+
+def test_a_model_is_observed_under_one_name_however_it_is_spelled():
+    dated = built(default_registry().resolve("anthropic/claude-sonnet-4-5"))
+    assert seen(dated, 150).model == seen(built(resolve("claude-sonnet-4-5")), 150).model == "claude-sonnet-4-5"
+    assert seen(built(HIDDEN), 150).model == "nobody-knows-me"
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "llama3.1:8b"])
+def test_of_an_exact_count_only_the_things_around_texts_are_kept(model):
+    context = built(model, tools=[TOOL])
+    observation = seen(context, context.tokens)
+    assert not set(observation.features) & {"tokens", *SIGNS}
+    assert observation.features["fixed"] == observation.counted
+    assert observation.features["messages"] == 4.0
+
+
+def test_what_was_learned_of_an_exact_count_is_not_learned_again():
+    exact = resolve("llama3.1:8b")
+    counter = counter_for(exact)
+    learned = calibrated(exact, online(mixed("exact", 8), lambda p: counter.prompt(p).tokens + 17, exact), route=ROUTE)
+    before, after = seen(built(exact), 300), seen(built(learned), 300)
+    assert after.counted == before.counted + 17
+    assert after.features["fixed"] == pytest.approx(before.features["fixed"], abs=0.6)
+
+
+def test_nothing_is_tokenized_again():
+    context = built(HIDDEN)
+    texts = [message["content"] for message in context.request["messages"]]
+    assert unknown("o200k_base", texts) == []
+    assert sum(count_texts("o200k_base", texts)) <= seen(context, 150).features["tokens"]
+
+
+def test_media_are_told_apart_and_make_no_cut():
+    model = msgspec.structs.replace(HIDDEN, modalities=("text", "image"))
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    said = [{"role": "user", "content": [{"type": "text", "text": "Look"}, image]}]
+    context = assemble(conversation(said, model=model), model=model, now=0.0)
+    assert seen(context, 50).features["media"] > 500
+    assert seen(context, 50).kind == "usage"
+
+
+def test_a_prompt_that_was_read_in_part_is_a_cut():
+    context = assemble(conversation(HISTORY * 20, model="llama3.1:8b"), model="llama3.1:8b", now=0.0)
+    assert seen(context, context.tokens // 2).kind == "cut"
+    assert seen(context, context.tokens - 5).kind == "usage"
+
+
+def test_a_server_that_reports_only_what_it_read_anew_teaches_nothing():
+    context = assemble(conversation(HISTORY * 20, model="llama3.1:8b"), model="llama3.1:8b", now=0.0)
+    rest = seen(context, 100, expected_cached=context.tokens - 100)
+    assert (rest.kind, rest.reported, rest.features) == ("usage", 0, {})
+
+
+def test_what_was_approximated_is_not_learned_from():
+    context = built(HIDDEN, overrides={"counting": "approximate"})
+    assert seen(context, 150).features == {}
+
+
+def test_requests_that_others_wrote_are_observed_too():
+    context = fit({"model": HIDDEN.id, "messages": HISTORY, "top_k": 7}, model=HIDDEN, now=0.0)
+    assert seen(context, 150).features["messages"] == 4.0
+
+
+def test_an_overflow_tells_the_window():
+    context = built(HIDDEN)
+    error = ContextOverflow(ROUTE, "too long", window=4096, prompt=5000)
+    observation = overflow_of(context, error, route=ROUTE, at=1.0, id="over-1", room="general")
+    assert (observation.kind, observation.window, observation.reported) == ("overflow", 4096, 5000)
+    bare = overflow_of(context, ContextOverflow(ROUTE, "too long"), route=ROUTE, at=1.0, id="over-2")
+    assert (bare.window, bare.reported) == (None, 0)
