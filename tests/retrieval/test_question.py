@@ -1,5 +1,9 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from brimful.retrieval import question
+from brimful.retrieval.analyze import analyze
 from brimful.retrieval.question import ask
 
 
@@ -43,3 +47,13 @@ def test_the_first_person_is_the_asker(text):
 def test_nobody_asks_nobody():
     assert not ask("What is my name?").is_about("")
     assert not ask("Is it true?", asker="Ann").is_about("Ann")
+
+
+SIGNS = st.text(alphabet="abimeyIM's_-. \n019?ÄßKﬁ’日", max_size=30)
+
+
+@given(SIGNS)
+def test_word_by_word_is_read_what_the_whole_says(text):
+    assert ask(text).terms == tuple(dict.fromkeys(analyze(text)))
+    spoken = question._FIRST_PERSON.search(text) is not None  # noqa: SLF001 - the long way
+    assert ask(text, asker="x").about_asker == spoken

@@ -1,5 +1,8 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from brimful.retrieval import times
 from brimful.retrieval.times import asks_when, says_when
 
 
@@ -35,3 +38,14 @@ def test_a_time_is_named(text):
 @pytest.mark.parametrize("text", ["It may rain.", "", "Room 12345", "lastly"])
 def test_no_time_is_named(text):
     assert not says_when(text)
+
+
+WORDS = """When when wann quand cuando quando wanneer what which how long many days weeks date day month year time did
+is whenever Daytime , . ? : x"""
+ASKING = st.sampled_from(WORDS.split())
+
+
+@given(st.lists(ASKING, max_size=8), st.sampled_from([" ", "\n", "  "]))
+def test_the_short_way_to_no_is_right(words, between):
+    text = between.join(words)
+    assert asks_when(text) == (times._ASKS.search(text) is not None)  # noqa: SLF001 - the long way

@@ -1,12 +1,13 @@
 """Everything beside the recent history that may go into a context: pins, lore, summaries, and what was found."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
 
 from brimful.core.content import ContentPackage
-from brimful.core.tokens import TokenCounter
+from brimful.core.tokens import Count, TokenCounter
 from brimful.packagers.package import Options
 from brimful.packagers.stored import plain_text, recalled, remembered, summed_up, told
 from brimful.records import LoreEntry, Memory, Message, Summary
@@ -49,26 +50,23 @@ def found(
     its own merit, and should history keep it, it is a duplicate. Anything else is there once.
     """
     taken = {(_family(package.kind), package.id) for package in others}
+    counts = counter.texts([plain_text(hit.record.content) for hit in hits])
     packages = []
-    for hit in hits:
+    for hit, count in zip(hits, counts, strict=True):
         record = hit.record
         if (_FAMILIES[type(record)], record.id) not in taken:
-            packages.append(_package(hit, record.id, counter, room, books))
+            packages.append(_package(hit, record.id, count, counter, room, books))
         elif isinstance(record, Message):
-            packages.append(_package(hit, f"{record.id}/recalled", counter, room, books))
+            packages.append(_package(hit, f"{record.id}/recalled", count, counter, room, books))
     return packages
 
 
 def enough(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int) -> list[Hit]:
     """Return as many of the best finds as would fill so many tokens, and half as many again to choose from."""
-    taken: list[Hit] = []
-    left = tokens * 3 // 2
-    for hit in hits:
-        if left <= 0:
-            break
-        taken.append(hit)
-        left -= counter.text(plain_text(hit.record.content)).upper + _LABEL
-    return taken
+    counts = counter.texts([plain_text(hit.record.content) for hit in hits])
+    spent = accumulate((count.upper + _LABEL for count in counts), initial=0)
+    most = tokens * 3 // 2
+    return [hit for hit, before in zip(hits, spent, strict=False) if before < most]
 
 
 def distinct(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
@@ -89,13 +87,19 @@ def _family(kind: str) -> str:
     return "message" if kind.startswith("tool-") else kind.partition("-")[0]
 
 
-def _package(hit: Hit, id: str, counter: TokenCounter, room: str, books: Mapping[str, str]) -> ContentPackage:
+def _package(
+    hit: Hit, id: str, count: Count, counter: TokenCounter, room: str, books: Mapping[str, str]
+) -> ContentPackage:
     record = hit.record
-    options: Options = {"id": id, "relevance": min(1.0, hit.relevance), "metadata": {"found": _parts(hit)}}
+    options: Options = {
+        "id": id,
+        "relevance": min(1.0, hit.relevance),
+        "tokens": count,
+        "metadata": {"found": _parts(hit)},
+    }
     match record:
         case Message():
             # A few words said in passing seldom hold an answer; a memory or an entry was written to be short.
-            options["tokens"] = count = counter.text(plain_text(record.content))
             options["relevance"] = worth(hit.relevance, count.upper)
             return recalled(record, counter=counter, source="" if record.room == room else record.room, **options)
         case Memory():
@@ -106,4 +110,8 @@ def _package(hit: Hit, id: str, counter: TokenCounter, room: str, books: Mapping
 
 def _parts(hit: Hit) -> dict[str, Any]:
     parts = {"relevance": hit.relevance, "lexical": hit.lexical, "vector": hit.vector, "recency": hit.recency}
-    return {"query": hit.query, **{name: float(f"{value:.3g}") for name, value in parts.items()}}
+    return {"query": hit.query, **{name: _rounded(value) for name, value in parts.items()}}
+
+
+def _rounded(value: float) -> float:
+    return value if value in (0.0, 1.0) else float(f"{value:.3g}")

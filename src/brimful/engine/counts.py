@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from brimful.answers import Counted
-from brimful.core.content import content_hashes
+from brimful.core.content import content_hash
 from brimful.counting import learn, raw_counts, texts_of, unknown
 from brimful.protocols import Store
 from brimful.records import Content
@@ -29,7 +29,7 @@ async def keep(store: Store, vocabulary: str, contents: Iterable[Content]) -> No
 async def _settle(store: Store, vocabulary: str, texts: Sequence[str]) -> int:
     if not texts:
         return 0
-    named = {_hash(text): text for text in texts}
+    named = {content_hash(text): text for text in texts}
     stored = await store.counts(vocabulary, list(named))
     learn(vocabulary, {named[hash]: tokens for hash, tokens in stored.items()})
     missing = {hash: text for hash, text in named.items() if hash not in stored}
@@ -51,7 +51,3 @@ async def know_history(store: Store, vocabulary: str | None, page: Sequence[Coun
     learn(vocabulary, known)
     rest = [counted.message.content for counted in page if counted.message.content not in known]
     return await know(store, vocabulary, rest) if rest else 0
-
-
-def _hash(text: str) -> str:
-    return content_hashes(text)[0]

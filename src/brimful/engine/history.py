@@ -21,6 +21,7 @@ from brimful.records import Message, Persona, Summary
 FIRST_PAGE: Final = 64  # messages; each next page is twice as long, so that any budget is met in a few reads
 LONGEST_PAGE: Final = 1024
 _PAGES_FOR_WORDS: Final = 20  # read back for what a person said last, and no more
+_MORE: Final = 4  # read beyond what met a reach last time
 KEPT: Final = 16_384  # packages of messages that a process keeps at hand
 
 
@@ -58,13 +59,27 @@ def reach_of(policy: Policy, budget: ContextBudget) -> Reach:
 class Packaged:
     """The packages of messages that were read before: from one build to the next, nearly all of a history is the same.
 
-    A message is what it was as long as it stands at its place and says the same.
+    A message is what it was as long as it stands at its place and says the same. How many messages met a reach is kept
+    as well, so that the next build reads as many at once.
     """
 
     def __init__(self, kept: int = KEPT) -> None:
         """Keep so many, least recently used first to go."""
         self._kept = kept
         self._known: OrderedDict[tuple[object, ...], tuple[ContentPackage, int]] = OrderedDict()
+        self._met: OrderedDict[tuple[str, Reach], int] = OrderedDict()
+
+    def first_page(self, room: str, reach: Reach) -> int:
+        """Return how many messages to read first: what it took last time, and a few more."""
+        took = self._met.get((room, reach), 0)
+        return min(LONGEST_PAGE, max(FIRST_PAGE, took + took // 16 + _MORE)) if took else FIRST_PAGE
+
+    def met(self, room: str, reach: Reach, messages: int) -> None:
+        """Note how many messages met a reach."""
+        self._met[room, reach] = messages
+        self._met.move_to_end((room, reach))
+        if len(self._met) > self._kept:
+            self._met.popitem(last=False)
 
     def package(self, message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
         """Return a message's package, and what it costs where it stands."""
@@ -102,7 +117,7 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
     clusters = Clusters(summaries)
     messages: list[Message] = []
     packages: list[ContentPackage] = []
-    tokens, counted, page_size = 0, 0, FIRST_PAGE
+    tokens, counted, page_size = 0, 0, packaged.first_page(room, reach)
     before: int | None = None
     sure: int | None = None
     while _more(messages, tokens, reach):
@@ -123,6 +138,7 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
         if len(page) < page_size:
             break
         before, page_size = page[-1].message.seq, min(2 * page_size, LONGEST_PAGE)
+    packaged.met(room, reach, len(messages))
     if asker and (asked := await _last_words(store, room, messages)):
         counted += await know(store, vocabulary, [asked.content])
         messages.append(asked)

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -15,6 +17,8 @@ _I_AND_MY: Final = """
 i me my mine myself ich mich mir mein meine meinen meinem meiner je j moi mon ma mes yo mi mis mío mía io mio mia miei
 mie eu meu minha meus minhas ik mij mijn я меня мне мой моя моё мои
 """
+_REMEMBERED: Final = 16_384  # words, and names
+_ME: Final = frozenset(_I_AND_MY.split())
 _FIRST_PERSON: Final = re.compile(rf"\b(?:{'|'.join(_I_AND_MY.split())})\b|我|私|僕|나는|내가|저는|제가", re.IGNORECASE)
 
 
@@ -50,17 +54,31 @@ def ask(text: str, *, asker: str = "", speakers: Iterable[str] = ()) -> Question
     (True, True, False)
     """
     names = {term for speaker in speakers for term in _name(speaker)}
-    words = [(word, analyze(word)) for word in _WORD.findall(text)]
+    words = [(word, _read(word)) for word in _WORD.findall(text)]
     meaning = " ".join(word for word, terms in words if terms and names.isdisjoint(terms))
+    # Word by word is the same where no sign of one word depends on those of another, which is quick to tell of ASCII.
+    whole = chain.from_iterable(terms for _, terms in words) if text.isascii() else analyze(text)
     return Question(
-        terms=tuple(dict.fromkeys(analyze(text))),
+        terms=tuple(dict.fromkeys(whole)),
         meaning=meaning or text,
         asker=asker,
-        about_asker=bool(asker) and _FIRST_PERSON.search(text) is not None,
+        about_asker=bool(asker) and _speaks_of_self(text),
         asks_when=asks_when(text),
     )
 
 
-def _name(speaker: str) -> set[str]:
+def _speaks_of_self(text: str) -> bool:
+    if text.isascii():  # a fifth of the time, and the same
+        return not _ME.isdisjoint(re.findall(r"\w+", text.lower()))
+    return _FIRST_PERSON.search(text) is not None
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read(word: str) -> tuple[str, ...]:
+    return tuple(analyze(word))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _name(speaker: str) -> frozenset[str]:
     """Return the terms of a speaker's name; a role is none."""
-    return set() if speaker.casefold() in ROLES else set(analyze(speaker))
+    return frozenset() if speaker.casefold() in ROLES else frozenset(analyze(speaker))

@@ -1,0 +1,65 @@
+"""What a process remembers of histories is never another's, and saves reading twice."""
+
+from brimful.engine.history import FIRST_PAGE, LONGEST_PAGE, Packaged, Reach
+from brimful.records import Message, Room
+
+NOW = 1_794_000_000.0
+
+
+def test_the_same_words_by_somebody_else_are_another_message(run, new_engine):
+    """A room is removed, and made again: all is as it was, but who said it."""
+
+    async def story():
+        named = []
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            for sender in ("Ada", "Bo"):
+                await engine.post(room="r", id="m1", sender=sender, text="Good morning.", at=NOW)
+                context = await engine.assemble(room="r", message="Who said that?", now=NOW + 1)
+                named += [package.name for package in context.inputs.packages if package.id == "m1"]
+                await engine.store.remove(Room, "r")
+        return named
+
+    assert run(story()) == ["Ada", "Bo"]
+
+
+class Paged:
+    """A store that notes how many messages it is asked for."""
+
+    def __init__(self, store):
+        self._store = store
+        self.limits = []
+
+    async def history(self, room, **options):
+        self.limits.append(options["limit"])
+        return await self._store.history(room, **options)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+def test_the_next_build_reads_at_once_what_the_last_one_took(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            said = [Message(id=f"m{n}", room="r", content=f"Message {n}", at=NOW + n) for n in range(400)]
+            await engine.post_many(said)
+            builder = engine._parts.builder  # noqa: SLF001 - what it reads is the question
+            paged = builder._store = Paged(engine.store)  # noqa: SLF001
+            build = {"room": "r", "message": "Hi?", "window": 1500, "completion": 300, "now": NOW + 999, "save": False}
+            return paged.limits, [await engine.assemble(**build) for _ in range(3)]
+
+    limits, contexts = run(story())
+    assert limits[:2] == [FIRST_PAGE, 2 * FIRST_PAGE]
+    assert FIRST_PAGE < limits[2] < 3 * FIRST_PAGE
+    assert len(limits) == 4
+    assert contexts[0] == contexts[1] == contexts[2]
+
+
+def test_a_page_is_never_too_short_or_too_long():
+    packaged, reach = Packaged(kept=2), Reach(tokens=100, sure=50)
+    assert packaged.first_page("r", reach) == FIRST_PAGE
+    for took, wanted in ((0, FIRST_PAGE), (3, FIRST_PAGE), (160, 174), (10**6, LONGEST_PAGE)):
+        packaged.met("r", reach, took)
+        assert packaged.first_page("r", reach) == wanted
+    for room in ("s", "t"):
+        packaged.met(room, reach, 160)
+    assert packaged.first_page("r", reach) == FIRST_PAGE
