@@ -1,7 +1,12 @@
 """The proxy in its mode `fit`, before a fake upstream."""
 
+import asyncio
 import json
+from itertools import pairwise
 
+import pytest
+
+from brimful.stores import connect
 from server.upstream import OVERFLOW, chat_answer, chat_events
 
 CHAT = "/v1/chat/completions"
@@ -72,3 +77,79 @@ def test_an_overflow_is_learned_from_and_the_request_goes_out_once_more(start, u
     client.post(CHAT, json=body(messages))
     assert len(upstream.bodies) == 3
     assert len(upstream.bodies[2]["messages"]) == len(upstream.bodies[1]["messages"])
+
+
+def test_history_begins_where_it_began_for_many_turns(start, upstream):
+    client = start(upstream={"window": 2500})
+    messages, starts = long_chat(30), []
+    for turn in range(24):
+        messages += [says("assistant", "word " * 40), says("user", f"Go on, {turn}. " + "word " * 40)]
+        client.post(CHAT, json=body(messages))
+        starts.append(upstream.bodies[-1]["messages"][1]["content"])
+    assert sum(before != after for before, after in pairwise(starts)) <= 5
+
+
+def test_two_conversations_that_begin_alike_are_two(start, upstream):
+    client = start(upstream={"window": 2500})
+    one = long_chat(40)
+    for turn in range(3):
+        client.post(CHAT, json=body([*one, says("assistant", "one"), says("user", f"{turn}")]))
+    other = [*one[:11], says("user", "Something else.")]
+    client.post(CHAT, json=body(other))
+    assert upstream.bodies[-1]["messages"] == other
+
+
+@pytest.mark.parametrize(("records", "short", "long"), [("all", 200, 200), ("trimmed", 404, 200), ("none", 404, 404)])
+def test_records_are_kept_as_configured(start, records, short, long):
+    client = start(upstream={"window": 2000}, records=records)
+    for messages, status in (([says("user", "Hi")], short), (long_chat(), long)):
+        answer = client.post(CHAT, json=body(messages))
+        assert client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").status_code == status
+
+
+def test_a_learned_window_outlives_the_process(start, upstream):
+    upstream.answers = [(400, OVERFLOW), chat_answer()]
+    start().post(CHAT, json=body(long_chat(6)))
+    upstream.answers = []
+    start().post(CHAT, json=body(long_chat(6)))
+    assert len(upstream.bodies) == 3
+    assert len(upstream.bodies[2]["messages"]) <= len(upstream.bodies[1]["messages"])
+
+
+def test_an_overflow_that_nothing_helps_is_told_once(start, upstream):
+    upstream.answers = [(400, OVERFLOW)]
+    answer = start().post(CHAT, json=body([says("user", "word " * 100)]))
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert len(upstream.bodies) <= 2
+
+
+def test_pictures_go_through_and_are_counted(start, upstream):
+    picture = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png", "detail": "high"}}
+    request = body([{"role": "user", "content": [{"type": "text", "text": "What is it?"}, picture]}])
+    client = start()
+    answer = client.post(CHAT, json=request)
+    assert upstream.bodies == [request]
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    assert record["tokens"] > 500
+
+
+def test_texts_are_cut_where_that_is_configured(start, upstream):
+    client = start(upstream={"window": 1000}, fit={"min_tokens": 50})
+    client.post(CHAT, json=body([says("user", "A sentence. " * 2000)]))
+    assert upstream.bodies[0]["messages"][0]["content"].endswith("[…]")
+
+
+def test_usage_is_kept_beside_the_count(start, upstream, tmp_path):
+    upstream.answers = [chat_answer(prompt=11)]
+    client = start()
+    answer = client.post(CHAT, json=body([says("user", "Hi")]))
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    assert record["answers"][0]["usage"]["prompt"] == 11
+
+    async def observed():
+        async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
+            return await database.tenant("default").observations()
+
+    (seen,) = asyncio.run(observed())
+    assert (seen.reported, seen.context) == (11, answer.headers["x-brimful-context"])

@@ -85,7 +85,7 @@ class Upstream:
     """A fake server. `answers` are given one after the other, the last of them again and again.
 
     An answer is a dict (JSON), a pair of status and body, a list of texts (a stream), a response, or a function from
-    the request's body to any of these. `pause` is the time between two pieces of a stream.
+    the request's body to any of these. `pause` is the time between two pieces of a stream; `silent`, it never answers.
     """
 
     def __init__(self):
@@ -96,6 +96,7 @@ class Upstream:
         self.requests = []
         self.answers = []
         self.pause = 0.0
+        self.silent = False
         self.left = threading.Event()
 
     @property
@@ -113,6 +114,8 @@ class Upstream:
         if request.method == "GET":
             return JSONResponse({"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]})
         self.requests.append((request.url.path, dict(request.headers), body))
+        while self.silent and (await request.receive())["type"] != "http.disconnect":
+            pass
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0] if self.answers else None
         if callable(answer) and not isinstance(answer, Response):
             answer = answer(body)

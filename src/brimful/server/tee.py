@@ -42,6 +42,10 @@ class Ends:
         self._left_out = False
         self.whole = False
 
+    def __len__(self) -> int:
+        """Return how many bytes are held."""
+        return len(self._head) + self._tail_size
+
     def feed(self, chunk: bytes) -> None:
         """Take note of some bytes."""
         room = self._most - len(self._head)

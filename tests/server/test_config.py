@@ -1,0 +1,90 @@
+"""The configuration: what can be said, and what is said of mistakes."""
+
+import pytest
+
+from brimful.errors import InvalidConfig
+from brimful.server.config import config_of, load_config
+from brimful.server.errors import Refusal
+from brimful.server.upstreams import Upstreams
+
+LOCAL = {"name": "local", "url": "http://127.0.0.1:8081/v1"}
+
+
+def upstreams_of(*upstreams, environ=None):
+    return Upstreams(
+        config_of({"upstreams": list(upstreams)}, "brimful.toml"), file="brimful.toml", environ=environ or {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        ({}, "Object missing required field `upstreams`"),
+        ({"upstreams": []}, "upstreams: Expected `array` of length >= 1"),
+        ({"upstreams": [{"name": "a"}]}, "upstreams.a: Object missing required field `url`"),
+        ({"upstreams": [LOCAL | {"url": "ftp://x"}]}, "upstreams.local.url: must be an http or https address"),
+        ({"upstreams": [LOCAL, LOCAL]}, "upstreams.local: two upstreams have this name"),
+        ({"upstreams": [LOCAL | {"wires": ["gemini"]}]}, r"upstreams.local.wires\[0\]: Invalid enum value 'gemini'"),
+        ({"upstreams": [LOCAL | {"key": "sk-123 456"}]}, "upstreams.local.key: Expected `str` matching regex"),
+        ({"upstreams": [LOCAL | {"window": 0}]}, "upstreams.local.window: Expected `int` >= 1"),
+        ({"upstreams": [LOCAL | {"limits": {"conect": 1}}]}, "upstreams.local.limits.conect: no such key"),
+        ({"upstreams": [LOCAL], "listen": "8080"}, "listen: must be HOST:PORT"),
+        ({"upstreams": [LOCAL], "listen": "127.0.0.1:99999"}, "listen: must be HOST:PORT"),
+        ({"upstreams": [LOCAL], "mode": "forget"}, "mode: Invalid enum value 'forget'"),
+        ({"upstreams": [LOCAL], "limits": {"grace": -1}}, "limits.grace: Expected `float` > 0"),
+        ({"upstreams": [LOCAL], "surprise": 1}, "surprise: no such key"),
+    ],
+)
+def test_mistakes_are_named_by_file_and_key(data, complaint):
+    with pytest.raises(InvalidConfig, match=rf"^brimful\.toml: ?{complaint}"):
+        config_of(data, "brimful.toml")
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    (tmp_path / "broken.toml").write_text("listen = ")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff")
+    for name, complaint in (
+        ("none.toml", "cannot be read"),
+        ("broken.toml", "is not TOML"),
+        ("bytes.toml", "cannot be read"),
+    ):
+        with pytest.raises(InvalidConfig, match=complaint):
+            load_config(tmp_path / name)
+
+
+def test_a_key_comes_from_the_environment_and_must_be_there():
+    with pytest.raises(InvalidConfig, match=r"upstreams\.local\.key: MY_KEY is not set in the environment"):
+        upstreams_of(LOCAL | {"key": "MY_KEY"})
+    lines = upstreams_of(LOCAL | {"key": "MY_KEY"}, environ={"MY_KEY": "sk-secret-1"}).of("openai")
+    assert len(lines) == 1
+    assert "sk-secret-1" not in repr(lines)
+
+
+def test_a_known_server_speaks_its_own_wire_and_any_other_both():
+    known = upstreams_of({"name": "claude", "url": "https://api.anthropic.com"}, environ={"ANTHROPIC_API_KEY": "k"})
+    assert (len(known.of("openai")), len(known.of("anthropic"))) == (0, 1)
+    other = upstreams_of(LOCAL)
+    assert (len(other.of("openai")), len(other.of("anthropic"))) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("url", "openai", "anthropic"),
+    [
+        ("http://h:1", "http://h:1/v1", "http://h:1"),
+        ("http://h:1/", "http://h:1/v1", "http://h:1"),
+        ("http://h:1/v1", "http://h:1/v1", "http://h:1"),
+        ("http://h:1/team/v1/", "http://h:1/team/v1", "http://h:1/team"),
+    ],
+)
+def test_paths_begin_where_a_clients_base_url_ends(url, openai, anthropic):
+    found = upstreams_of(LOCAL | {"url": url})
+    assert [line.connection.url for line in found.of("openai")] == [openai]
+    assert [line.connection.url for line in found.of("anthropic")] == [anthropic]
+
+
+def test_the_first_that_runs_a_model_gets_it():
+    found = upstreams_of(LOCAL | {"models": ["qwen*"]}, LOCAL | {"name": "rest", "wires": ["openai"]})
+    assert found.find("openai", "qwen2.5-7b").upstream.name == "local"
+    assert found.find("openai", "llama").upstream.name == "rest"
+    with pytest.raises(Refusal, match="rest speaks openai only"):
+        found.find("anthropic", "llama")

@@ -1,0 +1,59 @@
+"""What is only passed on, and what upstreams say of themselves."""
+
+import json
+
+import pytest
+
+from brimful.server.offers import Offer, read_offers
+
+HI = {"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "Hello there, how are you today?"}]}
+
+
+def test_models_are_listed_as_the_upstream_lists_them(start):
+    client = start()
+    assert client.get("/v1/models").json()["data"][0]["id"] == "gpt-4o"
+    assert client.get("/v1/models", headers={"anthropic-version": "2023-06-01"}).status_code == 200
+
+
+def test_of_several_upstreams_there_is_one_list(start, upstream):
+    local = {"name": "local", "url": f"{upstream.address}/v1"}
+    dead = {"name": "dead", "url": "http://127.0.0.1:1/v1", "limits": {"attempts": 1}}
+    client = start(upstreams=[local, local | {"name": "twin"}, dead])
+    assert [row["id"] for row in client.get("/v1/models").json()["data"]] == ["gpt-4o"]
+    assert start(upstreams=[dead]).get("/v1/models").status_code == 502
+
+
+def test_embeddings_go_through(start, upstream):
+    answer = {"object": "list", "data": [{"embedding": [0.25, 1e-9], "index": 0}], "model": "m"}
+    upstream.answers = [answer]
+    request = {"model": "m", "input": ["tea"], "dimensions": 2}
+    assert start().post("/v1/embeddings", json=request).json() == answer
+    assert upstream.bodies == [request]
+
+
+def test_counts_come_from_the_upstream_or_else_from_us(start, upstream):
+    client = start()
+    assert 5 < client.post("/v1/messages/count_tokens", json=HI).json()["input_tokens"] < 40
+    upstream.answers = [{"input_tokens": 7}]
+    assert client.post("/v1/messages/count_tokens", json=HI).json() == {"input_tokens": 7}
+    upstream.answers = [(500, {"error": {"message": "out of order"}})]
+    assert client.post("/v1/messages/count_tokens", json=HI).status_code == 500
+
+
+@pytest.mark.parametrize(
+    ("row", "offer"),
+    [
+        ({"id": "a"}, Offer(id="a")),
+        ({"id": "a", "max_model_len": 4096}, Offer(id="a", window=4096)),
+        ({"id": "a", "context_length": 8192, "max_model_len": 4096}, Offer(id="a", window=4096)),
+        ({"id": "a", "owned_by": "llamacpp", "meta": {"n_ctx": 512}}, Offer(id="a", window=512, llama=True, only=True)),
+        ({"id": "a", "meta": None, "context_length": "long"}, Offer(id="a")),
+    ],
+)
+def test_servers_tell_their_windows(row, offer):
+    assert read_offers(json.dumps({"data": [row]}).encode()) == (offer,)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"data": 7}', b'{"data": [7, {}, {"id": 7}]}', b"<html>"])
+def test_what_is_no_list_of_models_tells_nothing(body):
+    assert read_offers(body) == ()

@@ -1,0 +1,148 @@
+"""A server that is told to stop: running answers end, and nothing that was acknowledged is lost."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx2
+
+from brimful.stores import connect
+from server.upstream import chat_answer, chat_events
+
+CHAT = "/v1/chat/completions"
+HI = {"model": "gpt-4o", "max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}]}
+TALK = {"x-brimful-mode": "remember", "x-brimful-conversation": "tea"}
+
+
+@contextmanager
+def running(folder, upstream, *, grace=20.0):
+    """Run `brimful serve` as a process of its own; yield a client and the process."""
+    config = folder / "brimful.toml"
+    config.write_text(
+        f"""
+        listen = "127.0.0.1:0"
+        store = "sqlite:///{folder}/brimful.db"
+        [[upstreams]]
+        name = "local"
+        url = "{upstream.address}/v1"
+        window = 8192
+        [limits]
+        grace = {grace}
+        [remember]
+        embedder = "none"
+        """
+    )
+    command = [sys.executable, "-m", "brimful", "serve", "--config", str(config)]
+    environ = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with (
+        (folder / "errors").open("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environ) as process,
+    ):
+        try:
+            told = process.stdout.readline()
+            address = re.search(r"http://[\d.:]+", told)
+            assert address, told + (folder / "errors").read_text()
+            with httpx2.Client(base_url=address[0], timeout=60) as client:
+                yield client, process
+        finally:
+            process.kill()
+
+
+def stop(process):
+    process.send_signal(signal.SIGTERM)
+
+
+def said_in(folder):
+    async def read():
+        async with connect(f"sqlite:///{folder}/brimful.db") as database:
+            store = database.tenant("default")
+            history = await store.history("tea", limit=100)
+            answers = await store.responses(room="tea")
+            return [entry.message.content for entry in reversed(history)], [answer.finish for answer in answers]
+
+    return asyncio.run(read())
+
+
+def test_a_stream_that_is_under_way_ends_properly_and_is_kept(tmp_path, upstream):
+    pieces = [f"{number} " for number in range(40)]
+    upstream.answers, upstream.pause = [list(chat_events(*pieces))], 0.03
+    with running(tmp_path, upstream) as (client, process):
+        with client.stream("POST", CHAT, json=HI | {"stream": True}, headers=TALK) as answer:
+            chunks = answer.iter_bytes()
+            first = next(chunks)
+            stop(process)
+            text = (first + b"".join(chunks)).decode()
+        assert process.wait(30) == -signal.SIGTERM
+    assert text == "".join(chat_events(*pieces))
+    assert said_in(tmp_path) == (["Hi", "".join(pieces)], ["stop"])
+    assert (tmp_path / "errors").read_text() == ""
+
+
+def test_a_stream_that_takes_longer_than_its_grace_says_so_and_what_came_is_kept(tmp_path, upstream):
+    upstream.answers, upstream.pause = [list(chat_events(*["word "] * 400))], 0.05
+    with running(tmp_path, upstream, grace=0.5) as (client, process):
+        with client.stream("POST", CHAT, json=HI | {"stream": True}, headers=TALK) as answer:
+            chunks = answer.iter_bytes()
+            first = next(chunks)
+            stop(process)
+            text = (first + b"".join(chunks)).decode()
+        assert process.wait(30) == -signal.SIGTERM
+    last = json.loads(text.strip().rpartition("data: ")[2])
+    assert last["error"]["code"] == "stopping"
+    contents, finishes = said_in(tmp_path)
+    assert contents[1].startswith("word word ")
+    assert contents[1].strip() == " ".join(["word"] * text.count("word "))
+    assert finishes == ["broken-off"]
+
+
+def test_an_answer_that_does_not_come_in_time_is_refused_and_the_question_is_kept(tmp_path, upstream):
+    upstream.silent = True
+    with running(tmp_path, upstream, grace=0.5) as (client, process), ThreadPoolExecutor() as threads:
+        asked = threads.submit(client.post, CHAT, json=HI, headers=TALK)
+        while not upstream.requests:
+            time.sleep(0.02)
+        stop(process)
+        answer = asked.result(30)
+        assert process.wait(30) == -signal.SIGTERM
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"]
+    assert said_in(tmp_path) == (["Hi"], [])
+
+
+def test_what_was_answered_is_kept_whenever_the_process_ends(tmp_path, upstream):
+    upstream.answers = [chat_answer("Thursday.")]
+    with running(tmp_path, upstream) as (client, process):
+        assert client.post(CHAT, json=HI, headers=TALK).status_code == 200
+        process.kill()  # without any grace
+        process.wait(30)
+    assert said_in(tmp_path) == (["Hi", "Thursday."], ["stop"])
+
+
+def test_health_and_readiness(start):
+    client = start()
+    assert client.get("/health").json() == {"status": "ok"}
+    assert client.get("/ready").json() == {"status": "ready"}
+
+
+def test_each_request_is_one_line_without_contents_or_keys(tmp_path, upstream):
+    sentence = "a very private sentence"
+    with running(tmp_path, upstream) as (client, process):
+        said = HI | {"messages": [{"role": "user", "content": sentence}]}
+        answer = client.post(CHAT, json=said, headers={"authorization": "Bearer sk-private"})
+        client.post("/v1/nothing", json=said)
+        stop(process)
+        lines = process.stdout.read()
+    line = json.loads(lines.splitlines()[0])
+    assert line["path"] == CHAT
+    assert line["status"] == 200
+    assert line["context"] == answer.headers["x-brimful-context"]
+    assert {"at", "method", "seconds", "tenant", "key", "mode", "upstream", "model", "stream"} <= set(line)
+    logged = lines + (tmp_path / "errors").read_text()
+    assert "private" not in logged

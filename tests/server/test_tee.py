@@ -1,0 +1,54 @@
+"""Listening to a stream that goes by."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.providers import dialect_at
+from brimful.server.tee import Ends, Listener
+from server.upstream import chat_events, message_events
+
+URL = "http://127.0.0.1:1"
+
+
+def fed(tee, data, size=97):
+    for start in range(0, len(data), size):
+        tee.feed(data[start : start + size])
+    return tee
+
+
+@pytest.mark.parametrize(("wire", "events"), [("openai", chat_events), ("anthropic", message_events)])
+@pytest.mark.parametrize("pieces", [1, 3, 400])
+def test_the_ends_of_a_stream_tell_how_it_ended_and_what_it_cost(wire, events, pieces):
+    data = "".join(events(*["word "] * pieces)).encode()
+    dialect = dialect_at(wire, URL)
+    ends, all_of_it = fed(Ends(dialect, "r", most=1500), data), fed(Listener(dialect, "r"), data)
+    heard, whole = ends.reply(), all_of_it.reply()
+    assert whole.text == "word " * pieces
+    assert (heard.finish, heard.usage, heard.model) == (whole.finish, whole.usage, whole.model)
+    assert ends.whole
+    assert all_of_it.whole
+
+
+@pytest.mark.parametrize("kind", [Ends, Listener])
+def test_what_is_cut_is_not_whole(kind):
+    data = "".join(chat_events("Thurs", "day.")).encode()
+    tee = fed(kind(dialect_at("openai", URL), "r"), data[: len(data) // 2])
+    assert tee.reply() is not None
+    assert not tee.whole
+
+
+@pytest.mark.parametrize("kind", [Ends, Listener])
+@given(chunks=st.lists(st.binary(max_size=200) | st.sampled_from([b"data: ", b"{}\n\n", b"\n\n", b"data: 7\n\n"])))
+def test_whatever_goes_by_does_no_harm(kind, chunks):
+    tee = kind(dialect_at("openai", URL), "r")
+    for chunk in chunks:
+        tee.feed(chunk)
+    tee.reply()
+
+
+def test_a_long_stream_takes_little_memory():
+    ends = Ends(dialect_at("openai", URL), "r")
+    for _ in range(5000):
+        ends.feed(b"data: {}\n\n" * 100)
+    assert len(ends) < 200_000
