@@ -264,7 +264,8 @@ def test_a_greeting_is_said_once_in_an_empty_room(run, new_engine):
     assert (second, nobody) == (None, None)
 
 
-def test_one_makers_models_may_run_at_several_places():
+def test_one_makers_models_may_run_at_several_places(monkeypatch):
+    monkeypatch.setenv("GROQ_API_KEY", "none")
     providers = Providers()
     places = [
         providers.find(None, None, default_registry().resolve(name)).route
