@@ -23,6 +23,7 @@ _MUCH: Final = 2.6  # times the spread of a query's numbers is 8 of these levels
 _SAMPLE: Final = 20_000  # vectors that tell where the best share ends
 _BLOCK: Final = 65_536  # vectors that are looked at together: what is reckoned for them stays near the processor
 _TOGETHER: Final = 4_096  # vectors that are turned together, for the same reason
+_COMPARED: Final = 256  # … and that are compared together
 
 Places = npt.NDArray[np.intp]
 Bits = npt.NDArray[np.uint64]
@@ -102,7 +103,12 @@ def weighed(signs: Bits, query: Query) -> npt.NDArray[np.int32]:
 
 def cosines(levels: Levels, scales: Floats, query: Query) -> Floats:
     """Return the cosines of vectors in eight bits with the query, to a thousandth."""
-    near: Floats = np.vecdot(levels.astype(np.float32), query.turned)
+    near = np.empty(len(levels), np.float32)
+    room = np.empty((min(len(levels), _COMPARED), levels.shape[1]), np.float32)
+    for start in range(0, len(levels), _COMPARED):
+        part = levels[start : start + _COMPARED]
+        room[: len(part)] = part
+        near[start : start + _COMPARED] = np.vecdot(room[: len(part)], query.turned)
     near *= scales
     return near
 
