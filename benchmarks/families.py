@@ -7,17 +7,22 @@ from typing import Final
 
 import msgspec
 
+from brimful.core.model import ModelInfo
 from brimful.models import resolve
-from brimful.models.registry import ModelInfo
 
 EXAMPLES: Final = str(Path(__file__).parent.parent / "examples")
 if EXAMPLES not in sys.path:
     sys.path.append(EXAMPLES)  # the server is an example, for users too
 
-from llama_server import LlamaUnavailable, smollm2  # noqa: E402
+from llama_server import LlamaServer, LlamaUnavailable, smollm2  # noqa: E402
+
+__all__ = ["EXACT", "FAMILIES", "SAYING_OK", "Family", "LlamaServer", "LlamaUnavailable"]
 
 TINY: Final = Path(sys.prefix, "llama-models")
 """Where `make` puts tiny models with real vocabularies; tools/tiny_models.py writes them."""
+
+SAYING_OK: Final = {"max_completion_tokens": 1, "logit_bias": [["ok", 10_000]]}
+"""What makes a model of noise give an answer that can be read: the server refuses some that it cannot parse."""
 
 _QWEN: Final = ("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<tool_call>", "</tool_call>", "<|fim_prefix|>")
 _LLAMA: Final = ("<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|python_tag|>")

@@ -16,9 +16,11 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import cache
 import counting
 import evidence
 import fill
+import parity
 import prefix
 import quality
 import rooms
@@ -27,7 +29,7 @@ import startup
 from tables import Section, table
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-PACKAGES = ("brimful", "splintr-rs", "tiktoken", "langchain-core", "litellm", "llama-index-core")
+PACKAGES = ("brimful", "splintr-rs", "xllamacpp", "tiktoken", "langchain-core", "litellm", "llama-index-core")
 
 INTRODUCTION = """# Benchmarks
 
@@ -66,6 +68,8 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
     reports: dict[str, Callable[[], Section]] = {
         "fill": partial(fill.report, options.data, quick=options.quick),
         "prefix": partial(prefix.report, quick=options.quick),
+        "cache": partial(cache.report, quick=options.quick),
+        "parity": partial(parity.report, quick=options.quick),
         "quality": partial(quality.report, quick=options.quick),
         "evidence": partial(evidence.report, options.data, quick=options.quick),
         "rooms": partial(rooms.report, quick=options.quick),

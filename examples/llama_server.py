@@ -23,7 +23,7 @@ from typing import IO, Any, Self
 CONTEXT = 2_048  # tokens a slot: the window
 SLOTS = 1  # requests at a time
 CONNECTIONS = 32  # open ones, each of which takes a thread that waits
-BATCH = 512  # tokens that are evaluated at once
+BATCH = 256  # tokens that are evaluated at once
 
 
 class LlamaUnavailable(Exception):
@@ -86,6 +86,7 @@ def serve(model: Path, context: int, slots: int) -> Any:
     params.n_ctx, params.n_parallel = context * slots, slots
     params.n_batch = params.n_ubatch = BATCH
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED  # slower on a processor
     params.n_threads_http = CONNECTIONS
     params.cache_ram_mib = 0  # what a slot holds is its cache; no other
     params.warmup = False

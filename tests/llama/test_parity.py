@@ -16,7 +16,7 @@ from brimful import BudgetExceeded, assemble, conversation
 from brimful.counting import count_special, counter_for, template_names
 from brimful.counting.templates import DEFAULT_DATE, ChatTemplate
 from brimful.render import request_bytes
-from families import EXACT, FAMILIES
+from families import EXACT, FAMILIES, SAYING_OK
 from wild import wild
 
 NOW = 1_800_000_000.0
@@ -40,12 +40,13 @@ def built(family, server, seed, **options):
         return reject()
 
 
-def answered(http, server, request, **options):
-    """Return the server's answer to a request, sent as its bytes are."""
-    body = {**request, "max_completion_tokens": 1, "temperature": 0, **options}
-    answer = http.post(f"{server.address}/v1/chat/completions", content=request_bytes(body))
+def billed(http, server, request):
+    """Return the server's count of a request."""
+    body = request_bytes({**request, **SAYING_OK})
+    answer = http.post(f"{server.address}/v1/chat/completions", content=body)
     assert answer.status_code == 200, answer.text
-    return answer.json()
+    assert answer.json()["choices"][0]["message"]["content"].endswith("ok")
+    return answer.json()["usage"]["prompt_tokens"]
 
 
 @pytest.mark.parametrize("family", MAIN)
@@ -54,8 +55,7 @@ def answered(http, server, request, **options):
 def test_the_count_is_the_servers(llama, http, family, seed):
     server = llama(family)
     context = built(family, server, seed)
-    usage = answered(http, server, context.request)["usage"]
-    assert (context.tokens, context.verification.basis) == (usage["prompt_tokens"], "exact")
+    assert (context.tokens, context.verification.basis) == (billed(http, server, context.request), "exact")
 
 
 @pytest.mark.parametrize("family", sorted(set(EXACT) - set(MAIN)))
@@ -64,7 +64,7 @@ def test_the_count_is_the_servers(llama, http, family, seed):
 def test_so_it_is_for_their_sisters(llama, http, family, seed):
     server = llama(family)
     context = built(family, server, seed)
-    assert context.tokens == answered(http, server, context.request)["usage"]["prompt_tokens"]
+    assert context.tokens == billed(http, server, context.request)
 
 
 @pytest.mark.parametrize("family", MAIN)
@@ -73,8 +73,7 @@ def test_a_full_window_is_filled_to_the_brim_and_never_refused(llama, http, fami
     contexts = (built(family, server, seed, turns=90, length=200) for seed in count())
     full = list(islice((one for one in contexts if any(decision.reason == "older" for decision in one.decisions)), 4))
     for context in full:
-        usage = answered(http, server, context.request, max_completion_tokens=COMPLETION)["usage"]
-        assert usage["prompt_tokens"] == context.tokens <= server.window - COMPLETION
+        assert billed(http, server, context.request) == context.tokens <= server.window - COMPLETION
     assert mean(context.tokens / context.budget.available for context in full) >= 0.97
 
 
@@ -101,11 +100,11 @@ def test_a_day_costs_as_much_as_any_other(llama, http, family):
     said = [{"role": "user", "content": "hi"}]
     rendered = http.post(f"{server.address}/apply-template", json={"messages": said}).json()["prompt"]
     assert f"{datetime.now(UTC):%d %b %Y}" in rendered or f"{DEFAULT_DATE:%d %b %Y}" in rendered
-    usage = answered(http, server, {"messages": said})["usage"]
+    today = billed(http, server, {"messages": said})
     days = (DEFAULT_DATE.replace(month=month, day=day) for month in range(1, 13) for day in (1, 9, 10, 28))
     bos = "<|begin_of_text|>"
     templates = (ChatTemplate.named(server.info.chat_template, bos=bos, today=day) for day in days)
-    assert {count_special("llama3", template.render(said)) for template in templates} == {usage["prompt_tokens"]}
+    assert {count_special("llama3", template.render(said)) for template in templates} == {today}
 
 
 @settings(max_examples=60)
@@ -140,5 +139,4 @@ def test_a_message_that_the_server_goes_on_with_is_bounded(llama, http, family, 
         [*begun, {"role": "assistant", "content": wild(seed).messages[-1]["content"] or "Well"}], model=server.info
     )
     context = assemble(packages, model=server.info, completion=COMPLETION, now=NOW)
-    usage = answered(http, server, context.request)["usage"]
-    assert usage["prompt_tokens"] <= context.tokens
+    assert billed(http, server, context.request) <= context.tokens

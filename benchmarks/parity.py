@@ -1,0 +1,124 @@
+"""Our count beside a real llama.cpp server's, over thousands of conversations: equal, or not."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from statistics import mean, median
+from typing import Any
+
+from brimful import BudgetExceeded, Context, assemble, conversation, counter
+from brimful.core.model import ModelInfo
+from brimful.render import renderer_for
+from families import FAMILIES, SAYING_OK, Family, LlamaServer, LlamaUnavailable
+from tables import Section, percent, table
+from wild import wild
+
+WINDOW = 4_096
+COMPLETION = 16
+LEAST_OF_A_CUT = 24  # tokens that are left of a message, at the least, where it may be cut
+NOW = 1_800_000_000.0
+
+COUNTS = {"qwen-2.5": 600, "llama-3.1": 600, "gemma-4": 600, "qwen-3": 150, "llama-3.2": 150}
+LONG = 8  # one in so many conversations is longer than the window
+AT_ONCE = 2  # servers
+QUICK = 12
+
+ABOUT = f"""A real llama.cpp server with a window of {WINDOW:,} tokens, tiny models with noise for weights, and the real
+vocabularies and chat templates: the server renders and tokenizes by itself. The conversations are generated: names,
+system prompts, tools, parallel calls and their results, broken arguments, odd keys, empty turns, code, many scripts,
+emoji, decomposed accents, control characters, long runs, lone surrogates, special tokens spelled out. Each is
+assembled for the model (`runtime = "llama.cpp"`) and sent. "Equal" is our count of the request beside the server's
+`usage.prompt_tokens`; "refused" are requests that the server did not take, for length or anything else. One
+conversation in {LONG} is longer than the window: "full" is what of the tokens allowed is used then, and messages may
+be cut for it. Beside it stands how far the usual estimates are off on the same requests, on average."""
+
+_HEAD = ["equal", "refused", "prompt tokens", "full, mean", "full, median", "chars/4, off by", "o200k, off by"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One request: our count and the server's (None if it refused), how full it is, and what estimates would say."""
+
+    ours: int
+    theirs: int | None
+    full: float | None
+    estimates: tuple[int, int]
+
+
+def report(*, quick: bool) -> Section:
+    """Run every family."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        rows = [*pool.map(lambda name: _row(FAMILIES[name], QUICK if quick else COUNTS[name]), COUNTS)]
+    return Section("The bill of a real server", ABOUT, (table(["model", *_HEAD], rows),))
+
+
+def _row(family: Family, count: int) -> list[str]:
+    print(f"  parity: {family.name}, {count:,} conversations", flush=True)
+    try:
+        with LlamaServer(family.file(), context=WINDOW) as server:
+            return _summary(family.name, [*_sent(server.address, family, count)])
+    except LlamaUnavailable as error:
+        return [family.name, str(error), *["–"] * (len(_HEAD) - 1)]
+
+
+def _summary(name: str, sent: list[Sent]) -> list[str]:
+    taken = [one for one in sent if one.theirs is not None]
+    full = [one.full for one in sent if one.full is not None]
+    return [
+        name,
+        f"{sum(one.ours == one.theirs for one in taken):,} of {len(sent):,}",
+        str(len(sent) - len(taken)),
+        f"{sum(one.theirs or 0 for one in taken):,}",
+        percent(mean(full)),
+        percent(median(full)),
+        *(percent(_error(taken, which)) for which in (0, 1)),
+    ]
+
+
+def _error(taken: list[Sent], which: int) -> float:
+    return mean(abs(one.estimates[which] - (one.theirs or 0)) / (one.theirs or 1) for one in taken)
+
+
+def _sent(address: str, family: Family, count: int) -> Iterator[Sent]:
+    model = family.info(WINDOW)
+    seed, done = 0, 0
+    while done < count:
+        context = _built(family, model, seed, long=seed % LONG == 0)
+        seed += 1
+        if context is not None:
+            done += 1
+            yield Sent(context.tokens, _asked(address, context), _full(context), _estimates(context))
+
+
+def _built(family: Family, model: ModelInfo, seed: int, *, long: bool) -> Context | None:
+    given = wild(seed, family.special, turns=160 if long else 8, length=250)
+    packages = conversation(given.messages, model=model, min_tokens=LEAST_OF_A_CUT)
+    try:
+        return assemble(packages, model=model, completion=COMPLETION, tools=given.tools, now=NOW)
+    except BudgetExceeded:  # tools and a system prompt that no window of this size can hold
+        return None
+
+
+def _asked(address: str, context: Context) -> int | None:
+    body = {**context.request, **SAYING_OK}
+    request = urllib.request.Request(f"{address}/v1/chat/completions", json.dumps(body).encode())  # noqa: S310 - ours
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310 - ours
+            usage: dict[str, Any] = json.load(answer)["usage"]
+    except urllib.error.HTTPError:
+        return None
+    return int(usage["prompt_tokens"])
+
+
+def _full(context: Context) -> float | None:
+    short = any(decision.reason in ("older", "pool-full", "window-full") for decision in context.decisions)
+    return context.tokens / context.budget.available if short else None
+
+
+def _estimates(context: Context) -> tuple[int, int]:
+    prompt = renderer_for("openai").parse(context.request)
+    rough, other = counter("gpt-4o", method="approximate"), counter("gpt-4o")
+    return rough.prompt(prompt).tokens, other.prompt(prompt).tokens
