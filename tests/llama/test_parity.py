@@ -140,3 +140,28 @@ def test_a_message_that_the_server_goes_on_with_is_bounded(llama, http, family, 
     )
     context = assemble(packages, model=server.info, completion=COMPLETION, now=NOW)
     assert billed(http, server, context.request) <= context.tokens
+
+
+SMALL_TALK = [
+    {"role": "system", "content": "You are Smol, a small companion. Answer in one sentence."},
+    {
+        "role": "user",
+        "name": "Ada",
+        "content": "My bicycle is a red Gazelle, order #W7382910, and cost $1,299.00 on 2026-11-15.",
+    },
+    {"role": "assistant", "content": "What a fine bicycle! Do you ride it often?"},
+    {
+        "role": "user",
+        "name": "Ada",
+        "content": "def ride(km: int) -> str:\n    return f'{km} km'\n\nWhat does that do?",
+    },
+]
+
+
+def test_smollm2_is_counted_by_another_vocabulary_and_covered(llama, http):
+    server = llama("smollm2")
+    context = assemble(conversation(SMALL_TALK, model=server.info), model=server.info, completion=COMPLETION, now=NOW)
+    body = request_bytes({**context.request, "max_completion_tokens": 1})
+    usage = http.post(f"{server.address}/v1/chat/completions", content=body).json()["usage"]
+    assert context.verification.basis == "calibrated"
+    assert usage["prompt_tokens"] <= context.tokens <= 1.35 * usage["prompt_tokens"]
