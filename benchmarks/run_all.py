@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import cache
+import calibration
 import counting
 import evidence
 import fill
@@ -75,6 +76,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "rooms": partial(rooms.report, quick=options.quick),
         "scaling": partial(scaling.report, quick=options.quick),
         "counting": partial(counting.report, options.data, quick=options.quick),
+        "calibration": partial(calibration.report, options.data, quick=options.quick),
         "startup": partial(startup.report, quick=options.quick),
     }
     chosen = options.only.split(",") if options.only else list(reports)

@@ -3,20 +3,21 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Final
 
 import msgspec
 
 from brimful.core.model import ModelInfo, Prior
 from brimful.counting.calibration import Calibration, prior_of
-from brimful.counting.drift import find_change
+from brimful.counting.drift import LEAST_BEFORE, WITNESSES, find_step
 from brimful.counting.features import FEATURES
 from brimful.counting.regression import CALIBRATED, EXACT, Fit, Seen, fit
 from brimful.counting.settling import alarms, settled
 from brimful.observation import Observation
 
 _DIGITS: Final = 4  # of a weight: more would say nothing
-_WITNESSES: Final = 3  # observations against an exact count, before it is doubted
+_UNEXPLAINED: Final = 0.4  # of a step that is left when old and new are learned from together: then it is drift
 _KEPT: Final = 256  # models and routes of which a process keeps at hand what it learned
 
 
@@ -60,7 +61,7 @@ def learn_from(model: ModelInfo, observations: Sequence[Observation], *, route: 
     """
     base = prior_of(model)
     usable = tuple(settled(observations, base.tokenizer if model.tokenizer is None else ""))
-    if not usable or (model.tokenizer is not None and sum(map(_too_few, usable)) < _WITNESSES):
+    if not usable or (model.tokenizer is not None and sum(map(_too_few, usable)) < WITNESSES):
         return Learned(model=model, route=route)
     return _remembered(model, base, usable, route)
 
@@ -112,13 +113,26 @@ def _drift(model: ModelInfo, base: Calibration, usable: Sequence[Observation]) -
     """Return the last drift. It is looked for as it was when the observations came: what was noticed stays so."""
     drift, start = None, 0
     for end in alarms(usable):
-        errors = _fit(model, base, usable[start:end]).residuals if start < end else ()
-        at = find_change(errors)
-        if at is not None:
-            step = sum(errors[at:]) / len(errors[at:]) - sum(errors[:at]) / at
-            start += at
+        first = end - WITNESSES
+        if first - start < LEAST_BEFORE:
+            continue
+        step = _step(_fit(model, base, usable[start:first]), base, usable[first:end])
+        if step is not None and not _explains(_fit(model, base, usable[start:end]), base, usable[first:end], step):
+            start = first
             drift = Drift(at=usable[start].at, step=round(step, _DIGITS), forgotten=start)
     return drift
+
+
+def _step(fitted: Fit, base: Calibration, latest: Sequence[Observation]) -> float | None:
+    calibration = _calibration(base, fitted)
+    return find_step([calibration.count(each.features) for each in latest], [each.reported for each in latest])
+
+
+def _explains(fitted: Fit, base: Calibration, latest: Sequence[Observation], step: float) -> bool:
+    """Say whether a fit to old and new together meets the new ones: then they were of another sort, and no drift."""
+    calibration = _calibration(base, fitted)
+    left = median(each.reported / max(1, calibration.count(each.features).tokens) - 1 for each in latest)
+    return abs(left) < _UNEXPLAINED * abs(step)
 
 
 def _fit(model: ModelInfo, base: Calibration, usable: Sequence[Observation]) -> Fit:
@@ -140,16 +154,20 @@ def _too_few(each: Observation) -> bool:
     return each.reported > _fixed(each)
 
 
-def _prior(base: Calibration, fitted: Fit, route: str, drift: Drift | None) -> Prior:
-    since = f", {drift.forgotten} older ones set aside: it counts otherwise since then" if drift else ""
-    return Prior(
+def _calibration(base: Calibration, fitted: Fit) -> Calibration:
+    return Calibration(
         tokenizer=base.tokenizer,
         factor=round(fitted.factor, _DIGITS),
         margin=round(fitted.margin, _DIGITS),
-        source=f"learned from {len(fitted.residuals)} requests on {route}{since}",
         weights=_kept(fitted.weights),
         spread=_kept(fitted.spread),
     )
+
+
+def _prior(base: Calibration, fitted: Fit, route: str, drift: Drift | None) -> Prior:
+    since = f", {drift.forgotten} older ones set aside: it counts otherwise since then" if drift else ""
+    source = f"learned from {len(fitted.residuals)} requests on {route}{since}"
+    return Prior(source=source, **msgspec.structs.asdict(_calibration(base, fitted)))
 
 
 def _kept(weights: Mapping[str, float]) -> tuple[tuple[str, float], ...]:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final
 
-from brimful.counting.drift import LEAST_AFTER
+from brimful.counting.drift import WITNESSES
 from brimful.observation import Observation
 
 WINDOW: Final = 256  # observations that are learned from: what is older says little of what a server does now
@@ -38,7 +38,7 @@ def settled(observations: Sequence[Observation], tokenizer: str) -> list[Observa
 def alarms(usable: Sequence[Observation]) -> list[int]:
     """Return after how many observations, oldest first, there is reason to ask whether the server counts otherwise."""
     escapes = [at for at, each in enumerate(usable, start=1) if _escaped(each)]
-    return sorted({at + more for at in escapes for more in range(LEAST_AFTER) if at + more <= len(usable)})
+    return sorted({at + more for at in escapes for more in range(WITNESSES) if at + more <= len(usable)})
 
 
 def _is_sound(each: Observation) -> bool:
