@@ -1,0 +1,128 @@
+"""The description of the API, as OpenAPI has it."""
+
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+import brimful
+from brimful.server import schemas
+from brimful.server.contexts import ContextView
+from brimful.server.errors import Tongue
+
+_REF: Final = "#/components/schemas/{name}"
+_TYPES: Final = (
+    schemas.ChatRequest,
+    schemas.MessagesRequest,
+    schemas.CountRequest,
+    schemas.EmbeddingsRequest,
+    schemas.OpenAIError,
+    schemas.AnthropicError,
+    schemas.Status,
+    schemas.Counted,
+    ContextView,
+)
+_ERRORS: Final = {
+    400: "It is no request, or what cannot be left out of it does not fit.",
+    401: "The key is missing, not known, or revoked.",
+    403: "The key has not the scope that this needs.",
+    404: "There is no such thing, or no upstream runs the model.",
+    413: "The body is too large.",
+    429: "Too many requests, at a time or in a minute; `Retry-After` says when to come again.",
+    500: "Something broke.",
+    502: "The upstream cannot be reached, or broke off.",
+    503: "The server is stopping, or its store cannot be used.",
+}
+_HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "X-Brimful-Mode": ("What is done with the request: `fit` or `remember`.", {"enum": ["fit", "remember"]}),
+    "X-Brimful-Conversation": ("Which conversation it belongs to.", {"minLength": 1, "pattern": "^[!-~]+$"}),
+    "X-Brimful-User": ("Who speaks.", {"minLength": 1, "pattern": "^[!-~]+$"}),
+}
+
+
+@cache
+def description() -> bytes:
+    """Return the description as JSON."""
+    _, components = msgspec.json.schema_components(_TYPES, ref_template=_REF)
+    paths = {
+        "/v1/chat/completions": {"post": _asking("Ask for a chat completion", schemas.ChatRequest, "openai")},
+        "/v1/messages": {"post": _asking("Ask for a message", schemas.MessagesRequest, "anthropic")},
+        "/v1/messages/count_tokens": {
+            "post": _operation("Count a prompt", "anthropic", answer=_json(schemas.Counted), body=schemas.CountRequest)
+        },
+        "/v1/embeddings": {"post": _operation("Turn texts into vectors", "openai", body=schemas.EmbeddingsRequest)},
+        "/v1/models": {"get": _operation("List models", "openai")},
+        "/v1/models/{model}": {"get": _operation("Tell of a model", "openai", parameters=[_path("model")])},
+        "/brimful/v1/contexts/{id}": {
+            "get": _operation(
+                "Say what was sent, what was left out, and why",
+                "openai",
+                answer=_json(ContextView),
+                parameters=[_path("id")],
+            )
+        },
+        "/health": {"get": _plain("Whether the process lives")},
+        "/ready": {"get": _plain("Whether requests are taken")},
+    }
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "Brimful", "version": brimful.__version__, "summary": "No request is too long."},
+            "paths": paths,
+            "components": {
+                "schemas": components,
+                "securitySchemes": {
+                    "bearer": {"type": "http", "scheme": "bearer"},
+                    "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+                },
+            },
+            "security": [{"bearer": []}, {"key": []}, {}],
+        }
+    )
+
+
+def _asking(summary: str, body: type, tongue: Tongue) -> dict[str, Any]:
+    answers = {"application/json": {"schema": {"type": "object"}}, "text/event-stream": {}}
+    headers = [
+        {"name": name, "in": "header", "description": what, "schema": {"type": "string"} | schema}
+        for name, (what, schema) in _HEADERS.items()
+    ]
+    operation = _operation(summary, tongue, answer=answers, body=body, parameters=headers)
+    named = {"description": "The id of the context.", "schema": {"type": "string"}}
+    operation["responses"]["200"]["headers"] = {"X-Brimful-Context": named}
+    return operation
+
+
+def _operation(
+    summary: str,
+    tongue: Tongue,
+    *,
+    answer: dict[str, Any] | None = None,
+    body: type | None = None,
+    parameters: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    error = _json(schemas.OpenAIError if tongue == "openai" else schemas.AnthropicError)
+    responses: dict[str, Any] = {
+        "200": {"description": "The answer.", "content": answer or {"application/json": {"schema": {"type": "object"}}}}
+    }
+    responses |= {str(status): {"description": why, "content": error} for status, why in _ERRORS.items()}
+    responses["default"] = {"description": "What the upstream says.", "content": error}
+    required = {} if body is None else {"requestBody": {"required": True, "content": _json(body)}}
+    given = {} if parameters is None else {"parameters": parameters}
+    return {"summary": summary, "responses": responses} | required | given
+
+
+def _plain(summary: str) -> dict[str, Any]:
+    answers = {
+        "200": {"description": "It is so.", "content": _json(schemas.Status)},
+        "503": {"description": "It is not.", "content": _json(schemas.OpenAIError)},
+    }
+    return {"summary": summary, "security": [], "responses": answers}
+
+
+def _path(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+
+
+def _json(kind: type) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": _REF.format(name=kind.__name__)}}}
