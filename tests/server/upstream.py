@@ -85,7 +85,8 @@ class Upstream:
     """A fake server. `answers` are given one after the other, the last of them again and again.
 
     An answer is a dict (JSON), a pair of status and body, a list of texts (a stream), a response, or a function from
-    the request's body to any of these. `pause` is the time between two pieces of a stream; `silent`, it never answers.
+    the request's body to any of these. `pause` is the time between two pieces of a stream; `silent`, it never
+    answers; `deaf`, it answers without reading what it was sent.
     """
 
     def __init__(self):
@@ -97,6 +98,7 @@ class Upstream:
         self.answers = []
         self.pause = 0.0
         self.silent = False
+        self.deaf = False
         self.left = threading.Event()
 
     @property
@@ -110,7 +112,7 @@ class Upstream:
 
     async def _serve(self, request):
         raw = await request.body()
-        body = json.loads(raw) if raw else None
+        body = {} if self.deaf else json.loads(raw) if raw else None
         if request.method == "GET":
             return JSONResponse({"object": "list", "data": [{"id": "gpt-4o", "object": "model"}]})
         self.requests.append((request.url.path, dict(request.headers), body))

@@ -34,6 +34,7 @@ KNOWN_KINDS: Final = (
 """The kinds known by name. The set is open: any non-empty string is a kind."""
 
 HIGHEST_PRIORITY: Final = 10
+LONGEST_NORMALIZED: Final = 100_000  # characters of a text that is compared without case, form and spacing
 ROLES: Final[tuple[str, ...]] = get_args(Role)
 MODALITIES: Final[tuple[str, ...]] = get_args(Modality)
 
@@ -203,7 +204,8 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def content_hashes(content: str | tuple[Part, ...]) -> tuple[str, str]:
     """Return the hash of the content as it is, and of its text without case, form and spacing.
 
-    The tags name the canonical form, so that a change of form is noticed.
+    The tags name the canonical form, so that a change of form is noticed. A very long text is compared as it is: to
+    normalize it takes so long that whoever shares the interpreter would wait.
 
     >>> content_hashes("Hello  World")[1] == content_hashes("hello world")[1]
     True
@@ -243,6 +245,8 @@ def _digest(data: bytes) -> str:
 
 
 def _normalize(text: str) -> str:
+    if len(text) > LONGEST_NORMALIZED:
+        return text
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 

@@ -1,13 +1,26 @@
 """Counts that live in the store: read before a build, made once where they are missing."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, ParamSpec, TypeVar
 
 from brimful.answers import Counted
 from brimful.core.content import content_hash
 from brimful.counting import learn, raw_counts, texts_of, unknown
 from brimful.protocols import Store
 from brimful.records import Content
+
+_LONG: Final = 131_072  # characters, to digest which takes so long that others would wait
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def _aside(texts: Sequence[str], work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    """Do some work on texts: at once, or on another thread where they are long."""
+    if sum(map(len, texts)) < _LONG:
+        return work(*args, **more)
+    return await asyncio.to_thread(work, *args, **more)
 
 
 async def know(store: Store, vocabulary: str | None, contents: Iterable[Content]) -> int:
@@ -18,7 +31,8 @@ async def know(store: Store, vocabulary: str | None, contents: Iterable[Content]
     """
     if vocabulary is None:
         return 0
-    return await _settle(store, vocabulary, unknown(vocabulary, [text for each in contents for text in texts_of(each)]))
+    texts = [text for each in contents for text in texts_of(each)]
+    return await _settle(store, vocabulary, await _aside(texts, unknown, vocabulary, texts))
 
 
 async def keep(store: Store, vocabulary: str, contents: Iterable[Content]) -> None:
@@ -29,9 +43,9 @@ async def keep(store: Store, vocabulary: str, contents: Iterable[Content]) -> No
 async def _settle(store: Store, vocabulary: str, texts: Sequence[str]) -> int:
     if not texts:
         return 0
-    named = {content_hash(text): text for text in texts}
+    named = dict(zip(await _aside(texts, lambda: list(map(content_hash, texts))), texts, strict=True))
     stored = await store.counts(vocabulary, list(named))
-    learn(vocabulary, {named[hash]: tokens for hash, tokens in stored.items()})
+    await _aside(texts, learn, vocabulary, {named[hash]: tokens for hash, tokens in stored.items()})
     missing = {hash: text for hash, text in named.items() if hash not in stored}
     if missing:
         counted = await asyncio.to_thread(raw_counts, vocabulary, list(missing.values()))
@@ -48,6 +62,6 @@ async def know_history(store: Store, vocabulary: str | None, page: Sequence[Coun
         for counted in page
         if counted.tokens is not None and isinstance(counted.message.content, str)
     }
-    learn(vocabulary, known)
+    await _aside(list(known), learn, vocabulary, known)
     rest = [counted.message.content for counted in page if counted.message.content not in known]
     return await know(store, vocabulary, rest) if rest else 0

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from brimful.packagers.stored import plain_text
+from brimful.retrieval.indexed import LONGEST_READ
 from brimful.retrieval.wanted import Hit, best_first
 
 HALVED: Final = 0.5  # what the next one of its like is worth, and the one after it half of that
@@ -26,7 +27,7 @@ def spread(hits: Iterable[Hit]) -> list[Hit]:
     alike: Counter[frozenset[str]] = Counter()
     told_apart = []
     for hit in sorted(hits, key=best_first):
-        words = _words(plain_text(hit.record.content))
+        words = _words(plain_text(hit.record.content)[:LONGEST_READ])
         before = alike[words] if words else 0
         alike[words] += 1
         told_apart.append(msgspec.structs.replace(hit, relevance=hit.relevance * HALVED**before) if before else hit)

@@ -81,6 +81,7 @@ def create_app(
     async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
         del app
         async with database:
+            await asyncio.to_thread(knowledge.warm_up, config)
             yield
             await tasks.drain()
             await tenants.close()

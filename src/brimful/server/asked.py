@@ -1,6 +1,8 @@
 """One request for an answer, as all of the server sees it."""
 
-from typing import Any
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -8,6 +10,8 @@ from brimful.core.context import Context
 from brimful.render.given import GivenWire
 from brimful.replies import Finish, Reply
 from brimful.server.upstreams import Line
+
+LARGE: Final = 131_072  # bytes of a request whose messages are read and counted on another thread
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +44,17 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     def streams(self) -> bool:
         """Whether the answer is wanted piece by piece."""
         return self.body.get("stream") is True
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def aside(asked: Asked, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    """Do some work on a request: at once, or on another thread if the request is so large that others would wait."""
+    if len(asked.raw) < LARGE:
+        return work(*args, **more)
+    return await asyncio.to_thread(work, *args, **more)
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):

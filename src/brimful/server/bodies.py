@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect, Request
 from brimful.core.lenient import decode_json
 from brimful.server.errors import Refusal
 
-LARGE: Final = 65_536  # bytes; what is larger is read and counted on another thread
+LARGE: Final = 262_144  # bytes; what is larger is read on another thread
 
 
 async def read_body(request: Request, limit: int) -> bytes:

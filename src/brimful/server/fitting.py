@@ -17,8 +17,7 @@ from brimful.errors import ContextOverflow
 from brimful.fitting import fit
 from brimful.records import Response, Snapshot
 from brimful.render.given.reading import completion_of
-from brimful.server.asked import Answered, Asked
-from brimful.server.bodies import LARGE
+from brimful.server.asked import Answered, Asked, aside
 from brimful.server.config import Config
 from brimful.server.conversation import room_of
 from brimful.server.knowledge import Knowledge, Known
@@ -31,6 +30,7 @@ from brimful.server.threads import Threads, chain_of
 ROOM: Final = "proxy"
 """Where the records of requests stand that name no conversation."""
 
+_HEAD_START: Final = 0.002  # seconds in which a request is sent before it is counted, which would hold that up
 _FRAME: Final = 64  # tokens around a message, at the most
 _TOOL: Final = 256  # … around a tool
 _REQUEST: Final = 2_048  # … around a request
@@ -95,6 +95,7 @@ class Fitting:
 
     async def _counted(self, asked: Asked, known: Known) -> Context | None:
         """Build the record of a request that is under way. If that fails, its answer is none the worse for it."""
+        await asyncio.sleep(_HEAD_START)
         try:
             fitted = await asyncio.to_thread(self._fit, asked, known, ())
         except Exception as error:  # noqa: BLE001 - the request is sent, and only its record is at stake
@@ -104,10 +105,7 @@ class Fitting:
         return fitted.context
 
     async def _prepared(self, asked: Asked, known: Known, notes: tuple[str, ...]) -> Prepared:
-        if len(asked.raw) < LARGE:
-            fitted = self._fit(asked, known, notes)
-        else:
-            fitted = await asyncio.to_thread(self._fit, asked, known, notes)
+        fitted = await aside(asked, self._fit, asked, known, notes)
         self._save(asked, fitted.context)
         return Prepared(fitted.payload, done(fitted.context))
 

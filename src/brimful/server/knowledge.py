@@ -5,10 +5,11 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.model import ModelInfo
-from brimful.counting import observed_id
+from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
+from brimful.counting import observed_id, raw_counts, vocabulary_for
 from brimful.engine.lessons import Lessons
 from brimful.models.registry import Registry
+from brimful.server.config import Config
 from brimful.server.offers import Offer, Offers
 from brimful.server.upstreams import Line
 
@@ -36,6 +37,13 @@ class Knowledge:
         self._clock = clock
         self._offers = Offers(clock)
         self._caps: dict[tuple[str, str], _Cap] = {}
+
+    def warm_up(self, config: Config) -> None:
+        """Load what counts: it takes a moment in which nothing else is done, and no request is to wait for it."""
+        named = [self._registry.resolve(upstream.like) for upstream in config.upstreams if upstream.like]
+        vocabularies = {UNKNOWN_PRIOR.tokenizer, *(vocabulary_for(info) for info in named)}
+        for vocabulary in vocabularies - {None}:
+            raw_counts(str(vocabulary), ["ready"])
 
     async def of(self, line: Line, name: str, lessons: Lessons) -> Known:
         """Return what is known of the model that a request names."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
+from brimful.core.content import LONGEST_NORMALIZED, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.lenient import decode_json
 from brimful.records import Content, Message
 
@@ -68,13 +68,18 @@ def _parts(content: Content) -> list[tuple[Any, ...]]:
 def _said(part: Part) -> tuple[Any, ...]:
     match part:
         case Text():
-            return ("text", " ".join(part.text.split()))
+            return ("text", _spaced(part.text))
         case Media():
             return ("media", part.data or part.url)
         case ToolCall():
             return ("call", part.id, part.name, _plain(part.arguments))
         case ToolResult():
-            return ("result", part.id, " ".join(part.content.split()))
+            return ("result", part.id, _spaced(part.content))
+
+
+def _spaced(text: str) -> str:
+    """Return a text with single spaces; a very long one as it is, for it would hold up the others."""
+    return text if len(text) > LONGEST_NORMALIZED else " ".join(text.split())
 
 
 def _plain(arguments: str) -> str:

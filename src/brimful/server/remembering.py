@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -14,11 +15,11 @@ from brimful.engine.overflow import refusal, smaller_window
 from brimful.errors import ContextOverflow
 from brimful.records import Content, Message, Room
 from brimful.replies import Reply
-from brimful.server.asked import Answered, Asked
+from brimful.server.asked import Answered, Asked, aside
 from brimful.server.conversation import Conversation, conversation_of, with_ids
 from brimful.server.knowledge import Knowledge, Known
 from brimful.server.mode import Prepared, done
-from brimful.server.overlap import Overlap, find_overlap
+from brimful.server.overlap import find_overlap
 from brimful.server.tee import Listener, Tee
 from brimful.server.tenants import Tenants
 
@@ -39,14 +40,15 @@ class Remembering:
     async def prepare(self, asked: Asked) -> Prepared:
         """Keep what is new of a request, and return one with the best of all that was said in its conversation."""
         engine = await self._tenants.engine(asked.caller.tenant)
-        conversation = conversation_of(asked)
-        current = await self._posted(engine, conversation)
+        conversation = await aside(asked, conversation_of, asked)
+        current = await self._posted(engine, asked, conversation)
         known = await self._knowledge.of(asked.line, asked.model, self._tenants.lessons(asked.caller.tenant))
         return await self._assembled(engine, asked, conversation, known, current)
 
     async def smaller(self, asked: Asked, context: Context, refused: ContextOverflow) -> Prepared | None:
         """Build it again, for the window that the upstream told."""
-        engine, conversation = await self._tenants.engine(asked.caller.tenant), conversation_of(asked)
+        engine = await self._tenants.engine(asked.caller.tenant)
+        conversation = await aside(asked, conversation_of, asked)
         line, now = asked.line, self._clock()
         id = f"obs-{uuid.uuid4().hex}"
         seen = overflow_of(context, refused, id=id, route=line.route, room=conversation.room, at=now)
@@ -54,7 +56,7 @@ class Remembering:
         window = smaller_window(context, refused)
         self._knowledge.cap(line, context.inputs.model, window)
         known = Known(model=context.inputs.model, window=window)
-        current = await self._posted(engine, conversation)
+        current = await self._posted(engine, asked, conversation)
         return await self._assembled(engine, asked, conversation, known, current, refusal(context, refused))
 
     def listen(self, asked: Asked) -> Tee:
@@ -77,11 +79,12 @@ class Remembering:
 
     # -- one request -------------------------------------------------------------------------------------------------
 
-    async def _posted(self, engine: Engine, conversation: Conversation) -> Message | None:
+    async def _posted(self, engine: Engine, asked: Asked, conversation: Conversation) -> Message | None:
         """Keep what the room does not hold yet; return what is to be answered, where the room does not end with it."""
         room, said = conversation.room, conversation.said
-        overlap = await self._overlap(engine, room, said)
-        new = with_ids(said[overlap.new :], room, overlap.after)
+        tail, broken_off = await self._tail(engine, room, len(said))
+        overlap = await aside(asked, partial(find_overlap, broken_off=broken_off), said, tail)
+        new = await aside(asked, with_ids, said[overlap.new :], room, overlap.after)
         if overlap.after is None and await engine.store.get(Room, room) is None:
             await engine.put(Room(id=room, user=conversation.user, created=said[0].at))
         if new:
@@ -91,12 +94,13 @@ class Remembering:
         asks_again = overlap.after is not None and overlap.after.role == "user" and newest[0].message != overlap.after
         return overlap.after if asks_again else None
 
-    async def _overlap(self, engine: Engine, room: str, said: tuple[Message, ...]) -> Overlap:
-        newest = await engine.store.history(room, limit=len(said) + _LOOKED_AT)
+    async def _tail(self, engine: Engine, room: str, most: int) -> tuple[list[Message], bool]:
+        """Return the end of a room, oldest first, and whether it ends with an answer that was broken off."""
+        newest = await engine.store.history(room, limit=most + _LOOKED_AT)
         tail = [entry.message for entry in reversed(newest)]
         answers = await engine.store.responses(room=room, limit=1)
         broken_off = bool(answers) and bool(tail) and answers[0].finish == "broken-off"
-        return find_overlap(said, tail, broken_off=broken_off and answers[0].message == tail[-1].id)
+        return tail, broken_off and answers[0].message == tail[-1].id
 
     async def _assembled(
         self,
@@ -121,7 +125,8 @@ class Remembering:
             notes=notes,
             now=asked.at,
         )
-        return Prepared(msgspec.json.encode(_sent(asked.body, context.request)), done(context))
+        payload = await aside(asked, msgspec.json.encode, _sent(asked.body, context.request))
+        return Prepared(payload, done(context))
 
 
 def _sent(body: Request, request: Request) -> Request:
