@@ -1,6 +1,6 @@
 """What requests came to: kept as they come, read by model and route, summed up by the database."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,12 +19,18 @@ _INSERT: Final = (
     f"VALUES (:tenant, {', '.join(f':{name}' for name in COLUMNS)}) ON CONFLICT DO NOTHING"
 )
 READ: Final = f"SELECT number, {', '.join(COLUMNS)} FROM observations WHERE tenant = :tenant"  # noqa: S608 - our own
+_NEXT_ROUTE: Final = """
+SELECT model, route FROM observations WHERE tenant = :tenant AND model = :model AND route > :route
+ORDER BY route LIMIT 1
+"""
+_NEXT_MODEL: Final = """
+SELECT model, route FROM observations WHERE tenant = :tenant AND model > :model ORDER BY model, route LIMIT 1
+"""
 _ACCURACY: Final = """
-SELECT model, route, sum(used), avg(off), avg(abs(off)), max(off), min(off), avg(covered), sum(counted), sum(reported),
+SELECT sum(used), avg(off), avg(abs(off)), max(off), min(off), avg(covered), sum(counted), sum(reported),
   sum(expected_cached), sum(cached), sum(overflow), sum(cut), min(at), max(at)
 FROM (
-  -- Not the columns themselves: SQLite would rather read all rows in their order than those since a time.
-  SELECT model || '' AS model, route || '' AS route, at,
+  SELECT at,
     CASE WHEN kind = 'usage' THEN 1 ELSE 0 END AS used,
     CASE WHEN kind = 'overflow' THEN 1 ELSE 0 END AS overflow,
     CASE WHEN kind = 'cut' THEN 1 ELSE 0 END AS cut,
@@ -35,8 +41,8 @@ FROM (
     CASE WHEN kind = 'usage' THEN reported ELSE 0 END AS reported,
     CASE WHEN kind = 'usage' THEN expected_cached ELSE 0 END AS expected_cached,
     CASE WHEN kind = 'usage' THEN cached ELSE 0 END AS cached
-  FROM observations WHERE tenant = :tenant AND at >= :since
-) seen GROUP BY model, route ORDER BY model, route
+  FROM observations WHERE tenant = :tenant AND model = :model AND route = :route AND at >= :since
+) seen
 """
 
 
@@ -76,10 +82,17 @@ def observations(
 
 
 def accuracy(session: Session, since: float | None, model: str | None) -> list[Accuracy]:
-    """Return how well prompts were counted since a time, by model and route."""
-    sql = _ACCURACY if model is None else _ACCURACY.replace(":since\n", ":since AND model = :model\n")
-    rows = session.rows(sql, since=-check.LARGEST if since is None else since, model=model)
-    return [_accuracy_of(row) for row in rows]
+    """Return how well prompts were counted since a time, by model and route.
+
+    Keys are found one by one, each by a step in the index, which holds all that is summed up: no other row is read.
+    """
+    begin = -check.LARGEST if since is None else since
+    found = []
+    for name, route in _keys(session, model):
+        row = session.row(_ACCURACY, model=name, route=route, since=begin)
+        if row is not None and row[-1] is not None:
+            found.append(_accuracy_of(name, route, row))
+    return found
 
 
 def forget_room(session: Session, room: str) -> None:
@@ -97,8 +110,19 @@ def observation_of(session: Session, row: Row) -> Observation:
     return Observation(window=values.pop("refused_above"), **values)
 
 
-def _accuracy_of(row: Row) -> Accuracy:
-    model, route, requests, mean, absolute, highest, lowest, covered, *sums, first, last = row
+def _keys(session: Session, model: str | None) -> Iterator[tuple[str, str]]:
+    """Yield every model and route that was observed, or those of one model."""
+    found = session.row(_NEXT_MODEL, model="") if model is None else session.row(_NEXT_ROUTE, model=model, route="")
+    while found is not None:
+        name, route = found
+        yield name, route
+        found = session.row(_NEXT_ROUTE, model=name, route=route)
+        if found is None and model is None:
+            found = session.row(_NEXT_MODEL, model=name)
+
+
+def _accuracy_of(model: str, route: str, row: Row) -> Accuracy:
+    requests, mean, absolute, highest, lowest, covered, *sums, first, last = row
     counted, reported, expected, cached, overflows, cuts = map(int, sums)
     worst = max(highest or 0.0, lowest or 0.0, key=abs)
     return Accuracy(
