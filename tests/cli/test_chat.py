@@ -1,7 +1,5 @@
 """`brimful chat` with a real model behind it."""
 
-import json
-
 import pytest
 
 from brimful.cli.chatting import HELP
@@ -36,7 +34,7 @@ def test_a_conversation_in_a_terminal(run, run_json, smol):
     assert [memory["content"] for memory in run_json("memory", "list")] == ["Ada likes tea."]
 
 
-def test_why_and_what_was_seen_of_a_room_one_comes_back_to(run, run_json, smol):
+def test_why_and_what_was_seen_of_a_room_one_comes_back_to(run, smol):
     run("chat", "send", "--room", "r", "--message", "Say hello.", "--id", "m1", *smol)
     back = run("chat", "--room", "r", *smol, stdin="/why m1\n/why nothing\n/why\n/nonsense\n")
     assert back.stdout.startswith("user: Say hello.")
@@ -65,5 +63,4 @@ def test_a_dead_server_is_one_line_and_the_message_is_kept(run, run_json, fails)
 def test_a_message_with_an_id_stands_once(run, run_json, smol):
     for _ in range(2):
         run("chat", "send", "--room", "r", "--message", "Hi", "--id", "m1", *smol)
-    said = json.loads(run("message", "list", "r", "--json").stdout)
-    assert [message["role"] for message in said] == ["user", "assistant", "assistant"]
+    assert [message["role"] for message in run_json("message", "list", "r")] == ["user", "assistant", "assistant"]
