@@ -291,3 +291,9 @@ def test_a_number_too_long_to_write_is_refused_too():
         Count(tokens=HUGE, basis="exact")
     with pytest.raises(InvalidPackage, match=r"^flex\.min_tokens: .*, not one beyond 9,007,199,254,740,991"):
         Flex(min_tokens=HUGE)
+
+
+def test_a_very_long_text_is_compared_as_it_is():
+    long = "Tea. " * 30_000
+    assert content_hashes(long)[1] != content_hashes(long.upper())[1]
+    assert content_hashes(long)[1] == content_hashes("".join(["Tea. "] * 30_000))[1]

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
+from brimful.core.content import Media, Part, Text, ToolCall
 
 SYSTEM: Final = "system"
 """The id of a system prompt that is no message, and the field that holds it."""
@@ -59,7 +59,7 @@ def text_of(part: Part) -> str:
             return part.data or part.url
         case ToolCall():
             return part.arguments
-        case ToolResult():
+        case _:
             return part.content
 
 

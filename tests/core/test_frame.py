@@ -1,0 +1,51 @@
+"""A frame gives back what was taken out of it, whatever else stands in it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.core.frame import filled, has_whole, id_of, place_of_id, punched
+
+texts = st.sampled_from(["", "a", "Hi", "data:image/png;base64,QUJD", "QUJD", '{"q":1}', "\0", "user"])
+data = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["input", "content", "\0", "x"]), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@given(data, st.lists(texts, max_size=4))
+def test_what_is_taken_out_can_be_put_back(value, taken):
+    assert filled(punched(value, taken), taken) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "taken", "frame"),
+    [
+        ({"content": "Hi"}, ["Hi"], {"content": {"\0": [0]}}),
+        ({"content": "Hi", "name": "Hi"}, ["Hi", "Hi"], {"content": {"\0": [0]}, "name": {"\0": [0]}}),
+        ({"url": "data:image/png;base64,QUJD"}, ["QUJD"], {"url": {"\0": [0, "data:image/png;base64,"]}}),
+        ({"url": "data:image/png;base64,QUJD"}, ["Hi"], {"url": "data:image/png;base64,QUJD"}),
+        ({"input": {"q": 1}}, ['{"q":1}'], {"input": {"\0": [0, None]}}),
+        ({"input": {"q": 1}}, ["Hi"], {"input": {"q": 1}}),
+        ({"x": {"\0": [0]}}, ["Hi"], {"x": {"\0": [-1, {"\0": [0]}]}}),
+        ({"content": ""}, [""], {"content": ""}),
+    ],
+)
+def test_texts_leave_holes(value, taken, frame):
+    assert punched(value, taken) == frame
+    assert filled(frame, taken) == value
+
+
+def test_a_text_can_be_changed_where_it_stands_alone():
+    assert has_whole([{"text": {"\0": [0]}}])
+    assert not has_whole({"url": {"\0": [0, "data:,"]}})
+    assert filled(punched({"content": "Hello there"}, ["Hello there"]), ["Hello […]"]) == {"content": "Hello […]"}
+
+
+@pytest.mark.parametrize("place", [0, 7, 999_999, 1_000_000])
+def test_an_id_tells_the_place(place):
+    assert place_of_id(id_of(place)) == place_of_id(id_of(place, 1)) == place
