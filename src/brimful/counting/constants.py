@@ -16,7 +16,7 @@ from brimful.counting.media import MediaCounter
 from brimful.counting.overheads import Overheads
 from brimful.counting.schemas import pieces
 from brimful.counting.sums import add
-from brimful.counting.texts import TextCounter
+from brimful.counting.texts import CalibratedTexts, TextCounter
 
 _CALLS_REMEMBERED: Final = 4_096
 
@@ -90,20 +90,17 @@ class ConstantsCounter:
 
     def measure(self, prompt: Prompt) -> Features:
         """Return what the count of a prompt is made of: the same texts, and what is fixed around them."""
+        media = sum(self.media(part).tokens for m in prompt.messages for part in m.parts if isinstance(part, Media))
+        around = {"media": float(media), **things_in(prompt)}
+        if not isinstance(self._texts, CalibratedTexts):
+            return {"fixed": float(self.prompt(prompt).tokens - media), **around}
         texts, fixed = self._said(prompt.messages)
-        fixed += self.request_overhead()
-        if prompt.tools:
-            described, around = self._described(prompt.tools)
-            texts += described
-            fixed += around
-        media = 0
-        for message in prompt.messages:
-            media += sum(self.media(part).tokens for part in message.parts if isinstance(part, Media))
-            calls = _calls(message)
-            texts += [text for call in calls for text in (call.name, call.arguments)]
-            fixed += self._around_calls(len(calls))
-        measured = self._texts.measure(texts)
-        return measured | {"fixed": measured["fixed"] + fixed, "media": float(media)} | things_in(prompt)
+        described, of_tools = self._described(prompt.tools) if prompt.tools else ([], 0)
+        calls = [_calls(message) for message in prompt.messages]
+        of_calls = [text for each in calls for call in each for text in (call.name, call.arguments)]
+        measured = self._texts.measure([*texts, *described, *of_calls])
+        measured["fixed"] += fixed + self.request_overhead() + of_tools + sum(self._around_calls(len(c)) for c in calls)
+        return measured | around
 
     def _said(self, messages: Sequence[Message]) -> tuple[list[str], int]:
         """Return the texts of messages, their roles and names among them, and the tokens around all of them."""

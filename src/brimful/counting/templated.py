@@ -21,7 +21,7 @@ from brimful.counting.probes import Probes
 from brimful.counting.schemas import tool_json
 from brimful.counting.sums import add
 from brimful.counting.templates import ChatTemplate, TemplateRefused
-from brimful.counting.texts import TextCounter
+from brimful.counting.texts import CalibratedTexts, TextCounter
 
 MEDIA_MARKERS: Final = 2  # tokens that begin and end a picture in a rendered template
 THINKING_MARKERS: Final = 6  # tokens of thoughts that are left empty, at the most
@@ -91,12 +91,15 @@ class TemplateCounter:
     def measure(self, prompt: Prompt) -> Features:
         """Return what the count of a prompt is made of: the rendered text, and what is fixed around it."""
         media = sum(self.media(part).tokens for m in prompt.messages for part in m.parts if isinstance(part, Media))
+        around = {"media": float(media), **things_in(prompt)}
+        if not isinstance(self._texts, CalibratedTexts):
+            return {"fixed": float(self.prompt(prompt).tokens - media), **around}
         try:
             measured = self._texts.measure_rendered(self._render(prompt.messages, prompt.tools))
-            fixed = sum(count.tokens for count in self._unseen(prompt))
         except TemplateRefused:
-            measured, fixed = {"fixed": 0.0}, sum(count.tokens for count in self._bound(prompt))
-        return measured | {"fixed": measured["fixed"] + fixed, "media": float(media)} | things_in(prompt)
+            return {"fixed": float(sum(count.tokens for count in self._bound(prompt))), **around}
+        measured["fixed"] += sum(count.tokens for count in self._unseen(prompt))
+        return measured | around
 
     @cached_property
     def _probes(self) -> Probes:

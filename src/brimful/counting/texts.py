@@ -24,10 +24,7 @@ _memos_lock = threading.Lock()
 
 
 class TextCounter(Protocol):
-    """Counts texts; `rendered` counts a text in which special tokens mean themselves.
-
-    `measure` and `measure_rendered` return what such a count is made of: what is learned from.
-    """
+    """Counts texts; `rendered` counts a text in which special tokens mean themselves."""
 
     @property
     def name(self) -> str:
@@ -53,14 +50,6 @@ class TextCounter(Protocol):
 
     def rendered(self, text: str) -> Count:
         """Count a rendered chat template."""
-        ...
-
-    def measure(self, texts: Sequence[str]) -> Features:
-        """Return the features of many texts together."""
-        ...
-
-    def measure_rendered(self, text: str) -> Features:
-        """Return the features of a rendered chat template."""
         ...
 
 
@@ -96,14 +85,6 @@ class ExactTexts:
     def rendered(self, text: str) -> Count:
         """Count a rendered chat template."""
         return self._count(count_special(self.base, text))
-
-    def measure(self, texts: Sequence[str]) -> Features:
-        """Return the count, which nothing is to be learned of."""
-        return {"fixed": sum(self._memo.counts(texts))}
-
-    def measure_rendered(self, text: str) -> Features:
-        """Return the same for a rendered chat template."""
-        return {"fixed": count_special(self.base, text)}
 
     def _count(self, tokens: int) -> Count:
         if self._exact:
