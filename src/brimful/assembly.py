@@ -159,11 +159,15 @@ def budget(
     )
 
 
-def assembled(inputs: Inputs) -> Context:
-    """Build the context of whole inputs: with the model's counter, and the renderer of its wire or of its frame."""
+def assembled(inputs: Inputs, *, raw: Sequence[bytes] = ()) -> Context:
+    """Build the context of whole inputs: with the model's counter, and the renderer of its wire or of its frame.
+
+    `raw` are the messages of a given request as JSON, where none of them can be cut.
+    """
     if inputs.frame is not None:  # a given request stays as its caller wrote it: no turns are merged in it
         inputs = msgspec.structs.replace(inputs, model=msgspec.structs.replace(inputs.model, alternate=False))
-    return assemble_inputs(inputs, counter=counter_for(inputs.model, inputs.method), renderer=renderer_of(inputs))
+    renderer = renderer_of(inputs, raw)
+    return assemble_inputs(inputs, counter=counter_for(inputs.model, inputs.method), renderer=renderer)
 
 
 def _checked(packages: Iterable[ContentPackage]) -> tuple[ContentPackage, ...]:

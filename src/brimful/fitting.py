@@ -71,13 +71,14 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
         origin=sound_text("origin", origin, InvalidValue),
         frame=frame,
     )
+    raw = given.raw if min_tokens is None else ()
     try:
-        return assembled(inputs)
+        return assembled(inputs, raw=raw)
     except BudgetExceeded:
         smaller = _with_less_for_the_answer(inputs)
         if smaller is None or completion is not None:
             raise
-        return assembled(smaller)
+        return assembled(smaller, raw=raw)
 
 
 def _with_less_for_the_answer(inputs: Inputs) -> Inputs | None:

@@ -1,17 +1,20 @@
 """What a package costs where it will stand: its content, and the message or the label around it."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from functools import lru_cache
+from typing import Final, Literal, cast
 
 import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall, ToolResult
+from brimful.core.frame import text_of
 from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, label
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Basis, Count, TokenCounter
 
 Place = Literal["system", "pinned", "history", "related", "current"]
 
+_LONGEST_REMEMBERED: Final = 4_096  # characters of parts whose count is worth remembering
 _CERTAINTY: Final[tuple[Basis, ...]] = ("exact", "provider", "bound", "calibrated", "approximate")
 _ROLES: Final[dict[str, Role]] = {"system-prompt": "system", "tool-call": "assistant", "tool-result": "tool"}
 PLACED: Final[dict[str, Place]] = {
@@ -52,6 +55,11 @@ def count_content(content: str | tuple[Part, ...], counter: TokenCounter) -> Cou
     """Count a content once: its texts, media, tool calls and tool results. The least certain part names the basis."""
     if isinstance(content, str):
         return counter.text(content)
+    short = sum(len(text_of(part)) for part in content) <= _LONGEST_REMEMBERED
+    return _remembered(content, counter) if short else _count_parts(content, counter)
+
+
+def _count_parts(content: tuple[Part, ...], counter: TokenCounter) -> Count:
     calls = [part for part in content if isinstance(part, ToolCall)]
     counts = [_count_part(part, counter) for part in content if not isinstance(part, ToolCall)]
     if calls:
@@ -62,6 +70,10 @@ def count_content(content: str | tuple[Part, ...], counter: TokenCounter) -> Cou
         basis=max((count.basis for count in counts), key=_CERTAINTY.index, default="exact"),
         tokenizer=counter.tokenizer,
     )
+
+
+_remembered: Final = cast("Callable[[tuple[Part, ...], TokenCounter], Count]", lru_cache(8_192)(_count_parts))
+"""The parts of a conversation are counted again with every turn, for models differ in their rules for them."""
 
 
 def recounted(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[ContentPackage]:

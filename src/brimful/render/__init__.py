@@ -4,6 +4,7 @@ Each wire writes a request, reads it back into a neutral prompt, and checks it a
 reading share no code on purpose: what will be billed is counted from what was read.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 
@@ -31,6 +32,9 @@ def renderer_for(wire: Wire) -> Renderer:
     return renderer
 
 
-def renderer_of(inputs: Inputs) -> AnyRenderer:
-    """Return what writes and reads the request of a context: the wire of its model, or its caller's own request."""
-    return renderer_for(inputs.model.wire) if inputs.frame is None else GivenRenderer(inputs.frame)
+def renderer_of(inputs: Inputs, raw: Sequence[bytes] = ()) -> AnyRenderer:
+    """Return what writes and reads the request of a context: the wire of its model, or its caller's own request.
+
+    `raw` are that request's messages, where they are at hand.
+    """
+    return renderer_for(inputs.model.wire) if inputs.frame is None else GivenRenderer(inputs.frame, raw)

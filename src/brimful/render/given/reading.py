@@ -31,11 +31,15 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request says: its system prompt where that is no message, its turns, and its tools."""
+    """What a request says: its system prompt where that is no message, its turns, and its tools.
+
+    `raw` are its messages as JSON.
+    """
 
     model: str
     system: tuple[Message, ...]
     turns: tuple[Turn, ...]
+    raw: tuple[bytes, ...]
     tools: tuple[Tool, ...]
     completion: int | None
 
@@ -62,16 +66,20 @@ def read_given(request: object, wire: GivenWire) -> Given:
     if not isinstance(request, dict):
         raise InvalidRequest(wire, [f"must be an object, not {shown(request)}"])
     model = request.get("model")
+    messages = _messages(request.get("messages"), wire)
+    raw = tuple([plain_json(message, wire, f"messages[{at}]") for at, message in enumerate(messages)])
+    last_user = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=-1)
     return Given(
         model=clean_text(model) if isinstance(model, str) else "",
         system=_system(request, wire),
-        turns=tuple(_turns(request.get("messages"), wire)),
+        turns=tuple([_turn(each, wire, at > last_user) for at, each in enumerate(raw)]),
+        raw=raw,
         tools=_tools(request, wire),
         completion=completion_of(request),
     )
 
 
-def _turns(messages: object, wire: GivenWire) -> list[Turn]:
+def _messages(messages: object, wire: GivenWire) -> list[dict[str, Any]]:
     if not isinstance(messages, list):
         raise InvalidRequest(wire, [f"messages: must be a list of messages, not {shown(messages)}"])
     if not messages:
@@ -81,13 +89,11 @@ def _turns(messages: object, wire: GivenWire) -> list[Turn]:
             raise InvalidRequest(wire, [f"messages[{at}]: must be an object, not {shown(message)}"])
         if not isinstance(message.get("role"), str):
             raise InvalidRequest(wire, [f"messages[{at}].role: must be a text, not {shown(message.get('role'))}"])
-    last_user = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=-1)
-    return [_turn(message, wire, at > last_user, at) for at, message in enumerate(messages)]
+    return messages
 
 
-def _turn(message: dict[str, Any], wire: GivenWire, current: bool, at: int) -> Turn:  # noqa: FBT001 - a key of the memo
+def _turn(raw: bytes, wire: GivenWire, current: bool) -> Turn:  # noqa: FBT001 - a key of the memo
     """Read a message. A conversation comes again with every turn, so that nearly all of it was read before."""
-    raw = plain_json(message, wire, f"messages[{at}]")
     if len(raw) <= _SHORT:
         return _read_short(raw, wire, current)
     return _read_long(raw, wire, current) if len(raw) <= _LONG else _read(raw, wire, current)

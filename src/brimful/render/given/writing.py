@@ -24,9 +24,13 @@ def frame_of(request: Request, given: Given, wire: GivenWire, *, user_first: boo
 
 
 class GivenRenderer(msgspec.Struct, frozen=True):
-    """Writes a given request with the messages of a prompt, and reads it back as tolerantly as it was read before."""
+    """Writes a given request with the messages of a prompt, and reads it back as tolerantly as it was read before.
+
+    `raw` are the messages of the request as JSON, where they are at hand and none of them can have been cut.
+    """
 
     frame: Frame
+    raw: Sequence[bytes] = ()
 
     @property
     def names_in_text(self) -> bool:
@@ -58,6 +62,9 @@ class GivenRenderer(msgspec.Struct, frozen=True):
         return read_given(request, self.frame.wire).prompt
 
     def _message(self, place: int, said: Sequence[tuple[Role, Part]]) -> dict[str, Any]:
+        if self.raw:
+            as_it_was: dict[str, Any] = msgspec.json.decode(self.raw[place])
+            return as_it_was
         frame = self.frame.messages[place]
         if frame is None:
             role, part = said[0]
