@@ -166,6 +166,8 @@ def test_a_server_that_counts_otherwise_is_noticed_within_three_requests(factor)
     assert (noticed.drift.step > 0) == (factor > 1)
     assert noticed.interval > steady.interval
     assert "30 older ones set aside" in noticed.model.prior.source
+    assert f"on {ROUTE} reports {100 * noticed.drift.step:+.0f} % tokens since its last 3 requests" in noticed.note
+    assert (steady.note, later.note) == ("", "")
     assert later.drift.at == 30.0
     assert fmean(abs(each.error) for each in seen[:15]) < 0.03
 

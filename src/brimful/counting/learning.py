@@ -16,6 +16,7 @@ from brimful.counting.regression import CALIBRATED, EXACT, Fit, Seen, fit
 from brimful.counting.settling import alarms, settled
 from brimful.observation import Observation
 
+_ENOUGH: Final = 20  # observations after a drift, from which on it is no news
 _DIGITS: Final = 4  # of a weight: more would say nothing
 _UNEXPLAINED: Final = 0.4  # of a step that is left when old and new are learned from together: then it is drift
 _KEPT: Final = 256  # models and routes of which a process keeps at hand what it learned
@@ -42,6 +43,16 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     error: float = 0.0
     interval: float = 0.0
     drift: Drift | None = None
+
+    @property
+    def note(self) -> str:
+        """What a context should say: that the server has begun to count otherwise. Nothing once it is known how."""
+        if self.drift is None or self.observations >= _ENOUGH:
+            return ""
+        return (
+            f"{self.model.id} on {self.route} reports {100 * self.drift.step:+.0f} % tokens since its last "
+            f"{self.observations} requests: it counts otherwise than before, and margins are wide until that is learned"
+        )
 
 
 def calibrated(model: ModelInfo, observations: Sequence[Observation], *, route: str) -> ModelInfo:

@@ -86,7 +86,7 @@ class Assembling(Writing):
             window=window,
             completion=completion,
             wire=wire,
-            degraded=(*missing, *notes, *built.degraded),
+            degraded=(*missing, *notes, *lesson.notes, *built.degraded),
             origin=msgspec.json.encode([room, persona]).decode(),  # names may hold any sign that could part them
         )
         if save:

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from brimful.core.model import ModelInfo
-from brimful.counting import WINDOW, calibrated, learned_window, observed_id
+from brimful.counting import WINDOW, learn_from, learned_window, observed_id
 from brimful.observation import Observation
 from brimful.protocols import Store
 
@@ -15,10 +15,14 @@ FRESH: Final = 60.0  # seconds for which what other processes observed may go un
 
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True):
-    """A model as observations of it say: with a better calibration; `window` where they know of a smaller one."""
+    """A model as observations of it say: with a better calibration; `window` where they know of a smaller one.
+
+    `notes` are what a context should say of it.
+    """
 
     model: ModelInfo
     window: int | None
+    notes: tuple[str, ...] = ()
 
 
 class _Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +42,9 @@ class Lessons:
         """Return what is known of a model on a route; without one, at its maker's."""
         named = route or route_of(model)
         observations = await self._observed(observed_id(model), named, now)
-        return Lesson(model=calibrated(model, observations, route=named), window=learned_window(observations))
+        learned = learn_from(model, observations, route=named)
+        notes = (learned.note,) if learned.note else ()
+        return Lesson(model=learned.model, window=learned_window(observations), notes=notes)
 
     async def observe(self, observation: Observation, *, now: float) -> None:
         """Keep an observation, and learn from it at once."""

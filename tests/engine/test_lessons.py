@@ -1,0 +1,109 @@
+"""What a room's answers teach: counts, windows and changes, from one process to the next."""
+
+import random
+from itertools import repeat
+from statistics import fmean
+
+import pytest
+
+from brimful import counter
+from brimful.counting import WINDOW
+from brimful.engine.lessons import FRESH, Lessons
+from brimful.models.unknown import unknown_model
+from brimful.observation import Observation
+from brimful.render import renderer_for
+from brimful.testing import ScriptedProvider
+from hidden_models import SENTENCES
+
+HIDDEN = "nobody-knows-me"
+QWEN = counter("qwen3:8b")
+
+
+def bills(request):
+    """Count as Qwen does, whatever the model is called."""
+    return QWEN.prompt(renderer_for("openai").parse(request)).tokens
+
+
+def texts(seed):
+    """Yield what people write."""
+    source = random.Random(seed)
+    while True:
+        language = source.choice(["english", "english", "chinese", "code"])
+        yield " ".join(source.choice(SENTENCES[language]) for _ in range(source.randint(1, 8)))
+
+
+def test_counts_come_close_and_another_process_knows_what_was_learned(run, new_engine, clock):
+    provider = ScriptedProvider(texts("answers"), tokens=bills)
+    asked = texts("questions")
+
+    async def story():
+        async with new_engine(model=HIDDEN, provider=provider, embedder="none") as engine:
+            for _ in range(30):
+                clock.now += 60
+                await engine.respond("r", None, next(asked))
+            seen = await engine.store.observations(HIDDEN, "scripted")
+            [summed] = await engine.store.accuracy()
+        async with new_engine(model=HIDDEN, embedder="none") as engine:
+            context = await engine.assemble(room="r", message="And now?", route="scripted")
+            elsewhere = await engine.assemble(room="r", message="And now?", route="other")
+        return seen, summed, context, elsewhere
+
+    seen, summed, context, elsewhere = run(story())
+    assert len(seen) == summed.requests == 30
+    assert fmean(abs(each.error) for each in seen[:10]) < 0.02
+    assert all(each.reported <= each.counted + each.margin for each in seen[:10])
+    assert "requests on scripted" in context.inputs.model.prior.source
+    assert bills(context.request) == pytest.approx(context.tokens - context.verification.margin, rel=0.02)
+    assert elsewhere.inputs.model.prior == unknown_model(HIDDEN).prior
+
+
+def test_a_context_says_that_its_server_counts_otherwise(run, new_engine, clock):
+    provider = ScriptedProvider(repeat("Yes, and thank you."), tokens=bills)
+    asked = texts("drift")
+
+    async def story():
+        async with new_engine(model=HIDDEN, provider=provider, embedder="none") as engine:
+            for turn in range(34):
+                clock.now += 60
+                if turn == 30:
+                    provider.tokens = lambda request: round(1.3 * bills(request))
+                answer = await engine.respond("r", None, next(asked))
+                yield answer.context.warnings
+
+    async def told():
+        return [any("counts otherwise than before" in each for each in warnings) async for warnings in story()]
+
+    assert run(told()) == [False] * 33 + [True]
+
+
+def seen(number, **fields):
+    return Observation(id=f"o{number}", model="m", route="r", at=float(number), **fields)
+
+
+def test_what_other_processes_observe_is_read_in_time_however_busy_this_one_is(run, new_engine):
+    async def story():
+        async with new_engine(embedder="none") as engine:
+            here, there = Lessons(engine.store), Lessons(engine.store)
+            model = unknown_model("m")
+            await here.learned(model, "r", now=0.0)
+            await there.observe(seen(1, kind="overflow", window=4096), now=0.0)
+            for second in range(0, int(FRESH), 10):
+                await here.observe(seen(100 + second), now=float(second))
+            before = await here.learned(model, "r", now=FRESH - 1)
+            return before.window, (await here.learned(model, "r", now=FRESH + 1)).window
+
+    assert run(story()) == (None, 4096)
+
+
+def test_a_window_that_a_server_told_stays_known_after_many_requests(run, new_engine):
+    async def story():
+        async with new_engine(embedder="none") as engine:
+            lessons, model = Lessons(engine.store), unknown_model("m")
+            await lessons.observe(seen(0, kind="overflow", window=4096), now=0.0)
+            for number in range(1, WINDOW + 5):
+                await lessons.observe(seen(number, reported=100), now=0.0)
+            kept = await lessons.learned(model, "r", now=0.0)
+            read = await Lessons(engine.store).learned(model, "r", now=0.0)
+            return kept.window, read.window
+
+    assert run(story()) == (4096, 4096)
