@@ -3,14 +3,13 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import Final
 
 import msgspec
 
 from brimful.core.model import ModelInfo, Prior
 from brimful.counting.calibration import Calibration, prior_of
-from brimful.counting.drift import LEAST_BEFORE, WITNESSES, find_step
+from brimful.counting.drift import LEAST_BEFORE, WITNESSES, find_step, middle
 from brimful.counting.features import FEATURES
 from brimful.counting.regression import CALIBRATED, EXACT, Fit, Seen, fit
 from brimful.counting.settling import alarms, settled
@@ -142,7 +141,7 @@ def _step(fitted: Fit, base: Calibration, latest: Sequence[Observation]) -> floa
 def _explains(fitted: Fit, base: Calibration, latest: Sequence[Observation], step: float) -> bool:
     """Say whether a fit to old and new together meets the new ones: then they were of another sort, and no drift."""
     calibration = _calibration(base, fitted)
-    left = median(each.reported / max(1, calibration.count(each.features).tokens) - 1 for each in latest)
+    left = middle(each.reported / max(1, calibration.count(each.features).tokens) - 1 for each in latest)
     return abs(left) < _UNEXPLAINED * abs(step)
 
 
