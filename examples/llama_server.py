@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -120,9 +121,7 @@ def wait(*, until_input_ends: bool) -> None:
         if until_input_ends:
             sys.stdin.read()
         else:
-            import signal  # noqa: PLC0415 - only people press keys
-
-            signal.pause()
+            threading.Event().wait()
     except KeyboardInterrupt:
         pass
 
