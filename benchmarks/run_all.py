@@ -23,6 +23,7 @@ import evidence
 import fill
 import parity
 import prefix
+import proxy
 import quality
 import rooms
 import scaling
@@ -77,6 +78,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "scaling": partial(scaling.report, quick=options.quick),
         "counting": partial(counting.report, options.data, quick=options.quick),
         "calibration": partial(calibration.report, options.data, quick=options.quick),
+        "proxy": partial(proxy.report, quick=options.quick),
         "startup": partial(startup.report, quick=options.quick),
     }
     chosen = options.only.split(",") if options.only else list(reports)

@@ -82,7 +82,7 @@ def _package(
 
 
 _Make = Callable[[_Said, str, bool, bool, int | None, TokenCounter], ContentPackage]
-_remembered: Final = cast("_Make", lru_cache(32_768)(_package))
+_remembered: Final = cast("_Make", lru_cache(16_384)(_package))
 """A conversation comes again with every turn: nearly all of it was packaged before."""
 
 

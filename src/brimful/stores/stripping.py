@@ -6,6 +6,7 @@ said, and a context refers to them: so it is small, and what is erased later is 
 
 import copy
 import zlib
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -110,6 +111,8 @@ class _Pieces:
             for number, text in enumerate(texts_of(packages[at].content)):
                 if text:
                     self._known.setdefault(text, (at, number))
+        self._by_length = sorted((text for text in self._known if len(text) >= _LEAST), key=len)
+        self._lengths = list(map(len, self._by_length))
 
     def told(self, value: Any) -> Any:
         """Return JSON data whose texts are marks where they hold contents."""
@@ -151,7 +154,8 @@ class _Pieces:
 
     def _found(self, text: str) -> list[tuple[int, str]]:
         """Return where contents begin in a text; of several that begin together, the longest first."""
-        found = ((text.find(known), known) for known in self._known if _LEAST <= len(known) < len(text))
+        shorter = self._by_length[: bisect_left(self._lengths, len(text))]
+        found = ((text.find(known), known) for known in shorter)
         return sorted(((at, known) for at, known in found if at >= 0), key=lambda each: (each[0], -len(each[1])))
 
 

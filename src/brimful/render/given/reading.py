@@ -105,7 +105,7 @@ def _read(raw: bytes, wire: GivenWire, current: bool) -> Turn:  # noqa: FBT001
     return Turn(said=said, frame=_framed(message, said))
 
 
-_read_short: Final = lru_cache(32_768)(_read)
+_read_short: Final = lru_cache(16_384)(_read)
 _read_long: Final = lru_cache(2_048)(_read)
 
 
