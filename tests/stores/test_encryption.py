@@ -17,6 +17,7 @@ from brimful.errors import SealError
 from brimful.packagers import message
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Response, Room, Snapshot, Summary, User
 from brimful.stores import connect
+from brimful.stores.halves import unit
 from stores.samples import PARTS, nearest, occurring, said, words
 from stores.sealed import TWO, files, kek, sql
 from strategies import COUNTER
@@ -155,7 +156,7 @@ def test_terms_are_found_and_stand_in_no_order(store, run, url):
 def test_vectors_are_sealed_and_found(store, run, url):
     run(store.use_embedder("e"))
     run(store.post([said("a", "one"), said("b", "two")]))
-    rows = np.eye(2, 16, dtype=np.float32)
+    rows = unit(np.random.default_rng(1).normal(size=(2, 16)).astype(np.float32))
     run(store.keep_vectors("e", [1, 2], rows))
     assert [near.doc for near in run(nearest(store, ["room:general"], "e", rows[1], limit=1))] == [2]
     assert rows[1].astype("<f2").tobytes() not in files(url)

@@ -52,7 +52,7 @@ def copy_tenant(source: Session, write: Write, write_sealed: Write) -> None:
             write_sealed(partial(_keep, embedder=embedder, passages=passages, vectors=vectors))
         for rows in _pages(source, "documents"):
             placed = [(row[0], row[1], row[7]) for row in rows if row[7]]
-            write(partial(_place, embedder=embedder, placed=placed))
+            write_sealed(partial(_place, embedder=embedder, placed=placed))
 
 
 def _keep(target: Session, *, embedder: str, passages: list[str], vectors: Any) -> None:

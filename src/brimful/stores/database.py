@@ -101,8 +101,10 @@ class Database:
                 await copy._copy_to(self, progress)
 
     async def optimize(self) -> None:
-        """Build what makes a large database quick: in PostgreSQL, graphs of embedders with very many vectors."""
+        """Build what makes a large database quick: graphs of vectors in PostgreSQL, blocks of them in SQLite."""
         if isinstance(self._driver, Sqlite):
+            for tenant in await self.tenants():
+                await self._mend(tenant)
             return
         from brimful.stores.postgres import Postgres  # noqa: PLC0415 - an extra
         from brimful.stores.postgres_nearness import large  # noqa: PLC0415 - an extra
@@ -111,6 +113,14 @@ class Database:
             for tenant in await self.tenants():
                 for embedder, dims in await self._driver.read(tenant, large):
                     await self._driver.index_vectors(embedder, dims)
+
+    async def _mend(self, tenant: str) -> None:
+        from brimful.stores.vector_log import logs, mend  # noqa: PLC0415 - numpy, only where there are vectors
+
+        for embedder, scope in await self._driver.read(tenant, logs):
+            mending = self._vault.writing(partial(mend, embedder=embedder, scope=scope))
+            while await self._driver.write(tenant, mending):
+                continue
 
     async def _copy_to(self, other: "Database", progress: Progress) -> None:
         names = await self.tenants()

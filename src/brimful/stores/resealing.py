@@ -42,12 +42,18 @@ _ALL: Final = (
     Kept("snapshots", "body", "id", ("id", "room", "refs")),
     Kept("responses", "body", "id", ("id", "room")),
 )
+_BLOCKS: Final = f"""
+DELETE FROM embedded_blocks WHERE tenant = :tenant AND number IN (
+  SELECT number FROM embedded_blocks WHERE tenant = :tenant AND substr(body, 1, {HEADER_BYTES}) <> :header LIMIT :limit)
+"""  # noqa: S608 - our own
+_FEW: Final = 50  # blocks at once, of 300 kB each
 _VECTORS: Final = Kept("vectors", "vector", "number", ("embedder", "hash"))
 
 
 def reseals(session: Session) -> list[Walk]:
     """Return the walks over all that is sealed."""
-    return [Walk(kept.table, kept.start, partial(_reseal, kept)) for kept in _kept_by(session)]
+    walks = [Walk(kept.table, kept.start, partial(_reseal, kept)) for kept in _kept_by(session)]
+    return walks if session.dialect.name == "postgres" else [*walks, Walk("blocks", 0, _drop_blocks)]
 
 
 def rows_by_key(session: Session) -> Counter[int | None]:
@@ -73,6 +79,12 @@ def _reseal(kept: Kept, session: Session, after: Any) -> tuple[Any, int]:
     found = session.rows(_waiting(kept), after=after, limit=BATCH, header=_header(session))
     changed = sum(_resealed(session, kept, row) for row in found)
     return (found[-1][0] if len(found) == BATCH else None), changed
+
+
+def _drop_blocks(session: Session, after: int) -> tuple[int | None, int]:
+    """Forget blocks of vectors, which are made anew from these."""
+    changed = session.run(_BLOCKS, header=_header(session), limit=_FEW)
+    return (after if changed == _FEW else None), changed
 
 
 def _waiting(kept: Kept) -> str:

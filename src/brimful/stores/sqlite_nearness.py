@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from brimful.answers import Near
+from brimful.stores import embedded
 from brimful.stores.sealing import seal, unseal
-from brimful.stores.session import Placed, Row, Session
+from brimful.stores.session import Placed, Session
 
 if TYPE_CHECKING:
     from brimful.protocols import Vectors
-    from brimful.stores.vector_cache import Shelf, Shelves
+    from brimful.stores.vector_cache import Shelves
 
 MOST_BYTES: Final = 512 * 2**20  # of vectors in memory
-_BATCH: Final = 10_000  # entries of the log read at once
-_GONE: Final = 0  # stands in the log for the vector of a document that was removed
 
 _KEEP: Final = """
 INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder, :hash, :vector) ON CONFLICT DO NOTHING
@@ -27,19 +25,6 @@ SELECT hash, number FROM vectors WHERE tenant = :tenant AND embedder = :embedder
 _KEPT: Final = """
 SELECT hash, vector FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash > :after
 ORDER BY hash LIMIT :limit
-"""
-_LAST: Final = """
-SELECT coalesce(max(number), 0) FROM embedded WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
-"""
-_LOG: Final = """
-INSERT INTO embedded (tenant, embedder, scope, number, doc, vector)
-VALUES (:tenant, :embedder, :scope, :number, :doc, :vector)
-"""
-READ_LOG: Final = """
-SELECT e.number, e.doc, d.seq, e.vector, v.vector, v.hash FROM embedded e
-LEFT JOIN documents d ON d.doc = e.doc LEFT JOIN vectors v ON v.number = e.vector
-WHERE e.tenant = :tenant AND e.embedder = :embedder AND e.scope = :scope AND e.number > :last
-ORDER BY e.number LIMIT :limit
 """
 _RELINK: Final = "UPDATE embedded SET vector = :new WHERE tenant = :tenant AND embedder = :embedder AND vector = :old"
 _READ: Final = "SELECT number, vector, hash FROM vectors WHERE tenant = :tenant AND number IN :numbers"
@@ -70,15 +55,21 @@ class SqliteNearness:
         passages = sorted({passage for _, _, passage in documents})
         known: dict[str, int] = dict(session.rows(_KNOWN, embedder=embedder, passages=passages))
         rows = [(scope, doc, known[passage]) for doc, scope, passage in documents if passage in known]
-        self._log(session, embedder, rows)
+        if rows:
+            from brimful.stores.vector_log import mend  # noqa: PLC0415 - numpy, only where there are vectors
+
+            embedded.came(session, embedder, rows)
+            for scope in sorted({scope for scope, _, _ in rows}):
+                mend(session, embedder, scope)
         return set(known)
 
     def displace(self, session: Session, embedder: str, documents: Sequence[Placed]) -> None:
         """Note that documents are gone."""
-        self._log(session, embedder, [(scope, doc, _GONE) for doc, scope, _ in documents])
+        embedded.went(session, embedder, documents)
 
     def rename(self, session: Session, embedder: str, passages: Mapping[str, str]) -> None:
         """Give vectors the new addresses of their passages; without a new one, a vector is removed."""
+        embedded.drop_blocks(session, embedder)
         addresses = [*passages.keys(), *passages.values()]
         known: dict[str, int] = dict(session.rows(_KNOWN, embedder=embedder, passages=addresses))
         for old, new in passages.items():
@@ -98,15 +89,17 @@ class SqliteNearness:
 
     def drop(self, session: Session, embedder: str) -> None:
         """Forget the log of an embedder."""
-        session.run("DELETE FROM embedded WHERE tenant = :tenant AND embedder = :embedder", embedder=embedder)
+        embedded.drop_log(session, embedder)
 
     def nearest(self, session: Session, embedder: str, scopes: Sequence[int], query: Vectors, limit: int) -> list[Near]:
         """Return the documents nearest to a query of length 1, nearest first."""
+        from brimful.stores.vector_log import follow  # noqa: PLC0415 - numpy, only where there are vectors
+
         found: list[tuple[int, int, float]] = []
         since = _since(session, embedder)
         for scope in scopes:
             shelf = self._shelves().shelf((session.tenant, embedder, since, scope), len(query))
-            self._follow(session, embedder, scope, shelf)
+            follow(session, embedder, scope, shelf, len(query))
             found += shelf.nearest(query, limit, lambda numbers: _read(session, embedder, numbers))
         self._shelves().settle()
         found.sort(key=lambda near: (-near[2], -near[0]))
@@ -119,47 +112,11 @@ class SqliteNearness:
             self._held = Shelves(MOST_BYTES)
         return self._held
 
-    def _follow(self, session: Session, embedder: str, scope: int, shelf: Shelf) -> None:
-        """Read what the log says since it was last read."""
-        with shelf.lock:
-            while True:
-                rows = session.rows(READ_LOG, embedder=embedder, scope=scope, last=shelf.last, limit=_BATCH)
-                if rows:
-                    _take_up(session, embedder, shelf, rows)
-                if len(rows) < _BATCH:
-                    return
-
-    def _log(self, session: Session, embedder: str, rows: Sequence[tuple[int, int, int]]) -> None:
-        for scope, group in groupby(sorted(rows), key=lambda row: row[0]):
-            last = session.row(_LAST, embedder=embedder, scope=scope)
-            first = (last[0] if last else 0) + 1
-            session.many(
-                _LOG,
-                (
-                    {"embedder": embedder, "scope": scope, "number": number, "doc": doc, "vector": vector}
-                    for number, (_, doc, vector) in enumerate(group, start=first)
-                ),
-            )
-
 
 def _since(session: Session, embedder: str) -> int:
     """Return what tells an embedder from the one of that name which was dropped: its log begins anew."""
     found = session.row("SELECT since FROM embedders WHERE tenant = :tenant AND id = :id", id=embedder)
     return int(found[0]) if found else 0
-
-
-def _take_up(session: Session, embedder: str, shelf: Shelf, rows: Sequence[Row]) -> None:
-    from brimful.stores.halves import from_bytes  # noqa: PLC0415 - numpy, only where there are vectors
-
-    gone = {doc for _, doc, _, vector, *_ in rows if vector == _GONE}
-    came = [row for row in rows if row[1] not in gone and row[2] is not None and row[4] is not None]
-    if came:
-        _, docs, seqs, vectors, kept, hashes = zip(*came, strict=True)
-        opened = [_opened(session, embedder, *row) for row in zip(hashes, kept, strict=True)]
-        shelf.add(docs, seqs, vectors, from_bytes(opened))
-    if gone:
-        shelf.remove(sorted(gone))
-    shelf.last = rows[-1][0]
 
 
 def _read(session: Session, embedder: str, numbers: Sequence[int]) -> Vectors:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -12,12 +13,14 @@ from brimful.stores.halves import Floats
 from brimful.stores.vector_codes import (
     WORD,
     Bits,
+    Levels,
     Places,
     Query,
     cosines,
     encode,
     encode_query,
     likely,
+    signs_of,
     weighed,
     words_for,
 )
@@ -50,6 +53,11 @@ class Column:
         return self._room[: self._used]
 
     @property
+    def rows(self) -> int:
+        """How many rows are in it."""
+        return self._used
+
+    @property
     def nbytes(self) -> int:
         """How much memory it takes."""
         return self._room.nbytes
@@ -58,11 +66,30 @@ class Column:
         """Append rows. Whoever holds an earlier view keeps it as it was."""
         end = self._used + len(rows)
         if end > len(self._room):
-            larger = np.empty((max(end, 2 * len(self._room)), *self._room.shape[1:]), dtype=self._room.dtype)
-            larger[: self._used] = self.all
-            self._room = larger
+            self.reserve(max(end, 2 * len(self._room)))
         self._room[self._used : end] = rows
         self._used = end
+
+    def reserve(self, rows: int) -> None:
+        """Take memory for so many rows in all."""
+        larger = np.empty((max(rows, self._used), *self._room.shape[1:]), dtype=self._room.dtype)
+        larger[: self._used] = self.all
+        self._room = larger
+
+
+def is_large(vectors: int, dims: int) -> bool:
+    """Say whether so many vectors are too many to be held as they are."""
+    return vectors * dims * np.dtype(np.float32).itemsize > EXACT
+
+
+class Coded(msgspec.Struct, frozen=True, kw_only=True):
+    """Documents with their places, the numbers of their vectors, and these in eight bits."""
+
+    docs: Numbers
+    seqs: Numbers
+    rows: Numbers
+    levels: Levels
+    scales: Floats
 
 
 class Shelf:
@@ -88,22 +115,38 @@ class Shelf:
         large = [column for column in (self._matrix, self._levels) if column is not None]
         return sum(column.nbytes for column in columns + large)
 
-    def add(self, docs: Sequence[int], seqs: Sequence[int], rows: Sequence[int], vectors: Floats) -> None:
+    def expect(self, vectors: int) -> None:
+        """Take memory for so many vectors, which will be codes."""
+        columns = [self._docs, self._seqs, self._rows, self._alive, self._scales, *self._signs]
+        if self._levels is not None and vectors * self._levels.all.shape[1] <= CODED:
+            columns.append(self._levels)
+        for column in columns:
+            column.reserve(vectors)
+
+    def add(self, docs: Numbers, seqs: Numbers, rows: Numbers, vectors: Floats) -> None:
         """Take up documents with their vectors."""
-        for column, values in ((self._docs, docs), (self._seqs, seqs), (self._rows, rows)):
-            column.extend(np.asarray(values, dtype=np.int64))
-        self._alive.extend(np.ones(len(docs), dtype=np.uint8))
-        if self._matrix is not None and len(self._docs.all) * vectors.shape[1] * vectors.itemsize <= EXACT:
-            self._matrix.extend(vectors)
+        if not len(docs):
+            return
+        if self._matrix is None or is_large(self._matrix.rows + len(docs), vectors.shape[1]):
+            self.take(coded(docs, seqs, rows, vectors))
+            return
+        self._number(docs, seqs, rows)
+        self._matrix.extend(vectors)
+
+    def take(self, given: Coded) -> None:
+        """Take up documents with their vectors in codes; those that are held as they are become codes, too."""
+        if not len(given.docs):
             return
         if self._matrix is not None:
-            self._encode(self._matrix.all)
-            self._matrix = None
-        self._encode(vectors)
+            held, self._matrix = self._matrix.all, None
+            self._code(*encode(held))
+        self._number(given.docs, given.seqs, given.rows)
+        self._code(given.levels, given.scales)
 
-    def remove(self, docs: Sequence[int]) -> None:
+    def remove(self, docs: Numbers) -> None:
         """Take documents out."""
-        self._alive.all[np.isin(self._docs.all, np.asarray(docs, dtype=np.int64))] = 0
+        if len(docs):
+            self._alive.all[np.isin(self._docs.all, docs)] = 0
 
     def nearest(self, query: Floats, limit: int, read: Read) -> list[tuple[int, int, float]]:
         """Return (doc, seq, cosine) of the nearest documents, nearest first; `read` is asked for what is not held."""
@@ -125,15 +168,25 @@ class Shelf:
         places = chosen[best]
         return list(zip(docs[places].tolist(), seqs[places].tolist(), near[best].tolist(), strict=True))
 
-    def _encode(self, vectors: Floats) -> None:
-        signs, levels, scales = encode(vectors)
-        for column, word in zip(self._signs, signs, strict=True):
+    def _number(self, docs: Numbers, seqs: Numbers, rows: Numbers) -> None:
+        for column, values in ((self._docs, docs), (self._seqs, seqs), (self._rows, rows)):
+            column.extend(values)
+        self._alive.extend(np.ones(len(docs), dtype=np.uint8))
+
+    def _code(self, levels: Levels, scales: Floats) -> None:
+        for column, word in zip(self._signs, signs_of(levels), strict=True):
             column.extend(word)
         self._scales.extend(scales)
-        if self._levels is not None and len(self._docs.all) * levels.shape[1] <= CODED:
+        if self._levels is not None and (self._levels.rows + len(levels)) * levels.shape[1] <= CODED:
             self._levels.extend(levels)
         else:
             self._levels = None
+
+
+def coded(docs: Numbers, seqs: Numbers, rows: Numbers, vectors: Floats) -> Coded:
+    """Return documents with their vectors in codes."""
+    levels, scales = encode(vectors)
+    return Coded(docs=docs, seqs=seqs, rows=rows, levels=levels, scales=scales)
 
 
 class Shelves:

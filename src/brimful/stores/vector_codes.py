@@ -53,20 +53,22 @@ def words_for(dims: int) -> int:
     return -(-dims // WORD)
 
 
-def encode(vectors: Floats) -> tuple[Bits, Levels, Floats]:
-    """Return the signs of vectors of length 1, word by word; their numbers in eight bits; and what those are times."""
-    width = words_for(vectors.shape[1])
-    signs = np.empty((width, len(vectors)), np.uint64)
-    levels = np.empty((len(vectors), width * WORD), np.int8)
+def encode(vectors: Floats) -> tuple[Levels, Floats]:
+    """Return the numbers of vectors of length 1, turned and in eight bits, and what they are times."""
+    levels = np.empty((len(vectors), words_for(vectors.shape[1]) * WORD), np.int8)
     scales = np.empty(len(vectors), np.float32)
     for start in range(0, len(vectors), _TOGETHER):
         part = slice(start, start + _TOGETHER)
         turned = _turned(vectors[part])
-        signs[:, part] = _packed(turned > 0)
         scales[part] = np.maximum(turned.max(axis=1), -turned.min(axis=1)) / np.float32(_LARGEST)
         turned /= np.maximum(scales[part, None], np.float32(1e-9))
         levels[part] = np.rint(turned, out=turned)
-    return signs, levels, scales
+    return levels, scales
+
+
+def signs_of(levels: Levels) -> Bits:
+    """Return the signs of numbers, word by word."""
+    return _packed(levels > 0)
 
 
 def encode_query(vector: Floats) -> Query:
@@ -143,27 +145,23 @@ def _packed(bits: npt.NDArray[np.bool_]) -> Bits:
 
 
 def _turned(vectors: Floats) -> Floats:
-    """Return vectors with their numbers mixed, as many as fill whole words."""
-    order, signs = _mixing(words_for(vectors.shape[1]) * WORD)
-    room = np.zeros((len(vectors), len(order)), np.float32)
+    """Return vectors with their numbers mixed, as many as fill whole words: a block of them is every n-th number."""
+    words = words_for(vectors.shape[1])
+    room = np.zeros((len(vectors), words * WORD), np.float32)
     room[:, : vectors.shape[1]] = vectors
-    blocks = (room[:, order] * signs).reshape(-1, WORD)
-    turned: Floats = np.matmul(blocks, _rotation(), dtype=np.float32).reshape(room.shape)
+    blocks = room.reshape(len(vectors), WORD, words).transpose(2, 0, 1)
+    turned: Floats = np.matmul(blocks, _rotations(words)).transpose(1, 0, 2).reshape(room.shape)
     return turned
 
 
 @cache
-def _mixing(dims: int) -> tuple[Places, Floats]:
-    """Return an order of numbers, and signs for them, by chance and the same ones wherever codes are made."""
-    chance = hashlib.shake_128(b"brimful").digest(9 * dims)
-    order = np.argsort(np.frombuffer(chance[: 8 * dims], "<u8"), kind="stable")
-    return order, np.where(np.frombuffer(chance[8 * dims :], np.uint8) % 2, 1, -1).astype(np.float32)
+def _rotations(words: int) -> Floats:
+    """Return a matrix of Hadamard for each block: every number goes into every other, and lengths stay as they are.
 
-
-@cache
-def _rotation() -> Floats:
-    """Return a matrix of Hadamard: every number of a block goes into every other, and lengths stay as they are."""
+    Numbers change their sign before, by chance, and the same ones wherever codes are made.
+    """
     places = np.arange(WORD)
-    odd = np.bitwise_count(places[:, None] & places) % 2
-    matrix: Floats = ((1 - 2.0 * odd) / np.sqrt(WORD)).astype(np.float32)
-    return matrix
+    hadamard = 1 - 2.0 * (np.bitwise_count(places[:, None] & places) % 2)
+    chance = np.frombuffer(hashlib.shake_128(b"brimful").digest(words * WORD), np.uint8).reshape(words, WORD, 1) % 2
+    rotations: Floats = ((1 - 2.0 * chance) * hadamard / np.sqrt(WORD)).astype(np.float32)
+    return rotations
