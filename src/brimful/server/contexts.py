@@ -28,13 +28,19 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnswerView(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a context: why the answer ended, how long it took, and what the upstream reported."""
+    """What came of a context: why the answer ended, how long it took, and what the upstream reported.
+
+    `expected_cached` are the tokens that should have been in its prompt cache; `notes` say what was amiss.
+    """
 
     id: str
     model: str
+    route: str
     finish: str
     seconds: float | None
     usage: Usage | None
+    expected_cached: int
+    notes: tuple[str, ...]
 
 
 class ContextView(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,10 +82,7 @@ class Contexts:
         if snapshot is None:
             raise Refusal("unknown", f"no context {id[:80]!r}", code="context_not_found", param="id")
         answers = await store.responses(context=id, limit=_MOST_ANSWERS)
-        told = tuple(
-            AnswerView(id=each.id, model=each.model, finish=each.finish, seconds=each.seconds, usage=each.usage)
-            for each in answers
-        )
+        told = tuple(msgspec.convert(each, AnswerView, from_attributes=True) for each in answers)
         return Response(msgspec.json.encode(_view(snapshot, told)), media_type=JSON)
 
 

@@ -64,6 +64,15 @@ def room_of(asked: Asked) -> str:
     return asked.headers.get(CONVERSATION) or _first(_metadata(asked.body), _CONVERSATION_FIELDS)
 
 
+def opening_of(asked: Asked) -> str:
+    """Return a digest of how a request begins, up to its first turn: clients send all of a conversation each time."""
+    messages = asked.body.get("messages")
+    listed = messages if isinstance(messages, list) else []
+    turns = (at for at, message in enumerate(listed) if isinstance(message, dict) and message.get("role") != "system")
+    opening = listed[: next(turns, 0) + 1]
+    return hashlib.blake2b(msgspec.json.encode(opening), digest_size=12).hexdigest()
+
+
 def user_of(asked: Asked) -> str | None:
     """Return the user that a request names: by header, as OpenAI's `user`, or in `metadata`."""
     named = asked.headers.get(USER) or _first(asked.body, ("user",)) or _first(_metadata(asked.body), _USER_FIELDS)

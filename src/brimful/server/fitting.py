@@ -12,14 +12,17 @@ from brimful.core.context import Context
 from brimful.core.model import UNKNOWN_PRIOR
 from brimful.core.policy import Policy
 from brimful.counting import observation_of, overflow_of
+from brimful.engine.answering import notes_on
+from brimful.engine.expected import LastRequests
 from brimful.engine.overflow import refusal, smaller_window
 from brimful.errors import ContextOverflow
 from brimful.fitting import fit
-from brimful.records import Response, Snapshot
+from brimful.observation import Observation
+from brimful.records import Response, Snapshot, Usage
 from brimful.render.given.reading import completion_of
 from brimful.server.asked import Answered, Asked, aside
 from brimful.server.config import Config
-from brimful.server.conversation import room_of
+from brimful.server.conversation import opening_of, room_of
 from brimful.server.knowledge import Knowledge, Known
 from brimful.server.mode import Prepared, done
 from brimful.server.tasks import Tasks, log_failure
@@ -67,6 +70,7 @@ class Fitting:
         self._tasks = tasks
         self._clock = clock
         self._threads = Threads()
+        self._requests = LastRequests()
 
     async def prepare(self, asked: Asked) -> Prepared:
         """Return the request as it fits. What surely fits goes out at once, and is counted while the upstream works."""
@@ -160,6 +164,10 @@ class Fitting:
         context, reply, now = answered.context, answered.reply, self._clock()
         tenant, id = asked.caller.tenant, f"res-{uuid.uuid4().hex}"
         usage = reply.usage if reply else None
+        seen = None
+        if usage is not None and usage.prompt:
+            seen = await asyncio.to_thread(self._observed, asked, context, usage, id, now)
+            await self._tenants.lessons(tenant).observe(seen, now=now)
         if self._is_kept(context):
             response = Response(
                 id=id,
@@ -170,14 +178,23 @@ class Fitting:
                 at=now,
                 seconds=answered.seconds,
                 usage=usage,
+                expected_cached=seen.expected_cached if seen else 0,
                 finish=answered.finish,
+                notes=notes_on(seen),
             )
             await self._tenants.store(tenant).respond(response)
-        if usage is not None and usage.prompt:
-            seen = await asyncio.to_thread(
-                observation_of, context, usage, route=asked.line.route, room=_room(asked), at=now, id=id
-            )
-            await self._tenants.lessons(tenant).observe(seen, now=now)
+
+    def _observed(self, asked: Asked, context: Context, usage: Usage, id: str, now: float) -> Observation:
+        conversation = (asked.caller.tenant, asked.line.route, context.inputs.model.id, _room(asked), opening_of(asked))
+        return observation_of(
+            context,
+            usage,
+            route=asked.line.route,
+            room=_room(asked),
+            at=now,
+            id=id,
+            expected_cached=self._requests.expect(context, *conversation),
+        )
 
     def _is_kept(self, context: Context) -> bool:
         match self._config.records:

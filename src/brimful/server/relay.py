@@ -1,7 +1,7 @@
 """A request goes to its upstream, and the answer comes back, whole or piece by piece."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from starlette.responses import Response
@@ -13,7 +13,7 @@ from brimful.server.mode import Mode, Prepared
 from brimful.server.relayed import Relayed
 from brimful.server.streaming import Streamed
 from brimful.server.tasks import Tasks
-from brimful.server.upstreams import PATHS, hiding_our_key
+from brimful.server.upstreams import PATHS, Line, hiding_our_key
 
 
 class Relay:
@@ -43,6 +43,9 @@ class Relay:
     async def _sent(self, asked: Asked, mode: Mode, prepared: Prepared) -> Response:
         async with AsyncExitStack() as held:
             answering = await held.enter_async_context(_asking(asked, prepared.payload))
+            in_events = asked.streams and _comes_in_events(answering)
+            if in_events:
+                await _begun(answering, asked.line)
             relayed = Relayed(
                 asked=asked,
                 context=await prepared.context,
@@ -51,7 +54,7 @@ class Relay:
                 stopping=self._stopping,
                 clock=self._clock,
             )
-            if asked.streams and _comes_in_events(answering):
+            if in_events:
                 return Streamed(answering, held.pop_all(), relayed, mode.listen(asked), asked.wire)
             return await _whole(await answering.read(), answering, relayed)
 
@@ -62,6 +65,24 @@ async def _asking(asked: Asked, payload: bytes) -> AsyncGenerator[Answering, Non
     with hiding_our_key(line):
         async with line.connection.stream(path, payload, headers=line.headers(asked.headers)) as answering:
             yield answering
+
+
+async def _begun(answering: Answering, line: Line) -> None:
+    """Wait for the first bytes of a stream: some upstreams tell only there that a prompt is too long."""
+    first = await anext(answering.chunks, b"")
+    try:
+        line.dialect.reader(line.route).feed(first)
+    except ContextOverflow:
+        raise
+    except ProviderError:
+        pass  # whatever else it says is the caller's
+    answering.chunks = _after(first, answering.chunks)
+
+
+async def _after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    yield first
+    async for chunk in rest:
+        yield chunk
 
 
 def _comes_in_events(answering: Answering) -> bool:

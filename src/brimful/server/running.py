@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from brimful.errors import InvalidConfig
 from brimful.server.app import create_app
 from brimful.server.config import Config
+from brimful.stores import connect
 
 _LAST_WORDS: Final = 5.0  # seconds for streams to say that they end, after their grace
 _IDLE: Final = 75  # seconds that a connection stays open unused; clients and load balancers give up after 60
@@ -59,9 +60,17 @@ class _Server(uvicorn.Server):
 def run(config: Config, *, file: str, tell: Tell) -> None:
     """Serve until a signal comes. `tell` is told the address."""
     want_keys_or_loopback(config, file)
+    app = create_app(config, file=file)
+    asyncio.run(_try_store(config))
     _set_up_logs()
     sys.setswitchinterval(_SWITCH)
-    _Server(create_app(config, file=file), config, tell).run()
+    _Server(app, config, tell).run()
+
+
+async def _try_store(config: Config) -> None:
+    """Open the store once: what is wrong with it is better said before anybody is served."""
+    async with connect(config.store):
+        pass
 
 
 def want_keys_or_loopback(config: Config, file: str) -> None:

@@ -1,0 +1,98 @@
+"""All that a server is made of, put together once."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from brimful.models import default_registry, load_registry
+from brimful.policies import load_policy
+from brimful.server.access import Access, Keyed, Open
+from brimful.server.answers import Answers
+from brimful.server.config import Config
+from brimful.server.config import Mode as ModeName
+from brimful.server.contexts import Contexts
+from brimful.server.endpoint import Door
+from brimful.server.fitting import Fitting
+from brimful.server.knowledge import Knowledge
+from brimful.server.limits import Gate
+from brimful.server.mode import Mode
+from brimful.server.passing import Passing
+from brimful.server.relay import Relay
+from brimful.server.remembering import Remembering
+from brimful.server.tasks import Tasks
+from brimful.server.tenants import Tenants
+from brimful.server.upstreams import Upstreams
+from brimful.stores import connect
+
+
+class Stopping:
+    """Whether the server is to stop: `begun` when it takes no more requests, `now` when answers end, done or not."""
+
+    def __init__(self) -> None:
+        """Begin without an end."""
+        self.begun = False
+        self.now = asyncio.Event()
+
+
+class Parts:
+    """What serves requests. Nothing is opened before `open`."""
+
+    def __init__(
+        self, config: Config, *, file: str, environ: Mapping[str, str] | None, clock: Callable[[], float]
+    ) -> None:
+        """Put all of it together; what the configuration names and cannot be had is refused here."""
+        registry = load_registry(Path(file).parent / config.models) if config.models else default_registry()
+        self._config = config
+        self._upstreams = Upstreams(config, file=file, environ=environ)
+        self._database = connect(config.store)
+        self._tenants = Tenants(self._database, config.remember, clock=clock)
+        self._knowledge = Knowledge(registry, clock)
+        self._tasks = Tasks()
+        self.stopping = Stopping()
+        self.door = self._door(config, clock)
+        self.answers = Answers(
+            self._modes(config, clock),
+            config.mode,
+            upstreams=self._upstreams,
+            relay=Relay(tasks=self._tasks, stopping=self.stopping.now, clock=clock),
+            tasks=self._tasks,
+            clock=clock,
+        )
+        self.passing = Passing(self._upstreams, registry)
+        self.contexts = Contexts(self._tenants, self._tasks)
+
+    def _door(self, config: Config, clock: Callable[[], float]) -> Door:
+        limits = config.limits
+        access: Access = Keyed(self._database, clock) if config.keys else Open(config.tenant)
+        return Door(
+            access=access,
+            gate=Gate(concurrency=limits.concurrency, requests_per_minute=limits.requests_per_minute),
+            stopping=self.stopping.now,
+            body_bytes=limits.body_bytes,
+            clock=clock,
+        )
+
+    def _modes(self, config: Config, clock: Callable[[], float]) -> dict[ModeName, Mode]:
+        tenants, knowledge, policy = self._tenants, self._knowledge, load_policy(config.fit.policy)
+        return {
+            "fit": Fitting(config, policy, tenants=tenants, knowledge=knowledge, tasks=self._tasks, clock=clock),
+            "remember": Remembering(tenants=tenants, knowledge=knowledge, clock=clock),
+        }
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[None, None]:
+        """Open the store; at the end, wait for all that is to be kept, and let go of everything."""
+        async with self._database:
+            await asyncio.to_thread(self._knowledge.warm_up, self._config)
+            yield
+            await self._tasks.drain()
+            await self._tenants.close()
+            await self._upstreams.close()
+
+    async def ready(self) -> bool:
+        """Say whether requests can be served: not while it stops, nor without its store."""
+        if self.stopping.begun:
+            return False
+        await self._database.tenants()
+        return True

@@ -1,0 +1,70 @@
+"""brimful serve and brimful callers, from the command line."""
+
+import pytest
+
+LOCAL = '[[upstreams]]\nname = "local"\nurl = "http://127.0.0.1:1/v1"\n'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "give --config or --upstream, and not both"),
+        (["--config", "a.toml", "--upstream", "http://127.0.0.1:1/v1"], "give --config or --upstream, and not both"),
+        (["--config", "a.toml", "--window", "9"], "is said in the file, for each upstream"),
+    ],
+)
+def test_wrong_usage(run, arguments, complaint):
+    done = run("serve", *arguments, code=2)
+    assert complaint in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--upstream", "nowhere"], "brimful serve: upstreams.upstream.url: must be an http or https address"),
+        (["--upstream", "http://127.0.0.1:1/v1", "--listen", "8080"], "brimful serve: listen: must be HOST:PORT"),
+        (["--upstream", "http://127.0.0.1:1/v1", "--mode", "forget"], "brimful serve: mode: Invalid enum value"),
+        (["--upstream", "http://127.0.0.1:1/v1", "--listen", "0.0.0.0:0"], "brimful serve: listen: 0.0.0.0 can be"),
+        (["--upstream", "http://127.0.0.1:1/v1", "--db", "mysql://x"], "url: must be one of sqlite"),
+        (["--upstream", "http://127.0.0.1:1/v1", "--db", "sqlite:////no/such/folder/x.db"], "x.db: "),
+        (["--config", "none.toml"], "none.toml: cannot be read"),
+        (["--config", "typo.toml"], "typo.toml: lisen: no such key"),
+        (["--config", "open.toml"], "open.toml: listen: 0.0.0.0 can be reached by others"),
+        (["--config", "models.toml"], "missing.toml: cannot be read"),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_one_line(fails, tmp_path, arguments, complaint):
+    (tmp_path / "typo.toml").write_text('lisen = "x"\n' + LOCAL)
+    (tmp_path / "open.toml").write_text('listen = "0.0.0.0:0"\n' + LOCAL)
+    (tmp_path / "models.toml").write_text('models = "missing.toml"\n' + LOCAL)
+    assert complaint in fails("serve", *arguments)
+
+
+def test_keys_are_made_listed_and_revoked(run, run_json, fails):
+    made = run_json("callers", "create", "--name", "the bot", "--tenant", "acme", "--scopes", "chat")
+    assert made["key"].startswith("bf-")
+    assert made["scopes"] == ["chat"]
+    (listed,) = run_json("callers", "list", "--tenant", "acme")
+    assert listed == {key: value for key, value in made.items() if key != "key"}
+    assert run_json("callers", "list") == []
+    assert "the bot" in run("callers", "list", "--tenant", "acme").stdout
+    assert run("callers", "revoke", made["id"], "--tenant", "acme").stdout == f"revoked {made['id']}\n"
+    assert "revoked 20" in run("callers", "list", "--tenant", "acme").stdout
+    assert fails("callers", "revoke", made["id"], "--tenant", "acme").startswith(f"no key '{made['id']}' that holds")
+
+
+def test_a_key_is_printed_alone(run):
+    done = run("callers", "create", "--name", "x")
+    assert done.stdout.strip().startswith("bf-")
+    assert len(done.stdout.split()) == 1
+    assert "the only time that the key is shown" in done.stderr
+
+
+@pytest.mark.parametrize("scopes", ["", "chat,admin", ","])
+def test_scopes_that_there_are_not(run, scopes):
+    done = run("callers", "create", "--name", "x", "--scopes", scopes, code=2)
+    assert "must be among chat, read" in done.stderr
+
+
+def test_a_question_makes_no_store(fails):
+    assert "there is no such store" in fails("callers", "list")
