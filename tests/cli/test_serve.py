@@ -1,5 +1,7 @@
 """brimful serve and brimful callers, from the command line."""
 
+import socket
+
 import pytest
 
 LOCAL = '[[upstreams]]\nname = "local"\nurl = "http://127.0.0.1:1/v1"\n'
@@ -38,6 +40,15 @@ def test_what_cannot_be_served_is_said_in_one_line(fails, tmp_path, arguments, c
     (tmp_path / "open.toml").write_text('listen = "0.0.0.0:0"\n' + LOCAL)
     (tmp_path / "models.toml").write_text('models = "missing.toml"\n' + LOCAL)
     assert complaint in fails("serve", *arguments)
+
+
+def test_an_address_that_is_taken(fails):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        complaint = fails("serve", "--upstream", "http://127.0.0.1:1/v1", "--listen", address)
+    assert complaint == f"brimful serve: listen: {address} cannot be listened on: Address already in use"
 
 
 def test_keys_are_made_listed_and_revoked(run, run_json, fails):

@@ -31,8 +31,6 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                host=config.host,
-                port=config.port,
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -62,9 +60,24 @@ def run(config: Config, *, file: str, tell: Tell) -> None:
     want_keys_or_loopback(config, file)
     app = create_app(config, file=file)
     asyncio.run(_try_store(config))
-    _set_up_logs()
-    sys.setswitchinterval(_SWITCH)
-    _Server(app, config, tell).run()
+    with _bound(config, file) as listening:
+        _set_up_logs()
+        sys.setswitchinterval(_SWITCH)
+        _Server(app, config, tell).run(sockets=[listening])
+
+
+def _bound(config: Config, file: str) -> socket.socket:
+    """Take the address; if that cannot be had, say why."""
+    listening = socket.socket(socket.AF_INET6 if ":" in config.host else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((config.host, config.port))
+    except OSError as error:
+        listening.close()
+        raise InvalidConfig(
+            file, "listen", f"{config.listen} cannot be listened on: {error.strerror or error}"
+        ) from None
+    return listening
 
 
 async def _try_store(config: Config) -> None:
