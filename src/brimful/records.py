@@ -228,7 +228,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 class Response(Record, frozen=True, kw_only=True, tag="response"):
     """An answer, and the context that it answers: `context` is the snapshot's id, `message` the answer's own.
 
-    `route` names the server that gave it; `notes` say what was amiss, such as a prompt that was silently cut.
+    `route` names the server that gave it; `expected_cached` are the tokens of its prompt that should have been in that
+    server's cache, beside those in `usage` that were. `notes` say what was amiss, such as a prompt that was cut.
     """
 
     context: str
@@ -239,6 +240,7 @@ class Response(Record, frozen=True, kw_only=True, tag="response"):
     at: float = 0.0
     seconds: float | None = None
     usage: Usage | None = None
+    expected_cached: int = 0
     finish: str = ""
     notes: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
@@ -248,6 +250,7 @@ class Response(Record, frozen=True, kw_only=True, tag="response"):
         texts = ("model", "route", "finish")
         settle_fields(self, texts=texts, refs=("context", "room"), optional=("message",), times=("at",))
         check_texts("notes", self.notes)
+        check_whole("expected_cached", self.expected_cached)
 
 
 class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):

@@ -99,7 +99,8 @@ class Answering(Assembling):
             seconds=told.seconds,
             usage=told.usage,
             finish=told.finish,
-            notes=(_cut(seen),) if seen and seen.kind == "cut" else (),
+            expected_cached=seen.expected_cached if seen else 0,
+            notes=notes_on(seen),
             metadata=told.metadata,
         )
         await self.store.respond(response)
@@ -127,11 +128,15 @@ class Answering(Assembling):
             room=room,
             at=at,
             snapshot=of,
-            expected_cached=self._parts.requests.expect(context, route),
+            expected_cached=self._parts.requests.expect(context, context.inputs.origin, context.inputs.model.id, route),
         )
 
 
-def _cut(seen: Observation) -> str:
-    """Say that a provider did not read all of a prompt."""
+def notes_on(seen: Observation | None) -> tuple[str, ...]:
+    """Say what was amiss with an answer: that its provider did not read all of the prompt."""
+    if seen is None or seen.kind != "cut":
+        return ()
     lost = f"{seen.reported:,} of {seen.counted:,} tokens"
-    return f"{seen.route} reports {lost} for the prompt: it has silently cut it; look at the window that it was given"
+    return (
+        f"{seen.route} reports {lost} for the prompt: it has silently cut it; look at the window that it was given",
+    )

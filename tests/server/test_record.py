@@ -1,0 +1,70 @@
+"""What the record of an exchange tells beside the context, in both modes."""
+
+import json
+
+import pytest
+
+from server.upstream import OVERFLOW, chat_answer, chat_events
+
+CHAT = "/v1/chat/completions"
+MODES = pytest.mark.parametrize("mode", ["fit", "remember"])
+
+
+def says(role, text):
+    return {"role": role, "content": text}
+
+
+def ask(client, messages, mode, **more):
+    headers = {"x-brimful-mode": mode, "x-brimful-conversation": "c1"}
+    return client.post(CHAT, headers=headers, json={"model": "gpt-4o", "max_tokens": 100, "messages": messages, **more})
+
+
+def record_of(client, answer):
+    return client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+
+
+@MODES
+def test_expected_and_actual_cached_tokens_stand_side_by_side(start, upstream, mode):
+    client = start(upstream={"window": 32_768})
+    story = [says("system", "Be brief."), says("user", "A long story. " * 900)]
+    later = [*story, says("assistant", "Thursday."), says("user", "And then?")]
+    upstream.answers = [chat_answer(prompt=3_600), chat_answer(prompt=3_650)]
+    first, second = (record_of(client, ask(client, messages, mode))["answers"][0] for messages in (story, later))
+    assert first["expected_cached"] == 0
+    assert 3_000 < second["expected_cached"] < 3_700
+    assert second["usage"]["cached"] == 0
+
+
+@MODES
+def test_a_prompt_that_was_silently_cut_is_told(start, upstream, mode):
+    client = start()
+    upstream.answers = [chat_answer(prompt=300)]
+    record = record_of(client, ask(client, [says("user", "A long story. " * 900)], mode))
+    assert "silently cut" in record["answers"][0]["notes"][0]
+
+
+@MODES
+def test_an_overflow_that_is_told_in_a_stream_is_learned_from(start, upstream, mode):
+    client = start()
+    upstream.answers = [[f"data: {json.dumps(OVERFLOW)}\n\n"], list(chat_events("Thurs", "day."))]
+    said = [says("user" if at % 2 == 0 else "assistant", f"{at}: " + "word " * 30) for at in range(20)]
+    answer = ask(client, [*said, says("user", "Well?")], mode, stream=True)
+    assert answer.text == "".join(chat_events("Thurs", "day."))
+    assert [len(body["messages"]) for body in upstream.bodies] == sorted(
+        (len(body["messages"]) for body in upstream.bodies), reverse=True
+    )
+    assert "refused" in "".join(record_of(client, answer)["warnings"])
+
+
+def test_two_conversations_that_bear_no_name_are_told_apart(start, upstream):
+    client = start(upstream={"window": 32_768})
+    upstream.answers = [chat_answer(prompt=3_600)]
+    stories = [says("user", f"{name}: " + "A long story. " * 900) for name in ("one", "two")]
+    answers = [
+        client.post(CHAT, json={"model": "gpt-4o", "messages": [story, *rest]})
+        for rest in ([], [says("assistant", "Thursday."), says("user", "And?")])
+        for story in stories
+    ]
+    expected = [record_of(client, answer)["answers"][0]["expected_cached"] for answer in answers]
+    assert expected[:2] == [0, 0]
+    assert all(tokens > 3_000 for tokens in expected[2:])
