@@ -112,3 +112,13 @@ def test_an_outcome_that_is_none_is_wrong_usage(run, context):
 
 def test_one_candidate_with_filters_is_wrong_usage(run, context):
     run("explain", context, "m00", "--outcome", "kept", code=2)
+
+
+def test_a_context_of_a_store_is_explained_by_its_id(run, run_json, fails):
+    run("message", "post", "den", "The vault is behind the painting.", "--id", "m1")
+    built = run_json("assemble", "--room", "den", "--message", "Where is the vault?", "--model", "gpt-4o")
+    id = built["id"]
+    assert "(current)" in run("explain", id).stdout
+    assert run_json("explain", id, "m1")["decision"]["outcome"] == "kept"
+    assert fails("explain", "ctx-nobody").startswith("no context 'ctx-nobody'")
+    assert "there is no such store" in fails("explain", id, "--db", "sqlite:///other.db")

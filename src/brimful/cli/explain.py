@@ -4,28 +4,35 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Annotated, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
 from brimful.cli import output
 from brimful.cli.failure import Failure
-from brimful.cli.options import Json
+from brimful.cli.opened import ask
+from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.source import read_context
 from brimful.cli.table import Table, columns
 from brimful.core.content import ContentPackage
-from brimful.core.context import Context
+from brimful.core.context import PREFIX, Context
 from brimful.core.decision import Decision, Outcome
 from brimful.core.explain import decision_line, shown_score
 from brimful.core.label import iso_date
+from brimful.errors import UnknownRecord
+
+if TYPE_CHECKING:
+    from brimful.engine import Engine
 
 EXAMPLES: Final = """\
 Examples:
   brimful explain context.json
   brimful explain context.json msg-000012
   brimful explain context.json --outcome dropped --limit 10
-  brimful explain context.json --kind 'memory-*' --json"""
+  brimful explain context.json --kind 'memory-*' --json
+  brimful explain ctx-81c2f4d19a05b7e36c1f88aa --db sqlite:///brimful.db"""
 
 _COLUMNS: Final = columns(
     *("outcome", "reason", "id", "kind", "pool", "rank/cut", "tokens"),
@@ -72,7 +79,10 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     *,
-    file: Annotated[str, typer.Argument(metavar="CONTEXT", help="The record of a context. `-` is standard input.")],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="CONTEXT", help="A record: a file, `-` for standard input, or its id in the store."),
+    ],
     id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One candidate, all that is known of it.")] = None,
     outcome: Annotated[Outcome | None, typer.Option("--outcome", help="Only those that ended so.")] = None,
     pool: Annotated[str | None, typer.Option("--pool", metavar="NAME", help="Only those of this pool.")] = None,
@@ -80,6 +90,8 @@ def explain(
         str | None, typer.Option("--kind", metavar="PATTERN", help="Only kinds like this, as in 'memory-*'.")
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = None,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
     """Say why each candidate is in a context, or out of it.
@@ -90,13 +102,28 @@ def explain(
     wanted = Filter(outcome=outcome, pool=pool, kind=kind, limit=limit)
     if id is not None and wanted != Filter():
         raise typer.BadParameter("one candidate needs no filters", param_hint="ID")
-    context = read_context(file)
+    context = _stored(file, db, tenant) if _names_stored(file) else read_context(file)
     if id is not None:
         _explain_one(context, id, as_json=as_json)
     elif as_json:
         output.show_json(_data(context, wanted.of(context)))
     else:
         _show(context, wanted.of(context))
+
+
+def _names_stored(name: str) -> bool:
+    """Say whether an id of a context is meant, and not a file that is called so."""
+    return name.startswith(PREFIX) and not Path(name).exists()
+
+
+def _stored(id: str, db: str, tenant: str) -> Context:
+    async def read(engine: "Engine") -> Context:
+        snapshot = await engine.store.snapshot(id)
+        if snapshot is None:
+            raise UnknownRecord("context", id)
+        return snapshot.context
+
+    return ask(read, db=db, tenant=tenant)
 
 
 def _explain_one(context: Context, id: str, *, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 from functools import cached_property
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 import msgspec
 
@@ -20,6 +20,8 @@ from brimful.core.verify import Verification
 from brimful.errors import InvalidRecord
 
 FORM: Literal["brimful/1"] = "brimful/1"
+PREFIX: Final = "ctx-"
+"""How the id of every context begins."""
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,4 +126,4 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def context_id(inputs: Inputs) -> str:
     """Return the id of the context that these inputs give."""
-    return "ctx-" + hashlib.sha256(msgspec.json.encode(inputs)).hexdigest()[:24]
+    return PREFIX + hashlib.sha256(msgspec.json.encode(inputs)).hexdigest()[:24]
