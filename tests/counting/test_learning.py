@@ -209,6 +209,14 @@ def test_one_odd_report_raises_no_doubt_of_an_exact_count():
     assert calibrated(EXACT, [odd, *seen[1:]], route=ROUTE) is EXACT
 
 
+@pytest.mark.parametrize("model", [EXACT, HIDDEN], ids=["exact", "hidden"])
+def test_what_no_tokenizer_could_count_teaches_nothing(model):
+    seen = online(mixed(16, 12), lambda _: 8_000, model)
+    told = learn_from(model, seen, route=ROUTE)
+    assert told.model is model
+    assert "nothing is learned from it" in told.note
+
+
 def test_a_server_that_reports_less_changes_no_exact_count():
     seen = online(mixed(14, 10), billed("llama3.1:8b", more=-5), EXACT)
     assert calibrated(EXACT, seen, route=ROUTE) is EXACT

@@ -11,7 +11,7 @@ from brimful.core.model import ModelInfo, Prior
 from brimful.counting.calibration import Calibration, prior_of
 from brimful.counting.drift import LEAST_BEFORE, WITNESSES, find_step, middle
 from brimful.counting.features import FEATURES
-from brimful.counting.regression import CALIBRATED, EXACT, Fit, Seen, fit
+from brimful.counting.regression import CALIBRATED, EXACT, Fit, Seen, fit, is_plausible
 from brimful.counting.settling import alarms, settled
 from brimful.observation import Observation
 
@@ -33,7 +33,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """A model with what was learned of it on a route, from so many observations.
 
     `error` is what they miss on average, each counted by what the others taught, and `interval` the margin that they
-    would get, both as shares.
+    would get, both as shares. What no tokenizer and no template could explain is not `believed`: the model is then left
+    as it was.
     """
 
     model: ModelInfo
@@ -42,10 +43,16 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     error: float = 0.0
     interval: float = 0.0
     drift: Drift | None = None
+    believed: bool = True
 
     @property
     def note(self) -> str:
-        """What a context should say: that the server has begun to count otherwise. Nothing once it is known how."""
+        """What a context should say: that a server has begun to count otherwise, or that its reports make no sense."""
+        if not self.believed:
+            return (
+                f"what {self.route} reports for {self.model.id} is not what any tokenizer would count: nothing is "
+                "learned from it"
+            )
         if self.drift is None or self.observations >= _ENOUGH:
             return ""
         return (
@@ -108,10 +115,11 @@ def _remembered(model: ModelInfo, base: Calibration, usable: tuple[Observation, 
 def _learned(model: ModelInfo, base: Calibration, usable: Sequence[Observation], route: str) -> Learned:
     drift = _drift(model, base, usable)
     fitted = _fit(model, base, usable[drift.forgotten if drift else 0 :])
-    used = fitted.residuals
+    used, believed = fitted.residuals, is_plausible(fitted, 1.0 if model.tokenizer else base.factor)
     return Learned(
-        model=msgspec.structs.replace(model, prior=_prior(base, fitted, route, drift)),
+        model=msgspec.structs.replace(model, prior=_prior(base, fitted, route, drift)) if believed else model,
         route=route,
+        believed=believed,
         observations=len(used),
         error=sum(map(abs, used)) / len(used),
         interval=fitted.interval,

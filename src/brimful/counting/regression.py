@@ -6,6 +6,7 @@ prompt, with `FLOOR` tokens added to it, so that tiny prompts do not outweigh al
 """
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -49,6 +50,9 @@ _ASSUMED: Final = 3.0  # observations that the assumed error counts for, beside 
 _OUTLIER: Final = 3.0  # robust deviations from where on an observation counts for less
 _ROUNDS: Final = 3  # of fitting with outliers weighed down
 _LEAST_FOR_OUTLIERS: Final = 5  # observations, before one of them can be called odd
+_MOST_WIDTHS: Final = 12.0  # by which a thing may be cheaper or dearer than expected
+_MOST_TIMES: Final = 3.0  # … and a word
+_ADDED: Final = ("tools", "toolset", "request")  # to which a server may add whatever it likes
 _LARGEST_LEVERAGE: Final = 0.99  # of an observation on its own fit: beyond it nothing is left to be wrong
 
 
@@ -115,6 +119,20 @@ def fit(seen: Sequence[Seen], *, factor: float, widest: float, doubt: Doubt) -> 
         spread=_with_floor(dict(zip(FEATURES, map(float, unseen[1:]), strict=True)), share),
         interval=float(np.mean(margins / counted)),
         residuals=tuple(map(float, residuals)),
+    )
+
+
+def is_plausible(fitted: Fit, factor: float) -> bool:
+    """Say whether a tokenizer and a template could count like that, where `factor` was expected.
+
+    Numbers that hang on nothing that was sent can be fitted, too: by messages that give tokens back, or by words that
+    cost ten times as much. Only what a server may add to each request, or to its tools, has no bounds.
+    """
+    if not 1 / _MOST_TIMES < fitted.factor / factor < _MOST_TIMES:
+        return False
+    return all(
+        -_MOST_WIDTHS < weight / WIDTHS[name] < (inf if name in _ADDED else _MOST_WIDTHS)
+        for name, weight in fitted.weights.items()
     )
 
 
