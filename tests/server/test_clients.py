@@ -1,6 +1,7 @@
 """The official clients, unmodified, through the proxy to a real llama.cpp."""
 
 import json
+from statistics import median
 
 import anthropic
 import httpx2
@@ -195,6 +196,20 @@ def test_what_cannot_be_left_out_and_is_too_long_is_said_as_anthropic_says_it(cl
     asked = claude_asks(0) | {"messages": [{"role": "user", "content": "word " * 9000}]}
     with pytest.raises(anthropic.BadRequestError, match=r"prompt is too long: \d+ tokens > \d+ maximum"):
         claude.messages.create(**asked)
+
+
+# -- prompt caches ---------------------------------------------------------------------------------------------------
+
+
+def test_the_upstreams_prompt_cache_holds_for_most_of_each_request(qwen, gpt):
+    messages, shares = agent(90)[:-1], []
+    for turn in range(90, 130):
+        messages += called(turn)[:1]
+        asked = {"model": qwen.model, "messages": messages, "max_tokens": 1, "temperature": 0}
+        usage = gpt.chat.completions.create(**asked).usage
+        shares.append(usage.prompt_tokens_details.cached_tokens / usage.prompt_tokens)
+        messages += called(turn)[1:]
+    assert median(shares[2:]) >= 0.9
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def register(app: typer.Typer) -> None:
     app.command("explain", epilog=EXAMPLES)(explain)
 
 
-def explain(
+def explain(  # noqa: PLR0913 - the options of a command
     *,
     file: Annotated[
         str,
