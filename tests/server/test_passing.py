@@ -1,6 +1,7 @@
 """What is only passed on, and what upstreams say of themselves."""
 
 import json
+import socket
 
 import pytest
 
@@ -57,3 +58,15 @@ def test_servers_tell_their_windows(row, offer):
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"data": 7}', b'{"data": [7, {}, {"id": 7}]}', b"<html>"])
 def test_what_is_no_list_of_models_tells_nothing(body):
     assert read_offers(body) == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["../files/f1/content", "%2e%2e/admin", "%2e%2e%2fadmin", "a/../../admin", "a//b", "..\\admin"]
+)
+def test_a_models_name_leads_to_no_other_place_of_the_upstream(start, name):
+    address = start().base_url
+    with socket.create_connection((address.host, address.port), timeout=10) as line:  # as it is: clients tidy paths up
+        line.sendall(f"GET /v1/models/{name} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: line.recv(65_536), b""))
+    assert answer.startswith(b"HTTP/1.1 404 ")
+    assert b"no model" in answer  # says the server itself, and asks nobody

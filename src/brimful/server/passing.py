@@ -52,6 +52,8 @@ class Passing:
         del caller, raw
         wire: GivenWire = "anthropic" if "anthropic-version" in request.headers else "openai"
         name = request.path_params["model"]
+        if any(part in ("", ".", "..") for part in name.replace("\\", "/").split("/")):
+            raise Refusal("unknown", f"no model {name[:80]!r}")  # nor any other place of the upstream, with our key
         line = self._upstreams.find(wire, name)
         return _as_it_came(await _got(line, f"{_MODELS[wire]}/{quote(name, safe='/:@')}", request.headers))
 
