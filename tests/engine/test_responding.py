@@ -293,3 +293,15 @@ def test_a_bill_smaller_than_any_count_does_no_harm(run, new_engine):
             return [(await engine.respond("r", None, "Hi")).context.tokens for _ in replies]
 
     assert all(count > 0 for count in run(story()))
+
+
+def test_a_question_is_not_found_as_an_answer_to_itself(run, new_engine):
+    provider = ScriptedProvider(["Fine."])
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            question = (Text(text="Please sum up"), Text(text="the report on roses"))
+            return (await engine.respond("r", None, question)).context
+
+    context = run(story())
+    assert len(context.request["messages"]) == len(context.decisions) == 1

@@ -16,13 +16,13 @@ from brimful.engine.settings import Retrieval
 from brimful.packagers.media import media as package_media
 from brimful.packagers.stored import head_of, headed, plain_text
 from brimful.protocols import Store
-from brimful.records import Content, Lorebook, LoreEntry, Memory, Room, Summary
+from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Room, Summary
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import queries
 from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.spread import spread
 from brimful.retrieval.triggers import SCAN_DEPTH, triggered
-from brimful.retrieval.wanted import LOREBOOK, Retrieved, Wanted, memory_scopes
+from brimful.retrieval.wanted import LOREBOOK, Hit, Retrieved, Wanted, memory_scopes
 
 SPEAKERS_AMONG: Final = 32  # the last messages, by whom a question may be answered
 PINNED_MOST: Final = 200  # memories that are always offered
@@ -195,6 +195,12 @@ def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
         *asked.current.packages(counter),
         *(package_media(part, counter=counter) for part in asked.media),
     ]
-    hits = candidates.enough(loaded.retrieved.hits, counter=counter, tokens=plan.tokens_for_finds)
+    others = [hit for hit in loaded.retrieved.hits if not _is_asked(hit, asked)]
+    hits = candidates.enough(others, counter=counter, tokens=plan.tokens_for_finds)
     packages += candidates.found(spread(hits), counter=counter, room=plan.room.id, books=known.books, others=packages)
     return candidates.distinct(packages)
+
+
+def _is_asked(hit: Hit, asked: Asked) -> bool:
+    """Say whether a search for a question has found the question."""
+    return isinstance(hit.record, Message) and hit.record.id == asked.current.id
