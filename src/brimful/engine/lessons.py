@@ -1,7 +1,9 @@
 """What was learned of a model on a route: how to count for it, and how large its window really is."""
 
+import asyncio
+from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -11,7 +13,13 @@ from brimful.observation import Observation
 from brimful.protocols import Store
 
 LOOKED_AT: Final = WINDOW  # observations of a model on a route: so many are learned from
+KEPT: Final = 1_024  # models on routes that a process remembers, least recently learned first to go
+LITTLE: Final = 64  # observations, up to which each one may teach something new
+NEW_SHARE: Final = 0.05  # of what was observed: beyond that, so much more is learned from again
 FRESH: Final = 60.0  # seconds for which what other processes observed may go unseen
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,21 +38,40 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
+class _Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """A lesson, the observations that it was learned from, and how many there were of them."""
+
+    lesson: Lesson
+    seen: frozenset[str]
+
+
 class Lessons:
-    """Learns from the observations of a tenant, and keeps at hand what was learned."""
+    """Learns from the observations of a tenant, and keeps at hand what was learned.
+
+    To learn takes a while, and is done on another thread: from little that was observed with every observation, from
+    much only when a twentieth of it is new, or something out of the ordinary.
+    """
 
     def __init__(self, store: Store) -> None:
         """Read and write observations of this store."""
         self._store = store
-        self._seen: dict[tuple[str, str], _Seen] = {}
+        self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
+        self._learned: OrderedDict[tuple[ModelInfo, str], _Learned] = OrderedDict()
 
     async def learned(self, model: ModelInfo, route: str, *, now: float) -> Lesson:
         """Return what is known of a model on a route; without one, at its maker's."""
         named = route or route_of(model)
         observations = await self._observed(observed_id(model), named, now)
-        learned = learn_from(model, observations, route=named)
-        notes = (learned.note,) if learned.note else ()
-        return Lesson(model=learned.model, window=learned_window(observations), notes=notes)
+        known = self._learned.get((model, named))
+        if known is None or _tells_more(observations, known):
+            lesson = (
+                await asyncio.to_thread(_lesson, model, observations, named)
+                if observations
+                else Lesson(model=model, window=None)
+            )
+            known = _Learned(lesson=lesson, seen=frozenset(each.id for each in observations))
+            _keep(self._learned, (model, named), known)
+        return known.lesson
 
     async def observe(self, observation: Observation, *, now: float) -> None:
         """Keep an observation, and learn from it at once."""
@@ -66,8 +93,32 @@ class Lessons:
     def _see(self, model: str, route: str, observations: tuple[Observation, ...], now: float) -> _Seen:
         recent, before = observations[:LOOKED_AT], observations[LOOKED_AT:]
         refused = (each for each in before if each.kind != "usage")  # a window that a server told stays known
-        seen = self._seen[model, route] = _Seen(observations=(*recent, *refused), at=now)
+        seen = _Seen(observations=(*recent, *refused), at=now)
+        _keep(self._seen, (model, route), seen)
         return seen
+
+
+def _lesson(model: ModelInfo, observations: Sequence[Observation], route: str) -> Lesson:
+    learned = learn_from(model, observations, route=route)
+    notes = (learned.note,) if learned.note else ()
+    return Lesson(model=learned.model, window=learned_window(observations), notes=notes)
+
+
+def _tells_more(observations: Sequence[Observation], known: _Learned) -> bool:
+    """Say whether so much was observed since then that it may teach something else."""
+    new = [each for each in observations if each.id not in known.seen]
+    gone = len(known.seen) - (len(observations) - len(new))
+    unusual = any(each.kind != "usage" for each in new)
+    enough = 0.0 if len(known.seen) < LITTLE else len(known.seen) * NEW_SHARE
+    return unusual or max(len(new), gone) > enough
+
+
+def _keep(kept: "OrderedDict[K, V]", key: K, value: V) -> None:
+    """Keep a value, and no more of them than a process should: callers may name any model."""
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > KEPT:
+        kept.popitem(last=False)
 
 
 def route_of(model: ModelInfo) -> str:
