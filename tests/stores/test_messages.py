@@ -79,7 +79,10 @@ def test_a_text_that_reads_like_parts_is_another_content(store, run):
 def test_messages_come_in_the_order_of_the_question(store, run):
     run(store.post([said(id) for id in "abc"]))
     assert [message.id for message in run(store.messages(["c", "x", "a"]))] == ["c", "a"]
-    assert [message.id for message in run(store.messages_at("general", [3, 9, 1]))] == ["a", "c"]
+    run(store.keep_counts("t", {content_hashes("Hello there")[0]: 2}))
+    found = run(store.messages_at("general", [3, 9, 1], tokenizer="t"))
+    assert [(each.message.id, each.tokens) for each in found] == [("a", 2), ("c", 2)]
+    assert [each.tokens for each in run(store.messages_at("general", [3], tokenizer="other"))] == [None]
 
 
 def test_an_edited_message_keeps_its_place_and_is_found_by_its_new_words(store, run):

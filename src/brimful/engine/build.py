@@ -8,7 +8,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage, Media
 from brimful.engine import candidates
-from brimful.engine.counts import know
+from brimful.engine.counts import know, know_found
 from brimful.engine.current import Current, answered
 from brimful.engine.history import Packaged, Recent, load_recent, reach_of
 from brimful.engine.plan import Plan
@@ -106,6 +106,7 @@ class Builder:
         loaded = Loaded(
             known=known, recent=recent, spoken=triggered(known.lore, _scanned(asked, recent)), retrieved=retrieved
         )
+        know_found(plan.vocabulary, retrieved.hits)
         heads = head_of(plan.persona, plan.room).values()
         tokenized = await know(self._store, plan.vocabulary, [*loaded.contents(), *heads])
         packages = await asyncio.to_thread(_packaged, plan, asked, loaded)
@@ -173,6 +174,7 @@ class Builder:
             limit=limit,
             least_relevance=self._settings.least_relevance,
             half_life=self._settings.half_life,
+            tokenizer=plan.vocabulary or "",
         )
         return await self._retriever.retrieve(questions, wanted, now=asked.now)
 

@@ -9,6 +9,7 @@ from brimful.core.content import content_hash
 from brimful.counting import learn, raw_counts, texts_of, unknown
 from brimful.protocols import Store
 from brimful.records import Content
+from brimful.retrieval.wanted import Hit
 
 _LONG: Final = 131_072  # characters, to digest which takes so long that others would wait
 
@@ -51,6 +52,19 @@ async def _settle(store: Store, vocabulary: str, texts: Sequence[str]) -> int:
         counted = await asyncio.to_thread(raw_counts, vocabulary, list(missing.values()))
         await store.keep_counts(vocabulary, dict(zip(missing, counted, strict=True)))
     return len(missing)
+
+
+def know_found(vocabulary: str | None, hits: Iterable[Hit]) -> None:
+    """Take over the counts that came with what was found: it need not be asked for again."""
+    if vocabulary is not None:
+        learn(
+            vocabulary,
+            {
+                hit.record.content: hit.tokens
+                for hit in hits
+                if hit.tokens is not None and isinstance(hit.record.content, str)
+            },
+        )
 
 
 async def know_history(store: Store, vocabulary: str | None, page: Sequence[Counted]) -> int:

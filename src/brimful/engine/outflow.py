@@ -16,7 +16,7 @@ async def records_of_room(store: Store, room: Room) -> AsyncIterator[Imported]:
     newest = await store.history(room.id, limit=1)
     last = newest[0].message.seq if newest else 0
     for first in range(1, last + 1, PAGE):
-        for message in await store.messages_at(room.id, range(first, min(first + PAGE, last + 1))):
-            yield message
+        for said in await store.messages_at(room.id, range(first, min(first + PAGE, last + 1))):
+            yield said.message
     for summary in reversed(await store.summaries(room.id)):
         yield summary

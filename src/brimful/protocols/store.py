@@ -83,8 +83,8 @@ class Store(Protocol):
         """Return the messages of these ids, in this order, those that are there."""
         ...
 
-    async def messages_at(self, room: str, seqs: Sequence[int]) -> list[Message]:
-        """Return the messages at these places of a room, in order, those that are there."""
+    async def messages_at(self, room: str, seqs: Sequence[int], *, tokenizer: str = "") -> list[Counted]:
+        """Return the messages at these places of a room, in order, those that are there, with their stored counts."""
         ...
 
     async def edit(self, id: str, content: Content, indexed: Indexed, *, at: float) -> Message | None:

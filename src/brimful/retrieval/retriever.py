@@ -34,6 +34,7 @@ _LONGEST_CAUSE: Final = 200  # characters of an error on a context
 
 Lexical = list[list[Postings]]  # by group, by query
 Nearest = list[list[list[Near]]]
+Told = tuple[Message | Memory | LoreEntry, int | None]
 
 
 class Retriever:
@@ -148,21 +149,21 @@ class Retriever:
 
     async def _resolve(self, group: Group, ranking: Sequence[tuple[Query, Found]], wanted: Wanted) -> list[Hit]:
         records = await self._records(group, [found.place for _, found in ranking], wanted)
-        return [_hit(records[found.place], query, found) for query, found in ranking if found.place in records]
+        return [_hit(*records[found.place], query, found) for query, found in ranking if found.place in records]
 
-    async def _records(
-        self, group: Group, places: Sequence[int], wanted: Wanted
-    ) -> dict[int, Message | Memory | LoreEntry]:
+    async def _records(self, group: Group, places: Sequence[int], wanted: Wanted) -> dict[int, Told]:
+        """Return records by place, with their stored counts where these came along."""
         if not places:
             return {}
         if group.room is not None:
-            return {message.seq: message for message in await self._store.messages_at(group.room, places)}
+            said = await self._store.messages_at(group.room, places, tokenizer=wanted.tokenizer)
+            return {each.message.seq: (each.message, each.tokens) for each in said}
         documents = {document.item: document.doc for document in await self._store.documents(places)}
         if group.kind == "lore":
             entries = await self._store.lore(ids=list(documents))
-            return {documents[entry.id]: entry for entry in entries if entry.enabled}
+            return {documents[entry.id]: (entry, None) for entry in entries if entry.enabled}
         memories = await self._store.memories(ids=list(documents), types=wanted.types, limit=len(documents))
-        return {documents[memory.id]: memory for memory in memories}
+        return {documents[memory.id]: (memory, None) for memory in memories}
 
     async def _recent(self, wanted: Wanted) -> list[Hit]:
         limit = min(FALLBACK_MEMORIES, wanted.limit)
@@ -193,7 +194,7 @@ def _ranked(
     return ranked
 
 
-def _hit(record: Message | Memory | LoreEntry, query: Query, found: Found) -> Hit:
+def _hit(record: Message | Memory | LoreEntry, tokens: int | None, query: Query, found: Found) -> Hit:
     """Return what was found, weighed by what it says, and by who said it."""
     speaker = record.sender if isinstance(record, Message) else ""
     text = plain_text(record.content)
@@ -203,6 +204,7 @@ def _hit(record: Message | Memory | LoreEntry, query: Query, found: Found) -> Hi
         lexical=found.lexical,
         vector=found.vector,
         query=query.name,
+        tokens=tokens,
     )
 
 

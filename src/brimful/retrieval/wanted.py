@@ -15,7 +15,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Where to look, and how much to bring.
 
     `before` leaves out what stands in the recent window of `room` anyway. With `half_life` (days), relevance fades with
-    age. `limit` is the most that each group of scopes brings.
+    age. `limit` is the most that each group of scopes brings. By `tokenizer`, messages come with their stored counts.
     """
 
     room: str | None = None
@@ -27,6 +27,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
     least_relevance: float = 0.0
     half_life: float | None = None
+    tokenizer: str = ""
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -44,7 +45,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """Something found: a record, how relevant it is, the parts of that number, and which query found it."""
+    """Something found: a record, how relevant it is, the parts of that number, and which query found it.
+
+    `tokens` is the stored count of a message, if there is one.
+    """
 
     record: Message | Memory | LoreEntry
     relevance: float
@@ -52,6 +56,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     vector: float = 0.0
     recency: float = 1.0
     query: str = ""
+    tokens: int | None = None
 
 
 def best_first(hit: Hit) -> tuple[float, str]:

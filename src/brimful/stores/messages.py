@@ -21,17 +21,17 @@ _TABLES: Final = """
 FROM messages m JOIN rooms r ON r.tenant = m.tenant AND r.number = m.room
 LEFT JOIN contents c ON c.tenant = m.tenant AND c.hash = m.hash
 """
+_COUNTS: Final = "LEFT JOIN counts n ON n.tenant = m.tenant AND n.tokenizer = :tokenizer AND n.hash = m.hash"
 READ: Final = f"SELECT {_COLUMNS}, m.room {_TABLES}"
 HISTORY: Final = f"""
-SELECT {_COLUMNS}, n.tokens {_TABLES}
-LEFT JOIN counts n ON n.tenant = m.tenant AND n.tokenizer = :tokenizer AND n.hash = m.hash
+SELECT {_COLUMNS}, n.tokens {_TABLES} {_COUNTS}
 WHERE m.tenant = :tenant AND m.room = (SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)
   AND m.seq < :before AND m.deleted = 0
 ORDER BY m.seq DESC LIMIT :limit
 """  # noqa: S608 - our own columns
 BY_ID: Final = f"SELECT {_COLUMNS} {_TABLES} WHERE m.tenant = :tenant AND m.id IN :ids"
 BY_SEQ: Final = f"""
-SELECT {_COLUMNS} {_TABLES}
+SELECT {_COLUMNS}, n.tokens {_TABLES} {_COUNTS}
 WHERE m.tenant = :tenant AND m.room = (SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)
   AND m.seq IN :seqs AND m.deleted = 0
 ORDER BY m.seq
@@ -50,9 +50,10 @@ def messages(session: Session, ids: Sequence[str]) -> list[Message]:
     return [found[id] for id in ids if id in found]
 
 
-def messages_at(session: Session, room: str, seqs: Sequence[int]) -> list[Message]:
-    """Return the messages at these places of a room, in order."""
-    return [message_of(session, row) for row in session.rows(BY_SEQ, room=room, seqs=list(seqs))]
+def messages_at(session: Session, room: str, seqs: Sequence[int], tokenizer: str) -> list[Counted]:
+    """Return the messages at these places of a room, in order, with their stored counts."""
+    found = session.rows(BY_SEQ, room=room, seqs=list(seqs), tokenizer=tokenizer)
+    return [Counted(message=message_of(session, row), tokens=row[-1]) for row in found]
 
 
 def standing(session: Session, ids: Sequence[str], *, deleted: bool) -> dict[str, Message]:

@@ -93,9 +93,9 @@ class TenantStore(Transactions):
         """Return the messages of these ids, in this order, those that are there."""
         return await self._read(lambda session: _messages.messages(session, ids))
 
-    async def messages_at(self, room: str, seqs: Sequence[int]) -> list[Message]:
-        """Return the messages at these places of a room, in order, those that are there."""
-        return await self._read(lambda session: _messages.messages_at(session, room, seqs))
+    async def messages_at(self, room: str, seqs: Sequence[int], *, tokenizer: str = "") -> list[Counted]:
+        """Return the messages at these places of a room, in order, those that are there, with their stored counts."""
+        return await self._read(lambda session: _messages.messages_at(session, room, seqs, tokenizer))
 
     async def edit(self, id: str, content: Content, indexed: Indexed, *, at: float) -> Message | None:
         """Give a message another content; None if there is no such message."""
