@@ -10,7 +10,7 @@ import msgspec
 
 from brimful.arguments import model_of, moment_of, notes_of, policy_of, positive, previous_of
 from brimful.assembly import assembled
-from brimful.core.budget import allocate
+from brimful.core.budget import less_for_the_answer
 from brimful.core.check import sound_text
 from brimful.core.context import Context, Inputs
 from brimful.core.model import ModelInfo
@@ -82,12 +82,6 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
 
 
 def _with_less_for_the_answer(inputs: Inputs) -> Inputs | None:
-    """Return the same with the policy's reserve, where the request asks for more: some servers cut answers short.
-
-    Those that do not will say so, as they would have without us.
-    """
-    usual = allocate(inputs.policy, inputs.model, window=inputs.window).completion
-    if inputs.completion is None or inputs.completion <= usual:
-        return None
-    note = f"{usual:,} tokens are kept for the answer, not the {inputs.completion:,} that the request allows"
-    return msgspec.structs.replace(inputs, completion=None, degraded=(*inputs.degraded, note))
+    """Return the same with the policy's reserve, where the request asks for more."""
+    note = less_for_the_answer(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
+    return None if note is None else msgspec.structs.replace(inputs, completion=None, degraded=(*inputs.degraded, note))

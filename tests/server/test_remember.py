@@ -1,6 +1,7 @@
 """The proxy in its mode `remember`: conversations are kept, whatever part of them a client sends."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -204,3 +205,25 @@ def test_a_header_chooses_the_mode(client, room):
     assert client.post(CHAT, json=body(messages), headers={"x-brimful-mode": "fit"} | TALK).status_code == 200
     assert room() == []
     assert client.post(CHAT, json=body(messages), headers={"x-brimful-mode": "no"}).status_code == 400
+
+
+def test_requests_at_the_same_time_are_each_answered_for_themselves(client, upstream, room):
+    upstream.answers = [lambda sent: chat_answer("To " + sent["messages"][-1]["content"])]
+    asked = [f"Question {number}?" for number in range(3)]
+
+    def ask(text):
+        return client.post(CHAT, json=body([says("user", text)]), headers=TALK).json()["choices"][0]["message"]
+
+    with ThreadPoolExecutor(3) as pool:
+        answers = [answer["content"] for answer in pool.map(ask, asked)]
+    assert answers == [f"To {text}" for text in asked]
+    assert sorted(text for role, text in room() if role == "user") == asked
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages"])
+def test_more_for_the_answer_than_there_is_leaves_the_usual(client, upstream, path):
+    answer = client.post(path, json=body([says("user", "When?")], max_tokens=32_000), headers=TALK)
+    assert answer.status_code == 200
+    assert upstream.bodies[0]["max_tokens"] == 32_000
+    record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
+    assert any("not the 32,000 that the request allows" in warning for warning in record["warnings"])

@@ -75,6 +75,18 @@ def allocate(
     )
 
 
+def less_for_the_answer(policy: Policy, model: ModelInfo, *, window: int | None, completion: int | None) -> str | None:
+    """Say that the policy's reserve is kept for the answer, where a caller's own limit is more; None where it is not.
+
+    A limit that leaves no place for the prompt is seldom meant so, and some servers cut answers short. Those that do
+    not will say so, as they would have without us.
+    """
+    usual = allocate(policy, model, window=window).completion
+    if completion is None or completion <= usual:
+        return None
+    return f"{usual:,} tokens are kept for the answer, not the {completion:,} that the request allows"
+
+
 def _completion(policy: Policy, model: ModelInfo, window: int, asked: int | None) -> int:
     if asked is not None:
         return asked

@@ -34,14 +34,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 def conversation_of(asked: Asked) -> Conversation:
     """Read a request as a part of a conversation."""
     given = read_given(asked.body, asked.wire)
-    user = user_of(asked)
-    room = room_of(asked) or (f"user/{user}" if user else "")
-    if not room:
-        raise Refusal(
-            "invalid",
-            "to remember, a conversation must be named: by the header X-Brimful-Conversation, or metadata.conversation",
-            param="metadata.conversation",
-        )
+    room = home_of(asked)
     spoken = [*given.system, *(message for turn in given.turns for message in turn.said)]
     prompts = [_text(message) for message in spoken if message.role == "system"]
     said = tuple(_record(message, room, asked.at) for message in spoken if message.role != "system")
@@ -51,12 +44,25 @@ def conversation_of(asked: Asked) -> Conversation:
         )
     return Conversation(
         room=room,
-        user=user,
+        user=user_of(asked),
         system="\n\n".join(prompts) if prompts else None,
         said=said,
         tools=given.tools,
         completion=given.completion,
     )
+
+
+def home_of(asked: Asked) -> str:
+    """Return the room of a request: the conversation that it names, or its user's own."""
+    user = user_of(asked)
+    room = room_of(asked) or (f"user/{user}" if user else "")
+    if not room:
+        raise Refusal(
+            "invalid",
+            "to remember, a conversation must be named: by the header X-Brimful-Conversation, or metadata.conversation",
+            param="metadata.conversation",
+        )
+    return room
 
 
 def room_of(asked: Asked) -> str:

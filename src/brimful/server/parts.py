@@ -1,6 +1,7 @@
 """All that a server is made of, put together once."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -77,7 +78,12 @@ class Parts:
         tenants, knowledge, policy = self._tenants, self._knowledge, load_policy(config.fit.policy)
         return {
             "fit": Fitting(config, policy, tenants=tenants, knowledge=knowledge, tasks=self._tasks, clock=clock),
-            "remember": Remembering(tenants=tenants, knowledge=knowledge, clock=clock),
+            "remember": Remembering(
+                load_policy(config.remember.policy, environ=os.environ),
+                tenants=tenants,
+                knowledge=knowledge,
+                clock=clock,
+            ),
         }
 
     @asynccontextmanager

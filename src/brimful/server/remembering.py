@@ -7,21 +7,24 @@ from typing import Final
 
 import msgspec
 
+from brimful.core.budget import less_for_the_answer
 from brimful.core.context import Context
+from brimful.core.policy import Policy
 from brimful.core.prompt import Request
 from brimful.counting import overflow_of
 from brimful.engine import Engine
 from brimful.engine.overflow import refusal, smaller_window
-from brimful.errors import ContextOverflow
+from brimful.errors import BudgetExceeded, ContextOverflow
 from brimful.records import Content, Message, Room
 from brimful.replies import Reply
 from brimful.server.asked import Answered, Asked, aside
-from brimful.server.conversation import Conversation, conversation_of, with_ids
+from brimful.server.conversation import Conversation, conversation_of, home_of, with_ids
 from brimful.server.knowledge import Knowledge, Known
 from brimful.server.mode import Prepared, done
 from brimful.server.overlap import find_overlap
 from brimful.server.tee import Listener, Tee
 from brimful.server.tenants import Tenants
+from brimful.server.turns import Turns
 
 _LOOKED_AT: Final = 64  # messages of a room, beside as many as were sent, among which those are looked for
 
@@ -31,19 +34,22 @@ class Remembering:
 
     waits = True  # an answer is kept before it is handed on: who has it may rely on it
 
-    def __init__(self, *, tenants: Tenants, knowledge: Knowledge, clock: Callable[[], float]) -> None:
-        """Take what is shared with the other mode."""
+    def __init__(self, policy: Policy, *, tenants: Tenants, knowledge: Knowledge, clock: Callable[[], float]) -> None:
+        """Take the policy of the engines, and what is shared with the other mode."""
+        self._policy = policy
         self._tenants = tenants
         self._knowledge = knowledge
         self._clock = clock
+        self._turns = Turns()
 
     async def prepare(self, asked: Asked) -> Prepared:
         """Keep what is new of a request, and return one with the best of all that was said in its conversation."""
         engine = await self._tenants.engine(asked.caller.tenant)
         conversation = await aside(asked, conversation_of, asked)
-        current = await self._posted(engine, asked, conversation)
         known = await self._knowledge.of(asked.line, asked.model, self._tenants.lessons(asked.caller.tenant))
-        return await self._assembled(engine, asked, conversation, known, current)
+        async with self._turns.of(asked.caller.tenant, conversation.room):
+            current = await self._posted(engine, asked, conversation)
+            return await self._assembled(engine, asked, conversation, known, current)
 
     async def smaller(self, asked: Asked, context: Context, refused: ContextOverflow) -> Prepared | None:
         """Build it again, for the window that the upstream told."""
@@ -56,8 +62,9 @@ class Remembering:
         window = smaller_window(context, refused)
         self._knowledge.cap(line, context.inputs.model, window)
         known = Known(model=context.inputs.model, window=window)
-        current = await self._posted(engine, asked, conversation)
-        return await self._assembled(engine, asked, conversation, known, current, refusal(context, refused))
+        async with self._turns.of(asked.caller.tenant, conversation.room):
+            current = await self._posted(engine, asked, conversation)
+            return await self._assembled(engine, asked, conversation, known, current, refusal(context, refused))
 
     def listen(self, asked: Asked) -> Tee:
         """Listen to all of it."""
@@ -66,21 +73,25 @@ class Remembering:
     async def keep(self, asked: Asked, answered: Answered) -> None:
         """Keep the answer in its room, as far as it came."""
         engine, reply = await self._tenants.engine(asked.caller.tenant), answered.reply
-        await engine.record_response(
-            answered.context,
-            content=None if reply is None else _content(reply),
-            model=reply.model if reply else "",
-            route=asked.line.route,
-            usage=reply.usage if reply else None,
-            seconds=answered.seconds,
-            finish=answered.finish,
-            id=f"res-{uuid.uuid4().hex}",
-        )
+        async with self._turns.of(asked.caller.tenant, home_of(asked)):
+            await engine.record_response(
+                answered.context,
+                content=None if reply is None else _content(reply),
+                model=reply.model if reply else "",
+                route=asked.line.route,
+                usage=reply.usage if reply else None,
+                seconds=answered.seconds,
+                finish=answered.finish,
+                id=f"res-{uuid.uuid4().hex}",
+            )
 
     # -- one request -------------------------------------------------------------------------------------------------
 
     async def _posted(self, engine: Engine, asked: Asked, conversation: Conversation) -> Message | None:
-        """Keep what the room does not hold yet; return what is to be answered, where the room does not end with it."""
+        """Keep what the room does not hold yet; return the words that are to be answered.
+
+        None if tools answered: their results are at the room's end, and belong to their calls.
+        """
         room, said = conversation.room, conversation.said
         tail, broken_off = await self._tail(engine, room, len(said))
         overlap = await aside(asked, partial(find_overlap, broken_off=broken_off), said, tail)
@@ -88,11 +99,10 @@ class Remembering:
         if overlap.after is None and await engine.store.get(Room, room) is None:
             await engine.put(Room(id=room, user=conversation.user, created=said[0].at))
         if new:
-            await engine.post_many(new)
-            return None
-        newest = await engine.store.history(room, limit=1)
-        asks_again = overlap.after is not None and overlap.after.role == "user" and newest[0].message != overlap.after
-        return overlap.after if asks_again else None
+            last: Message | None = (await engine.post_many(new))[-1]
+        else:
+            last = overlap.after
+        return last if last is not None and last.role == "user" else None
 
     async def _tail(self, engine: Engine, room: str, most: int) -> tuple[list[Message], bool]:
         """Return the end of a room, oldest first, and whether it ends with an answer that was broken off."""
@@ -111,13 +121,35 @@ class Remembering:
         current: Message | None,
         *notes: str,
     ) -> Prepared:
-        context = await engine.assemble(
+        build = partial(self._context, engine, asked, conversation, known, current)
+        try:
+            context = await build(conversation.completion, *notes)
+        except BudgetExceeded:
+            wanted, window = conversation.completion, known.window
+            less = less_for_the_answer(self._policy, known.model, window=window, completion=wanted)
+            if less is None:
+                raise
+            context = await build(None, *notes, less)
+        payload = await aside(asked, msgspec.json.encode, _sent(asked.body, context.request))
+        return Prepared(payload, done(context))
+
+    async def _context(
+        self,
+        engine: Engine,
+        asked: Asked,
+        conversation: Conversation,
+        known: Known,
+        current: Message | None,
+        completion: int | None,
+        *notes: str,
+    ) -> Context:
+        return await engine.assemble(
             room=conversation.room,
             message=current,
             user=conversation.user,
             model=known.model,
             window=known.window,
-            completion=conversation.completion,
+            completion=completion,
             tools=conversation.tools,
             system=conversation.system,
             wire=asked.wire,
@@ -125,8 +157,6 @@ class Remembering:
             notes=notes,
             now=asked.at,
         )
-        payload = await aside(asked, msgspec.json.encode, _sent(asked.body, context.request))
-        return Prepared(payload, done(context))
 
 
 def _sent(body: Request, request: Request) -> Request:
