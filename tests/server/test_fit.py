@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 from itertools import pairwise
 
 import pytest
@@ -114,6 +115,17 @@ def test_a_learned_window_outlives_the_process(start, upstream):
     start().post(CHAT, json=body(long_chat(6)))
     assert len(upstream.bodies) == 3
     assert len(upstream.bodies[2]["messages"]) <= len(upstream.bodies[1]["messages"])
+
+
+def test_a_store_that_fails_costs_records_and_no_answers(start, upstream, tmp_path):
+    client = start()
+    with sqlite3.connect(tmp_path / "brimful.db") as database:
+        for table in ("observations", "inclusions", "snapshots", "responses"):
+            database.execute(f"DROP TABLE {table}")
+    assert client.post(CHAT, json=body([says("user", "Hi")])).json() == chat_answer()
+    upstream.answers = [(400, OVERFLOW), chat_answer()]
+    assert client.post(CHAT, json=body(long_chat(6))).status_code == 200
+    assert len(upstream.bodies) == 3
 
 
 def test_an_overflow_that_nothing_helps_is_told_once(start, upstream):

@@ -8,6 +8,7 @@ from starlette.requests import ClientDisconnect, Request
 from brimful.core.lenient import decode_json
 from brimful.server.errors import Refusal
 
+PATIENCE: Final = 60.0  # seconds for a body to come
 LARGE: Final = 262_144  # bytes; what is larger is read on another thread
 
 
@@ -17,11 +18,15 @@ async def read_body(request: Request, limit: int) -> bytes:
     if told.isdigit() and int(told) > limit:
         raise _too_large(limit)
     chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise _too_large(limit)
-        chunks.append(chunk)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise _too_large(limit)
+                chunks.append(chunk)
+    except TimeoutError:
+        raise Refusal("invalid", f"the body did not come within {PATIENCE:.0f} seconds", status=408) from None
     return b"".join(chunks)
 
 

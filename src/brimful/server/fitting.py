@@ -83,7 +83,7 @@ class Fitting:
         """Fit it again, for the window that the upstream told."""
         lessons, line, now = self._tenants.lessons(asked.caller.tenant), asked.line, self._clock()
         seen = overflow_of(context, refused, id=f"obs-{uuid.uuid4().hex}", route=line.route, room=_room(asked), at=now)
-        await lessons.observe(seen, now=now)
+        self._tasks.start(lessons.observe(seen, now=now), "keeping what a refusal taught")
         window = smaller_window(context, refused)
         known = Known(model=context.inputs.model, window=window)
         self._knowledge.cap(line, known.model, window)
@@ -127,7 +127,7 @@ class Fitting:
             min_tokens=self._config.fit.min_tokens,
             previous=self._threads.last(chain),
             now=asked.at,
-            degraded=notes,
+            degraded=(*notes, *known.notes),
             origin=room_of(asked),
         )
         if is_as_it_came(context):

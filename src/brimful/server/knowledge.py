@@ -7,20 +7,23 @@ import msgspec
 
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
 from brimful.counting import observed_id, raw_counts, vocabulary_for
-from brimful.engine.lessons import Lessons
+from brimful.engine.lessons import Lesson, Lessons
+from brimful.errors import StoreError
 from brimful.models.registry import Registry
 from brimful.server.config import Config
 from brimful.server.offers import Offer, Offers
+from brimful.server.tasks import log_failure
 from brimful.server.upstreams import Line
 
 CAPPED: Final = 3_600.0  # seconds for which a window holds that a refusal made smaller
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """A model as it is counted, and the window that it has on an upstream."""
+    """A model as it is counted, the window that it has on an upstream, and what a context should say of it."""
 
     model: ModelInfo
     window: int
+    notes: tuple[str, ...] = ()
 
 
 class _Cap(msgspec.Struct, frozen=True):
@@ -49,15 +52,24 @@ class Knowledge:
         """Return what is known of the model that a request names."""
         offer = await self._offers.of(line, name)
         info = self._row(line, name, offer)
-        lesson = await lessons.learned(info, line.route, now=self._clock())
+        lesson = await self._lesson(line, info, lessons)
         told = line.upstream.window or (offer.window if offer else None)
         window = told if told is not None and not info.known else min(told or info.window, info.window)
         learned = (lesson.window, self._cap(line, info))
-        return Known(model=lesson.model, window=min([window, *(limit for limit in learned if limit is not None)]))
+        smallest = min([window, *(limit for limit in learned if limit is not None)])
+        return Known(model=lesson.model, window=smallest, notes=lesson.notes)
 
     def cap(self, line: Line, model: ModelInfo, window: int) -> None:
         """Remember that requests for a model were refused until they were made for a window so small."""
         self._caps[line.route, observed_id(model)] = _Cap(window, self._clock())
+
+    async def _lesson(self, line: Line, info: ModelInfo, lessons: Lessons) -> Lesson:
+        """Return what was learned; where the store cannot tell, nothing was."""
+        try:
+            return await lessons.learned(info, line.route, now=self._clock())
+        except StoreError as error:
+            log_failure("looking up what was learned", error)
+            return Lesson(model=info, window=None)
 
     def _row(self, line: Line, name: str, offer: Offer | None) -> ModelInfo:
         """Return the row of a model: as configured, as it is really called where names go unheeded, or by its name."""
