@@ -12,6 +12,7 @@ from brimful.core.prompt import Tool
 from brimful.records import Content, Message
 from brimful.render.given import read_given
 from brimful.server.asked import Asked
+from brimful.server.carried import check_carried
 from brimful.server.errors import Refusal
 
 CONVERSATION: Final = "x-brimful-conversation"
@@ -21,12 +22,16 @@ _USER_FIELDS: Final = ("user_id", "user")
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request says to a room: `system` is its prompt, `said` are its turns, oldest first, not stored yet."""
+    """What a request says to a room: `system` is its prompt, `said` are its turns, oldest first, not stored yet.
+
+    `places` tell which of the request's messages each of them is.
+    """
 
     room: str
     user: str | None
     system: str | None
     said: tuple[Message, ...]
+    places: tuple[int, ...]
     tools: tuple[Tool, ...]
     completion: int | None
 
@@ -34,10 +39,11 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 def conversation_of(asked: Asked) -> Conversation:
     """Read a request as a part of a conversation."""
     given = read_given(asked.body, asked.wire)
+    check_carried(asked.body["messages"], asked.wire)
     room = home_of(asked)
-    spoken = [*given.system, *(message for turn in given.turns for message in turn.said)]
-    prompts = [_text(message) for message in spoken if message.role == "system"]
-    said = tuple(_record(message, room, asked.at) for message in spoken if message.role != "system")
+    spoken = [(at, message) for at, turn in enumerate(given.turns) for message in turn.said]
+    prompts = [*given.system, *(message for _, message in spoken if message.role == "system")]
+    said = [(at, message) for at, message in spoken if message.role != "system"]
     if not said:
         raise Refusal(
             "invalid", "messages: there is nothing but system messages, and nothing to answer", param="messages"
@@ -45,8 +51,9 @@ def conversation_of(asked: Asked) -> Conversation:
     return Conversation(
         room=room,
         user=user_of(asked),
-        system="\n\n".join(prompts) if prompts else None,
-        said=said,
+        system="\n\n".join(map(_text, prompts)) if prompts else None,
+        said=tuple([_record(message, room, asked.at) for _, message in said]),
+        places=tuple([at for at, _ in said]),
         tools=given.tools,
         completion=given.completion,
     )

@@ -18,6 +18,7 @@ from brimful.errors import BudgetExceeded, ContextOverflow
 from brimful.records import Content, Message, Room
 from brimful.replies import Reply
 from brimful.server.asked import Answered, Asked, aside
+from brimful.server.carried import check_called
 from brimful.server.conversation import Conversation, conversation_of, home_of, with_ids
 from brimful.server.knowledge import Knowledge, Known
 from brimful.server.mode import Prepared, done
@@ -94,6 +95,7 @@ class Remembering:
         """
         room, said = conversation.room, conversation.said
         tail, broken_off = await self._tail(engine, room, len(said))
+        check_called(said, conversation.places, tail)
         overlap = await aside(asked, partial(find_overlap, broken_off=broken_off), said, tail)
         new = await aside(asked, with_ids, said[overlap.new :], room, overlap.after)
         if overlap.after is None and await engine.store.get(Room, room) is None:
