@@ -305,3 +305,64 @@ def test_a_question_is_not_found_as_an_answer_to_itself(run, new_engine):
 
     context = run(story())
     assert len(context.request["messages"]) == len(context.decisions) == 1
+
+
+@pytest.mark.parametrize(
+    ("asking", "field"),
+    [
+        ({"focus": 5}, "focus"),
+        ({"user": b"x"}, "user"),
+        ({"model": 5}, "model"),
+        ({"provider": 5}, "provider"),
+        ({"overrides": [1]}, "overrides"),
+        ({"window": "x"}, "window"),
+        ({"completion": 2.5}, "completion"),
+        ({"media": [5]}, "media"),
+        ({"message": ""}, "message"),
+        ({"message": 5}, "content"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(run, new_engine, asking, field):
+    async def story():
+        async with new_engine(model="gpt-4o", provider=ScriptedProvider(["Fine."])) as engine:
+            with pytest.raises(InvalidValue) as refused:
+                await engine.respond("r", **{"message": "Hi", **asking})
+            return refused.value.field
+
+    assert run(story()).startswith(field)
+
+
+def test_an_id_is_not_given_to_two_messages(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", provider=ScriptedProvider(["Fine.", "Fine."])) as engine:
+            await engine.respond("r", None, "Hi \ud800", id="m1")
+            await engine.respond("r", None, "Hi \ud800", id="m1")
+            with pytest.raises(InvalidValue, match="says something else"):
+                await engine.respond("r", None, "Ho", id="m1")
+
+    run(story())
+
+
+def test_a_closing_engine_keeps_what_its_streams_said(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", provider=ScriptedProvider(["One two three."])) as engine:
+            pieces = aiter(engine.stream("r", None, "Count!"))
+            await anext(pieces)
+        async with new_engine(model="gpt-4o") as engine:
+            return await history(engine, "r")
+
+    assert run(story())[-1] == ("assistant", "", "One ")
+
+
+def test_usage_may_be_given_by_its_fields(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            context = await engine.assemble(room="r", message="Hi")
+            for wrong in ({"prompt": "many"}, 5):
+                with pytest.raises(InvalidValue, match="usage"):
+                    await engine.record_response(context, "Hello.", usage=wrong)
+            with pytest.raises(InvalidValue, match="context"):
+                await engine.record_response(None, "Hello.")
+            return await engine.record_response(context, "Hello.", usage={"prompt": 8, "completion": 2})
+
+    assert run(story()).usage == Usage(prompt=8, completion=2)

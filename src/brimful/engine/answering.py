@@ -11,6 +11,7 @@ from brimful.core.check import shown
 from brimful.core.context import Context
 from brimful.counting import observation_of
 from brimful.engine.assembling import Assembling
+from brimful.engine.given import context_id_of, usage_of, want_texts
 from brimful.engine.lessons import route_of
 from brimful.engine.writing import new_id
 from brimful.errors import InvalidValue, UnknownRecord
@@ -43,7 +44,7 @@ class Answering(Assembling):
         sender: str = "",
         model: str = "",
         route: str = "",
-        usage: Usage | None = None,
+        usage: Usage | Mapping[str, Any] | None = None,
         seconds: float | None = None,
         finish: str = "",
         id: str | None = None,
@@ -54,15 +55,17 @@ class Answering(Assembling):
 
         `route` says which server answered: counts for a model are learned for each.
         """
-        snapshot = await self.store.snapshot(context if isinstance(context, str) else context.id)
+        want_texts(sender=sender, model=model, route=route, finish=finish)
+        name = context_id_of(context)
+        snapshot = await self.store.snapshot(name)
         if snapshot is None:
-            raise UnknownRecord("context", context if isinstance(context, str) else context.id)
+            raise UnknownRecord("context", name)
         told = Told(
             content=content if text is None else text,
             sender=sender,
             model=model,
             route=route,
-            usage=usage,
+            usage=usage_of(usage),
             seconds=seconds,
             finish=finish,
             metadata=dict(metadata or {}),

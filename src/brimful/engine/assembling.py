@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 import msgspec
 
+from brimful.arguments import model_of, positive
 from brimful.assembly import assemble
 from brimful.core.check import shown
 from brimful.core.content import ContentPackage, Media
@@ -17,12 +18,12 @@ from brimful.core.prompt import Tool
 from brimful.engine.build import Asked
 from brimful.engine.company import as_seen
 from brimful.engine.current import current_of
+from brimful.engine.given import media_of, want_texts
 from brimful.engine.introduction import SOMEBODY, named, speaks_of_user, told_to
 from brimful.engine.plan import Limits, Plan, make_plan
 from brimful.engine.prefixes import conversation_of
 from brimful.engine.writing import Writing
 from brimful.errors import InvalidValue
-from brimful.models import default_registry
 from brimful.policies import Overrides
 from brimful.records import Content, Message, Persona, Room, Snapshot, User
 from brimful.retrieval.queries import queries
@@ -62,15 +63,17 @@ class Assembling(Writing):
         is the server that will be asked: what was learned of the model there is heeded. `notes` are said on the
         record. With `save=False` nothing is kept: a dry run.
         """
+        want_texts(room=room, persona=persona, sender=sender, user=user, focus=focus, system=system, route=route)
         moment = self._moment(now)
         place, who, missing = await self._whereabouts(room, persona, user, system)
-        completion = completion or (who.completion if who else None)
+        window = positive("window", window)
+        completion = positive("completion", completion) or (who.completion if who else None)
         lesson = await self._parts.lessons.learned(self._model_of(model, who), route, now=moment)
         window = min((each for each in (window, lesson.window) if each is not None), default=None)
         plan = self._plan(place, who, lesson.model, policy, overrides=overrides, window=window, completion=completion)
         given = await self._last_words(room, who) if message is None else message
         current = current_of(given, room=room, sender=sender, now=moment, persona=who)
-        asked = Asked(current=current, user=user, media=tuple(media), focus=focus, now=moment)
+        asked = Asked(current=current, user=user, media=media_of(media), focus=focus or "", now=moment)
         built = await self._parts.builder.build(plan, asked)
         if current.message is None and not any(map(_is_said, built.packages)):
             raise InvalidValue("room", f"{shown(room)} is empty, and there is no message: there is nothing to answer")
@@ -165,7 +168,7 @@ class Assembling(Writing):
         named = model or (persona.model if persona else "") or self._model
         if not named:
             raise InvalidValue("model", "say for which model: here, in the persona, or in Engine(model=…)")
-        return default_registry().resolve(named) if isinstance(named, str) else named
+        return model_of(named)
 
     def _plan(
         self,

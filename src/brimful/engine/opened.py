@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 from brimful.answers import Progress
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
 from brimful.counting import vocabulary_for
 from brimful.embedding import embedder_for
+from brimful.engine.answer import AnswerStream
 from brimful.engine.build import Builder
 from brimful.engine.event import Event, EventName, Hook, tell
 from brimful.engine.expected import LastRequests
@@ -87,6 +89,7 @@ class Opened:
         self._clock = clock
         self._vocabularies: dict[str, None] = {}
         self._breaker = Breaker(now=clock(), failures=retrieval.failures, cooldown=retrieval.cooldown)
+        self._streams: WeakSet[AnswerStream] = WeakSet()
         self._open: Parts | None = None
 
     # -- opening and closing -----------------------------------------------------------------------------------------
@@ -111,7 +114,12 @@ class Opened:
         return self
 
     async def close(self) -> None:
-        """Stop embedding, and close what was opened. What waits to be embedded waits in the store."""
+        """Stop embedding, and close what was opened. What waits to be embedded waits in the store.
+
+        Streams that nobody listens to just now are broken off, and what was said in them is kept.
+        """
+        for stream in tuple(self._streams):
+            await stream.close()
         opened, self._open = self._open, None
         if opened is not None:
             if opened.indexer is not None:

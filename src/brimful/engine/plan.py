@@ -8,6 +8,7 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from brimful.core.budget import ContextBudget, allocate
+from brimful.core.check import shown
 from brimful.core.content import ContentPackage
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy, Pool
@@ -83,6 +84,8 @@ def keys_of(overrides: Mapping[str, Any] | Overrides | None) -> dict[str, Any]:
         return {}
     if isinstance(overrides, Overrides):
         return overrides.keys()
+    if not isinstance(overrides, Mapping):
+        raise InvalidValue("overrides", f"must be Overrides, or the keys of a policy, not {shown(overrides)}")
     named = {key: value for key, value in overrides.items() if key in Overrides.__struct_fields__}
     try:
         short = msgspec.convert(named, Overrides).keys()

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Unpack
 
+from brimful.core.check import shown
 from brimful.core.context import Context
 from brimful.counting import overflow_of
 from brimful.engine.answer import Answer, AnswerStream, Said
@@ -13,7 +14,7 @@ from brimful.engine.asking import Asking, Turn, building_of
 from brimful.engine.introduction import named
 from brimful.engine.overflow import refusal, smaller_window
 from brimful.engine.writing import new_id
-from brimful.errors import ContextOverflow
+from brimful.errors import ContextOverflow, InvalidValue
 from brimful.records import Content, Message, Persona
 from brimful.replies import Piece, Reply
 
@@ -51,7 +52,9 @@ class Responding(Answering):
         **asking: Unpack[Asking],
     ) -> AnswerStream:
         """Do what `respond` does, and give the answer piece by piece as it comes."""
-        return AnswerStream(self._streamed(room, persona, message, asking))
+        stream = AnswerStream(self._streamed(room, persona, message, asking))
+        self._streams.add(stream)
+        return stream
 
     async def greet(self, room: str, persona: str, *, user: str | None = None) -> Message | None:
         """Let a persona say its greeting in a room where nobody spoke yet; None if it has none, or somebody did."""
@@ -91,8 +94,14 @@ class Responding(Answering):
             case Message():
                 return message if message.seq else (await self.post_many([message]))[0]
             case _:
+                if not message:
+                    raise InvalidValue("message", "is empty: there is nothing to answer")
                 sender, id = asking.get("sender", ""), asking.get("id")
-                return await self.post(room=room, content=message, sender=sender, id=id, at=at)
+                posted = await self.post(room=room, content=message, sender=sender, id=id, at=at)
+                meant = Message(id=posted.id, room=room, content=message).content  # as a store holds it
+                if posted.content != meant and not posted.edited:
+                    raise InvalidValue("id", f"{shown(id)} is that of a message that says something else")
+                return posted
 
     async def _context(self, turn: Turn, *, window: int | None = None, notes: tuple[str, ...] = ()) -> Context:
         return await self.assemble(

@@ -1,6 +1,8 @@
 """Where models run: the providers of an engine, each opened when it is first asked."""
 
+from brimful.core.check import shown
 from brimful.core.model import ModelInfo
+from brimful.errors import InvalidValue
 from brimful.protocols import Provider
 from brimful.providers import provider_for, provider_of
 from brimful.records import Persona
@@ -18,6 +20,8 @@ class Providers:
         """Return the provider. One that was given as such is the caller's, who closes it."""
         spec = asked or (persona.provider if persona else "") or self._default
         if not isinstance(spec, str):
+            if not hasattr(spec, "send"):
+                raise InvalidValue("provider", f"must be a name, an address or a Provider, not {shown(spec)}")
             return spec
         name = spec or model.id  # not its maker: one maker's models run at several places
         if name not in self._opened:
