@@ -3,9 +3,11 @@
 import json
 
 import pytest
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from server.upstream import chat_events
+from brimful.providers.refusal import Asked, refusal
+from brimful.server.errors import refusal_of
+from server.upstream import chat_events, message_events
 
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 HI = {"model": "gpt-4o", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
@@ -123,6 +125,67 @@ def test_a_stream_that_breaks_off_says_so(start, upstream):
     assert "Thurs" in text
     last = json.loads(text.strip().rpartition("data: ")[2])
     assert "broke off" in last["error"]["message"]
+
+
+@pytest.mark.parametrize("mode", ["fit", "remember"])
+@pytest.mark.parametrize(("path", "events"), [(CHAT, chat_events), (MESSAGES, message_events)])
+@pytest.mark.parametrize("ended", ["\n\n", ""])
+def test_a_stream_that_ends_too_early_says_so(start, upstream, mode, path, events, ended):
+    pieces = list(events("Thurs", "day."))[: 2 if path == CHAT else 4]
+    pieces[-1] = pieces[-1].removesuffix("\n\n") + ended
+    upstream.answers = [pieces]
+    with start(mode=mode).stream("POST", path, json=HI | {"stream": True, "user": "ada"}) as answer:
+        text = answer.read().decode()
+    *came, last = [event for event in text.split("\n\n") if event]
+    assert came == [piece.strip() for piece in pieces]
+    assert "broke off" in json.loads(last.partition("data: ")[2])["error"]["message"]
+    assert last.startswith("event: error\n") == (path == MESSAGES)
+
+
+@pytest.mark.parametrize("mode", ["fit", "remember"])
+def test_an_error_within_a_stream_is_told_once(start, upstream, mode):
+    upstream.answers = [[next(chat_events("Thurs")), 'data: {"error": {"message": "on fire"}}\n\n']]
+    with start(mode=mode).stream("POST", CHAT, json=HI | {"stream": True, "user": "ada"}) as answer:
+        assert answer.read().decode() == "".join(upstream.answers[0])
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize("status", [302, 304])
+def test_an_upstream_that_is_elsewhere(start, upstream, path, status):
+    upstream.answers = [Response(status_code=status, headers={"location": "/"})]
+    answer = start().post(path, json=HI)
+    assert answer.status_code == 502
+    assert is_told(answer, path)
+    assert str(status) in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("status", [-1, 0, 100, 200, 600, 699, 2013])
+def test_a_status_that_http_does_not_know(status):
+    told = refusal_of(refusal(Asked(route="local"), status, b'{"error": {"message": "no"}}'), "openai")
+    assert told.status == 502
+    assert told.message.startswith(f"local: answered {status}")
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "said",
+    [
+        HTMLResponse("<h1>Hi</h1>"),
+        JSONResponse([1]),
+        JSONResponse({"choices": "no"}),
+        Response(),
+        Response(status_code=204),
+    ],
+)
+def test_a_success_that_is_no_answer(start, upstream, path, stream, said):
+    upstream.answers = [said]
+    client, request = start(), HI | {"stream": stream}
+    passed_on = client.post(path, json=request)
+    assert (passed_on.status_code, passed_on.content) == (said.status_code, said.body)
+    refused = client.post(path, json=request | {"user": "ada"}, headers={"x-brimful-mode": "remember"})
+    assert refused.status_code == 502
+    assert is_told(refused, path)
 
 
 def test_no_upstream_runs_the_model(start, upstream):

@@ -60,6 +60,8 @@ _ANTHROPIC: Final[dict[Kind, str]] = {
 }
 _OF_CALLERS: Final[dict[int, Kind]] = {401: "key", 403: "forbidden", 404: "unknown", 413: "large", 429: "busy"}
 """What an upstream's refusal of a caller's request is called."""
+_ERRORS: Final = range(400, 600)
+"""What HTTP knows as an error. Anything else in its place is nothing that a caller could be told as it is."""
 _CODES: Final[dict[Kind, str]] = {
     "overflow": "context_length_exceeded",
     "key": "invalid_api_key",
@@ -151,7 +153,7 @@ def _too_long(error: BudgetExceeded, tongue: Tongue) -> Refusal:
 
 def _upstream(error: ProviderError, tongue: Tongue) -> Refusal:
     wait = error.retry_after if isinstance(error, ProviderUnavailable) else None
-    if error.status is None:
+    if error.status is None or error.status not in _ERRORS:  # a redirection is an error of the upstream's address
         return Refusal("upstream", str(error), retry_after=wait)
     kind: Kind = "upstream" if error.status >= STATUS["internal"] else _OF_CALLERS.get(error.status, "invalid")
     return Refusal(kind, error.reason, status=error.status, retry_after=wait, body=_as_it_came(error.body, tongue))

@@ -23,7 +23,7 @@ class Mode(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether an answer that came at once is handed on only when it is kept."""
+        """Whether an answer that came at once is handed on only when it is kept; what is no answer is refused then."""
         ...
 
     async def prepare(self, asked: Asked) -> Prepared:

@@ -94,6 +94,9 @@ async def _whole(body: bytes, answering: Answering, relayed: Relayed) -> Respons
     try:
         reply = line.dialect.read(body, line.route)
     except ProviderError:
-        reply = None  # whatever it is, it is the caller's
+        await relayed.came(None)
+        if relayed.mode.waits:
+            raise
+        return Response(body, status_code=answering.status, headers=relayed.headers(answering))
     await relayed.came(reply)
     return Response(body, status_code=answering.status, headers=relayed.headers(answering))

@@ -56,7 +56,7 @@ class Streamed(Response):
                 elif error is not None:
                     raise error
                 else:
-                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+                    await self._end(send)
                 return error is None
             if cut.done():
                 pump.cancel()
@@ -74,12 +74,20 @@ class Streamed(Response):
             self._tee.feed(chunk)
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
+    async def _end(self, send: Send) -> None:
+        """End a stream; if the upstream ended it before the answer was whole, say so."""
+        self._tee.reply()
+        if self._tee.cut:
+            await self._say(send, Refusal("upstream", "the answer broke off: the stream ended before it was whole"))
+        else:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
     async def _say(self, send: Send, refusal: Refusal) -> None:
         """End a stream with an error, in the form that it has within streams."""
         said = told(refusal, self._tongue)
         name = b"event: error\n" if self._tongue == "anthropic" else b""
         await send(
-            {"type": "http.response.body", "body": b"\n" + name + b"data: " + said + b"\n\n", "more_body": False}
+            {"type": "http.response.body", "body": b"\n\n" + name + b"data: " + said + b"\n\n", "more_body": False}
         )
 
 

@@ -24,7 +24,12 @@ class Tee(Protocol):
 
     @property
     def whole(self) -> bool:
-        """Whether the answer came to its end."""
+        """Whether the answer came to its end. Known after `reply`."""
+        ...
+
+    @property
+    def cut(self) -> bool:
+        """Whether it ended before, and without a word of why. Known after `reply`."""
         ...
 
 
@@ -41,6 +46,7 @@ class Ends:
         self._tail_size = 0
         self._left_out = False
         self.whole = False
+        self.cut = False
 
     def __len__(self) -> int:
         """Return how many bytes are held."""
@@ -78,7 +84,7 @@ class Ends:
         listener = Listener(self._dialect, self._route)
         listener.feed(data)
         reply = listener.reply()
-        self.whole = listener.whole
+        self.whole, self.cut = listener.whole, listener.cut
         return reply
 
 
@@ -90,6 +96,7 @@ class Listener:
         self._reader = dialect.reader(route)
         self._understood = True
         self.whole = False
+        self.cut = False
 
     def feed(self, chunk: bytes) -> None:
         """Take note of some bytes; after something that is no answer, of nothing more."""
@@ -101,10 +108,15 @@ class Listener:
 
     def reply(self) -> Reply | None:
         """Return what was heard."""
+        try:
+            self._reader.last()
+        except ProviderError:
+            self._understood = False
         if self._understood:
             try:
                 reply = self._reader.end()
             except ProviderError:
+                self.cut = self._reader.so_far.finish == "broken-off"
                 return self._reader.so_far
             self.whole = True
             return reply
