@@ -153,8 +153,10 @@ def test_too_many_requests_at_a_time_are_refused(start, upstream):
     upstream.answers = [list(chat_events(*["word "] * 100)), chat_answer()]
     upstream.pause = 0.05
     with client.stream("POST", CHAT, json=HI | {"stream": True}) as answer:
-        next(answer.iter_bytes())
+        chunks = answer.iter_bytes()  # held: a generator that is dropped leaves the stream
+        next(chunks)
         refused = client.post(CHAT, json=HI)
+        chunks.close()
     assert refused.status_code == 429
     assert refused.headers["retry-after"]
     assert upstream.left.wait(10)
