@@ -44,7 +44,11 @@ class AnswerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextView(msgspec.Struct, frozen=True, kw_only=True):
-    """A context as its record tells it. `request` is what was sent, `report` is for people."""
+    """A context as its record tells it. `report` is for people.
+
+    `request` is what was sent. In the mode `remember`, what was sent had its `messages` and its `system`, and all other
+    fields as the caller wrote them, which are not kept.
+    """
 
     id: str
     room: str

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from brimful.errors import StoreError
 from brimful.models import default_registry, load_registry
 from brimful.policies import load_policy
 from brimful.server.access import Access, Keyed, Open
@@ -25,6 +26,7 @@ from brimful.server.tasks import Tasks
 from brimful.server.tenants import Tenants
 from brimful.server.upstreams import Upstreams
 from brimful.stores import connect
+from brimful.stores.urls import parse_url
 
 
 class Stopping:
@@ -47,6 +49,7 @@ class Parts:
         self._config = config
         self._upstreams = Upstreams(config, file=file, environ=environ)
         self._database = connect(config.store)
+        self._file = parse_url(config.store).path
         self._tenants = Tenants(self._database, config.remember, clock=clock)
         self._knowledge = Knowledge(registry, clock)
         self._tasks = Tasks()
@@ -101,4 +104,11 @@ class Parts:
         if self.stopping.begun:
             return False
         await self._database.tenants()
+        if self._file and not await asyncio.to_thread(_can_be_written, Path(self._file)):
+            raise StoreError(self._file, "is gone, or cannot be written")
         return True
+
+
+def _can_be_written(file: Path) -> bool:
+    """Say whether a database is still there, and may be written: while it is open, it can be read even so."""
+    return os.access(file, os.R_OK | os.W_OK) and os.access(file.parent, os.W_OK)  # its log is written beside it

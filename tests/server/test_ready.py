@@ -1,0 +1,17 @@
+"""Whether the server says that it can serve."""
+
+
+def test_without_its_file_the_store_is_of_no_use(start, tmp_path):
+    client, file = start(), tmp_path / "brimful.db"
+    assert client.get("/ready").json() == {"status": "ready"}
+    file.rename(tmp_path / "elsewhere.db")
+    answer = client.get("/ready")
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "not_ready"
+    assert client.get("/health").status_code == 200
+    (tmp_path / "elsewhere.db").rename(file)
+    assert client.get("/ready").status_code == 200
+
+
+def test_a_store_in_memory_has_no_file(start):
+    assert start(store="sqlite://").get("/ready").status_code == 200
