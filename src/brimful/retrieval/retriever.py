@@ -78,10 +78,11 @@ class Retriever:
         return result
 
     async def _search(self, queries: Sequence[Query], groups: Sequence[Group], wanted: Wanted, now: float) -> Retrieved:
-        # One after the other: side by side, the two would only wait for each other's turn at the interpreter.
-        postings, lost_words = await self._lexical(queries, groups)
-        near, lost_meanings = await self._vectors(queries, groups)
-        rankings = await asyncio.to_thread(_ranked, queries, groups, postings, near, wanted)
+        # Side by side: while vectors are compared, and while the database looks for words, the interpreter is free.
+        (postings, lost_words), (near, lost_meanings) = await asyncio.gather(
+            self._lexical(queries, groups), self._vectors(queries, groups)
+        )
+        rankings = _ranked(queries, groups, postings, near, wanted)  # a millisecond: not worth a thread
         hits: list[Hit] = []
         for group, ranking in zip(groups, rankings, strict=True):
             hits += [_faded(hit, wanted, now) for hit in await self._resolve(group, ranking, wanted)]

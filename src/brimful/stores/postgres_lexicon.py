@@ -57,8 +57,8 @@ class PostgresLexicon:
         return {token: _columns(held) for token, held in rows.items()}
 
     def newest(self, session: Session, token: str, most: int) -> Occurrences:
-        """Return the newest documents that hold a token, in any order."""
-        return _columns(session.rows(_NEWEST, token=token, most=most))
+        """Return the newest documents that hold a token, the oldest of them first."""
+        return _columns(session.rows(_NEWEST, token=token, most=most)[::-1])
 
     def miscounted(self, session: Session) -> int:
         """Return of how many tokens it is not known how many documents hold them."""

@@ -78,10 +78,11 @@ def _rarity(term: _Term) -> tuple[int, int]:
 def _answer(session: Session, question: _Question, held: Mapping[str, Occurrences]) -> Postings:
     rarest = question.rarest
     if rarest is None:
-        parts = [(term.number, _by_age(held[token] for token in term.tokens)) for term in question.read]
+        parts = [(term.number, _by_age([held[token] for token in term.tokens])) for term in question.read]
     else:
-        newest = _by_age(session.dialect.lexicon.newest(session, token, question.asked.most) for token in rarest.tokens)
-        parts = [(rarest.number, newest[:, ::-1][:, : question.asked.most])]
+        most = question.asked.most
+        newest = _by_age([session.dialect.lexicon.newest(session, token, most) for token in rarest.tokens])
+        parts = [(rarest.number, newest[:, ::-1][:, :most])]
     doc, seq, length, frequency = _joined(rows for _, rows in parts)
     return Postings(
         terms=question.asked.terms,
@@ -96,8 +97,10 @@ def _answer(session: Session, question: _Question, held: Mapping[str, Occurrence
     )
 
 
-def _by_age(parts: Iterable[Occurrences]) -> Occurrences:
-    """Return all of several, the oldest document first."""
+def _by_age(parts: Sequence[Occurrences]) -> Occurrences:
+    """Return all of several, each of which has the oldest document first, in the same order."""
+    if len(parts) == 1:
+        return parts[0]
     rows = _joined(parts)
     return rows[:, np.argsort(rows[0], kind="stable")]
 

@@ -107,7 +107,7 @@ class Lexicon(Protocol):
         ...
 
     def newest(self, session: "Session", token: str, most: int) -> "Occurrences":
-        """Return the newest documents that hold a token, in any order."""
+        """Return the newest documents that hold a token, the oldest of them first."""
         ...
 
     def miscounted(self, session: "Session") -> int:

@@ -126,4 +126,4 @@ def _inclusions(snapshot: Snapshot, number: int) -> Iterator[dict[str, Any]]:
 
 def _named(text: str) -> str:
     """Return a package's id or kind as a database holds it: those may have a null character, ids of records may not."""
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text

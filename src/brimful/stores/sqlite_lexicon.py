@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from brimful.stores import terms
-from brimful.stores.session import Session
+from brimful.stores.session import Row, Session
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 
     from brimful.stores.session import Occurrences
 
+    Numbers = npt.NDArray[np.int64]
+
 # The index has no column for a tenant: a token begins with the number of a scope, and a scope belongs to one tenant.
 # Documents are read by tenant all the same. Columns come as JSON: one row of it takes a third of the time of thousands.
-_HELD: Final = "SELECT json_group_array(doc) FROM lexicon_places WHERE term = :token AND :tenant = :tenant"
+_HELD: Final = """
+SELECT json_group_array(asked.key), json_group_array(p.doc)
+FROM json_each(:tokens) asked CROSS JOIN lexicon_places p ON p.term = asked.value WHERE :tenant = :tenant
+"""
 _PLACED: Final = """
 SELECT json_group_array(doc), json_group_array(seq), json_group_array(length)
 FROM documents WHERE tenant = :tenant AND doc IN :docs
@@ -26,7 +31,7 @@ FROM documents WHERE tenant = :tenant AND doc IN :docs
 _NEWEST: Final = """
 SELECT d.doc, d.seq, d.length, d.terms
 FROM (SELECT rowid AS doc FROM lexicon WHERE lexicon MATCH :phrase ORDER BY rowid DESC LIMIT :most) p
-CROSS JOIN documents d ON d.doc = p.doc WHERE d.tenant = :tenant
+CROSS JOIN documents d ON d.doc = p.doc WHERE d.tenant = :tenant ORDER BY d.doc DESC
 """
 _ALL: Final = """
 SELECT f.term AS token, f.doc AS documents FROM scopes s
@@ -55,25 +60,27 @@ class SqliteLexicon:
         """Return all documents that hold each token, the oldest first."""
         import numpy as np  # noqa: PLC0415 - only where something is searched
 
-        held = [_numbers(session, _HELD, token=token)[0] for token in tokens]
-        counted = [np.unique(docs, return_counts=True) for docs in held]
-        placed = np.stack(_numbers(session, _PLACED, docs=np.unique(np.concatenate(held)).tolist()))
+        token, held = _columns(session.row(_HELD, tokens=list(tokens)))
+        order = np.lexsort((held, token))
+        token, held = token[order], held[order]
+        first = np.flatnonzero(np.diff(held, prepend=-1) | np.diff(token, prepend=-1))  # each document once for a token
+        token, docs, times = token[first], held[first], np.diff(first, append=len(held))
+        placed = _columns(session.row(_PLACED, docs=np.unique(docs).tolist()))
         placed = placed[:, np.argsort(placed[0], kind="stable")]
-        found = {}
-        for token, (docs, times) in zip(tokens, counted, strict=True):
-            at = np.searchsorted(placed[0], docs)
-            own = np.append(placed[0], -1)[at] == docs
-            found[token] = np.concatenate([placed[:, at[own]], times[None, own]])
-        return found
+        at = np.searchsorted(placed[0], docs)
+        own = np.append(placed[0], -1)[at] == docs
+        found = np.concatenate([placed[:, at[own]], times[None, own]])
+        ends = np.searchsorted(token[own], np.arange(len(tokens)), side="right")
+        return dict(zip(tokens, np.split(found, ends[:-1], axis=1), strict=True))
 
     def newest(self, session: Session, token: str, most: int) -> Occurrences:
-        """Return the newest documents that hold a token, in any order."""
+        """Return the newest documents that hold a token, the oldest of them first."""
         import numpy as np  # noqa: PLC0415 - only where something is searched
 
         found = session.rows(_NEWEST, phrase=f'"{token}"', most=most)
         written = f'"{token}"'  # as it stands in JSON: no token has a sign that would be written otherwise
         rows = [(doc, seq, length, held.count(written)) for doc, seq, length, held in found]
-        return np.array(rows, np.int64).reshape(-1, 4).T
+        return np.array(rows[::-1], np.int64).reshape(-1, 4).T
 
     def miscounted(self, session: Session) -> int:
         """Return of how many tokens it is not known how many documents hold them."""
@@ -84,9 +91,8 @@ class SqliteLexicon:
         session.run("INSERT INTO lexicon (lexicon) SELECT 'optimize' WHERE :tenant = :tenant")
 
 
-def _numbers(session: Session, sql: str, **values: object) -> list[npt.NDArray[np.int64]]:
-    """Return the columns of a statement that gives each as a list in JSON."""
+def _columns(row: Row | None) -> Numbers:
+    """Return columns of whole numbers, each of which is written as a list in JSON."""
     import numpy as np  # noqa: PLC0415 - only where something is searched
 
-    row = session.row(sql, **values) or ()
-    return [np.array(_NUMBERS.decode(column), np.int64) for column in row]
+    return np.array([_NUMBERS.decode(column) for column in row or ()], np.int64)
