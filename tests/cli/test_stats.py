@@ -74,6 +74,13 @@ def test_drift_windows_and_exact_counts_that_are_off_are_told(run, run_json, kee
     assert (exact["overflows"], exact["cuts"], exact["requests"], exact["learned_window"]) == (1, 1, 3, 8192)
 
 
+def test_reports_that_make_no_sense_are_told(run, run_json, keep):
+    keep(msgspec.structs.replace(each, model=HIDDEN.id) for each in online(mixed("odd", 12), lambda _: 8_000))
+    assert "nothing is learned from what the server reports" in run("stats").stdout
+    [row] = run_json("stats")
+    assert (row["believed"], row["learned_from"]) == (False, 0)
+
+
 def test_what_was_cached_is_a_share_of_the_prompts(run, keep):
     keep([seen("o1", 1.0, cached=50, expected_cached=75)])
     assert run("stats").stdout.splitlines()[1].split()[-8:-4] == ["50.0", "%", "75.0", "%"]

@@ -56,7 +56,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
             **msgspec.to_builtins(self.accuracy),
             "tokenizer": learned.model.tokenizer,
             "prior": _prior(learned.model.prior),
-            "learned_from": learned.observations,
+            "learned_from": learned.observations if learned.believed else 0,
+            "believed": learned.believed,
             "learned_error": learned.error,
             "interval": learned.interval,
             "drift": msgspec.to_builtins(learned.drift),
@@ -160,7 +161,7 @@ def _counted_by(each: Standing) -> str:
     info = default_registry().resolve(each.accuracy.model)
     known, now = prior_of(info), prior_of(each.learned.model)
     first = info.tokenizer or f"{known.tokenizer} × {known.factor:g} ± {_percent(known.margin)}"
-    if not each.learned.observations:
+    if not each.learned.observations or not each.learned.believed:
         return first
     return f"{first} → × {now.factor:g} ± {_percent(each.learned.interval)}, from {each.learned.observations}"
 
@@ -181,6 +182,8 @@ def _notes(each: Standing) -> list[str]:
             f"{name}: since {output.moment(drift.at)} the server counts {_percent(drift.step, sign=True)} otherwise; "
             f"{drift.forgotten} older observations were set aside, and the margin is wider"
         )
+    if not each.learned.believed:
+        notes.append(f"{name}: nothing is learned from what the server reports: no tokenizer would count like that")
     if each.window is not None:
         notes.append(f"{name}: the server told a window of {each.window:,} tokens when it refused a prompt")
     if each.learned.model.tokenizer is not None and seen.requests and seen.mean_absolute_error > _LARGE:

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from brimful.core import check
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
 from brimful.core.tokens import Count
 from brimful.counting.features import FEATURES, SIGNS, THINGS, Signs, weighed
@@ -66,9 +67,9 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         plain = features.get("tokens", 0.0) * self.factor
         text = max(plain * LEAST_SHARE, plain + weighed(features, SIGNS, self._weights))
         around = features.get("fixed", 0.0) + features.get("media", 0.0)
-        tokens = max(0, round(text + around + self.correction(features)))
-        margin = tokens * self.margin + weighed(features, FEATURES, self._spread)
-        return Count(tokens=tokens, basis="calibrated", tokenizer=self.name, margin=max(0, ceiling(margin)))
+        tokens = _bounded(round(text + around + self.correction(features)))
+        margin = _bounded(ceiling(tokens * self.margin + weighed(features, FEATURES, self._spread)))
+        return Count(tokens=tokens, basis="calibrated", tokenizer=self.name, margin=margin)
 
     def correction(self, features: Mapping[str, float]) -> float:
         """Return what was learned of things in a request: the tokens that they cost beyond what is counted for them."""
@@ -122,6 +123,10 @@ def ceiling(value: float) -> int:
     (110, 101)
     """
     return math.ceil(round(value, 6))
+
+
+def _bounded(tokens: int) -> int:
+    return min(max(0, tokens), check.LARGEST)
 
 
 def _dot(weights: Sequence[float], signs: Signs) -> float:

@@ -37,6 +37,7 @@ _BEYOND: Final[dict[str, bytes]] = {
     "hangul": _between(0xEA, 0xED),
     "emoji": _between(0xF0, 0xF4),
 }
+_PIECE: Final = 32_768  # characters: a tenth of a millisecond's work
 _NO_OTHERS: Final = (0,) * len(_BEYOND)
 SIGNS: Final = (*_ASCII, *_BEYOND, "indents")
 """Sorts of signs in a text; `indents` are pairs of spaces."""
@@ -91,7 +92,13 @@ def weighed(features: Mapping[str, float], names: Iterable[str], weights: Mappin
 
 
 def _count_signs(texts: Sequence[str]) -> list[Signs]:
-    return [_signs(text) for text in texts]
+    return [_signs(text) if len(text) <= _PIECE else _signs_in_pieces(text) for text in texts]
+
+
+def _signs_in_pieces(text: str) -> Signs:
+    """Count a long text piece by piece: other threads may run in between, as they may not while bytes are read."""
+    pieces = (_signs(text[start : start + _PIECE]) for start in range(0, len(text), _PIECE))
+    return tuple(map(sum, zip(*pieces, strict=True)))
 
 
 def _signs(text: str) -> Signs:

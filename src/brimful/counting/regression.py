@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from brimful.counting.features import FEATURES
+from brimful.counting.features import FEATURES, SIGNS, THINGS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +50,8 @@ _ASSUMED: Final = 3.0  # observations that the assumed error counts for, beside 
 _OUTLIER: Final = 3.0  # robust deviations from where on an observation counts for less
 _ROUNDS: Final = 3  # of fitting with outliers weighed down
 _LEAST_FOR_OUTLIERS: Final = 5  # observations, before one of them can be called odd
-_MOST_WIDTHS: Final = 12.0  # by which a thing may be cheaper or dearer than expected
+_MOST_WIDTHS: Final = 15.0  # by which a thing may be cheaper or dearer than expected
+_MOST_WIDTHS_OF_SIGNS: Final = 60.0  # … and a sign: they come together, so that one makes up for another
 _MOST_TIMES: Final = 3.0  # … and a word
 _ADDED: Final = ("tools", "toolset", "request")  # to which a server may add whatever it likes
 _LARGEST_LEVERAGE: Final = 0.99  # of an observation on its own fit: beyond it nothing is left to be wrong
@@ -128,12 +129,11 @@ def is_plausible(fitted: Fit, factor: float) -> bool:
     Numbers that hang on nothing that was sent can be fitted, too: by messages that give tokens back, or by words that
     cost ten times as much. Only what a server may add to each request, or to its tools, has no bounds.
     """
-    if not 1 / _MOST_TIMES < fitted.factor / factor < _MOST_TIMES:
+    if fitted.margin > _MOST_TIMES or not 1 / _MOST_TIMES < fitted.factor / factor < _MOST_TIMES:
         return False
-    return all(
-        -_MOST_WIDTHS < weight / WIDTHS[name] < (inf if name in _ADDED else _MOST_WIDTHS)
-        for name, weight in fitted.weights.items()
-    )
+    shares = {name: weight / WIDTHS[name] for name, weight in fitted.weights.items()}
+    signs = all(abs(shares[sign]) < _MOST_WIDTHS_OF_SIGNS for sign in SIGNS)
+    return signs and all(-_MOST_WIDTHS < shares[t] < (inf if t in _ADDED else _MOST_WIDTHS) for t in THINGS)
 
 
 def _solved(rows: "Array", missed: "Array", widths: "Array") -> "tuple[Array, Array, Array]":
