@@ -24,6 +24,7 @@ from brimful.fields import (
     settle_fields,
     share,
     text,
+    timestamp,
 )
 
 MemoryType = Literal["episodic", "semantic", "procedural"]
@@ -122,6 +123,8 @@ class Message(Record, frozen=True, kw_only=True, tag="message"):
             check.settle(self, "sender", text, "")
         if type(self.content) is not str or not self.content.isascii():
             check.settle(self, "content", content, "")
+        if self.edited is not None:
+            check.settle(self, "edited", timestamp, "")
         check_whole("seq", self.seq)
         check_role(self.role)
 
@@ -152,6 +155,8 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
         settle_fields(self, texts=("source", "content"), optional=("persona", "user", "room"), times=("at",))
         check.settle(self, "importance", share, "")
         check_whole("accesses", self.accesses)
+        if self.accessed is not None:
+            check.settle(self, "accessed", timestamp, "")
         if type(self.pinned) is not bool:
             raise InvalidValue("pinned", f"must be true or false, not {check.shown(self.pinned)}")
         if self.type not in MEMORY_TYPES:
@@ -251,6 +256,10 @@ class Response(Record, frozen=True, kw_only=True, tag="response"):
         settle_fields(self, texts=texts, refs=("context", "room"), optional=("message",), times=("at",))
         check_texts("notes", self.notes)
         check_whole("expected_cached", self.expected_cached)
+        if self.seconds is not None:
+            check.settle(self, "seconds", timestamp, "")
+        if self.usage is not None and not isinstance(self.usage, Usage):
+            raise InvalidValue("usage", f"must be a Usage, not {check.shown(self.usage)}")
 
 
 class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):

@@ -1,8 +1,12 @@
 """Several questions a build: event and goal, the last human words, the last act, and a focus."""
 
-from brimful import ToolResult
+import pytest
+
+from brimful import InvalidValue, ToolResult
 from brimful.records import Message
+from brimful.retrieval.indexed import indexed
 from brimful.retrieval.queries import HUMAN_MESSAGES, LONGEST, WEIGHTS, queries
+from brimful.retrieval.wanted import Wanted, memory_scopes
 
 
 def message(text: str, role: str = "user") -> Message:
@@ -46,3 +50,28 @@ def test_a_very_long_message_is_asked_by_its_end():
     (query,) = queries("start " + "word " * 5000 + "end?")
     assert len(query.text) <= LONGEST
     assert query.text.endswith("end?")
+
+
+@pytest.mark.parametrize("wrong", [None, 7, b"tea", ["tea"]])
+def test_what_is_no_text_is_refused(wrong):
+    with pytest.raises(InvalidValue, match="text: must be a text"):
+        queries(wrong)
+    with pytest.raises(InvalidValue, match="focus: must be a text"):
+        queries("tea", focus=wrong)
+
+
+@pytest.mark.parametrize(
+    ("field", "make"),
+    [
+        ("limit", lambda: Wanted(limit="many")),
+        ("limit", lambda: Wanted(limit=-1)),
+        ("types", lambda: Wanted(types=("semantic", 3))),
+        ("persona", lambda: memory_scopes(7, None, None)),
+        ("room", lambda: memory_scopes(None, None, ["r"])),
+        ("record", lambda: indexed("tea")),
+    ],
+)
+def test_what_nobody_could_look_for_is_refused_by_name(field, make):
+    with pytest.raises(InvalidValue) as refused:
+        make()
+    assert refused.value.field == field

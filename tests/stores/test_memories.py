@@ -1,7 +1,9 @@
 """Memories, lore and summaries."""
 
 import msgspec
+import pytest
 
+from brimful.errors import InvalidValue
 from brimful.records import LoreEntry, Memory, Summary
 from stores.samples import known, occurring, summed, told
 
@@ -123,3 +125,10 @@ def test_summaries_come_newest_first(store, run):
     assert ids(run(store.summaries("general"))) == ["s1", "s2"]
     assert run(store.remove_summary("s1")) is True
     assert run(store.remove_summary("s1")) is False
+
+
+@pytest.mark.parametrize("wrong", [None, 1, "yes"])
+def test_pinned_is_true_or_false(store, run, wrong):
+    run(store.remember([known("k1")]))
+    with pytest.raises(InvalidValue, match="pinned: must be true or false"):
+        run(store.pin("k1", pinned=wrong))

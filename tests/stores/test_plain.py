@@ -3,7 +3,7 @@
 import pytest
 
 from brimful.errors import InvalidValue
-from brimful.records import Lorebook, Persona, Room, User
+from brimful.records import Lorebook, Memory, Persona, Room, User
 from stores.samples import known, occurring, said, summed, told, words
 
 RECORDS = [
@@ -101,3 +101,18 @@ def test_an_empty_call_writes_nothing(store, run):
     run(store.touch([], at=1.0))
     assert run(store.memories()) == []
     assert words("").terms == ()
+
+
+@pytest.mark.parametrize("wrong", [None, 7, "ada", {"id": "ada"}, object()])
+def test_what_is_no_record_is_refused(store, run, wrong):
+    with pytest.raises(InvalidValue, match="record: must be one of User, Persona, Room, Lorebook, not"):
+        run(store.put(wrong))
+    with pytest.raises(InvalidValue, match="kind: must be one of"):
+        run(store.get(wrong, "ada"))
+    with pytest.raises(InvalidValue, match="kind: must be one of"):
+        run(store.listed(Memory))
+
+
+def test_a_number_that_no_database_holds_is_refused(store, run):
+    with pytest.raises(InvalidValue, match="id: is one beyond"):
+        run(store.delete(10**30))

@@ -1,7 +1,9 @@
 """A record → how it is found: its terms, and the passage that is embedded."""
 
 from brimful.answers import Indexed
+from brimful.core.check import shown
 from brimful.core.label import iso_date
+from brimful.errors import InvalidValue
 from brimful.packagers.stored import plain_text
 from brimful.records import LoreEntry, Memory, Message, Summary
 from brimful.retrieval.analyze import analyze
@@ -31,6 +33,8 @@ def indexed(record: Searchable) -> Indexed:
             return _indexed("\n".join([record.name, " ".join(record.keys), record.content]).strip(), "", 0.0)
         case Summary():
             return _indexed(record.content, "", record.at)
+        case _:
+            raise InvalidValue("record", f"must be a Message, Memory, LoreEntry or Summary, not {shown(record)}")
 
 
 def _indexed(text: str, speaker: str, at: float) -> Indexed:

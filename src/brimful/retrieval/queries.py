@@ -5,6 +5,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from brimful.core.check import text as checked_text
+from brimful.errors import InvalidValue
 from brimful.packagers.stored import plain_text
 from brimful.records import Message
 from brimful.retrieval.question import Question, ask
@@ -50,6 +52,8 @@ def queries(
     >>> [(query.name, query.text) for query in queries("When is it?", goal="Ship the demo", focus="spam")]
     [('event', 'When is it?\nShip the demo'), ('focus', 'spam')]
     """
+    for field, given in (("text", event), ("focus", focus)):
+        checked_text(field, given, InvalidValue)
     humans = [message for message in recent if message.role == "user"][:HUMAN_MESSAGES]
     acts = [message for message in recent if message.role in ("assistant", "tool")][:1]
     wanted: list[tuple[QueryName, str, Iterable[str]]] = [

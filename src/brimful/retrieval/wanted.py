@@ -5,6 +5,9 @@ from typing import Literal
 
 import msgspec
 
+from brimful.core.check import is_whole, shown
+from brimful.errors import InvalidValue
+from brimful.fields import identifier
 from brimful.records import LoreEntry, Memory, Message, memory_scope
 
 ROOM, LOREBOOK = "room:", "lorebook:"  # how the names of scopes begin
@@ -28,6 +31,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     least_relevance: float = 0.0
     half_life: float | None = None
     tokenizer: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody could look for."""
+        if not is_whole(self.limit, 0):
+            raise InvalidValue("limit", f"must be a whole number from 0, not {shown(self.limit)}")
+        if not isinstance(self.types, tuple) or not all(isinstance(each, str) for each in self.types):
+            raise InvalidValue("types", f"must be a list of types of memories, not {shown(self.types)}")
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -78,7 +88,8 @@ def memory_scopes(persona: str | None, user: str | None, room: str | None) -> tu
     >>> memory_scopes("helper", "ada", None)
     ('memory:::', 'memory::ada:', 'memory:helper::', 'memory:helper:ada:')
     """
-    owners = product({None, persona}, {None, user}, {None, room})
+    named = {"persona": persona, "user": user, "room": room}
+    owners = product(*([None] if name is None else [None, identifier(field, name)] for field, name in named.items()))
     return tuple(sorted(memory_scope(*owner) for owner in owners))
 
 

@@ -6,6 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from brimful.answers import Indexed
+from brimful.core.check import shown
+from brimful.errors import InvalidValue
 from brimful.records import Memory
 from brimful.stores.contents import open_text
 from brimful.stores.documents import Entry
@@ -64,6 +66,8 @@ def memories(
 
 def pin(session: Session, id: str, *, pinned: bool) -> bool:
     """Pin a memory, or let it go again; False if there is none of that id."""
+    if type(pinned) is not bool:
+        raise InvalidValue("pinned", f"must be true or false, not {shown(pinned)}")
     sql = "UPDATE memories SET pinned = :pinned WHERE tenant = :tenant AND id = :id RETURNING scope"
     found = session.row(sql, id=id, pinned=int(pinned))
     if found is not None:  # who searched its scope holds a memory that is other than it was

@@ -4,6 +4,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from brimful.core.check import shown
+from brimful.errors import InvalidValue
 from brimful.records import Lorebook, Persona, Plain, Room, User
 from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
@@ -40,7 +42,7 @@ _LIST: Final = {
 
 def put(session: Session, record: Plain) -> None:
     """Write a record in the place of the one with its id."""
-    table = TABLES[type(record)]
+    table = _table(type(record), "record")
     body = seal(session, msgspec.json.encode(record), table, record.id)
     if isinstance(record, Room):
         session.run(_PUT_ROOM, id=record.id, body=body, owner=record.user)
@@ -50,13 +52,13 @@ def put(session: Session, record: Plain) -> None:
 
 def get(session: Session, kind: type[R], id: str) -> R | None:
     """Return the record of that id."""
-    found = session.row(_GET[TABLES[kind]], id=id)
+    found = session.row(_GET[_table(kind, "kind")], id=id)
     return opened(session, kind, found) if found else None
 
 
 def listed(session: Session, kind: type[R], after: str, limit: int) -> list[R]:
     """Return records by id, from the first one after `after`."""
-    found = session.rows(_LIST[TABLES[kind]], after=after, limit=limit)
+    found = session.rows(_LIST[_table(kind, "kind")], after=after, limit=limit)
     return [opened(session, kind, row) for row in found]
 
 
@@ -64,3 +66,11 @@ def opened(session: Session, kind: type[R], row: Row) -> R:
     """Return the record of a row of its id and body."""
     id, body = row
     return msgspec.json.decode(unseal(session, body, TABLES[kind], id), type=kind)
+
+
+def _table(kind: object, field: str) -> str:
+    table = TABLES.get(kind) if isinstance(kind, type) else None
+    if table is None:
+        named = ", ".join(each.__name__ for each in TABLES)
+        raise InvalidValue(field, f"must be one of {named}, not {getattr(kind, '__name__', shown(kind))}")
+    return table

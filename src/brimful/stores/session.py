@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from brimful.answers import Near
+from brimful.core.check import shown
 from brimful.errors import InvalidValue
 from brimful.stores.tenant_keys import TenantKeys
 
@@ -21,6 +22,7 @@ Row = tuple[Any, ...]
 Placed = tuple[int, int, str]
 """A document as vectors know it: its number, the number of its scope, its passage's address."""
 Values = dict[str, Any]
+_LARGEST: Final = 2**63 - 1
 
 
 class Cursor(Protocol):
@@ -200,6 +202,8 @@ class Session:
                 values[name] = self.dialect.written(value)
             elif type(value) is str and "\0" in value:
                 raise InvalidValue(name, "has a null character, which no name may have")
+            elif type(value) is int and not -_LARGEST <= value <= _LARGEST:
+                raise InvalidValue(name, f"is {shown(value)}: no database holds such a number")
         values["tenant"] = self.tenant
         return values
 
