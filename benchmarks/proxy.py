@@ -24,6 +24,7 @@ ROUNDS = 400
 STREAMS = 200
 REQUESTS = 10_000
 AT_A_TIME = 16
+PAUSE_BETWEEN = 0.06  # seconds: what one server still keeps is not to slow the next one down
 SHORT = 20  # messages of the requests that memory is measured with
 PATH = "/v1/chat/completions"
 PARTS = Path(__file__).with_name("proxy_parts.py")
@@ -137,6 +138,7 @@ def _latencies(servers: dict[str, Server], rounds: int) -> dict[str, list[float]
                 raise RuntimeError(f"{name} answered {answer.status}")
             if turn >= warm_up:
                 found[name].append(time.perf_counter() - begun)
+            time.sleep(PAUSE_BETWEEN)
     return found
 
 

@@ -33,7 +33,7 @@ from brimful.server.threads import Threads, chain_of
 ROOM: Final = "proxy"
 """Where the records of requests stand that name no conversation."""
 
-_HEAD_START: Final = 0.002  # seconds in which a request is sent before it is counted, which would hold that up
+_HEAD_START: Final = 0.002  # seconds in which a request is sent before it is counted or kept, which would hold that up
 _FRAME: Final = 64  # tokens around a message, at the most
 _TOOL: Final = 256  # … around a tool
 _REQUEST: Final = 2_048  # … around a request
@@ -156,6 +156,7 @@ class Fitting:
             self._tasks.start(self._saved(asked, context), "keeping a context")
 
     async def _saved(self, asked: Asked, context: Context) -> None:
+        await asyncio.sleep(_HEAD_START)
         store = self._tenants.store(asked.caller.tenant)
         await store.save(Snapshot(id=context.id, room=_room(asked), at=asked.at, context=context))
 

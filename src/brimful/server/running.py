@@ -1,6 +1,7 @@
 """From a configuration to a server that runs until it is told to stop."""
 
 import asyncio
+import gc
 import ipaddress
 import logging
 import socket
@@ -63,6 +64,7 @@ def run(config: Config, *, file: str, tell: Tell) -> None:
     with _bound(config, file) as listening:
         _set_up_logs()
         sys.setswitchinterval(_SWITCH)
+        gc.freeze()  # what is loaded by now stays, and need not be looked through for garbage while somebody waits
         _Server(app, config, tell).run(sockets=[listening])
 
 
