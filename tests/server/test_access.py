@@ -151,7 +151,7 @@ def test_too_many_requests_in_a_minute_are_refused(start):
 def test_too_many_requests_at_a_time_are_refused(start, upstream):
     client = start(limits={"concurrency": 1})
     upstream.answers = [list(chat_events(*["word "] * 100)), chat_answer()]
-    upstream.pause = 0.05
+    upstream.pause = 600  # the stream lasts until it is left
     with client.stream("POST", CHAT, json=HI | {"stream": True}) as answer:
         chunks = answer.iter_bytes()  # held: a generator that is dropped leaves the stream
         next(chunks)

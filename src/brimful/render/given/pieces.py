@@ -10,6 +10,8 @@ from brimful.render.media import inline
 _LEAST_DATA: Final = 256  # characters without a space, from which on a text is taken for encoded data
 _LABELS: Final = frozenset(("type", "id", "cache_control", "signature", "format", "detail", "media_type"))
 """Fields of a block that are no content of their own."""
+_OF_ANY_TOOL: Final = frozenset(("name", "description", "strict", "parameters", "input_schema", "cache_control"))
+"""Fields of a tool that takes no arguments. One with others is of a kind that we do not know."""
 
 
 def words(value: object) -> str:
@@ -56,8 +58,10 @@ def tool_of(described: dict[str, Any], schema: str) -> Tool:
 
     >>> tool_of({"name": "look_up", "parameters": {"type": "object"}}, "parameters")
     Tool(name='look_up', description='', parameters={'type': 'object'})
+    >>> tool_of({"name": "now", "description": "The time."}, "parameters")
+    Tool(name='now', description='The time.', parameters={})
     """
-    name, parameters = words(described.get("name")) or "tool", described.get(schema)
-    if isinstance(parameters, dict):
+    name, parameters = words(described.get("name")) or "tool", described.get(schema) or {}
+    if isinstance(parameters, dict) and (parameters or _OF_ANY_TOOL.issuperset(described)):
         return Tool(name=name, description=words(described.get("description")), parameters=parameters)
     return Tool(name=name, parameters={key: item for key, item in described.items() if key != "name"})
