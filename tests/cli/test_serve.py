@@ -10,7 +10,7 @@ LOCAL = '[[upstreams]]\nname = "local"\nurl = "http://127.0.0.1:1/v1"\n'
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "give --config or --upstream, and not both"),
+        (["--window", "9"], "is said of an --upstream"),
         (["--config", "a.toml", "--upstream", "http://127.0.0.1:1/v1"], "give --config or --upstream, and not both"),
         (["--config", "a.toml", "--window", "9"], "is said in the file, for each upstream"),
     ],

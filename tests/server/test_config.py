@@ -19,8 +19,7 @@ def upstreams_of(*upstreams, environ=None):
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        ({}, "Object missing required field `upstreams`"),
-        ({"upstreams": []}, "upstreams: Expected `array` of length >= 1"),
+        ({"upstreams": {}}, "upstreams: Expected `array`"),
         ({"upstreams": [{"name": "a"}]}, "upstreams.a: Object missing required field `url`"),
         ({"upstreams": [LOCAL | {"url": "ftp://x"}]}, "upstreams.local.url: must be an http or https address"),
         ({"upstreams": [LOCAL, LOCAL]}, "upstreams.local: two upstreams have this name"),
@@ -88,3 +87,13 @@ def test_the_first_that_runs_a_model_gets_it():
     assert found.find("openai", "llama").upstream.name == "rest"
     with pytest.raises(Refusal, match="rest speaks openai only"):
         found.find("anthropic", "llama")
+
+
+def test_a_server_without_upstreams_shows_records_alone(start):
+    client = start(upstreams=[])
+    assert client.get("/ready").status_code == 200
+    said = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
+    refused = client.post("/v1/chat/completions", json=said)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
+    assert "has no upstream" in refused.json()["error"]["message"]
+    assert client.get("/brimful/v1/contexts/ctx-1").json()["error"]["code"] == "context_not_found"

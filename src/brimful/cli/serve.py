@@ -13,7 +13,8 @@ EXAMPLES: Final = """\
 Examples:
   brimful serve --upstream http://127.0.0.1:8081/v1
   brimful serve --upstream https://api.openai.com/v1 --listen 127.0.0.1:9000
-  brimful serve --config brimful.toml"""
+  brimful serve --config brimful.toml
+  brimful serve --db sqlite:///chat.db"""
 
 _FILE: Final = "brimful serve"  # what errors name where there is no file
 
@@ -46,16 +47,19 @@ def serve(
         int | None, typer.Option("--window", metavar="TOKENS", min=1, help="With --upstream: its models' window.")
     ] = None,
 ) -> None:
-    """Serve OpenAI's and Anthropic's APIs before the servers that run models.
+    """Serve OpenAI's and Anthropic's APIs before the servers that run models, and the inspector.
 
     Point a client's base URL at it: what is too long is made to fit, the rest
     is passed on untouched. With the mode `remember`, conversations are kept,
-    and older turns come back when they matter.
+    and older turns come back when they matter. The same address in a browser
+    shows every context. Without an upstream, that is all it does.
     """
-    if (config is None) is (upstream is None):
+    if config is not None and upstream is not None:
         raise typer.BadParameter("give --config or --upstream, and not both", param_hint="'--config'")
     if config is not None and (like or window):
         raise typer.BadParameter("is said in the file, for each upstream", param_hint="'--like' or '--window'")
+    if upstream is None and config is None and (like or window):
+        raise typer.BadParameter("is said of an --upstream", param_hint="'--like' or '--window'")
     try:
         from brimful.server.config import config_of, read_config  # noqa: PLC0415 - an extra
         from brimful.server.running import run  # noqa: PLC0415
@@ -64,10 +68,11 @@ def serve(
     if config is not None:
         data, file = read_config(config), str(config)
     else:
-        data, file = _of_upstream(upstream or "", like, window), _FILE
+        data, file = {} if upstream is None else _of_upstream(upstream, like, window), _FILE
     said = {"listen": listen, "mode": mode, "store": db or (None if config else DEFAULT_DB), "keys": keys or None}
     data |= {key: value for key, value in said.items() if value is not None}
-    run(config_of(data, file), file=file, tell=_tell)
+    settled = config_of(data, file)
+    run(settled, file=file, tell=lambda address: _tell(address, asks=bool(settled.upstreams)))
 
 
 def _of_upstream(url: str, like: str | None, window: int | None) -> dict[str, Any]:
@@ -75,5 +80,7 @@ def _of_upstream(url: str, like: str | None, window: int | None) -> dict[str, An
     return {"upstreams": [{key: value for key, value in said.items() if value is not None}]}
 
 
-def _tell(address: str) -> None:
-    output.say(f"listening on {address} (OpenAI's clients: base URL {address}/v1; Anthropic's: {address})")
+def _tell(address: str, *, asks: bool) -> None:
+    clients = f"OpenAI's clients: base URL {address}/v1; Anthropic's: {address}"
+    nobody = "no --upstream: for browsers alone"
+    output.say(f"listening on {address} ({clients if asks else nobody})")

@@ -88,9 +88,12 @@ class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of it. `models` is the path of a model file, `tenant` whose records they are where callers have no keys."""
+    """All of it. `models` is the path of a model file, `tenant` whose records they are where callers have no keys.
 
-    upstreams: Annotated[tuple[UpstreamConfig, ...], Meta(min_length=1)]
+    Without `upstreams` nobody is asked: the records can be looked at, and that is all.
+    """
+
+    upstreams: tuple[UpstreamConfig, ...] = ()
     listen: str = "127.0.0.1:8080"
     store: _Word = "sqlite:///brimful.db"
     mode: Mode = "fit"

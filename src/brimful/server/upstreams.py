@@ -96,7 +96,8 @@ class Upstreams:
                 code="model_not_found",
                 param="model",
             )
-        raise Refusal("unknown", f"no upstream runs the model {model!r}", code="model_not_found", param="model")
+        why = f"no upstream runs the model {model!r}" if self._lines else "this server has no upstream"
+        raise Refusal("unknown", why, code="model_not_found", param="model")
 
     async def close(self) -> None:
         """Let go of all connections."""
