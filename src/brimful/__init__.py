@@ -51,6 +51,7 @@ from brimful.errors import (
 )
 from brimful.fitting import fit
 from brimful.policies import Overrides, load_policy, policy_names
+from brimful.whatif import window_for
 
 if TYPE_CHECKING:
     from brimful.engine import Engine, Event, Retrieval
@@ -112,6 +113,7 @@ __all__ = [
     "packagers",
     "policy_names",
     "replay",
+    "window_for",
 ]
 
 

@@ -16,6 +16,7 @@ from brimful.core.check import text as checked_text
 from brimful.core.content import ContentPackage, Part
 from brimful.core.context import Context, Inputs
 from brimful.core.model import ModelInfo, Wire
+from brimful.core.pile import Pile, prepare
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Tool
 from brimful.core.selection import Previous
@@ -164,10 +165,22 @@ def assembled(inputs: Inputs, *, raw: Sequence[bytes] = ()) -> Context:
 
     `raw` are the messages of a given request as JSON, where none of them can be cut.
     """
-    if inputs.frame is not None:  # a given request stays as its caller wrote it: no turns are merged in it
-        inputs = msgspec.structs.replace(inputs, model=msgspec.structs.replace(inputs.model, alternate=False))
+    inputs = _as_written(inputs)
     renderer = renderer_of(inputs, raw)
     return assemble_inputs(inputs, counter=counter_for(inputs.model, inputs.method), renderer=renderer)
+
+
+def piled(inputs: Inputs) -> Pile:
+    """Make the candidates of whole inputs ready, to be filled into any number of windows."""
+    inputs = _as_written(inputs)
+    return prepare(inputs, counter=counter_for(inputs.model, inputs.method), renderer=renderer_of(inputs, ()))
+
+
+def _as_written(inputs: Inputs) -> Inputs:
+    """Return inputs whose given request stays as its caller wrote it: no turns are merged in it."""
+    if inputs.frame is None:
+        return inputs
+    return msgspec.structs.replace(inputs, model=msgspec.structs.replace(inputs.model, alternate=False))
 
 
 def _checked(packages: Iterable[ContentPackage]) -> tuple[ContentPackage, ...]:
