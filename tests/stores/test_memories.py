@@ -70,6 +70,13 @@ def test_memories_are_chosen_by_all_that_is_said(store, run):
     assert ids(run(store.memories(limit=2))) == ["d", "c"]
 
 
+def test_pages_of_memories_part_those_of_one_time_by_their_ids(store, run):
+    run(store.remember([known(id, at=at) for id, at in (("a", 1.0), ("b", 2.0), ("c", 2.0), ("d", 2.0), ("e", 3.0))]))
+    assert ids(run(store.memories(before=2.0))) == ["a"]
+    assert ids(run(store.memories(before=2.0, after="b"))) == ["c", "d", "a"]
+    assert ids(run(store.memories(before=2.0, after="d", pinned=False))) == ["a"]
+
+
 def test_a_memory_is_pinned_let_go_and_forgotten(store, run):
     run(store.remember([known("k1")]))
     assert run(store.pin("k1")) is True

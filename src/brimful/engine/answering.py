@@ -11,6 +11,7 @@ from brimful.core.check import shown
 from brimful.core.context import Context
 from brimful.counting import observation_of
 from brimful.engine.assembling import Assembling
+from brimful.engine.facts import answer_facts
 from brimful.engine.given import context_id_of, usage_of, want_texts
 from brimful.engine.lessons import route_of
 from brimful.engine.writing import new_id
@@ -112,7 +113,7 @@ class Answering(Assembling):
             raise InvalidValue("id", f"{shown(name)} is that of an answer to another context")
         if seen is not None:
             await self._parts.lessons.observe(seen, now=self._clock())
-        await self._tell("responded", room, id=name, context=of, model=stands.model, notes=list(stands.notes))
+        await self._tell("responded", room, **answer_facts(stands, context))
         return stands, message
 
     async def _observed(

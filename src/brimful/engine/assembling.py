@@ -18,6 +18,7 @@ from brimful.core.prompt import Tool
 from brimful.engine.build import Asked
 from brimful.engine.company import as_seen
 from brimful.engine.current import current_of
+from brimful.engine.facts import build_facts
 from brimful.engine.given import media_of, want_texts
 from brimful.engine.introduction import SOMEBODY, named, speaks_of_user, told_to
 from brimful.engine.plan import Limits, Plan, make_plan
@@ -64,7 +65,7 @@ class Assembling(Writing):
         record. With `save=False` nothing is kept: a dry run.
         """
         want_texts(room=room, persona=persona, sender=sender, user=user, focus=focus, system=system, route=route)
-        moment = self._moment(now)
+        begun, moment = self._clock(), self._moment(now)
         place, who, missing = await self._whereabouts(room, persona, user, system)
         window = positive("window", window)
         completion = positive("completion", completion) or (who.completion if who else None)
@@ -100,14 +101,11 @@ class Assembling(Writing):
         await self._tell(
             "assembled",
             room,
-            context=context.id,
+            **build_facts(context, seconds=self._clock() - begun),
             persona=persona,
-            model=plan.model.id,
-            tokens=context.tokens,
-            window=context.budget.window,
-            degraded=list(built.degraded),
             cached=built.cached,
             tokenized=built.tokenized,
+            breaker=self._breaker.state(self._clock()),
         )
         return context
 

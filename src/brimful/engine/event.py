@@ -16,7 +16,10 @@ EventName = Literal[
     "pinned",
     "assembled",
     "overflowed",
+    "sent",
     "responded",
+    "failed",
+    "refused",
     "indexed",
 ]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import Unpack
 
 from brimful.core.check import shown
@@ -14,7 +14,7 @@ from brimful.engine.asking import Asking, Turn, building_of
 from brimful.engine.introduction import named
 from brimful.engine.overflow import refusal, smaller_window
 from brimful.engine.writing import new_id
-from brimful.errors import ContextOverflow, InvalidValue
+from brimful.errors import ContextOverflow, InvalidValue, ProviderError
 from brimful.records import Content, Message, Persona
 from brimful.replies import Piece, Reply
 
@@ -37,11 +37,12 @@ class Responding(Answering):
         """
         turn = await self._turn(room, persona, message, asking)
         context = await self._context(turn)
-        try:
-            reply = await turn.provider.send(context.request)
-        except ContextOverflow as refused:
-            context = await self._smaller(turn, context, refused)
-            reply = await turn.provider.send(context.request)
+        async with self._telling(turn):
+            try:
+                reply = await turn.provider.send(context.request)
+            except ContextOverflow as refused:
+                context = await self._smaller(turn, context, refused)
+                reply = await turn.provider.send(context.request)
         return await self._answered(turn, context, reply)
 
     def stream(
@@ -117,12 +118,37 @@ class Responding(Answering):
             **turn.building,
         )
 
+    @asynccontextmanager
+    async def _telling(self, turn: Turn) -> AsyncGenerator[None, None]:
+        """Tell the hooks if a provider does not answer."""
+        try:
+            yield
+        except ProviderError as error:
+            await self._tell(
+                "failed",
+                turn.room,
+                model=turn.model.id,
+                provider=turn.model.provider,
+                route=error.route,
+                error=type(error).__name__,
+                status=error.status,
+                seconds=max(0.0, self._clock() - turn.begun),
+            )
+            raise
+
     async def _smaller(self, turn: Turn, context: Context, refused: ContextOverflow) -> Context:
         """Learn from a refusal, and build again."""
         now = self._clock()
         seen = overflow_of(context, refused, id=new_id("obs"), route=turn.provider.route, room=turn.room, at=now)
         await self._parts.lessons.observe(seen, now=now)
-        await self._tell("overflowed", turn.room, context=context.id, route=refused.route, window=refused.window)
+        await self._tell(
+            "overflowed",
+            turn.room,
+            context=context.id,
+            model=turn.model.id,
+            route=refused.route,
+            window=refused.window,
+        )
         window = smaller_window(context, refused)
         return await self._context(turn, window=window, notes=(refusal(context, refused),))
 
@@ -147,7 +173,7 @@ class Responding(Answering):
         turn = await self._turn(room, persona, message, asking)
         said = Said(await self._context(turn))
         try:
-            async with aclosing(self._pieces(turn, said)) as pieces:
+            async with self._telling(turn), aclosing(self._pieces(turn, said)) as pieces:
                 async for piece in pieces:
                     yield piece
         finally:  # whoever leaves early, or is cut off, finds what was said so far in the room

@@ -109,9 +109,13 @@ class Store(Protocol):
         types: Sequence[str] = (),
         pinned: bool | None = None,
         before: float | None = None,
+        after: str = "",
         limit: int = 100,
     ) -> list[Memory]:
-        """Return memories, newest first, that meet all that is said."""
+        """Return memories, newest first, that meet all that is said.
+
+        `before` is a time; with `after`, those of that very time whose ids come behind it are among them.
+        """
         ...
 
     async def pin(self, id: str, *, pinned: bool = True) -> bool:

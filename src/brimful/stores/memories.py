@@ -48,6 +48,7 @@ def memories(
     types: Sequence[str],
     pinned: bool | None,
     before: float | None,
+    after: str,
     limit: int,
 ) -> list[Memory]:
     """Return memories, newest first, that meet all that is said."""
@@ -56,12 +57,12 @@ def memories(
         "scopes": ("m.scope IN :scopes", None if scopes is None else list(scopes)),
         "types": ("m.type IN :types", list(types) or None),
         "pinned": ("m.pinned = 1" if pinned else "m.pinned = 0", pinned),
-        "before": ("m.at < :before", before),
+        "before": ("(m.at < :before OR (m.at = :before AND m.id > :after))" if after else "m.at < :before", before),
     }
     said = {name: value for name, (_, value) in wanted.items() if value is not None}
     sql = READ + "".join(f" AND {wanted[name][0]}" for name in said) + NEWEST
     said.pop("pinned", None)
-    return [memory_of(session, row) for row in session.rows(sql, limit=limit, **said)]
+    return [memory_of(session, row) for row in session.rows(sql, limit=limit, after=after, **said)]
 
 
 def pin(session: Session, id: str, *, pinned: bool) -> bool:

@@ -119,13 +119,21 @@ class TenantStore(Transactions):
         types: Sequence[str] = (),
         pinned: bool | None = None,
         before: float | None = None,
+        after: str = "",
         limit: int = 100,
     ) -> list[Memory]:
         """Return memories, newest first, that meet all that is said."""
         most = _limit(limit)
         return await self._read(
             lambda session: _memories.memories(
-                session, ids=ids, scopes=scopes, types=types, pinned=pinned, before=before, limit=most
+                session,
+                ids=ids,
+                scopes=scopes,
+                types=types,
+                pinned=pinned,
+                before=before,
+                after=after,
+                limit=most,
             )
         )
 

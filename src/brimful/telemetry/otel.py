@@ -1,0 +1,171 @@
+"""A hook that tells OpenTelemetry: spans and metrics by its conventions for generative AI, and never what was said.
+
+The names are those of the conventions as of November 2026 (gen-ai/1.42). They are all still in development there.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from brimful.engine.event import Event
+from brimful.errors import MissingExtra
+from brimful.models.registry import Registry
+from brimful.telemetry.names import Names
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import SpanKind, TracerProvider
+
+_BROKEN: Final = 500  # statuses from here on are the server's fault
+_SECOND: Final = 1_000_000_000  # in nanoseconds
+_TOKENS: Final = [4**power for power in range(14)]  # bounds that the conventions give
+_SECONDS: Final = [0.01 * 2**power for power in range(14)]  # … these as well
+_FINISHES: Final = {"tool-calls": "tool_call", "filtered": "content_filter"}
+"""Why an answer ended, where the conventions have another name for it."""
+_PROVIDERS: Final = {"google": "gcp.gemini", "xai": "x_ai", "mistral": "mistral_ai", "moonshot": "moonshot_ai"}
+"""Makers of models, where the conventions have another name for them."""
+
+
+class OpenTelemetry:
+    """Turns events into spans and metrics, of the providers that are given, or of those that the program has set up.
+
+    A span is made when what it tells of is done, with the time at which that began, and as a child of the span in which
+    the engine was called.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: "TracerProvider | None" = None,
+        meter_provider: "MeterProvider | None" = None,
+        models: Registry | None = None,
+    ) -> None:
+        """Make the instruments. `models` are the rows by which models are called in metrics."""
+        try:
+            from opentelemetry import metrics, propagate, trace  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise MissingExtra("otel", "OpenTelemetry") from error
+        meter = metrics.get_meter("brimful", meter_provider=meter_provider)
+        self._kinds = trace.SpanKind
+        self._extract = propagate.extract
+        self._failed = trace.StatusCode.ERROR
+        self._tracer = trace.get_tracer("brimful", tracer_provider=tracer_provider)
+        self._names = Names(models)
+        self._usage = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            unit="{token}",
+            description="Tokens of prompts and of answers.",
+            explicit_bucket_boundaries_advisory=_TOKENS,
+        )
+        self._duration = meter.create_histogram(
+            "gen_ai.client.operation.duration",
+            unit="s",
+            description="From the question to the end of the answer.",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
+        self._share = meter.create_histogram(
+            "brimful.context.window_share", unit="1", description="How much of the window contexts take."
+        )
+        self._left_out = meter.create_counter(
+            "brimful.context.left_out", unit="{candidate}", description="Candidates that were left out of contexts."
+        )
+        self._overflows = meter.create_counter(
+            "brimful.overflows", unit="{request}", description="Prompts that were found too long."
+        )
+
+    def __call__(self, event: Event) -> None:
+        """Tell of an event."""
+        match event.name:
+            case "assembled":
+                self._assembled(event)
+            case "responded":
+                self._responded(event)
+            case "failed":
+                self._unanswered(event)
+            case "overflowed":
+                self._overflows.add(1, {"gen_ai.request.model": self._names.model(event.facts["model"])})
+            case _:
+                pass
+
+    @contextmanager
+    def serving(self, method: str, route: str, headers: Mapping[str, str]) -> Iterator[Callable[[int], None]]:
+        """Make a span for a request that is being served, in the trace that its headers name; say how it ended."""
+        told = {"http.request.method": method, "http.route": route}
+        with self._tracer.start_as_current_span(
+            f"{method} {route}", context=self._extract(headers), kind=self._kinds.SERVER, attributes=told
+        ) as span:
+
+            def ended(status: int) -> None:
+                span.set_attribute("http.response.status_code", status)
+                if status >= _BROKEN:
+                    span.set_status(self._failed)
+
+            yield ended
+
+    def _assembled(self, event: Event) -> None:
+        facts = event.facts
+        told = {
+            "brimful.context.id": facts["context"],
+            "brimful.policy": facts["policy"],
+            "brimful.context.tokens": facts["tokens"],
+            "brimful.context.window": facts["window"],
+            "brimful.context.candidates": facts["candidates"],
+            "brimful.context.left_out": facts["left_out"],
+            "brimful.context.degraded": bool(facts["degraded"]),
+            "gen_ai.request.model": facts["model"],
+        }
+        self._span("brimful.assemble", self._kinds.INTERNAL, event, told)
+        labels = {"gen_ai.request.model": self._names.model(facts["model"]), "brimful.policy": facts["policy"]}
+        self._share.record(facts["tokens"] / facts["window"], labels)
+        self._left_out.add(facts["left_out"], labels)
+
+    def _responded(self, event: Event) -> None:
+        facts, usage = event.facts, event.facts["usage"]
+        told = self._operation(facts["asked"], facts["provider"]) | {
+            "gen_ai.response.model": facts["model"],
+            "gen_ai.response.id": facts["id"],
+            "gen_ai.response.finish_reasons": [_FINISHES.get(facts["finish"], facts["finish"] or "unknown")],
+            "brimful.context.id": facts["context"],
+            "brimful.route": facts["route"],
+            "brimful.expected_cached_tokens": facts["expected_cached"],
+        }
+        if usage:
+            told |= {
+                "gen_ai.usage.input_tokens": usage["prompt"],
+                "gen_ai.usage.output_tokens": usage["completion"],
+                "gen_ai.usage.cache_read.input_tokens": usage["cached"],
+                "gen_ai.usage.reasoning.output_tokens": usage["reasoning"],
+            }
+        self._span(f"chat {facts['asked']}", self._kinds.CLIENT, event, told)
+        labels = self._operation(self._names.model(facts["asked"]), facts["provider"])
+        if facts["seconds"] is not None:
+            self._duration.record(facts["seconds"], labels)
+        for kind, tokens in (("input", "prompt"), ("output", "completion")) if usage else ():
+            self._usage.record(usage[tokens], labels | {"gen_ai.token.type": kind})
+
+    def _unanswered(self, event: Event) -> None:
+        facts = event.facts
+        told = self._operation(facts["model"], facts["provider"])
+        told |= {"brimful.route": facts["route"], "error.type": facts["error"]}
+        self._span(f"chat {facts['model']}", self._kinds.CLIENT, event, told, failed=True)
+        labels = self._operation(self._names.model(facts["model"]), facts["provider"])
+        self._duration.record(facts["seconds"], labels | {"error.type": facts["error"]})
+
+    def _operation(self, model: str, provider: str) -> dict[str, Any]:
+        return {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+            "gen_ai.request.model": model,
+        }
+
+    def _span(self, name: str, kind: "SpanKind", event: Event, told: dict[str, Any], *, failed: bool = False) -> None:
+        """Make a span that ended when the event was told."""
+        end = int(event.at * _SECOND)
+        begin = end - int((event.facts["seconds"] or 0.0) * _SECOND)
+        room = {} if event.room is None else {"gen_ai.conversation.id": event.room}
+        span = self._tracer.start_span(
+            name, kind=kind, start_time=begin, attributes=told | room | {"brimful.tenant": event.tenant}
+        )
+        if failed:
+            span.set_status(self._failed)
+        span.end(end)

@@ -1,0 +1,101 @@
+"""What Prometheus reads."""
+
+import asyncio
+
+import pytest
+
+from brimful.engine import Engine
+from brimful.engine.event import Event
+from brimful.records import Usage
+from brimful.telemetry import Prometheus
+from brimful.telemetry.prometheus import METRICS
+from telemetry.stories import DOWN, NOW, TOO_LONG, WORDS, answer, talk
+
+GPT = {"model": "gpt-4o", "policy": "default"}
+ROUTE = {"model": "gpt-4o", "route": "scripted"}
+
+
+def test_contexts_and_answers_are_counted(sqlite_url):
+    hook = Prometheus()
+    value = hook.registry.get_sample_value
+    last = talk(sqlite_url, hook, *[answer(prompt=900, cached=600, completion=7)] * 2)
+    assert value("brimful_contexts_total", GPT) == 2
+    assert value("brimful_context_tokens_total", GPT) > last.context.tokens
+    assert value("brimful_left_out_total", GPT) > 0
+    assert value("brimful_window_share_count", GPT) == 2
+    assert value("brimful_window_share_bucket", GPT | {"le": "0.5"}) == 0
+    assert value("brimful_build_seconds_sum", GPT) > 0
+    assert value("brimful_answers_total", ROUTE | {"finish": "stop"}) == 2
+    assert value("brimful_prompt_tokens_total", ROUTE) == 1800
+    assert value("brimful_cached_tokens_total", ROUTE) == 1200
+    assert value("brimful_completion_tokens_total", ROUTE) == 14
+    assert value("brimful_breaker", {"state": "closed"}) == 1
+    assert value("brimful_breaker", {"state": "open"}) == 0
+
+
+def test_overflows_and_failures_are_counted(sqlite_url):
+    hook = Prometheus()
+    value = hook.registry.get_sample_value
+    talk(sqlite_url, hook, TOO_LONG, answer(), times=1)
+    talk(sqlite_url, hook, DOWN)
+    assert value("brimful_overflows_total", ROUTE) == 1
+    assert value("brimful_failures_total", {"route": "scripted", "error": "ProviderUnavailable"}) == 1
+
+
+def test_what_is_exposed_names_every_metric_and_nothing_that_was_said(sqlite_url):
+    hook = Prometheus()
+    talk(sqlite_url, hook, answer())
+    text = hook.exposed().decode()
+    assert not [name for name in METRICS if f"# TYPE {name}" not in text]
+    assert WORDS not in text
+    assert "tenant" not in text
+
+
+def test_tenants_are_told_apart_only_where_that_is_wanted(sqlite_url):
+    hook = Prometheus(tenants=True)
+
+    async def story(tenant):
+        async with Engine(sqlite_url, tenant=tenant, model="gpt-4o", embedder="none", hooks=[hook]) as engine:
+            await engine.assemble(room="r", message="Hi")
+
+    for tenant in ("acme", "other", "acme"):
+        asyncio.run(story(tenant))
+    counted = {
+        tenant: hook.registry.get_sample_value("brimful_contexts_total", GPT | {"tenant": tenant})
+        for tenant in ("acme", "other")
+    }
+    assert counted == {"acme": 2, "other": 1}
+
+
+def test_callers_cannot_make_metrics_grow_without_end():
+    hook = Prometheus()
+    for number in range(500):
+        facts = {"model": f"made-up-{number}", "policy": "fit", "tokens": 1, "window": 2, "left_out": 0}
+        hook(Event(name="assembled", at=NOW, tenant="t", facts=facts | {"degraded": [], "seconds": 0.1}))
+    lines = [line for line in hook.exposed().decode().splitlines() if line.startswith("brimful_contexts_total{")]
+    assert len(lines) == 51
+    assert [line for line in lines if 'model="other"' in line and line.endswith(" 450.0")]
+
+
+@pytest.mark.parametrize("name", ["posted", "remembered", "indexed", "edited"])
+def test_other_events_are_not_counted(name):
+    hook = Prometheus()
+    before = hook.exposed()
+    hook(Event(name=name, at=NOW, tenant="t"))
+    assert hook.exposed() == before
+
+
+def test_an_answer_without_usage_or_time_is_counted_as_an_answer_alone(sqlite_url):
+    hook = Prometheus()
+
+    async def story():
+        async with Engine(sqlite_url, model="gpt-4o", embedder="none", hooks=[hook]) as engine:
+            context = await engine.assemble(room="r", message="Hi")
+            await engine.record_response(context, "Hello")
+            await engine.record_response(context, "Hello", usage=Usage(prompt=9, completion=1), seconds=0.5)
+
+    asyncio.run(story())
+    labels = {"model": "gpt-4o", "route": "unknown"}
+    assert hook.registry.get_sample_value("brimful_answers_total", labels | {"finish": "unknown"}) == 2
+    assert hook.registry.get_sample_value("brimful_prompt_tokens_total", labels) == 9
+    assert hook.registry.get_sample_value("brimful_answer_seconds_count", labels) == 1
