@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from brimful.core.context import Component
 from brimful.core.selection import Previous
-from brimful.records import Message
+from brimful.records import Message, Response
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,18 +88,53 @@ class Near(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Build(msgspec.Struct, frozen=True, kw_only=True):
-    """A build in one line, for lists, and what the next one needs to keep its prefix."""
+    """A build in one line, for lists, and what the next one needs to keep its prefix.
 
+    `number` is its place in the tenant's log, `message` what it answers. `left_out` are candidates that the model does
+    not see. `naive` are the tokens of the request and of all that was left out of it: what sending everything would
+    have taken.
+    """
+
+    number: int = 0
     id: str
     room: str
     persona: str | None
+    message: str | None = None
     at: float
     model: str
     policy: str
     tokens: int
     window: int
+    completion: int
+    available: int
+    components: tuple[Component, ...]
+    candidates: int
+    left_out: int
+    naive: int
+    warnings: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
     history: Previous | None = None
+
+
+class Followed(msgspec.Struct, frozen=True, kw_only=True):
+    """What came after a place in the log, in the order of arrival, and the place to go on from."""
+
+    cursor: str
+    events: tuple[Build | Response, ...] = ()
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """What left the log, or would leave it: all that was built or answered `before` a time.
+
+    `contents` are texts that nothing else refers to. `bytes` are those of all bodies, without rows and indexes around
+    them.
+    """
+
+    before: float
+    builds: int = 0
+    answers: int = 0
+    contents: int = 0
+    bytes: int = 0
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -110,7 +110,7 @@ def test_a_window_smaller_than_the_registrys_is_learned_from_the_refusal(run, ne
     first, second, third = run(story())
     assert [tokens(request) > 2_000 for request in provider.requests] == [True, False, False]
     assert first.context.budget.window == 2_000
-    assert any("refused ctx-" in warning and "2,000" in warning for warning in first.context.warnings)
+    assert any("refused as too long" in warning and "2,000" in warning for warning in first.context.warnings)
     assert second.context.budget.window == third.budget.window == 2_000
     assert not any("refused" in warning for warning in second.context.warnings)
     assert [event.facts["window"] for event in events if event.name == "overflowed"] == [2_000]

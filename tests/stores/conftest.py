@@ -9,6 +9,9 @@ from stores.sealed import kek
 
 ANY_STORE = {
     "test_durability",
+    "test_figures",
+    "test_log",
+    "test_pruning",
     "test_maintenance",
     "test_memories",
     "test_migrations",

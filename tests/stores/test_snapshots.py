@@ -94,7 +94,7 @@ def test_builds_are_listed_newest_first(store, run):
     context = build(pile())
     for number, persona in enumerate(("helper", "helper", "other")):
         run(store.save(snapshot(context, id=f"s{number}", at=float(number), persona=persona)))
-    builds = run(store.snapshots("general"))
+    builds = run(store.builds(room="general"))
     assert [each.id for each in builds] == ["s2", "s1", "s0"]
     assert (builds[0].model, builds[0].policy, builds[0].tokens, builds[0].window) == (
         "m",
@@ -103,9 +103,10 @@ def test_builds_are_listed_newest_first(store, run):
         1000,
     )
     assert builds[0].history == context.history
-    assert [each.id for each in run(store.snapshots("general", persona="helper", before=1.0))] == ["s0"]
-    assert [each.id for each in run(store.snapshots("general", limit=1))] == ["s2"]
-    assert run(store.snapshots("other")) == []
+    older = run(store.builds(room="general", persona="helper", before=builds[1].number))
+    assert [each.id for each in older] == ["s0"]
+    assert [each.id for each in run(store.builds(limit=1))] == ["s2"]
+    assert run(store.builds(room="other")) == []
 
 
 # -- erasing ---------------------------------------------------------------------------------------------------------

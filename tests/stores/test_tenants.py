@@ -55,10 +55,13 @@ CALLS = {
     "remove_summary": lambda store: store.remove_summary("s2"),
     "save": lambda store: store.save(Snapshot(id="c9", room="general", context=context("mine"))),
     "snapshot": lambda store: store.snapshot("c1"),
-    "snapshots": lambda store: store.snapshots("general"),
+    "builds": lambda store: store.builds(),
     "inclusions": lambda store: store.inclusions(item="k1"),
     "respond": lambda store: store.respond(Response(id="r9", context="c1", room="general")),
     "responses": lambda store: store.responses(),
+    "follow": lambda store: store.follow("0"),
+    "statistics": lambda store: store.statistics(by="persona"),
+    "prune": lambda store: store.prune(before=9e9),
     "observe": lambda store: store.observe(Observation(id="o9", model="m", route="r")),
     "observations": lambda store: store.observations("m", "r"),
     "accuracy": lambda store: store.accuracy(),
@@ -101,7 +104,10 @@ async def seen(store):
     """Return all that a tenant can read."""
     return [
         await CALLS[name](store)
-        for name in ("get", "listed", "history", "memories", "lore", "summaries", "snapshot", "responses", "counts")
+        for name in (
+            *("get", "listed", "history", "memories", "lore", "summaries", "snapshot", "responses", "counts"),
+            *("builds", "follow", "statistics"),
+        )
     ] + [
         await store.observations("m", "r"),
         await store.accuracy(),
@@ -127,7 +133,8 @@ def test_no_method_reaches_another_tenant(database, run, name):
     before = run(seen(other))
     found = run(CALLS[name](mine))
     assert SECRET not in repr(found)
-    assert found in (None, False, [], {}, "") or name in ("post", "postings", "progress", "embedders", "load")
+    telling = ("post", "postings", "progress", "embedders", "load", "follow", "prune")
+    assert found in (None, False, [], {}, "") or name in telling
     assert repr(run(seen(other))) == repr(before)
 
 

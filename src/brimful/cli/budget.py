@@ -10,10 +10,10 @@ from brimful.assembly import budget as budget_of
 from brimful.cli import output
 from brimful.cli.options import DEFAULT_MODEL, Completion, Json, Model, PolicyName, Settings, Window, known_model
 from brimful.cli.options import overrides as read_overrides
-from brimful.core.assemble import NEARLY_FULL
 from brimful.core.budget import ContextBudget
 from brimful.core.content import Media as MediaPart
 from brimful.core.model import ModelInfo
+from brimful.core.warning import NEARLY_FULL
 from brimful.counting.media import ASSUMED_SIDE, MediaCounter
 
 EXAMPLES: Final = """\

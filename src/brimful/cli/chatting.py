@@ -153,7 +153,7 @@ class Chat:
     async def _seen(self) -> Context:
         """Return the last context: of this conversation, or of the one before it in the same room."""
         if self._last is None:
-            builds = await self._engine.store.snapshots(self._room, persona=self._persona, limit=1)
+            builds = await self._engine.store.builds(room=self._room, persona=self._persona, limit=1)
             snapshot = await self._engine.store.snapshot(builds[0].id) if builds else None
             if snapshot is None:
                 raise BrimfulError("nothing was asked in this room yet")

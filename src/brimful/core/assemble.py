@@ -12,8 +12,7 @@ from brimful.core.explain import COMPONENTS
 from brimful.core.pile import Filled, prepare
 from brimful.core.tokens import TokenCounter
 from brimful.core.verify import Renderer
-
-NEARLY_FULL = 80  # percent of the window; the seeds warn above it
+from brimful.core.warning import warnings_of
 
 
 def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Context:
@@ -39,7 +38,7 @@ def _record(inputs: Inputs, budget: ContextBudget, done: Filled, decisions: Sequ
         history=previous_mark(done.selection),
         warnings=(),
     )
-    return msgspec.structs.replace(context, warnings=tuple(_warnings(context)))
+    return msgspec.structs.replace(context, warnings=tuple(warnings_of(context)))
 
 
 def _components(decisions: Sequence[Decision], whole: int) -> tuple[Component, ...]:
@@ -66,19 +65,3 @@ def _within(tokens: dict[str, int], whole: int) -> dict[str, int]:
         taken += count
         ends.append(taken * whole // total)
     return {name: end - start for name, start, end in zip(tokens, [0, *ends], ends, strict=False)}
-
-
-def _warnings(context: Context) -> list[str]:
-    warnings = list(context.inputs.degraded)
-    if not context.inputs.model.known:
-        window = context.budget.window
-        warnings.append(f"⚠️  Unknown model {context.inputs.model.id!r}: assuming a window of {window:,} tokens")
-    if context.remaining < 0:
-        warnings.append(f"⚠️  {-context.remaining:,} tokens of the safety margin are in use")
-    if context.percent > NEARLY_FULL:
-        warnings.append(f"⚠️  Using {context.percent:.1f}% of context window (>80%)")
-    if not context.component("memories").items:
-        warnings.append("ℹ️  No memories in this context")
-    if context.verification.basis != "exact":
-        warnings.append(f"ℹ️  Token counts are {context.verification.basis}, not exact")
-    return warnings

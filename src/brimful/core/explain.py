@@ -175,8 +175,17 @@ def _headline(context: "Context", decision: Decision) -> str:
     return lines[decision.reason]
 
 
+def title_of(component: str) -> str:
+    """Return what people call a component.
+
+    >>> title_of("system"), title_of("tool-output")
+    ('System Prompt', 'Tool Output')
+    """
+    return _TITLES[component][0] if component in _TITLES else component.replace("-", " ").title()
+
+
 def _component_line(component: "Component") -> str:
-    title, unit = _TITLES.get(component.name, (component.name.replace("-", " ").title(), "items"))
+    title, unit = title_of(component.name), _TITLES.get(component.name, ("", "items"))[1]
     items = f" ({component.items:,} {unit})" if unit else ""
     return f"  {title + ':':<18}{component.tokens:>9,}{items}"
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from brimful.core.context import Context
+from brimful.core.warning import OVERFLOWED
 from brimful.errors import ContextOverflow
 
 _UNTOLD: Final = 0.75  # of the window, where a provider names no number
@@ -26,4 +27,4 @@ def refusal(context: Context, refused: ContextOverflow) -> str:
     """Say what happened, for the record of the context that is built next."""
     told = f"its window is {refused.window:,}" if refused.window else "it did not say how long it may be"
     prompt = f" of {refused.prompt:,} tokens" if refused.prompt else ""
-    return f"{refused.route} refused {context.id}{prompt} as too long ({told}): built again for a smaller window"
+    return f"{context.id}{prompt} was {OVERFLOWED} by {refused.route} ({told}): built again for a smaller window"

@@ -55,7 +55,7 @@ class Prefixes:
     async def _stored(self, conversation: Conversation) -> Previous | None:
         room, persona = conversation.room, conversation.persona
         same = (conversation.model, conversation.policy, conversation.window)
-        for build in await self._store.snapshots(room, persona=persona, limit=_LOOKED_THROUGH):
+        for build in await self._store.builds(room=room, persona=persona, limit=_LOOKED_THROUGH):
             if (build.model, build.policy, build.window) != same:
                 continue
             snapshot = await self._store.snapshot(build.id)

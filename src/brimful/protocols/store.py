@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from brimful.answers import Accuracy, Build, Counted, Document, Indexed, Meaning, Near, Postings, Progress, Words
-from brimful.observation import Observation
+from brimful.answers import Counted, Document, Indexed, Meaning, Near, Postings, Progress, Words
+from brimful.protocols.log import Log
 from brimful.records import (
     Content,
-    Inclusion,
     LoreEntry,
     Memory,
     Message,
     Plain,
     Record,
-    Response,
     Room,
-    Snapshot,
     Summary,
 )
 
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Plain)
 
 
-class Store(Protocol):
+class Store(Log, Protocol):
     """All that one tenant has. No record of another tenant can be named, found or changed through it.
 
     Writing is idempotent by id: a record written twice is one record, and the first one stands where records are facts
@@ -156,61 +153,6 @@ class Store(Protocol):
 
     async def remove_summary(self, id: str) -> bool:
         """Remove a summary."""
-        ...
-
-    # -- contexts ----------------------------------------------------------------------------------------------------
-
-    async def save(self, snapshot: Snapshot) -> None:
-        """Keep a build with every decision: content by reference, inclusions, and an access of each memory in it."""
-        ...
-
-    async def snapshot(self, id: str) -> Snapshot | None:
-        """Return a build as it was; content that was erased since then is empty."""
-        ...
-
-    async def snapshots(
-        self, room: str, *, persona: str | None = None, before: float | None = None, limit: int = 20
-    ) -> list[Build]:
-        """Return the builds of a room (of a persona), newest first."""
-        ...
-
-    async def inclusions(
-        self, *, item: str | None = None, snapshot: str | None = None, limit: int = 1000
-    ) -> list[Inclusion]:
-        """Return what became of an item in each build, or of all items in one, newest first."""
-        ...
-
-    async def respond(self, response: Response) -> None:
-        """Keep an answer, linked to its context."""
-        ...
-
-    async def responses(
-        self, *, room: str | None = None, context: str | None = None, limit: int = 100
-    ) -> list[Response]:
-        """Return answers of a room or to a context, newest first."""
-        ...
-
-    # -- what requests came to ---------------------------------------------------------------------------------------
-
-    async def observe(self, observation: Observation) -> None:
-        """Keep what became of a request; the first of an id stands."""
-        ...
-
-    async def observations(
-        self,
-        model: str | None = None,
-        route: str | None = None,
-        *,
-        ids: Sequence[str] | None = None,
-        before: float | None = None,
-        unusual: bool = False,
-        limit: int = 256,
-    ) -> list[Observation]:
-        """Return what was observed (of a model, on a route), newest first; `unusual` are overflows and cuts alone."""
-        ...
-
-    async def accuracy(self, *, since: float | None = None, model: str | None = None) -> list[Accuracy]:
-        """Return how well prompts were counted since a time, by model and route."""
         ...
 
     # -- all of it --------------------------------------------------------------------------------------------------

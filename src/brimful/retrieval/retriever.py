@@ -14,6 +14,7 @@ import msgspec
 from brimful.answers import Meaning, Near, Postings, Words
 from brimful.core.check import finite, shown
 from brimful.core.score import SECONDS_A_DAY
+from brimful.core.warning import BREAKER_OPENED, VECTORS_FAILED, VECTORS_OFF, WORDS_FAILED
 from brimful.errors import BrimfulError, InvalidValue
 from brimful.packagers.stored import plain_text
 from brimful.protocols import Embedder, Store
@@ -107,7 +108,7 @@ class Retriever:
             found = iter(await self._store.postings(asked))
             return [[next(found) for _ in queries] for _ in groups], ""
         except BrimfulError as error:
-            return None, f"full text search failed ({_cause(error)})"
+            return None, f"{WORDS_FAILED} ({_cause(error)})"
 
     async def _vectors(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Nearest | None, str]:
         """Ask the vector side within the time limit, the embedder through the breaker; what a store does is not its."""
@@ -116,14 +117,15 @@ class Retriever:
         if embedder is None or not main:
             return None, ""
         if not self._breaker.allow(self._clock()):
-            return None, f"vector search is off ({self._until()}): full text alone"
+            return None, f"{VECTORS_OFF} ({self._until()}): full text alone"
         until = asyncio.get_running_loop().time() + self._time_limit
         try:
             async with asyncio.timeout_at(until):
                 vectors = await embedded(embedder, main, "query")
         except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
+            openings = self._breaker.openings
             self._breaker.failed(self._clock())
-            return None, self._lost(error)
+            return None, self._lost(error, opened=self._breaker.openings > openings)
         self._breaker.succeeded(self._clock())
         try:
             async with asyncio.timeout_at(until):
@@ -142,9 +144,10 @@ class Retriever:
         wait = self._breaker.retry_in(self._clock())
         return f"it failed again and again, and is tried again in {wait:.0f} s" if wait else "it is being tried again"
 
-    def _lost(self, error: Exception) -> str:
+    def _lost(self, error: Exception, *, opened: bool = False) -> str:
         cause = f"took more than {self._time_limit:g} s" if isinstance(error, TimeoutError) else _cause(error)
-        return f"vector search failed ({cause}): full text alone"
+        again = f"; {BREAKER_OPENED}" if opened else ""
+        return f"{VECTORS_FAILED} ({cause}{again}): full text alone"
 
     # -- from places to records --------------------------------------------------------------------------------------
 

@@ -50,12 +50,19 @@ _WAITING: Final = """
 SELECT count(*) FROM pending p WHERE p.tenant = :tenant
   AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.tenant = :tenant AND d.doc = p.doc)
 """
+_UNLOGGED: Final = """
+SELECT count(*) FROM (
+  SELECT 'build' AS kind, id FROM snapshots WHERE tenant = :tenant
+  UNION ALL SELECT 'answer', id FROM responses WHERE tenant = :tenant
+) kept WHERE NOT EXISTS (SELECT 1 FROM log l WHERE l.tenant = :tenant AND l.kind = kept.kind AND l.item = kept.id)
+"""
 _CHECKS: Final[tuple[tuple[str, Level, str], ...]] = (
     (_MISSING, "error", "records whose content is gone"),
     (_USES, "error", "contents whose number of uses is wrong"),
     (_TOTALS, "error", "scopes whose totals are wrong"),
     (_LOST, "error", "documents of the index that lead to no record"),
     (_WAITING, "error", "documents wait for a vector, and are gone"),
+    (_UNLOGGED, "error", "builds and answers that are not in the log"),
     (_PLACES, "warning", "rooms whose messages are not numbered without gaps"),
 )
 

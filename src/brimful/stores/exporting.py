@@ -59,6 +59,8 @@ def load(session: Session, *, records: Sequence[Record], indexed: Callable[[Any]
     kind = type(records[0])
     if kind in _FOUND:
         _FOUND[kind](session, [(record, indexed(record)) for record in records])
+    if kind in _LOGGED:
+        _LOGGED[kind](session, records)
     for record in records if kind in _SINGLE else ():
         _SINGLE[kind](session, record)
 
@@ -72,9 +74,11 @@ _FOUND: Final[dict[type[Record], Callable[[Session, Any], object]]] = {
 """How records are written that can be found."""
 _SINGLE: Final[dict[type[Record], Callable[[Session, Any], object]]] = {
     **dict.fromkeys((User, Persona, Lorebook, Room), plain.put),
+    Observation: observations.observe,
+}
+_LOGGED: Final[dict[type[Record], Callable[[Session, Any], None]]] = {
     Snapshot: snapshots.save,
     Response: responses.respond,
-    Observation: observations.observe,
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from brimful.records import Lorebook, Persona, Plain, Room, User
-from brimful.stores import documents
+from brimful.stores import documents, log
 from brimful.stores.contents import release
 from brimful.stores.observations import forget_room
 from brimful.stores.plain import TABLES
@@ -55,6 +55,7 @@ def _of_room(session: Session, id: str) -> None:
     session.run("DELETE FROM snapshots WHERE tenant = :tenant AND room = :id", id=id)
     session.run("DELETE FROM responses WHERE tenant = :tenant AND room = :id", id=id)
     forget_room(session, id)
+    log.forget_room(session, id)
     session.run("DELETE FROM scopes WHERE tenant = :tenant AND scope = :scope", scope=f"room:{id}")
 
 

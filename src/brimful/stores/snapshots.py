@@ -1,17 +1,23 @@
 """Builds, with every decision."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from brimful.answers import Build
+from brimful.core.context import Context
 from brimful.records import Inclusion, Snapshot
+from brimful.stores import log
+from brimful.stores.builds import digest_of
 from brimful.stores.contents import contents_at, keep_contents
+from brimful.stores.log import Entry
 from brimful.stores.memories import touch
 from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Session
 from brimful.stores.stripping import restore, strip
+from brimful.stores.tallies import Sort, day_of
+from brimful.stores.tally import tally_of_build
 
 _INSERT: Final = """
 INSERT INTO snapshots (tenant, id, room, persona, at, message, digest, refs, body)
@@ -29,26 +35,13 @@ WHERE i.tenant = :tenant
 """
 
 
-def save(session: Session, snapshot: Snapshot) -> None:
-    """Keep a build: content by reference, inclusions, and an access of each memory in it. The first of an id stands."""
-    context = snapshot.context
-    packed, contents = strip(context)
-    refs = msgspec.json.encode(keep_contents(session, contents))
-    row = session.row(
-        _INSERT,
-        id=snapshot.id,
-        room=snapshot.room,
-        persona=snapshot.persona,
-        at=snapshot.at,
-        message=snapshot.message,
-        digest=msgspec.json.encode(_digest(snapshot)),
-        refs=refs,
-        body=seal(session, packed, "snapshots", snapshot.id, snapshot.room, refs),
-    )
-    if row is not None:
-        session.many(_INCLUDE, _inclusions(snapshot, row[0]))
-        kept = [each.id for each in context.decisions if each.included and each.kind.startswith("memory-")]
-        touch(session, kept, snapshot.at)
+def save(session: Session, given: Sequence[Snapshot]) -> None:
+    """Keep builds: content by reference, inclusions, and an access of each memory in them. The first of an id stands.
+
+    The log comes last: whoever holds its end should not wait for anything else.
+    """
+    entries = [entry for each in given if (entry := _keep(session, each)) is not None]
+    log.append(session, entries)
 
 
 def snapshot(session: Session, id: str) -> Snapshot | None:
@@ -65,48 +58,59 @@ def snapshot(session: Session, id: str) -> Snapshot | None:
     return Snapshot(id=id, room=room, context=context, persona=persona, at=at, message=message)
 
 
-def snapshots(session: Session, room: str, persona: str | None, before: float | None, limit: int) -> list[Build]:
-    """Return the builds of a room (of a persona), newest first."""
-    which = "" if persona is None else " AND persona = :persona"
-    which += "" if before is None else " AND at < :before"
-    found = session.rows(
-        "SELECT digest FROM snapshots WHERE tenant = :tenant AND room = :room"  # noqa: S608 - our own conditions
-        f"{which} ORDER BY at DESC, number DESC LIMIT :limit",
-        room=room,
-        persona=persona,
-        before=before,
-        limit=limit,
-    )
-    return [msgspec.json.decode(digest, type=Build) for (digest,) in found]
-
-
 def inclusions(session: Session, item: str | None, snapshot: str | None, limit: int) -> list[Inclusion]:
     """Return what became of an item in each build, or of all items in one, newest first."""
     which = "" if item is None else " AND i.item = :item"
     which += "" if snapshot is None else " AND s.id = :snapshot"
     found = session.rows(
         f"{_INCLUSIONS}{which} ORDER BY s.at DESC, i.snapshot DESC, i.place LIMIT :limit",
-        item=None if item is None else _named(item),
+        item=None if item is None else storable(item),
         snapshot=snapshot,
         limit=limit,
     )
     return [Inclusion(**dict(zip(Inclusion.__struct_fields__, row, strict=True))) for row in found]
 
 
-def _digest(snapshot: Snapshot) -> Build:
+def _keep(session: Session, snapshot: Snapshot) -> Entry | None:
+    """Keep a build, and return what the log says of it; None if there is one of that id."""
     context = snapshot.context
-    return Build(
+    packed, contents = strip(context)
+    refs = msgspec.json.encode(keep_contents(session, contents, day=day_of(snapshot.at)))
+    digest = digest_of(snapshot)
+    row = session.row(
+        _INSERT,
         id=snapshot.id,
         room=snapshot.room,
         persona=snapshot.persona,
         at=snapshot.at,
-        model=context.inputs.model.id,
-        policy=context.inputs.policy.name,
-        tokens=context.tokens,
-        window=context.budget.window,
-        degraded=context.inputs.degraded,
-        history=context.history,
+        message=snapshot.message,
+        digest=msgspec.json.encode(digest),
+        refs=refs,
+        body=seal(session, packed, "snapshots", snapshot.id, snapshot.room, refs),
     )
+    if row is None:
+        return None
+    session.many(_INCLUDE, _inclusions(snapshot, row[0]))
+    kept = [each.id for each in context.decisions if each.included and each.kind.startswith("memory-")]
+    touch(session, kept, snapshot.at)
+    return entry_of(digest, context)
+
+
+def entry_of(build: Build, context: Context) -> Entry:
+    """Return what the log says of a build."""
+    return Entry(
+        kind="build",
+        item=build.id,
+        room=build.room,
+        at=build.at,
+        sort=sort_of(build),
+        tally=tally_of_build(build, context),
+    )
+
+
+def sort_of(build: Build) -> Sort:
+    """Return with what a build is counted."""
+    return Sort(build.persona or "", storable(build.model), storable(build.policy))
 
 
 def _inclusions(snapshot: Snapshot, number: int) -> Iterator[dict[str, Any]]:
@@ -115,8 +119,8 @@ def _inclusions(snapshot: Snapshot, number: int) -> Iterator[dict[str, Any]]:
         yield {
             "snapshot": number,
             "place": place,
-            "item": _named(decision.id),
-            "kind": _named(decision.kind),
+            "item": storable(decision.id),
+            "kind": storable(decision.kind),
             "outcome": decision.outcome,
             "reason": decision.reason,
             "tokens": decision.tokens,
@@ -124,6 +128,6 @@ def _inclusions(snapshot: Snapshot, number: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def _named(text: str) -> str:
-    """Return a package's id or kind as a database holds it: those may have a null character, ids of records may not."""
+def storable(text: str) -> str:
+    """Return a name as a database holds it: packages, kinds and models may have a null character, records may not."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text

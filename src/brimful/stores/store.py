@@ -5,21 +5,16 @@ from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from brimful.answers import Accuracy, Build, Counted, Document, Indexed, Meaning, Near, Postings, Progress, Words
+from brimful.answers import Counted, Document, Indexed, Meaning, Near, Postings, Progress, Words
 from brimful.core import check
-from brimful.errors import InvalidValue
-from brimful.observation import Observation
 from brimful.records import (
     Content,
-    Inclusion,
     LoreEntry,
     Memory,
     Message,
     Plain,
     Record,
-    Response,
     Room,
-    Snapshot,
     Summary,
 )
 from brimful.stores import counts as _counts
@@ -35,13 +30,11 @@ from brimful.stores import (
 from brimful.stores import lore as _lore
 from brimful.stores import memories as _memories
 from brimful.stores import messages as _messages
-from brimful.stores import observations as _observations
-from brimful.stores import responses as _responses
 from brimful.stores import scopes as _scopes
-from brimful.stores import snapshots as _snapshots
 from brimful.stores import summaries as _summaries
 from brimful.stores import vectors as _vectors
-from brimful.stores.transactions import Transactions
+from brimful.stores.logbook import Logbook
+from brimful.stores.transactions import limited
 
 if TYPE_CHECKING:
     from brimful.protocols import Vectors
@@ -49,7 +42,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Plain)
 
 
-class TenantStore(Transactions):
+class TenantStore(Logbook):
     """All that one tenant has. See `brimful.protocols.Store` for what each method promises."""
 
     # -- people and places -------------------------------------------------------------------------------------------
@@ -64,12 +57,12 @@ class TenantStore(Transactions):
 
     async def listed(self, kind: type[R], *, after: str = "", limit: int = 100) -> list[R]:
         """Return records by id, from the first one after `after`."""
-        most = _limit(limit)
+        most = limited(limit)
         return await self._read(lambda session: plain.listed(session, kind, after, most))
 
     async def rooms_of(self, user: str, *, limit: int = 20) -> list[Room]:
         """Return the rooms of a user, those first in which something was said last."""
-        most = _limit(limit)
+        most = limited(limit)
         return await self._read(lambda session: rooms.rooms_of(session, user, most))
 
     async def remove(self, kind: type[Plain], id: str) -> bool:
@@ -86,7 +79,7 @@ class TenantStore(Transactions):
         self, room: str, *, before: int | None = None, limit: int = 100, tokenizer: str = ""
     ) -> list[Counted]:
         """Return messages of a room, newest first, older than the `seq` `before`, with their stored counts."""
-        most, end = _limit(limit), check.LARGEST if before is None else min(before, check.LARGEST)
+        most, end = limited(limit), check.LARGEST if before is None else min(before, check.LARGEST)
         return await self._read(lambda session: _messages.history(session, room, end, most, tokenizer))
 
     async def messages(self, ids: Sequence[str]) -> list[Message]:
@@ -123,7 +116,7 @@ class TenantStore(Transactions):
         limit: int = 100,
     ) -> list[Memory]:
         """Return memories, newest first, that meet all that is said."""
-        most = _limit(limit)
+        most = limited(limit)
         return await self._read(
             lambda session: _memories.memories(
                 session,
@@ -177,69 +170,6 @@ class TenantStore(Transactions):
         """Remove a summary."""
         return await self._write(lambda session: _summaries.remove_summary(session, id))
 
-    # -- contexts ----------------------------------------------------------------------------------------------------
-
-    async def save(self, snapshot: Snapshot) -> None:
-        """Keep a build with every decision: content by reference, inclusions, and an access of each memory in it."""
-        await self._write(lambda session: _snapshots.save(session, snapshot))
-
-    async def snapshot(self, id: str) -> Snapshot | None:
-        """Return a build as it was; content that was erased since then is empty."""
-        return await self._read(lambda session: _snapshots.snapshot(session, id))
-
-    async def snapshots(
-        self, room: str, *, persona: str | None = None, before: float | None = None, limit: int = 20
-    ) -> list[Build]:
-        """Return the builds of a room (of a persona), newest first."""
-        most = _limit(limit)
-        return await self._read(lambda session: _snapshots.snapshots(session, room, persona, before, most))
-
-    async def inclusions(
-        self, *, item: str | None = None, snapshot: str | None = None, limit: int = 1000
-    ) -> list[Inclusion]:
-        """Return what became of an item in each build, or of all items in one, newest first."""
-        most = _limit(limit)
-        return await self._read(lambda session: _snapshots.inclusions(session, item, snapshot, most))
-
-    async def respond(self, response: Response) -> None:
-        """Keep an answer, linked to its context."""
-        await self._write(lambda session: _responses.respond(session, response))
-
-    async def responses(
-        self, *, room: str | None = None, context: str | None = None, limit: int = 100
-    ) -> list[Response]:
-        """Return answers of a room or to a context, newest first."""
-        most = _limit(limit)
-        return await self._read(lambda session: _responses.responses(session, room, context, most))
-
-    # -- what requests came to ---------------------------------------------------------------------------------------
-
-    async def observe(self, observation: Observation) -> None:
-        """Keep what became of a request; the first of an id stands."""
-        await self._write(lambda session: _observations.observe(session, observation))
-
-    async def observations(
-        self,
-        model: str | None = None,
-        route: str | None = None,
-        *,
-        ids: Sequence[str] | None = None,
-        before: float | None = None,
-        unusual: bool = False,
-        limit: int = 256,
-    ) -> list[Observation]:
-        """Return what was observed (of a model, on a route), newest first; `unusual` are overflows and cuts alone."""
-        most = _limit(limit)
-        return await self._read(
-            lambda session: _observations.observations(
-                session, model=model, route=route, ids=ids, before=before, unusual=unusual, limit=most
-            )
-        )
-
-    async def accuracy(self, *, since: float | None = None, model: str | None = None) -> list[Accuracy]:
-        """Return how well prompts were counted since a time, by model and route."""
-        return await self._read(lambda session: _observations.accuracy(session, since, model))
-
     # -- counts ------------------------------------------------------------------------------------------------------
 
     async def counts(self, tokenizer: str, hashes: Sequence[str]) -> dict[str, int]:
@@ -257,7 +187,7 @@ class TenantStore(Transactions):
         from brimful.stores.postings import postings  # noqa: PLC0415 - numpy, only where something is searched
 
         for words in asked:
-            _limit(words.most)
+            limited(words.most)
         return await self._read(lambda session: postings(session, asked))
 
     async def documents(self, docs: Sequence[int]) -> list[Document]:
@@ -270,7 +200,7 @@ class TenantStore(Transactions):
 
     async def nearest(self, embedder: str, asked: Sequence[Meaning], *, limit: int) -> list[list[Near]]:
         """Return the documents of scopes whose vectors are nearest to a vector, nearest first, question by question."""
-        most = _limit(limit)
+        most = limited(limit)
         return await self._read(lambda session: _vectors.nearest(session, embedder, asked, most))
 
     async def use_embedder(self, embedder: str) -> None:
@@ -287,7 +217,7 @@ class TenantStore(Transactions):
 
     async def backlog(self, embedder: str, *, limit: int = 100) -> list[Document]:
         """Return documents that wait for a vector by this embedder, oldest first."""
-        most = _limit(limit)
+        most = limited(limit)
         return await self._read(lambda session: _vectors.backlog(session, embedder, most))
 
     async def keep_vectors(self, embedder: str, docs: Sequence[int], vectors: "Vectors") -> None:
@@ -312,9 +242,3 @@ class TenantStore(Transactions):
                 await self._write(partial(exporting.load, records=batch, indexed=indexed))
                 count += len(batch)
         return count
-
-
-def _limit(limit: int) -> int:
-    if not check.is_whole(limit, 0):
-        raise InvalidValue("limit", f"must be a whole number from 0, not {check.shown(limit)}")
-    return limit

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from brimful.core import check
+from brimful.errors import InvalidValue
 from brimful.stores.driver import Driver
 from brimful.stores.session import Session
 from brimful.stores.vault import Vault
@@ -45,3 +47,10 @@ class Transactions:
             return function(session)
 
         return function if self._known else named
+
+
+def limited(limit: int) -> int:
+    """Return how many of something are wanted at most."""
+    if not check.is_whole(limit, 0):
+        raise InvalidValue("limit", f"must be a whole number from 0, not {check.shown(limit)}")
+    return limit

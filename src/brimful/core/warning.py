@@ -1,0 +1,66 @@
+"""What a build warns of: as a text for people, and as a kind that can be counted."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+if TYPE_CHECKING:
+    from brimful.core.context import Context
+
+WarningKind = Literal[
+    "overflowed",  # the provider refused the context before it as too long
+    "margin",  # some of the safety margin is in use
+    "nearly-full",  # more than 80 % of the window
+    "no-memories",  # no memory is in it
+    "degraded",  # it had to do without something, whatever that was
+    "words-failed",  # full text search did not answer
+    "vectors-failed",  # vector search did not answer
+    "vectors-off",  # the breaker was open: vector search was not asked
+    "breaker-opened",  # the failure that opened the breaker
+    "unknown-model",  # its window is a guess
+    "inexact",  # its tokens were not counted by the model's own tokenizer
+]
+WARNING_KINDS: Final[tuple[WarningKind, ...]] = get_args(WarningKind)
+
+NEARLY_FULL: Final = 80  # percent of the window; the seeds warn above it
+
+WORDS_FAILED: Final = "full text search failed"
+VECTORS_FAILED: Final = "vector search failed"
+VECTORS_OFF: Final = "vector search is off"
+BREAKER_OPENED: Final = "the breaker opens"
+OVERFLOWED: Final = "refused as too long"
+
+_SPOKEN: Final[dict[str, WarningKind]] = {
+    WORDS_FAILED: "words-failed",
+    VECTORS_FAILED: "vectors-failed",
+    VECTORS_OFF: "vectors-off",
+    BREAKER_OPENED: "breaker-opened",
+    OVERFLOWED: "overflowed",
+}
+"""Words by which a note tells of what kind it is: whoever writes such a note takes them from here."""
+
+
+def warnings_of(context: "Context") -> list[str]:
+    """Return what a context warns of, for people."""
+    return [*context.inputs.degraded, *(text for _, text in _facts(context))]
+
+
+def warning_kinds(context: "Context") -> list[WarningKind]:
+    """Return the kinds of what a context warns of, each once."""
+    notes = context.inputs.degraded
+    kinds: list[WarningKind] = ["degraded"] if notes else []
+    kinds += [kind for words, kind in _SPOKEN.items() if any(words in note for note in notes)]
+    return [*kinds, *(kind for kind, _ in _facts(context))]
+
+
+def _facts(context: "Context") -> Iterator[tuple[WarningKind, str]]:
+    if not context.inputs.model.known:
+        window = context.budget.window
+        yield "unknown-model", f"⚠️  Unknown model {context.inputs.model.id!r}: assuming a window of {window:,} tokens"
+    if context.remaining < 0:
+        yield "margin", f"⚠️  {-context.remaining:,} tokens of the safety margin are in use"
+    if context.percent > NEARLY_FULL:
+        yield "nearly-full", f"⚠️  Using {context.percent:.1f}% of context window (>{NEARLY_FULL}%)"
+    if not context.component("memories").items:
+        yield "no-memories", "ℹ️  No memories in this context"
+    if context.verification.basis != "exact":
+        yield "inexact", f"ℹ️  Token counts are {context.verification.basis}, not exact"

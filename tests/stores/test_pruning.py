@@ -1,0 +1,152 @@
+"""Retention: what is old goes, nothing else does, and the figures stay."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from brimful.errors import InvalidValue
+from brimful.packagers import message, package
+from brimful.records import Response
+from brimful.stores import connect
+from stores.samples import said
+from stores.test_figures import HOUR, START, events, kept, moments, shown
+from stores.test_snapshots import pile, snapshot
+from strategies import COUNTER, NOW
+from support import build
+
+DAY = 24 * HOUR
+FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+NUMBERS = iter(range(10**6))
+
+
+def spoken(text, id, at, **more):
+    """Return a build of one message and what is said in it."""
+    context = build([message(text, counter=COUNTER, id=f"m-{id}", timestamp=NOW - 1), pile()[-1]])
+    return snapshot(context, id=id, at=at, **more)
+
+
+@FEW
+@given(given=events(), before=moments(), hours=st.lists(st.integers(-4, 61), min_size=2, max_size=2))
+def test_what_is_old_goes_and_nothing_else(database, run, given, before, hours):
+    store = database.tenant(f"t{next(NUMBERS)}")
+    run(kept(store, given))
+    boundary = before // HOUR * HOUR
+    old = [each for each in given if each.at < boundary]
+    since, until = (START + hour * HOUR for hour in sorted(hours))
+    times = [{}, {"since": since}, {"since": since, "until": until}, {"until": until}, {"by": "hour"}, {"room": "one"}]
+    figures = [run(store.statistics(**time)) for time in times]
+    foreseen = run(store.prune(before=before, dry_run=True))
+    assert run(store.builds()) == run(store.builds())
+    assert len(run(store.builds())) == sum(hasattr(each, "persona") for each in given)
+    gone = run(store.prune(before=before))
+    assert gone == foreseen
+    assert gone.before == boundary
+    assert gone.builds + gone.answers == len(old)
+    for each in given:
+        if hasattr(each, "persona"):
+            assert run(store.snapshot(each.id)) == (None if each in old else each)
+    assert {each.id for each in run(store.responses())} == {
+        each.id for each in given if isinstance(each, Response) and each not in old
+    }
+    assert [run(store.statistics(**time)) for time in times] == figures
+    assert run(store.prune(before=before)).builds == 0
+
+
+def test_of_hours_that_were_pruned_each_counts_where_it_begins(store, run):
+    for number in range(4):
+        run(store.save(spoken("Tea", f"s{number}", START + number * HOUR + 1800)))
+    run(store.prune(before=START + 2 * HOUR))
+
+    def contexts(since, until):
+        return run(store.statistics(since=START + since, until=START + until))[0].contexts
+
+    assert contexts(0, 1) == 1
+    assert contexts(1, HOUR) == 0
+    assert contexts(1, HOUR + 1) == 1
+    assert contexts(0, 2 * HOUR) == 2
+    assert contexts(2 * HOUR + 1800, 2 * HOUR + 1801) == 1
+    parts = [0, 1, HOUR - 1, HOUR + 7, 2 * HOUR + 1800, 3 * HOUR + 5, 5 * HOUR]
+    assert sum(contexts(*part) for part in pairwise(parts)) == 4
+
+
+def test_contents_go_with_the_last_build_that_saw_them(store, run):
+    prompt = package("system-prompt", "You are kind, and were kinder.", counter=COUNTER, id="sys")
+    old = build([prompt, message("only once", counter=COUNTER, id="m1", timestamp=NOW - 1), pile()[-1]])
+    new = build([prompt, pile()[-1]])
+    run(store.save(snapshot(old, id="old", at=START)))
+    run(store.save(snapshot(new, id="new", at=START + 3 * DAY)))
+    gone = run(store.prune(before=START + 2 * DAY))
+    assert (gone.builds, gone.contents) == (1, 1)
+    assert gone.bytes > len("only once")
+    assert run(store.snapshot("new")).context == new
+    assert run(store.prune(before=START + 9 * DAY)).contents == 2
+
+
+def test_contents_that_a_message_says_stay(store, run):
+    run(store.post([said("m1", "said and seen"), said("m2", "said and deleted")]))
+    for number, text in enumerate(("said and seen", "said and deleted")):
+        run(store.save(spoken(text, f"s{number}", START)))
+    run(store.delete("m2"))
+    gone = run(store.prune(before=START + 2 * DAY))
+    assert gone.contents == 2  # what was deleted, and the question that was never posted
+    assert run(store.messages(["m1"]))[0].content == "said and seen"
+    again = spoken("said and deleted", "s9", START + 3 * DAY)
+    run(store.save(again))
+    assert run(store.snapshot("s9")) == again
+
+
+def test_what_an_older_build_is_loaded_with_does_not_make_a_content_older(store, run):
+    run(store.save(spoken("tea", "new", START + 5 * DAY)))
+    run(store.save(spoken("tea", "old", START)))
+    assert run(store.prune(before=START + 2 * DAY)).contents == 0
+    assert run(store.snapshot("new")) == spoken("tea", "new", START + 5 * DAY)
+
+
+def test_nothing_is_wrong_with_a_store_that_was_pruned(database, run):
+    store = database.tenant("acme")
+    run(store.post([said("m1", "said and seen")]))
+    for number in range(5):
+        run(store.save(spoken("said and seen", f"s{number}", START + number * DAY)))
+        run(store.respond(Response(id=f"a{number}", context=f"s{number}", room="general", at=START + number * DAY)))
+    run(store.prune(before=START + 3 * DAY))
+    assert run(database.check()) == []
+
+
+def test_progress_is_told(store, run):
+    for number in range(3):
+        run(store.save(spoken("tea", f"s{number}", START)))
+    told = []
+    whole = run(store.prune(before=START + 2 * DAY, told=told.append))
+    assert told[-1] == whole
+    assert [each.builds for each in told] == sorted(each.builds for each in told)
+
+
+def test_what_is_pruned_while_it_is_said_again_is_not_lost(url, run):
+    """A build refers to a content at the moment at which it goes: it is kept, or written anew."""
+
+    async def raced():
+        async with connect(url) as one, connect(url) as other:
+            for turn in range(15):
+                text = f"said again {turn}"
+                await one.tenant("acme").save(spoken(text, f"old{turn}", START))
+                new = spoken(text, f"new{turn}", START + 9 * DAY)
+                await asyncio.gather(one.tenant("acme").prune(before=START + 2 * DAY), other.tenant("acme").save(new))
+                assert await one.tenant("acme").snapshot(f"new{turn}") == new
+
+    run(raced())
+
+
+@pytest.mark.parametrize("before", [None, float("nan"), "yesterday"])
+def test_nonsense_is_refused_by_name(store, run, before):
+    with pytest.raises(InvalidValue, match="before"):
+        run(store.prune(before=before))
+
+
+def test_figures_of_a_pruned_store_can_be_told_by_day(store, run):
+    run(store.save(spoken("tea", "s1", START)))
+    before = run(store.statistics(by="day"))
+    run(store.prune(before=START + DAY))
+    assert [shown(each) for each in run(store.statistics(by="day"))] == [shown(each) for each in before]
