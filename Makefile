@@ -7,12 +7,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # A folder with real conversations for the benchmarks; without it they generate their own.
 DATA ?=
 
-.PHONY: demo test check bench format clean
+.PHONY: demo inspect test check bench format clean
 
 demo: $(VENV)/.base $(VENV)/.model
 	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/memory.py
 	$(BIN)/python examples/chat.py
+
+# Contexts to look at in a browser.
+inspect: $(VENV)/.base $(VENV)/.server
+	$(BIN)/python examples/inspector.py
 
 test: check $(VENV)/.models
 	$(BIN)/python -m pytest --numprocesses auto --cov=brimful --cov-branch --cov-report=
@@ -36,6 +40,10 @@ $(VENV)/.base: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip
 	$(PIP) install --constraint constraints.txt --editable '.[prices]'
+	touch $@
+
+$(VENV)/.server: $(VENV)/.base
+	$(PIP) install --constraint constraints.txt --editable '.[server]'
 	touch $@
 
 # A small model and what runs it. Where they cannot be had, the demo says so and goes on without them.

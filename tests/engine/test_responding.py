@@ -64,6 +64,19 @@ def test_a_conversation_goes_on_where_it_was(run, new_engine):
     assert [message["content"] for message in provider.requests[1]["messages"]] == ["First?", "One.", "Second?"]
 
 
+def test_an_argument_that_there_is_not_is_refused_before_anything_is_done(run, new_engine):
+    provider = ScriptedProvider(["One."])
+
+    async def story():
+        async with new_engine(provider=provider) as engine:
+            with pytest.raises(InvalidValue, match="at: is no argument of an answer; known: policy"):
+                await engine.respond("r", None, "First?", at=1.0)
+            return await engine.store.history("r")
+
+    assert run(story()) == []
+    assert provider.requests == []
+
+
 def test_the_answer_comes_piece_by_piece(run, new_engine):
     provider = ScriptedProvider(["Tea at four."])
 

@@ -10,6 +10,7 @@ from brimful.core.content import Media
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
 from brimful.core.prompt import Tool
+from brimful.errors import InvalidValue
 from brimful.policies import Overrides
 from brimful.protocols import Provider
 from brimful.records import Message
@@ -63,5 +64,7 @@ def building_of(asking: Asking) -> Building:
     >>> building_of({"policy": "window", "sender": "Ada"})
     {'policy': 'window'}
     """
+    for key in asking.keys() - Asking.__annotations__.keys():
+        raise InvalidValue(key, f"is no argument of an answer; known: {', '.join(Asking.__annotations__)}")
     said = {key: value for key, value in asking.items() if key in Building.__annotations__}
     return cast("Building", said)

@@ -71,7 +71,7 @@ class Responding(Answering):
 
     async def _turn(self, room: str, persona: str | None, message: Content | Message | None, asking: Asking) -> Turn:
         """Settle who answers, by which model, and where that runs; and post what is to be answered."""
-        begun = self._clock()
+        begun, building = self._clock(), building_of(asking)
         at = self._moment(asking.get("now"))
         who = None if persona is None else await self.store.get(Persona, persona)
         model = self._model_of(asking.get("model"), who)
@@ -83,7 +83,7 @@ class Responding(Answering):
             provider=self._providers.find(asking.get("provider"), who, model),
             message=await self._posted(room, message, asking, at),
             window=asking.get("window"),
-            building=building_of(asking),
+            building=building,
             at=at,
             begun=begun,
         )
