@@ -17,7 +17,7 @@ ERRORS = [
     for name, value in vars(errors).items()
     if isinstance(value, type) and issubclass(value, errors.BrimfulError) and not name.startswith("_")
 ]
-PURE = [path for room in ("core", "packagers", "render") for path in sorted((SOURCE / room).rglob("*.py"))]
+PURE = [path for room in ("core", "lore", "packagers", "render") for path in sorted((SOURCE / room).rglob("*.py"))]
 CLOCKS = {
     "now",
     "today",

@@ -15,7 +15,6 @@ from brimful.core.content import Part, Role, check_role
 from brimful.core.context import Context
 from brimful.errors import InvalidValue
 from brimful.fields import (
-    MOST_WHOLE,
     check_texts,
     check_whole,
     content,
@@ -26,16 +25,33 @@ from brimful.fields import (
     text,
     timestamp,
 )
+from brimful.lorebook import Lorebook, LoreEntry
+from brimful.record import Record
+
+__all__ = [
+    "MEMORY_TYPES",
+    "Content",
+    "Inclusion",
+    "LoreEntry",
+    "Lorebook",
+    "Memory",
+    "MemoryType",
+    "Message",
+    "Persona",
+    "Plain",
+    "Record",
+    "Response",
+    "Room",
+    "Snapshot",
+    "Summary",
+    "Usage",
+    "User",
+    "memory_scope",
+]
 
 MemoryType = Literal["episodic", "semantic", "procedural"]
 MEMORY_TYPES: Final[tuple[str, ...]] = get_args(MemoryType)
 Content = str | tuple[Part, ...]
-
-
-class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="record"):
-    """Whatever has an id in a store. Written out, it says what kind of record it is."""
-
-    id: str
 
 
 class User(Record, frozen=True, kw_only=True, tag="user"):
@@ -161,38 +177,6 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
             raise InvalidValue("pinned", f"must be true or false, not {check.shown(self.pinned)}")
         if self.type not in MEMORY_TYPES:
             raise InvalidValue("type", f"must be one of {', '.join(MEMORY_TYPES)}, not {check.shown(self.type)}")
-
-
-class Lorebook(Record, frozen=True, kw_only=True, tag="lorebook"):
-    """A book of entries about a world, a product, a person. `settings` are what its format says of the whole."""
-
-    name: str = ""
-    settings: dict[str, Any] = {}
-
-    def __post_init__(self) -> None:
-        """Refuse what no store could give back."""
-        settle_fields(self, texts=("name",), objects=("settings",))
-
-
-class LoreEntry(Record, frozen=True, kw_only=True, tag="lore-entry"):
-    """One entry: told when one of its keys is spoken of, or always (`constant`). `settings` hold all else of it."""
-
-    lorebook: str
-    content: str
-    name: str = ""
-    keys: tuple[str, ...] = ()
-    constant: bool = False
-    enabled: bool = True
-    order: int = 100
-    importance: float = 0.5
-    settings: dict[str, Any] = {}
-
-    def __post_init__(self) -> None:
-        """Refuse what no store could give back."""
-        settle_fields(self, texts=("content", "name"), refs=("lorebook",), objects=("settings",))
-        check_whole("order", self.order, low=-MOST_WHOLE)
-        check.settle(self, "importance", share, "")
-        check_texts("keys", self.keys)
 
 
 class Summary(Record, frozen=True, kw_only=True, tag="summary"):

@@ -103,6 +103,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _by_id(self) -> dict[str, Decision]:
         return explain.by_id(self)
 
+    @cached_property
+    def whys(self) -> dict[str, str]:
+        """What brought candidates in or held them back before they competed, by id, for those that say so."""
+        said = ((each.id, each.metadata.get("held") or each.metadata.get("why")) for each in self.inputs.packages)
+        return {id: why for id, why in said if isinstance(why, str)}
+
     def explain(self, id: str) -> str:
         """Say in one line what became of a candidate, and why."""
         return explain.decision_line(self, self.decision(id))

@@ -86,7 +86,8 @@ def decision_line(context: "Context", decision: Decision) -> str:
         facts.append(f"{below} rank{'s' if below > 1 else ''} below the cut")
     if decision.group:
         facts.append(f"one unit with {decision.group!r}" if decision.group != decision.id else "a unit of several")
-    return f"{decision.outcome}: {', '.join(facts)}"
+    why = "" if decision.reason == "held-back" else context.whys.get(decision.id, "")
+    return f"{decision.outcome}: {', '.join(facts)}{'; candidate because ' + why if why else ''}"
 
 
 def shown_score(score: float) -> str:
@@ -170,6 +171,7 @@ def _headline(context: "Context", decision: Decision) -> str:
         "trimmed": f"trimmed from {named} to fit the window",
         "no-pool": f"no pool of policy {context.budget.policy!r} takes kind {decision.kind!r}",
         "verbatim": "not needed, what it covers is in or out by itself",
+        "held-back": f"held back, {context.whys.get(decision.id, 'for a reason that is not told')}",
         "unpaired": "a tool call without its result, or a result without its call",
     }
     return lines[decision.reason]

@@ -11,6 +11,7 @@ from brimful.core.cost import base_cost, cost_in_place, recounted
 from brimful.core.decision import Decision
 from brimful.core.dedupe import canonical_order, same_id
 from brimful.core.fill import fill
+from brimful.core.held import held_back
 from brimful.core.lineup import Lineup, line_up
 from brimful.core.modality import perceivable
 from brimful.core.prompt import Prompt, Request
@@ -107,6 +108,7 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Pil
     """Make candidates ready for a fill: one of each, counted for this model, bound into units, each in its queue."""
     inputs = msgspec.structs.replace(inputs, packages=tuple(canonical_order(inputs.packages)))
     candidates, duplicates = same_id(inputs.packages, inputs.policy)
+    candidates, held = held_back(candidates)
     candidates, unseen = perceivable(candidates, inputs.model, renderer)
     candidates = recounted(candidates, counter)
     cost_of = cost_in_place(counter, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
@@ -115,7 +117,7 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Pil
     return Pile(
         inputs=inputs,
         lineup=line_up(units, inputs.policy),
-        decided=(*duplicates, *unseen, *refused),
+        decided=(*duplicates, *held, *unseen, *refused),
         foreseen=Base(
             full=base_cost(candidates, inputs.tools, inputs.model.id, counter),
             required=base_cost(required, inputs.tools, inputs.model.id, counter),

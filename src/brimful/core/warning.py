@@ -10,6 +10,7 @@ WarningKind = Literal[
     "overflowed",  # the provider refused the context before it as too long
     "margin",  # some of the safety margin is in use
     "nearly-full",  # more than 80 % of the window
+    "pins-lost",  # something that should stand in every context did not get in
     "no-memories",  # no memory is in it
     "degraded",  # it had to do without something, whatever that was
     "words-failed",  # full text search did not answer
@@ -21,6 +22,7 @@ WarningKind = Literal[
 ]
 WARNING_KINDS: Final[tuple[WarningKind, ...]] = get_args(WarningKind)
 
+_MOST_NAMED: Final = 5  # ids in a warning
 NEARLY_FULL: Final = 80  # percent of the window; the seeds warn above it
 
 WORDS_FAILED: Final = "full text search failed"
@@ -60,7 +62,22 @@ def _facts(context: "Context") -> Iterator[tuple[WarningKind, str]]:
         yield "margin", f"⚠️  {-context.remaining:,} tokens of the safety margin are in use"
     if context.percent > NEARLY_FULL:
         yield "nearly-full", f"⚠️  Using {context.percent:.1f}% of context window (>{NEARLY_FULL}%)"
+    lost = _lost_pins(context)
+    if lost:
+        named = ", ".join(map(repr, lost[:_MOST_NAMED])) + (" …" if len(lost) > _MOST_NAMED else "")
+        yield "pins-lost", f"⚠️  {len(lost):,} that should stand in every context did not get in: {named}"
     if not context.component("memories").items:
         yield "no-memories", "ℹ️  No memories in this context"
     if context.verification.basis != "exact":
         yield "inexact", f"ℹ️  Token counts are {context.verification.basis}, not exact"
+
+
+def _lost_pins(context: "Context") -> list[str]:
+    """Return what is pinned, or always to be told, and found no place."""
+    standing = {
+        package.id
+        for package in context.inputs.packages
+        if package.metadata and (package.metadata.get("pinned") or package.metadata.get("constant"))
+    }
+    out = (each for each in context.decisions if each.outcome == "dropped" and each.reason != "held-back")
+    return sorted(each.id for each in out if each.id in standing)

@@ -20,13 +20,13 @@ from brimful.engine.company import as_seen
 from brimful.engine.current import current_of
 from brimful.engine.facts import build_facts
 from brimful.engine.given import media_of, want_texts
-from brimful.engine.introduction import SOMEBODY, named, speaks_of_user, told_to
+from brimful.engine.introduction import name_of, named, speaks_of_user, told_to
 from brimful.engine.plan import Limits, Plan, make_plan
 from brimful.engine.prefixes import conversation_of
 from brimful.engine.writing import Writing
 from brimful.errors import InvalidValue
 from brimful.policies import Overrides
-from brimful.records import Content, Message, Persona, Room, Snapshot, User
+from brimful.records import Content, Message, Persona, Room, Snapshot
 from brimful.retrieval.queries import queries
 from brimful.retrieval.wanted import Retrieved, Wanted, memory_scopes
 
@@ -155,11 +155,7 @@ class Assembling(Writing):
         told, who = told_to(place or Room(id=room), who, system)
         if who is None or not speaks_of_user(who):
             return told, who, notes
-        return told, named(who, await self._name_of(user or told.user)), notes
-
-    async def _name_of(self, user: str | None) -> str:
-        known = None if user is None else await self.store.get(User, user)
-        return (known.name if known else "") or user or SOMEBODY
+        return told, named(who, await name_of(self.store, user or told.user)), notes
 
     def _model_of(self, model: str | ModelInfo | None, persona: Persona | None) -> ModelInfo:
         """Settle the model: what the caller says, then the persona, then the engine."""

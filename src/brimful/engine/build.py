@@ -11,23 +11,22 @@ from brimful.engine import candidates
 from brimful.engine.counts import know, know_found
 from brimful.engine.current import Current, answered
 from brimful.engine.history import Packaged, Recent, load_recent, reach_of
+from brimful.engine.lore import Library
 from brimful.engine.plan import Plan
 from brimful.engine.settings import Retrieval
+from brimful.lore import Activation, Shelf, activate
 from brimful.packagers.media import media as package_media
 from brimful.packagers.stored import head_of, headed, plain_text
 from brimful.protocols import Store
 from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Room, Summary
-from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import queries
 from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.spread import spread
-from brimful.retrieval.triggers import SCAN_DEPTH, triggered
-from brimful.retrieval.wanted import LOREBOOK, Hit, Retrieved, Wanted, memory_scopes
+from brimful.retrieval.wanted import Hit, Retrieved, Wanted, memory_scopes
 
 SPEAKERS_AMONG: Final = 32  # the last messages, by whom a question may be answered
 PINNED_MOST: Final = 200  # memories that are always offered
 SUMMARIES_MOST: Final = 200  # the newest of a room: older ones cover what no window reaches
-_LORE_KEPT: Final = 64  # sets of lorebooks whose entries a process keeps at hand
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,9 +54,13 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     summaries: list[Summary]
     pinned: list[Memory]
-    lore: list[LoreEntry]
-    books: dict[str, str]
+    books: dict[str, Lorebook]
     rooms: tuple[str, ...]
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What the books are called, by their ids."""
+        return {book.id: book.name or book.id for book in self.books.values()}
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,15 +68,17 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
     known: Known
     recent: Recent
-    spoken: list[LoreEntry]
-    retrieved: Retrieved
+    shelf: Shelf
+    lore: Activation
+    hits: list[Hit]
 
     def contents(self) -> Iterator[Content]:
         """Yield the content of whatever will be packaged beside history, which came with its counts."""
         yield from (memory.content for memory in self.known.pinned)
-        yield from (entry.content for entry in self.spoken)
+        yield from (told.text for told in self.lore.told)
+        yield from (self.shelf.entries[held.entry].text for held in self.lore.held)
         yield from (summary.content for summary in self.known.summaries)
-        yield from (plain_text(hit.record.content) for hit in self.retrieved.hits)
+        yield from (plain_text(hit.record.content) for hit in self.hits)
 
 
 class Builder:
@@ -85,7 +90,7 @@ class Builder:
         self._retriever = retriever
         self._settings = settings
         self._packaged = Packaged()
-        self._lore: Cache[list[LoreEntry]] = Cache(most=_LORE_KEPT)
+        self._library = Library(store)
 
     async def build(self, plan: Plan, asked: Asked) -> Built:
         """Collect everything that may go into the context."""
@@ -103,16 +108,16 @@ class Builder:
             asker=asked.current.message is None,
         )
         retrieved = await self._retrieve(plan, asked, known, recent)
-        loaded = Loaded(
-            known=known, recent=recent, spoken=triggered(known.lore, _scanned(asked, recent)), retrieved=retrieved
-        )
+        shelf, lore = await self._activate(plan, asked, known, recent, retrieved)
+        hits = candidates.found_lore(retrieved.hits, lore)
+        loaded = Loaded(known=known, recent=recent, shelf=shelf, lore=lore, hits=hits)
         know_found(plan.vocabulary, retrieved.hits)
         heads = head_of(plan.persona, plan.room).values()
         tokenized = await know(self._store, plan.vocabulary, [*loaded.contents(), *heads])
         packages = await asyncio.to_thread(_packaged, plan, asked, loaded)
         return Built(
             packages=tuple(packages),
-            degraded=retrieved.degraded,
+            degraded=(*retrieved.degraded, *lore.notes),
             tokenized=tokenized + recent.counted,
             cached=retrieved.cached,
         )
@@ -120,32 +125,33 @@ class Builder:
     async def _known(self, plan: Plan, asked: Asked) -> Known:
         user = asked.user or plan.room.user
         scopes = memory_scopes(plan.persona.id if plan.persona else None, user, plan.room.id)
-        shelf = tuple(dict.fromkeys([*plan.room.lorebooks, *(plan.persona.lorebooks if plan.persona else ())]))
-        summaries, pinned, lore, books, rooms = await asyncio.gather(
+        summaries, pinned, books, rooms = await asyncio.gather(
             self._store.summaries(plan.room.id),
             self._store.memories(scopes=scopes, pinned=True, limit=PINNED_MOST),
-            self._entries(shelf, asked.now),
-            self._names(shelf),
+            self._library.books(plan.room, plan.persona),
             self._other_rooms(plan.room, user),
         )
-        return Known(
-            scopes=scopes, summaries=summaries[:SUMMARIES_MOST], pinned=pinned, lore=lore, books=books, rooms=rooms
+        return Known(scopes=scopes, summaries=summaries[:SUMMARIES_MOST], pinned=pinned, books=books, rooms=rooms)
+
+    async def _activate(
+        self, plan: Plan, asked: Asked, known: Known, recent: Recent, retrieved: Retrieved
+    ) -> tuple[Shelf, Activation]:
+        """Find out which lore is told, from what was said and from what retrieval found."""
+        user = asked.user or plan.room.user
+        shelf = await self._library.shelf(known.books, plan.persona, user, now=asked.now)
+        if not shelf.entries:
+            return shelf, Activation()
+        turns = await self._library.turns(shelf, plan.room.id, asked.current, recent.messages, plan.persona)
+        lore = await asyncio.to_thread(
+            activate,
+            shelf,
+            turns,
+            seed=plan.room.id,
+            tokens=lambda entry: plan.counter.text(shelf.entries[entry.id].text).tokens,
+            who=await self._library.who(plan.persona, user, shelf.sources),
+            found={hit.record.id: hit.relevance for hit in retrieved.hits if isinstance(hit.record, LoreEntry)},
         )
-
-    async def _entries(self, shelf: tuple[str, ...], now: float) -> list[LoreEntry]:
-        """Return all entries of the lorebooks, read again only when one of them has changed."""
-        if not shelf:
-            return []
-        key = (shelf, await self._store.version([LOREBOOK + book for book in shelf]))
-        entries = self._lore.get(key, now=now)
-        if entries is None:
-            entries = await self._store.lore(shelf)
-            self._lore.put(key, entries, now=now)
-        return entries
-
-    async def _names(self, shelf: tuple[str, ...]) -> dict[str, str]:
-        books = await asyncio.gather(*(self._store.get(Lorebook, book) for book in shelf))
-        return {book.id: book.name or book.id for book in books if book is not None}
+        return shelf, lore
 
     async def _other_rooms(self, room: Room, user: str | None) -> tuple[str, ...]:
         if not self._settings.other_rooms or user is None:
@@ -179,27 +185,22 @@ class Builder:
         return await self._retriever.retrieve(questions, wanted, now=asked.now)
 
 
-def _scanned(asked: Asked, recent: Recent) -> str:
-    """Return what was said last, for keys of lore to be found in."""
-    said = (plain_text(message.content) for message in recent.messages[:SCAN_DEPTH])
-    return "\n".join([asked.current.text, *said])
-
-
 def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
     counter, known = plan.counter, loaded.known
     history = loaded.recent.packages if asked.current.message else answered(loaded.recent.packages)
     packages = [
         *headed(plan.persona, plan.room, counter=counter),
         *candidates.pinned_memories(known.pinned, counter=counter),
-        *candidates.lore(loaded.spoken, known.books, counter=counter),
+        *candidates.lore(loaded.lore.told, known.titles, counter=counter),
+        *candidates.held_lore(loaded.lore.held, loaded.shelf, known.titles, counter=counter),
         *candidates.summaries_of(known.summaries, counter=counter),
         *history,
         *asked.current.packages(counter),
         *(package_media(part, counter=counter) for part in asked.media),
     ]
-    others = [hit for hit in loaded.retrieved.hits if not _is_asked(hit, asked)]
+    others = [hit for hit in loaded.hits if not _is_asked(hit, asked)]
     hits = candidates.enough(others, counter=counter, tokens=plan.tokens_for_finds)
-    packages += candidates.found(spread(hits), counter=counter, room=plan.room.id, books=known.books, others=packages)
+    packages += candidates.found(spread(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages)
     return candidates.distinct(packages)
 
 

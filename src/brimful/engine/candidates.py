@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import msgspec
 
 from brimful.core.content import ContentPackage
 from brimful.core.tokens import Count, TokenCounter
+from brimful.lore import Activation, Held, Shelf, Told, Why
 from brimful.packagers.package import Options
 from brimful.packagers.stored import plain_text, recalled, remembered, summed_up, told
 from brimful.records import LoreEntry, Memory, Message, Summary
@@ -23,12 +24,38 @@ def pinned_memories(memories: Iterable[Memory], *, counter: TokenCounter) -> lis
     return [remembered(memory, counter=counter) for memory in memories]
 
 
-def lore(entries: Iterable[LoreEntry], books: Mapping[str, str], *, counter: TokenCounter) -> list[ContentPackage]:
-    """Package lore that is constant or was spoken of."""
+def lore(lore: Iterable[Told], books: Mapping[str, str], *, counter: TokenCounter) -> list[ContentPackage]:
+    """Package lore that is constant, sticky or was spoken of, with what brought it in."""
     return [
-        told(entry, counter=counter, book=books.get(entry.lorebook, entry.lorebook), relevance=TRIGGERED)
-        for entry in entries
+        _told(each.entry, each.text, books, counter, relevance=TRIGGERED, metadata=_brought(each.why))
+        for each in lore
+        if each.why.by != "found"
     ]
+
+
+def held_lore(
+    held: Iterable[Held], shelf: Shelf, books: Mapping[str, str], *, counter: TokenCounter
+) -> list[ContentPackage]:
+    """Package lore that was spoken of and held back: it does not compete, and is on the record."""
+    packages = []
+    for each in held:
+        ready = shelf.entries[each.entry]
+        brought = _brought(each.why) if each.why else {}
+        metadata = {**brought, "held": each.line}
+        packages.append(_told(ready.entry, ready.text, books, counter, metadata=metadata))
+    return packages
+
+
+def found_lore(hits: Iterable[Hit], activation: Activation) -> list[Hit]:
+    """Return the finds that may be candidates: of lore those that are told for being found, as they are told."""
+    told = {each.entry.id: each for each in activation.told if each.why.by == "found"}
+    left = []
+    for hit in hits:
+        if not isinstance(hit.record, LoreEntry):
+            left.append(hit)
+        elif hit.record.id in told:
+            left.append(msgspec.structs.replace(hit, record=_as_told(told[hit.record.id])))
+    return left
 
 
 def summaries_of(summaries: Iterable[Summary], *, counter: TokenCounter) -> list[ContentPackage]:
@@ -80,6 +107,22 @@ def distinct(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
     return told_apart
 
 
+def _told(
+    entry: LoreEntry, text: str, books: Mapping[str, str], counter: TokenCounter, **options: Unpack[Options]
+) -> ContentPackage:
+    record = entry if entry.content == text else msgspec.structs.replace(entry, content=text)
+    return told(record, counter=counter, book=books.get(entry.lorebook, entry.lorebook), **options)
+
+
+def _as_told(lore: Told) -> LoreEntry:
+    return msgspec.structs.replace(lore.entry, content=lore.text)
+
+
+def _brought(why: Why) -> dict[str, Any]:
+    facts = {name: value for name, value in msgspec.structs.asdict(why).items() if value}
+    return {"lore": facts, "why": why.line}
+
+
 _FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreEntry: "lorebook"}
 
 
@@ -105,6 +148,7 @@ def _package(
         case Memory():
             return remembered(record, counter=counter, **options)
         case LoreEntry():
+            options["metadata"] |= _brought(Why(by="found", relevance=_rounded(hit.relevance)))
             return told(record, counter=counter, book=books.get(record.lorebook, record.lorebook), **options)
 
 

@@ -5,7 +5,8 @@ from typing import Final
 import msgspec
 
 from brimful.character import Character, has_names, with_names
-from brimful.records import Persona, Room
+from brimful.protocols import Store
+from brimful.records import Persona, Room, User
 
 SOMEBODY: Final = "User"  # whom a character talks to, where nobody is named
 
@@ -35,3 +36,9 @@ def named(persona: Persona, user: str) -> Persona:
         texts = {field: filled(said) for field, said in msgspec.structs.asdict(character).items()}
         character = Character(**texts)
     return msgspec.structs.replace(persona, prompt=filled(persona.prompt), character=character)
+
+
+async def name_of(store: Store, user: str | None) -> str:
+    """Return what a user is called."""
+    known = None if user is None else await store.get(User, user)
+    return (known.name if known else "") or user or SOMEBODY

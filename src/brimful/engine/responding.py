@@ -11,7 +11,7 @@ from brimful.counting import overflow_of
 from brimful.engine.answer import Answer, AnswerStream, Said
 from brimful.engine.answering import Answering, Told
 from brimful.engine.asking import Asking, Turn, building_of
-from brimful.engine.introduction import named
+from brimful.engine.introduction import name_of, named
 from brimful.engine.overflow import refusal, smaller_window
 from brimful.engine.writing import new_id
 from brimful.errors import ContextOverflow, InvalidValue, ProviderError
@@ -62,7 +62,7 @@ class Responding(Answering):
         who = await self.store.get(Persona, persona)
         if who is None or who.character is None or await self.store.history(room, limit=1):
             return None
-        character = named(who, await self._name_of(user)).character
+        character = named(who, await name_of(self.store, user)).character
         if character is None or not character.greeting:
             return None
         return await self.post(room=room, text=character.greeting, sender=who.called, role="assistant")

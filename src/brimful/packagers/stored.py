@@ -63,9 +63,20 @@ def remembered(record: Memory, *, counter: TokenCounter, **options: Unpack[Optio
 
 
 def told(record: LoreEntry, *, counter: TokenCounter, book: str = "", **options: Unpack[Options]) -> ContentPackage:
-    """Package a lorebook entry; its order is its position, so that entries stand as their author meant."""
-    whole: Options = {"id": record.id, "importance": record.importance, "position": record.order, **options}
-    return lorebook_entry(record.content, counter=counter, book=book, constant=record.constant, **whole)
+    """Package a lorebook entry; its order is its position, so that entries stand as their author meant.
+
+    One that is told in every context is pinned: it stands in the stable part of the prompt. One that only may be, does
+    not, for whatever comes and goes there breaks the prefix.
+    """
+    constant = {"constant": True} if record.constant and not record.steady else {}
+    whole: Options = {
+        "id": record.id,
+        "importance": record.importance,
+        "position": record.order,
+        **options,
+        "metadata": {**constant, **metadata_of(options)},
+    }
+    return lorebook_entry(record.content, counter=counter, book=book, constant=record.steady, **whole)
 
 
 def summed_up(record: Summary, *, counter: TokenCounter, **options: Unpack[Options]) -> ContentPackage:

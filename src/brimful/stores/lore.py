@@ -14,7 +14,26 @@ from brimful.stores.rewriting import rewrite, take_out
 from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
 
-_DETAIL: Final = msgspec.json.Decoder(tuple[str, tuple[str, ...], bool, bool, float, dict[str, Any]])
+_APART: Final = ("id", "lorebook", "content", "order")  # in columns of their own, and the content by its hash
+_FIRST: Final = ("name", "keys", "constant", "enabled", "importance", "settings")  # at fixed places of a detail
+_DEFAULTS: Final = {
+    field.name: field.default for field in msgspec.structs.fields(LoreEntry) if field.name not in (*_APART, *_FIRST)
+}
+
+
+class _Detail(msgspec.Struct, array_like=True, frozen=True):
+    """What a row says of an entry, as an array: the fields that all have, and of the others those that are set."""
+
+    name: str
+    keys: list[str]
+    constant: bool
+    enabled: bool
+    importance: float
+    settings: dict[str, Any]
+    others: dict[str, Any] = {}
+
+
+_DETAIL: Final = msgspec.json.Decoder(_Detail)
 
 _PUT: Final = """
 INSERT INTO lore_entries (tenant, id, lorebook, hash, place, detail)
@@ -55,26 +74,16 @@ def remove_lore(session: Session, id: str) -> bool:
 
 def entry_of(session: Session, row: Row) -> LoreEntry:
     """Return the entry of a row."""
-    id, lorebook, place, detail, hash, body = row
-    name, keys, constant, enabled, importance, settings = _DETAIL.decode(
-        unseal(session, detail, "lore_entries", id, lorebook, hash)
-    )
-    return LoreEntry(
-        id=id,
-        lorebook=lorebook,
-        content=open_text(session, body, hash),
-        name=name,
-        keys=keys,
-        constant=constant,
-        enabled=enabled,
-        order=place,
-        importance=importance,
-        settings=settings,
-    )
+    id, lorebook, place, sealed, hash, body = row
+    detail = _DETAIL.decode(unseal(session, sealed, "lore_entries", id, lorebook, hash))
+    first = {field: getattr(detail, field) for field in _FIRST}
+    apart = {"id": id, "lorebook": lorebook, "content": open_text(session, body, hash), "order": place}
+    return msgspec.convert({**detail.others, **first, **apart}, LoreEntry)
 
 
 def _row(session: Session, entry: LoreEntry, hash: str) -> dict[str, Any]:
-    detail = (entry.name, entry.keys, entry.constant, entry.enabled, entry.importance, entry.settings)
+    others = {field: value for field, usual in _DEFAULTS.items() if (value := getattr(entry, field)) != usual}
+    detail = (*(getattr(entry, field) for field in _FIRST), *([others] if others else []))
     return {
         "id": entry.id,
         "lorebook": entry.lorebook,

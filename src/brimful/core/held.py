@@ -1,0 +1,23 @@
+"""Candidates that were held back before they could compete, and are on the record for it."""
+
+from collections.abc import Sequence
+
+from brimful.core.content import ContentPackage
+from brimful.core.decision import Decision
+
+HELD = "held"  # in the metadata of a package: why it was held back
+
+
+def held_back(packages: Sequence[ContentPackage]) -> tuple[list[ContentPackage], list[Decision]]:
+    """Part the packages that compete from those that somebody held back, and decide on these."""
+    held = [package for package in packages if package.metadata and HELD in package.metadata]
+    if not held:
+        return list(packages), []
+    ids = {id(package) for package in held}
+    return [package for package in packages if id(package) not in ids], [_decision(package) for package in held]
+
+
+def _decision(package: ContentPackage) -> Decision:
+    return Decision(
+        id=package.id, kind=package.kind, outcome="dropped", reason="held-back", tokens=package.tokens.tokens
+    )

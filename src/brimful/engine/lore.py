@@ -1,0 +1,162 @@
+"""Lore of a build: books made ready once, and what was said that they may be about."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.character import Character, has_names, with_names
+from brimful.engine.company import as_seen
+from brimful.engine.current import CURRENT, Current
+from brimful.engine.introduction import name_of
+from brimful.lore import Shelf, Turn, Who
+from brimful.lorebook import Source
+from brimful.packagers.stored import plain_text
+from brimful.protocols import Store
+from brimful.records import Lorebook, LoreEntry, Message, Persona, Room, User
+from brimful.retrieval.cache import Cache
+from brimful.retrieval.wanted import LOREBOOK
+
+_KEPT: Final = 64  # sets of books that a process keeps ready
+_KEPT_FOR: Final = 86_400.0  # seconds; a change of a book is noticed at once
+_DEEPEST: Final = 1_000  # messages that are looked through, however many a book wants
+_BLOCK: Final = 256  # messages: where the past begins to matter moves in steps, so that it is the same for many turns
+_PAGE: Final = 512
+_RULES: Final = tuple(
+    field.name for field in msgspec.structs.fields(Lorebook) if field.name not in ("description", "settings")
+)
+
+
+class Library:
+    """The books of a tenant, made ready to be looked through."""
+
+    def __init__(self, store: Store) -> None:
+        """Read from this store."""
+        self._store = store
+        self._shelves: Cache[Shelf] = Cache(most=_KEPT, ttl=_KEPT_FOR)
+        self._speaking: Cache[bool] = Cache(most=_KEPT, ttl=_KEPT_FOR)
+
+    async def books(self, room: Room, persona: Persona | None) -> dict[str, Lorebook]:
+        """Return the books of a room and of a persona, by id; those that are there."""
+        shelf = dict.fromkeys([*room.lorebooks, *(persona.lorebooks if persona else ())])
+        found = await asyncio.gather(*(self._store.get(Lorebook, book) for book in shelf))
+        return {book.id: book for book in found if book is not None}
+
+    async def shelf(
+        self, books: Mapping[str, Lorebook], persona: Persona | None, user: str | None, *, now: float
+    ) -> Shelf:
+        """Return books made ready: read again only when one of them has changed, or when other names are to be in them.
+
+        `{{char}}` and `{{user}}` stand for the names of who answers and who asks.
+        """
+        if not books:
+            return Shelf({}, ())
+        version = await self._store.version([LOREBOOK + book for book in books])
+        key: tuple[Any, ...] = (version, tuple(_rules(book) for book in books.values()))
+        names = ("", "")
+        if self._speaking.get(key, now=now) is not False:
+            names = (persona.called if persona else "", await name_of(self._store, user))
+        shelf = self._shelves.get((*key, *names), now=now)
+        if shelf is None:
+            entries = await self._store.lore(list(books))
+            speaking = any(map(_speaks_of_names, entries))
+            self._speaking.put(key, speaking, now=now)
+            names = names if speaking else ("", "")
+            shelf = await asyncio.to_thread(Shelf, books, [_named(entry, *names) for entry in entries])
+            self._shelves.put((*key, *names), shelf, now=now)
+        return shelf
+
+    async def who(self, persona: Persona | None, user: str | None, wanted: Iterable[Source]) -> Who:
+        """Return who answers, with the texts that entries want to look into."""
+        sources = {source: text for source, text in _texts_of(persona).items() if source in wanted}
+        if "user" in wanted and user is not None:
+            known = await self._store.get(User, user)
+            sources["user"] = _text(known.metadata.get("description")) if known else ""
+        if persona is None:
+            return Who(sources=sources)
+        tags = persona.metadata.get("tags")
+        return Who(
+            names=frozenset((persona.id, persona.called)),
+            tags=frozenset(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else frozenset(),
+            sources=sources,
+        )
+
+    async def turns(
+        self, shelf: Shelf, room: str, current: Current, recent: Sequence[Message], persona: Persona | None
+    ) -> list[Turn]:
+        """Return the last messages, the newest first: those that keys are looked for in, and as many as were of matter.
+
+        How many that are follows from the books alone, not from what a window happened to load.
+        """
+        if not shelf.entries:
+            return []
+        last = _number(current, recent)
+        first = max(1, (last - shelf.memory) // _BLOCK * _BLOCK) if shelf.memory else last
+        messages = list(recent)
+        while messages and messages[-1].seq > max(1, min(first, last - min(shelf.depth, _DEEPEST))):
+            page = await self._store.history(room, before=messages[-1].seq, limit=_PAGE)
+            messages += [seen for seen in as_seen([entry.message for entry in page], persona) if seen.id != current.id]
+            if len(page) < _PAGE:
+                break
+        said = [_turn(message, message.seq) for message in messages]
+        if current.message is not None:
+            said.insert(0, _turn(current.message, last))
+        deep = min(shelf.depth, _DEEPEST)
+        return [turn for at, turn in enumerate(said) if at < deep or turn.number >= first]
+
+
+def _number(current: Current, recent: Sequence[Message]) -> int:
+    """Return the place in its room of what is to be answered: where it stands, or would stand."""
+    newest = recent[0].seq if recent else 0
+    if current.message is None:
+        return newest
+    return current.message.seq or newest + 1
+
+
+def _turn(message: Message, number: int) -> Turn:
+    return Turn(
+        id=message.id if message.seq else CURRENT,
+        number=number,
+        text=plain_text(message.content),
+        speaker=message.sender,
+        asks=message.role == "user",
+    )
+
+
+def _rules(book: Lorebook) -> tuple[Any, ...]:
+    return tuple(getattr(book, field) for field in _RULES)
+
+
+def _speaks_of_names(entry: LoreEntry) -> bool:
+    return has_names(entry.content) or any(map(has_names, (*entry.keys, *entry.secondary)))
+
+
+def _named(entry: LoreEntry, char: str, user: str) -> LoreEntry:
+    if not _speaks_of_names(entry):
+        return entry
+
+    def filled(said: Iterable[str]) -> tuple[str, ...]:
+        return tuple(with_names(each, char=char, user=user) for each in said)
+
+    return msgspec.structs.replace(
+        entry, content=filled([entry.content])[0], keys=filled(entry.keys), secondary=filled(entry.secondary)
+    )
+
+
+def _texts_of(persona: Persona | None) -> dict[Source, str]:
+    """Return what is known of who answers, as a character card tells it."""
+    if persona is None:
+        return {}
+    character = persona.character or Character()
+    return {
+        "description": character.description,
+        "personality": character.personality,
+        "scenario": character.scenario,
+        "depth-prompt": _text(persona.metadata.get("depth_prompt")),
+        "creator-notes": _text(persona.metadata.get("creator_notes")),
+    }
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

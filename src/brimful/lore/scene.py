@@ -1,0 +1,109 @@
+"""What is looked through for keys: the last messages, texts of the persona, and what was told already."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from brimful.lore.shelf import Ready, Shelf
+from brimful.lore.why import Place, Why
+from brimful.lorebook import Source
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as lore sees it: its place in the room, who said what, and whether it asks for an answer."""
+
+    id: str
+    number: int
+    text: str
+    speaker: str = ""
+    asks: bool = True
+
+    @property
+    def named(self) -> str:
+        """What was said, with who said it."""
+        return f"{self.speaker}: {self.text}" if self.speaker else self.text
+
+
+class Spoken:
+    """Where keys stand, at one turn. Messages are the newest first."""
+
+    def __init__(self, shelf: Shelf, turns: Sequence[Turn], sources: Mapping[Source, str]) -> None:
+        """Look through as many messages as any entry wants."""
+        self._shelf = shelf
+        self._turns = turns
+        seen = turns[: shelf.depth]
+        self._plain = self._first(turn.text for turn in seen)
+        self._named = self._first(turn.named for turn in seen)
+        self._sources = {source: shelf.finder.found(text) for source, text in sources.items() if text}
+        self._told: dict[int, str] = {}
+
+    def tell(self, told: Iterable[Ready]) -> None:
+        """Add what was told, to be looked through for more."""
+        for ready in told:
+            for number in self._shelf.finder.found(ready.text):
+                self._told.setdefault(number, ready.entry.id)
+
+    def candidates(self, *, recursing: bool) -> set[str]:
+        """Return the entries one of whose keys stands anywhere."""
+        numbers = {*self._plain, *self._named, *(n for found in self._sources.values() for n in found)}
+        if recursing:
+            numbers |= self._told.keys()
+        owners = self._shelf.owners
+        return {id for number in numbers if number in owners for id in owners[number]}
+
+    def where(self, number: int, ready: Ready, *, recursing: bool) -> tuple[Place, str] | None:
+        """Return where a key stands for an entry: a message, a text of the persona, or another entry."""
+        first = (self._named if ready.book.names else self._plain).get(number)
+        if first is not None and first < ready.depth:
+            return ("message", self._turns[first].id)
+        for source in ready.entry.sources:
+            if number in self._sources.get(source, ()):
+                return ("source", source)
+        if recursing and number in self._told and self._told[number] != ready.entry.id:
+            return ("entry", self._told[number])
+        return None
+
+    def why(self, ready: Ready, *, recursing: bool) -> Why | None:
+        """Return why an entry is spoken of; None if it is not."""
+        found = {n: there for n in ready.keys if (there := self.where(n, ready, recursing=recursing))}
+        if not found or any(self.where(n, ready, recursing=recursing) for n in ready.excluded):
+            return None
+        if ready.additional and not any(self.where(n, ready, recursing=recursing) for n in ready.additional):
+            return None
+        secondary = self._secondary(ready, recursing=recursing)
+        if secondary is None:
+            return None
+        number = next(iter(found))
+        place, where = found[number]
+        return Why(by="key", key=ready.keys[number], place=place, where=where, secondary=secondary)
+
+    def score(self, ready: Ready, *, recursing: bool) -> int:
+        """Return how many of an entry's keys stand there; secondary ones count where they are asked for."""
+        first = sum(self.where(n, ready, recursing=recursing) is not None for n in ready.keys)
+        second = sum(self.where(n, ready, recursing=recursing) is not None for n in ready.secondary)
+        counts = ready.entry.logic == "and-any" or (ready.entry.logic == "and-all" and second == len(ready.secondary))
+        return first + second if first and counts else first
+
+    def _secondary(self, ready: Ready, *, recursing: bool) -> str | None:
+        """Say what the secondary keys do, or None if they forbid the entry."""
+        if not ready.secondary:
+            return ""
+        there = [key for n, key in ready.secondary.items() if self.where(n, ready, recursing=recursing)]
+        missing = [key for key in ready.secondary.values() if key not in there]
+        match ready.entry.logic:
+            case "and-any":
+                return f", with {there[0]!r}" if there else None
+            case "and-all":
+                return f", with {', '.join(map(repr, there))}" if not missing else None
+            case "not-any":
+                return f", without {', '.join(map(repr, missing))}" if not there else None
+            case "not-all":
+                return f", without {missing[0]!r}" if missing else None
+
+    def _first(self, texts: Iterable[str]) -> dict[int, int]:
+        """Return the newest message in which each key stands."""
+        first: dict[int, int] = {}
+        for at, text in enumerate(texts):
+            for number in self._shelf.finder.found(text):
+                first.setdefault(number, at)
+        return first

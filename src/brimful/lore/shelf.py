@@ -1,0 +1,87 @@
+"""Books made ready to be looked through: their keys in one finder, their entries with all defaults settled.
+
+It is made once for a version of the books, and serves until one of them changes.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from brimful.lore.decorators import Decorators, undecorated
+from brimful.lore.finder import Finder, Key
+from brimful.lorebook import Lorebook, LoreEntry
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry as it is looked for. Keys are numbers of the shelf's finder; `text` is what is told."""
+
+    entry: LoreEntry
+    book: Lorebook
+    text: str
+    decorators: Decorators
+    keys: dict[int, str]
+    secondary: dict[int, str]
+    additional: dict[int, str]
+    excluded: dict[int, str]
+    depth: int
+
+    @property
+    def rank(self) -> tuple[bool, float, int, str]:
+        """What entries compete by: the constant ones first, then by priority, where there is none by order."""
+        entry = self.entry
+        weight = entry.order if entry.priority is None else entry.priority
+        return (not entry.constant, -weight, -entry.order, entry.id)
+
+
+class Shelf:
+    """The entries of some books."""
+
+    def __init__(self, books: Mapping[str, Lorebook], entries: Iterable[LoreEntry]) -> None:
+        """Make entries ready; those that are off, or whose text is empty, are never told."""
+        self.finder = Finder()
+        self.entries: dict[str, Ready] = {}
+        self.owners: dict[int, list[str]] = defaultdict(list)
+        for entry in entries:
+            book = books.get(entry.lorebook) or Lorebook(id=entry.lorebook)
+            ready = self._ready(entry, book)
+            if entry.enabled and ready.text and not (ready.decorators.dont_activate and not ready.decorators.activate):
+                self.entries[entry.id] = ready
+                for number in ready.keys:
+                    self.owners[number].append(entry.id)
+        self.finder.ready()
+        everyone = list(self.entries.values())
+        self.always = [each.entry.id for each in everyone if each.entry.constant or each.decorators.activate]
+        self.timed = [each.entry for each in everyone if each.entry.sticky or each.entry.cooldown]
+        self.levels = sorted({each.entry.delay_until_recursion for each in everyone} - {0})
+        self.depth = max((each.depth for each in everyone), default=0)
+        self.rounds = max((each.book.recursion for each in everyone), default=0)
+        self.sources = {source for each in everyone for source in each.entry.sources}
+
+    @property
+    def memory(self) -> int:
+        """How many messages back an entry's past may matter: twice its longest effect, and what is looked through."""
+        longest = max((entry.sticky + entry.cooldown for entry in self.timed), default=0)
+        return 2 * longest + self.depth if longest else 0
+
+    def _ready(self, entry: LoreEntry, book: Lorebook) -> Ready:
+        decorators, text = undecorated(entry.content)
+        depth = book.scan_depth if entry.scan_depth is None else entry.scan_depth
+        return Ready(
+            entry=entry,
+            book=book,
+            text=text.strip() and text,
+            decorators=decorators,
+            keys=self._numbered(entry.keys, entry, book),
+            secondary=self._numbered(entry.secondary, entry, book),
+            additional=self._numbered(decorators.additional_keys, entry, book),
+            excluded=self._numbered(decorators.exclude_keys, entry, book),
+            depth=depth if decorators.scan_depth is None else decorators.scan_depth,
+        )
+
+    def _numbered(self, keys: Sequence[str], entry: LoreEntry, book: Lorebook) -> dict[int, str]:
+        """Return the numbers of keys, and the keys as their author wrote them; an empty key is none."""
+        case = book.case_sensitive if entry.case_sensitive is None else entry.case_sensitive
+        whole = book.whole_words if entry.whole_words is None else entry.whole_words
+        plain = [key.strip() for key in keys]
+        return {self.finder.number(Key(key, case, whole, entry.regex)): key for key in plain if key}
