@@ -1,4 +1,4 @@
-# Everything runs in its own virtual environment: a bare clone on a bare machine needs only Python 3.11 and make.
+# Everything runs in its own virtual environment: a bare clone on a bare machine needs only Python 3.11, Node 20 and make.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -6,8 +6,11 @@ PEERS := $(VENV)/peers
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # A folder with real conversations for the benchmarks; without it they generate their own.
 DATA ?=
+# The inspector's page: built from web/ into the package, where the server and the wheel find it.
+PAGE := src/brimful/server/static/index.html
+PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 
-.PHONY: demo inspect test check bench format clean
+.PHONY: demo inspect test check web browser bench format clean
 
 demo: $(VENV)/.base $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -15,10 +18,11 @@ demo: $(VENV)/.base $(VENV)/.model
 	$(BIN)/python examples/chat.py
 
 # Contexts to look at in a browser.
-inspect: $(VENV)/.base $(VENV)/.server
+inspect: $(VENV)/.base $(VENV)/.server web
 	$(BIN)/python examples/inspector.py
 
-test: check $(VENV)/.models
+test: check web browser $(VENV)/.models
+	npm --prefix web test
 	$(BIN)/python -m pytest --numprocesses auto --cov=brimful --cov-branch --cov-report=
 	$(BIN)/coverage report --include='src/brimful/core/*' --fail-under=100 --skip-covered
 
@@ -28,6 +32,21 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_docs.py
+
+web: $(PAGE)
+
+$(PAGE): web/node_modules/.package-lock.json $(PAGE_SOURCES)
+	npm --prefix web run check
+	npm --prefix web run build
+	touch $@
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json web/.npmrc
+	npm --prefix web ci
+	touch $@
+
+# The page is tested in a real browser. Where none can be had, those tests say so.
+browser:
+	@command -v chromium >/dev/null || (apt-get update && apt-get install --yes --no-install-recommends chromium) || true
 
 bench: $(VENV)/.bench $(VENV)/.models
 	BENCH_DATA='$(DATA)' BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(PEERS)/bin/python benchmarks/run_all.py
@@ -70,4 +89,5 @@ $(VENV)/.models: $(VENV)/.dev tools/tiny_models.py
 	-$(BIN)/python tools/tiny_models.py $(VENV)/llama-models && touch $@
 
 clean:
+	rm -rf web/node_modules src/brimful/server/static
 	rm -rf $(VENV) .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,131 @@
+"""A real browser before a real `brimful serve`."""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import brimful.server
+from web import world
+
+WEB = Path(__file__).parents[2] / "web"
+PAGE = Path(brimful.server.__file__).parent / "static" / "index.html"
+AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def in_thread(coroutine):
+    """Run a coroutine where no loop runs: the browser's own loop runs in this thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
+@contextmanager
+def served(folder, store, *, keys=False):
+    """Run `brimful serve` as a process of its own, and yield its address."""
+    config = folder / "serve.toml"
+    config.write_text(
+        f'listen = "127.0.0.1:0"\nstore = "{store}"\nkeys = {str(keys).lower()}\n'
+        '[[upstreams]]\nname = "none"\nurl = "http://127.0.0.1:9/v1"\n[remember]\nembedder = "none"\n'
+    )
+    command = [sys.executable, "-m", "brimful", "serve", "--config", str(config)]
+    with (
+        (folder / "errors").open("w+") as errors,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
+        ) as process,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        try:
+            told = process.stdout.readline()
+            address = re.search(r"http://[\d.:]+", told)
+            assert address, told + (folder / "errors").read_text()
+            pool.submit(process.stdout.read)  # a full pipe would stop the server
+            yield address[0]
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A browser; where there is none, the reason why these tests are skipped."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="the browser's tests need playwright")
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.skip("the browser's tests need chromium: apt-get install chromium")
+    if not PAGE.is_file():
+        pytest.skip("the page is not built: make web")
+    with playwright.sync_playwright() as starting:
+        browser = starting.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A page, and all that went wrong in it."""
+
+    def __init__(self, page, address):
+        self.page = page
+        self.address = address
+        self.faults = []
+        self.allowed = ()
+        page.on("console", self._said)
+        page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        page.on("request", self._asked)
+
+    def _said(self, message):
+        if message.type in ("error", "warning"):
+            self.faults.append(f"{message.type}: {message.text}")
+
+    def _asked(self, request):
+        if not request.url.startswith((self.address, "blob:", "about:")):
+            self.faults.append(f"asked elsewhere: {request.url}")
+
+    def unexpected(self):
+        return [fault for fault in self.faults if not any(word in fault for word in self.allowed)]
+
+
+@pytest.fixture
+def visit(chromium):
+    """Open a page of a server; at the end nothing may have gone wrong in it."""
+    opened = []
+
+    def open_page(address, path="/", *, allowed=(), **context):
+        new = chromium.new_context(base_url=address, **({"viewport": {"width": 1280, "height": 900}} | context))
+        new.set_default_timeout(20_000)
+        page = new.new_page()
+        watched = Watched(page, address)
+        watched.allowed = allowed
+        opened.append((new, watched))
+        page.goto(path)
+        return page
+
+    yield open_page
+    for context, watched in opened:
+        context.close()
+        assert watched.unexpected() == []
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory):
+    """The address of a server whose store holds a support case, its store, and the ids of the contexts."""
+    folder = tmp_path_factory.mktemp("shop")
+    store = f"sqlite:///{folder}/brimful.db"
+    contexts = in_thread(world.support(store))
+    with served(folder, store) as address:
+        yield address, store, contexts
+
+
+@pytest.fixture
+def own_shop(tmp_path):
+    """The same for one test alone, which may change what it likes."""
+    store = f"sqlite:///{tmp_path}/brimful.db"
+    contexts = in_thread(world.support(store, turns=1))
+    with served(tmp_path, store) as address:
+        yield address, store, contexts

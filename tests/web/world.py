@@ -1,0 +1,105 @@
+"""A small world for the inspector: rooms, memories, lore and answers, written by the real engine."""
+
+import asyncio
+import sys
+import time
+
+import brimful
+from brimful.counting import counter_for
+from brimful.models import default_registry
+from brimful.records import Lorebook, LoreEntry, Message, Persona, Room
+from brimful.render import renderer_for
+from brimful.testing import ScriptedProvider
+
+MODEL = "gpt-4o"
+WINDOW = 1400  # tokens: too few for all that is known
+COMPLETION = 200
+LOST = "mem-refund"
+"""The memory that does not get in."""
+REFUND = (
+    "Ada was promised a refund of 40 euros for the broken lid on the second of November, by telephone. "
+    "Accounting wanted the receipt, the number of the order, a photograph of the lid, and the name of whoever packed it. "
+) * 4
+
+_FACTS = (
+    "Ada likes her coffee from a moka pot, and asks about beans that are not too bitter.",
+    "Ada lives on the third floor, and parcels must not be left at the door.",
+    "Orders before noon leave the warehouse on the same day.",
+    "Ada's last order was a grinder with a steel burr, and she is content with it.",
+    "The shop is closed on the first Monday of the month.",
+    "Ada prefers short answers without pleasantries.",
+)
+
+
+def _counted(request):
+    model = default_registry().resolve(MODEL)
+    return counter_for(model).prompt(renderer_for("openai").parse(request)).tokens
+
+
+def _talk(room, count, now):
+    for at in range(count):
+        said = f"Turn {at}: the parcel is on its way, the grinder runs well, and the beans of lot {at * 7} taste of plum."
+        sender, role = ("Ada", "user") if at % 2 == 0 else ("Nova", "assistant")
+        yield Message(id=f"{room}-{at:04d}", room=room, sender=sender, role=role, content=said, at=now - 9000 + at)
+
+
+async def _knowledge(engine, now):
+    prompt = "You are Nova of the coffee shop. Be kind, be brief, and never promise what is not sure."
+    await engine.put(Persona(id="nova", name="Nova", prompt=prompt, lorebooks=("shop",)))
+    await engine.put(Room(id="support", name="Support", user="ada", goal="Solve her problem"))
+    await engine.put(Lorebook(id="shop", name="The shop"))
+    await engine.write_lore(
+        [
+            LoreEntry(id="lore-moka", lorebook="shop", name="Moka", keys=("moka",), content="A moka pot wants dark beans."),
+            LoreEntry(id="lore-lid", lorebook="shop", name="Lids", keys=("lid",), content="Lids are replaced for free."),
+        ]
+    )
+    for at, fact in enumerate(_FACTS):
+        await engine.remember(fact, user="ada", id=f"mem-{at}", importance=0.7, at=now - 5000 + at)
+    await engine.remember("Ada is allergic to hazelnut.", user="ada", id="mem-nut", pinned=True, at=now - 6000)
+    await engine.remember(REFUND, user="ada", id=LOST, importance=0.6, at=now - 4000)
+
+
+async def support(url, *, tenant="default", turns=3):
+    """Fill a store with a support case, and return the ids of its contexts, oldest first."""
+    now = time.time()
+    provider = ScriptedProvider([f"Answer {turn}: a new lid is on its way." for turn in range(turns)], tokens=_counted)
+    async with brimful.Engine(url, tenant=tenant, model=MODEL, provider=provider, embedder="none") as engine:
+        await _knowledge(engine, now)
+        await engine.post_many(list(_talk("support", 60, now)))
+        await engine.settled()
+        asked = [
+            await engine.respond(
+                "support",
+                "nova",
+                f"Question {turn}: what of the refund for the broken lid, and which beans for the moka pot?",
+                user="ada",
+                sender="Ada",
+                window=WINDOW,
+                completion=COMPLETION,
+            )
+            for turn in range(turns)
+        ]
+        return [answer.response.context for answer in asked]
+
+
+async def say(url, text, *, room="support", tenant="default"):
+    """Say one thing more, as another process would."""
+    provider = ScriptedProvider(["Yes."], tokens=_counted)
+    async with brimful.Engine(url, tenant=tenant, model=MODEL, provider=provider, embedder="none") as engine:
+        answer = await engine.respond(room, None, text, window=WINDOW, completion=COMPLETION)
+        return answer.response.context
+
+
+async def crowd(url, count):
+    """Build a context with so many candidates; half of them are in."""
+    now = time.time()
+    async with brimful.Engine(url, model=MODEL, embedder="none") as engine:
+        await engine.post_many(list(_talk("crowd", count, now)))
+        await engine.assemble(room="crowd", message="What of lot 700?", now=now)
+        [build] = await engine.store.builds(room="crowd", limit=1)
+        return build.id
+
+
+if __name__ == "__main__":
+    print(asyncio.run(say(sys.argv[1], sys.argv[2])))  # noqa: T201 - the test reads it

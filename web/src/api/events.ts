@@ -1,0 +1,62 @@
+/** The server's events, for as long as the page is open: a lost connection is taken up again where it ended. */
+
+import { eventReader, type ServerEvent } from "../logic/sse";
+import { ApiError, call, isAbort } from "./client";
+
+export type Connection = "connecting" | "live" | "lost";
+
+const WAITS = [500, 1000, 2000, 5000, 10_000]; // ms before the next attempt
+
+export interface Listener {
+  event(event: ServerEvent): void;
+  state(state: Connection): void;
+}
+
+/** Follow until the signal says stop. A key that is missing is asked for elsewhere; then this begins anew. */
+export async function follow({ event, state }: Listener, signal: AbortSignal): Promise<void> {
+  let last = "";
+  let failures = 0;
+  while (!signal.aborted) {
+    try {
+      const headers: Record<string, string> = { accept: "text/event-stream" };
+      if (last) headers["last-event-id"] = last;
+      const response = await call("/events", { signal, headers });
+      failures = 0;
+      state("live");
+      await read(response, (found) => {
+        last = found.id || last;
+        event(found);
+      });
+    } catch (error) {
+      if (isAbort(error)) return;
+      if (error instanceof ApiError && (error.status === 401 || error.status === 403)) return state("lost");
+    }
+    state("lost");
+    await pause(WAITS[Math.min(failures++, WAITS.length - 1)] ?? 0, signal);
+  }
+}
+
+async function read(response: Response, tell: (event: ServerEvent) => void): Promise<void> {
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  const take = eventReader();
+  while (reader !== undefined) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    take(value).forEach(tell);
+  }
+}
+
+/** Wait, or less if the network comes back or somebody returns to the page. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      for (const name of ["online", "focus"]) removeEventListener(name, end);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    for (const name of ["online", "focus"]) addEventListener(name, end);
+    signal.addEventListener("abort", end);
+  });
+}

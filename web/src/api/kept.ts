@@ -1,0 +1,112 @@
+/** What is kept, as the server's JSON says it: each record with its cost in tokens. */
+
+export type Settings = Record<string, unknown>;
+
+export interface Room {
+  id: string;
+  name: string;
+  user: string | null;
+  goal: string;
+  headers: string[];
+  lorebooks: string[];
+  created: number;
+  metadata: Settings;
+  tokens: number;
+}
+
+export interface RoomList {
+  rooms: Room[];
+  next: string | null;
+}
+
+export interface Message {
+  id: string;
+  room: string;
+  content: string | { type: string; text?: string }[];
+  sender: string;
+  role: string;
+  at: number;
+  seq: number;
+  tokens: number;
+  relevance: number | null;
+}
+
+export interface MessageList {
+  messages: Message[];
+  next: number | null;
+}
+
+export interface Persona {
+  id: string;
+  name: string;
+  prompt: string;
+  character: Settings | null;
+  model: string;
+  provider: string;
+  policy: string;
+  completion: number | null;
+  overrides: Settings;
+  lorebooks: string[];
+  metadata: Settings;
+  tokens: number;
+}
+
+export interface PersonaList {
+  personas: Persona[];
+  next: string | null;
+}
+
+export type MemoryType = "episodic" | "semantic" | "procedural";
+
+export interface Memory {
+  id: string;
+  content: string;
+  type: MemoryType;
+  persona: string | null;
+  user: string | null;
+  room: string | null;
+  importance: number;
+  source: string;
+  at: number;
+  pinned: boolean;
+  accesses: number;
+  accessed: number | null;
+  metadata: Settings;
+  tokens: number;
+}
+
+export interface MemoryList {
+  memories: Memory[];
+  next: string | null;
+}
+
+export interface Lorebook {
+  id: string;
+  name: string;
+  settings: Settings;
+  entries: number;
+  tokens: number;
+}
+
+export interface LorebookList {
+  lorebooks: Lorebook[];
+  next: string | null;
+}
+
+export interface LoreEntry {
+  id: string;
+  lorebook: string;
+  content: string;
+  name: string;
+  keys: string[];
+  constant: boolean;
+  enabled: boolean;
+  order: number;
+  importance: number;
+  settings: Settings;
+  tokens: number;
+}
+
+export interface EntryList {
+  entries: LoreEntry[];
+}

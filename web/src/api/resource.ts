@@ -1,0 +1,48 @@
+/** What a page reads: loading, there, or failed with a reason and a way to try again. */
+
+import { useCallback, useEffect, useState } from "preact/hooks";
+
+import { isAbort, json, key, words } from "./client";
+
+export interface Resource<T> {
+  data: T | null;
+  error: string;
+  busy: boolean;
+  reload(): void;
+  put(data: T): void;
+}
+
+interface State<T> {
+  where: string | null;
+  data: T | null;
+  error: string;
+  busy: boolean;
+}
+
+/**
+ * Read an address of the API, again whenever it changes. With `keep`, what was there stays until the new has come: lists
+ * do not jump while somebody types a filter. Nothing is read while the address is null.
+ */
+export function useResource<T>(where: string | null, { keep = false } = {}): Resource<T> {
+  const [state, setState] = useState<State<T>>({ where: null, data: null, error: "", busy: true });
+  const [turn, setTurn] = useState(0);
+  const secret = key.value;
+
+  useEffect(() => {
+    if (where === null) return;
+    const controller = new AbortController();
+    setState((old) => ({ ...old, where, busy: true, error: "", data: keep || old.where === where ? old.data : null }));
+    json<T>(where, { signal: controller.signal }).then(
+      (data) => setState({ where, data, error: "", busy: false }),
+      (error: unknown) => {
+        if (!isAbort(error)) setState((old) => ({ ...old, busy: false, error: words(error) }));
+      },
+    );
+    return () => controller.abort();
+  }, [where, keep, turn, secret]);
+
+  const reload = useCallback(() => setTurn((n) => n + 1), []);
+  const put = useCallback((data: T) => setState((old) => ({ ...old, data })), []);
+  const stale = !keep && state.where !== where;
+  return { data: stale ? null : state.data, error: stale ? "" : state.error, busy: stale || state.busy, reload, put };
+}

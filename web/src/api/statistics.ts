@@ -1,0 +1,45 @@
+/** Figures of a time, as the server's JSON says them. */
+
+export interface Spread {
+  mean: number;
+  max: number;
+  min: number;
+}
+
+export interface AnswerFigures {
+  total: number;
+  reported: number;
+  prompt: number;
+  cached: number;
+  expected_cached: number;
+  completion: number;
+  reasoning: number;
+  counted: number;
+  naive: number;
+  count_error: number | null;
+  seconds: number | null;
+}
+
+export interface Statistics {
+  key: string;
+  begin: number | null;
+  contexts: number;
+  tokens: Spread;
+  share: Spread;
+  total_tokens: number;
+  components: { name: string; tokens: number; items: number; share: number }[];
+  memories: { total: number; per_context: number; types: Record<string, number>; relevance: number | null };
+  candidates: number;
+  left_out: number;
+  naive: number;
+  warnings: Record<string, number>;
+  breaker_openings: number;
+  vector_uptime: number;
+  answers: AnswerFigures;
+  cost: number | null;
+  saved: number | null;
+}
+
+export interface StatisticsList {
+  statistics: Statistics[];
+}

@@ -1,0 +1,190 @@
+/** What the server's JSON says. The same forms stand in its OpenAPI description. */
+
+export type Outcome = "kept" | "shrunk" | "replaced" | "duplicate" | "dropped";
+
+export interface Component {
+  name: string;
+  tokens: number;
+  items: number;
+}
+
+export interface ContextRow {
+  number: number;
+  message: string | null;
+  id: string;
+  room: string;
+  persona: string | null;
+  at: number;
+  model: string;
+  policy: string;
+  tokens: number;
+  window: number;
+  completion: number;
+  available: number;
+  components: Component[];
+  candidates: number;
+  left_out: number;
+  warnings: string[];
+  degraded: string[];
+}
+
+export interface ContextList {
+  contexts: ContextRow[];
+  next: number | null;
+}
+
+export interface Usage {
+  prompt: number;
+  cached: number;
+  completion: number;
+  reasoning: number;
+}
+
+export interface Answer {
+  id: string;
+  context: string;
+  room: string;
+  at: number;
+  model: string;
+  route: string;
+  finish: string;
+  seconds: number | null;
+  usage: Usage | null;
+  expected_cached: number;
+  notes: string[];
+  cost: number | null;
+  message: string | null;
+}
+
+export interface Band {
+  name: string;
+  title: string;
+  tokens: number;
+  items: number;
+}
+
+export interface PoolUse {
+  name: string;
+  limit: number;
+  most: number;
+  used: number;
+  items: number;
+  lent: number;
+}
+
+export interface Score {
+  total: number;
+  priority: number;
+  importance: number;
+  relevance: number;
+  recency: number;
+}
+
+export interface Decision {
+  id: string;
+  kind: string;
+  component: string;
+  outcome: Outcome;
+  reason: string;
+  tokens: number;
+  cost: number;
+  pool: string;
+  score: Score | null;
+  rank: number;
+  cut: number;
+  by: string;
+  group: string;
+  why: string;
+  excerpt: string;
+  at: number;
+  place: number | null;
+}
+
+export interface PromptPart {
+  role: string;
+  excerpt: string;
+  characters: number;
+}
+
+export interface ContextView extends Omit<ContextRow, "number"> {
+  number: number | null;
+  margin: number;
+  hard_limit: number;
+  reserved: number;
+  remaining: number;
+  basis: string;
+  bands: Band[];
+  pools: PoolUse[];
+  prompt: PromptPart[];
+  decisions: Decision[];
+  answers: Answer[];
+  report: string;
+}
+
+export interface ItemView {
+  decision: Decision;
+  text: string;
+  metadata: Record<string, unknown>;
+  window_for: number | null;
+  builds: { id: string; at: number; outcome: Outcome; reason: string }[];
+}
+
+export interface Change {
+  id: string;
+  before: Outcome | null;
+  after: Outcome | null;
+  before_reason: string | null;
+  after_reason: string | null;
+  tokens: number;
+  kind: string;
+  excerpt: string;
+}
+
+export interface Exceeded {
+  needed: number;
+  limit: number;
+  message: string;
+  required: [string, number][];
+}
+
+export interface WhatIf {
+  context: ContextView | null;
+  exceeded: Exceeded | null;
+  entered: Change[];
+  left: Change[];
+  changed: Change[];
+  prefix_share: number;
+}
+
+export interface Difference {
+  before: ContextRow;
+  after: ContextRow;
+  entered: Change[];
+  left: Change[];
+  changed: Change[];
+  common_prefix: number;
+  prefix_share: number;
+  messages: (PromptPart & { same: boolean })[];
+}
+
+export interface ModelRow {
+  id: string;
+  provider: string;
+  window: number;
+  max_output: number;
+  max_input: number | null;
+}
+
+export interface ModelList {
+  models: ModelRow[];
+  default: string;
+}
+
+export interface PolicyList {
+  policies: { name: string; description: string; pools: string[] }[];
+}
+
+export interface TextCount {
+  tokens: number;
+  basis: string;
+}

@@ -1,0 +1,149 @@
+/** The frame around every page: the way to all others, keys, and what is asked of everybody. */
+
+import { useEffect, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+
+import { key, useKey } from "./api/client";
+import type { Page } from "./logic/routes";
+import { ContextPage } from "./pages/context";
+import { DiffPage } from "./pages/diff";
+import { LorebookPage } from "./pages/lorebook";
+import { LorebooksPage } from "./pages/lorebooks";
+import { MemoriesPage } from "./pages/memories";
+import { NowPage } from "./pages/now";
+import { PersonaPage, PersonasPage } from "./pages/personas";
+import { RoomPage } from "./pages/room";
+import { RoomsPage } from "./pages/rooms";
+import { StatsPage } from "./pages/stats";
+import { WhatIfPage } from "./pages/what-if";
+import { go, route } from "./router";
+import { nextTheme, theme } from "./theme";
+import { KeyDialog } from "./ui/key-dialog";
+import { KeysDialog } from "./ui/keys-dialog";
+import { Patience } from "./ui/states";
+
+const PLACES: [string, string, Page[]][] = [
+  ["/", "Now", ["now", "context", "what-if"]],
+  ["/diff", "Diff", ["diff"]],
+  ["/stats", "Stats", ["stats"]],
+  ["/rooms", "Rooms", ["rooms", "room"]],
+  ["/personas", "Personas", ["personas", "persona"]],
+  ["/memories", "Memories", ["memories"]],
+  ["/lorebooks", "Lorebooks", ["lorebooks", "lorebook"]],
+];
+
+const THEME_WORDS = { system: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
+const THEME_SIGNS = { system: "◐", light: "☀", dark: "☾" };
+
+export function App() {
+  const [help, setHelp] = useState(false);
+  useShortcuts(() => setHelp(true));
+  return (
+    <>
+      <a class="skip" href="#main" onClick={skip}>Skip to the content</a>
+      <header class="top">
+        <a class="brand" href="/">
+          <Glass />
+          <span>Brimful</span>
+        </a>
+        <nav aria-label="Pages">
+          <ul>
+            {PLACES.map(([href, name, pages]) => (
+              <li key={href}>
+                <a href={href} aria-current={route.value.page && pages.includes(route.value.page) ? "page" : undefined}>
+                  {name}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </nav>
+        <div class="tools">
+          {key.value && <button type="button" class="quiet" onClick={() => useKey("")}>Forget key</button>}
+          <button type="button" class="round" aria-label={THEME_WORDS[theme.value]} title={THEME_WORDS[theme.value]} onClick={nextTheme}>
+            <span aria-hidden="true">{THEME_SIGNS[theme.value]}</span>
+          </button>
+          <button type="button" class="round" aria-label="Keys of the keyboard" title="Keys (?)" onClick={() => setHelp(true)}>
+            <span aria-hidden="true">?</span>
+          </button>
+        </div>
+      </header>
+      <main id="main" tabIndex={-1}>
+        <Current />
+      </main>
+      <KeyDialog />
+      {help && <KeysDialog onClose={() => setHelp(false)} />}
+    </>
+  );
+}
+
+function Current(): ComponentChildren {
+  const { page, params, path } = route.value;
+  const [first = "", second = ""] = params;
+  switch (page) {
+    case "now":
+      return <NowPage />;
+    case "context":
+      return <ContextPage key={first} id={first} />;
+    case "what-if":
+      return <WhatIfPage key={first} id={first} />;
+    case "diff":
+      return <DiffPage before={first} after={second} />;
+    case "stats":
+      return <StatsPage />;
+    case "rooms":
+      return <RoomsPage />;
+    case "room":
+      return <RoomPage key={first} id={first} />;
+    case "personas":
+      return <PersonasPage />;
+    case "persona":
+      return <PersonaPage key={first} id={first} />;
+    case "memories":
+      return <MemoriesPage />;
+    case "lorebooks":
+      return <LorebooksPage />;
+    case "lorebook":
+      return <LorebookPage key={first} id={first} />;
+    case null:
+      return <Patience title="There is no such page" text={`Nothing is at ${path}.`} action={<a href="/">See what happens now</a>} />;
+  }
+}
+
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+const LETTERS: Record<string, string> = {
+  n: "/", d: "/diff", s: "/stats", r: "/rooms", p: "/personas", m: "/memories", l: "/lorebooks",
+};
+
+/** `?` shows the keys; `g` and a letter go to a page; `/` goes to the page's search. */
+function useShortcuts(showKeys: () => void): void {
+  useEffect(() => {
+    let leader = false;
+    const onKey = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      if (event.metaKey || event.ctrlKey || event.altKey || target.closest("dialog")) return;
+      if (target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) return;
+      const to = leader ? LETTERS[event.key] : undefined;
+      leader = event.key === "g";
+      if (to !== undefined) go(to);
+      else if (event.key === "?") showKeys();
+      else if (event.key === "/") document.querySelector<HTMLElement>("input[type=search]")?.focus();
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+}
+
+function Glass() {
+  return (
+    <svg viewBox="0 0 32 32" width="26" height="26" aria-hidden="true">
+      <path class="glass" d="M6 5h20l-2.4 21a2 2 0 0 1-2 1.8H10.4a2 2 0 0 1-2-1.8z" />
+      <path class="brim" d="M6.3 7.5c3-2 5.4 1.4 9.7 0s6.5-1.6 9.7 0l-.4 3.5H6.7z" />
+    </svg>
+  );
+}

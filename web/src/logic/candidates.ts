@@ -1,0 +1,93 @@
+/** The table of candidates: which of them are shown, and in which order. */
+
+import type { Decision, Outcome } from "../api/types";
+
+export type Column =
+  | "place" | "outcome" | "item" | "kind" | "pool" | "reason"
+  | "score" | "priority" | "importance" | "relevance" | "recency"
+  | "tokens" | "rank";
+
+export interface Filter {
+  text: string;
+  outcome: string;
+  kind: string;
+  pool: string;
+}
+
+export interface Order {
+  column: Column;
+  down: boolean;
+}
+
+export const NO_FILTER: Filter = { text: "", outcome: "", kind: "", pool: "" };
+
+const OUTCOMES: Outcome[] = ["kept", "shrunk", "replaced", "duplicate", "dropped"];
+const LAST = Number.MAX_SAFE_INTEGER;
+
+export function included(decision: { outcome: Outcome | null }): boolean {
+  return decision.outcome === "kept" || decision.outcome === "shrunk";
+}
+
+/** Those that a filter lets through. Words are looked for in ids, texts, kinds and reasons; all of them must be there. */
+export function filtered(decisions: readonly Decision[], filter: Filter): Decision[] {
+  const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
+  return decisions.filter((each) => {
+    if (filter.outcome === "in" && !included(each)) return false;
+    if (filter.outcome === "out" && included(each)) return false;
+    if (OUTCOMES.includes(filter.outcome as Outcome) && each.outcome !== filter.outcome) return false;
+    if (filter.kind && each.kind !== filter.kind) return false;
+    if (filter.pool && each.pool !== filter.pool) return false;
+    if (words.length === 0) return true;
+    const hay = `${each.id}\n${each.excerpt}\n${each.kind}\n${each.reason}`.toLowerCase();
+    return words.every((word) => hay.includes(word));
+  });
+}
+
+function key(decision: Decision, column: Column): number | string {
+  switch (column) {
+    case "place":
+      return decision.place ?? LAST;
+    case "outcome":
+      return OUTCOMES.indexOf(decision.outcome);
+    case "item":
+      return decision.excerpt || decision.id;
+    case "kind":
+    case "pool":
+    case "reason":
+      return decision[column];
+    case "score":
+      return decision.score?.total ?? -1;
+    case "priority":
+    case "importance":
+    case "relevance":
+    case "recency":
+      return decision.score?.[column] ?? -1;
+    case "tokens":
+      return decision.tokens;
+    case "rank":
+      return decision.rank || LAST;
+  }
+}
+
+/** In order of a column; equals stay as they were. */
+export function sorted(decisions: readonly Decision[], { column, down }: Order): Decision[] {
+  const keyed = decisions.map((decision) => ({ decision, key: key(decision, column) }));
+  const sign = down ? -1 : 1;
+  keyed.sort((a, b) => sign * (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
+  return keyed.map((each) => each.decision);
+}
+
+/** The different values of a field with how often each occurs, most frequent first. */
+export function tally(decisions: readonly Decision[], field: "kind" | "pool" | "outcome"): [string, number][] {
+  const counts = new Map<string, number>();
+  for (const each of decisions) counts.set(each[field], (counts.get(each[field]) ?? 0) + 1);
+  return [...counts].filter(([name]) => name !== "").sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+}
+
+/** Those that are out and came nearest to being in: fewest ranks below the cut of their pool, then the best score. */
+export function nearest(decisions: readonly Decision[], most: number): Decision[] {
+  return decisions
+    .filter((each) => !included(each) && each.rank > each.cut && each.rank > 0)
+    .sort((a, b) => a.rank - a.cut - (b.rank - b.cut) || (b.score?.total ?? 0) - (a.score?.total ?? 0))
+    .slice(0, most);
+}

@@ -1,0 +1,82 @@
+/** Numbers, times and shares as people read them. */
+
+const WHOLE = new Intl.NumberFormat("en");
+
+/** 12345 → "12,345" */
+export function whole(value: number): string {
+  return WHOLE.format(Math.round(value));
+}
+
+/** Tokens where there is little room: 950 → "950", 12345 → "12.3k", 1048576 → "1.05M" */
+export function short(value: number): string {
+  if (Math.abs(value) < 1000) return String(Math.round(value));
+  if (Math.abs(value) < 999_950) return `${digits(value / 1000)}k`;
+  return `${digits(value / 1_000_000)}M`;
+}
+
+function digits(value: number): string {
+  return String(Number(value.toPrecision(3)));
+}
+
+/** 0.1234 → "12.3 %"; what is little and not nothing is not shown as nothing. */
+export function percent(share: number): string {
+  if (!Number.isFinite(share)) return "–";
+  const value = share * 100;
+  if (value > 0 && value < 0.1) return "<0.1 %";
+  return `${value >= 10 || value === 0 ? Math.round(value * 10) / 10 : Number(value.toPrecision(2))} %`;
+}
+
+/** A score from 0 to 1, with two digits, or one that counts where two would be nothing. */
+export function score(value: number): string {
+  return value > 1e-9 && value < 0.01 ? value.toPrecision(1) : value.toFixed(2);
+}
+
+/** US dollars: 0.00042 → "$0.00042", 12.3 → "$12.30" */
+export function money(value: number | null | undefined): string {
+  if (value === null || value === undefined) return "–";
+  if (value === 0) return "$0";
+  const size = Math.abs(value);
+  const sign = value < 0 ? "−" : "";
+  return sign + (size < 0.1 ? `$${Number(size.toPrecision(2)).toFixed(decimals(size))}` : `$${size.toFixed(2)}`);
+}
+
+function decimals(size: number): number {
+  return Math.min(9, Math.max(2, 1 - Math.floor(Math.log10(size))));
+}
+
+/** 0.032 → "32 ms", 3.21 → "3.2 s", 200 → "3 min 20 s" */
+export function seconds(value: number | null): string {
+  if (value === null) return "–";
+  if (value < 0.9995) return `${Math.round(value * 1000)} ms`;
+  if (value < 59.95) return `${value.toFixed(1)} s`;
+  const whole = Math.round(value);
+  return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+}
+
+/** How long ago, in words: "just now", "5 min ago", "3 h ago", and then the day. */
+export function ago(at: number, now: number): string {
+  const passed = now - at;
+  if (passed < 10) return "just now";
+  if (passed < 60) return `${Math.floor(passed)} s ago`;
+  if (passed < 3600) return `${Math.floor(passed / 60)} min ago`;
+  if (passed < 86_400) return `${Math.floor(passed / 3600)} h ago`;
+  return moment(at);
+}
+
+const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+
+/** Seconds since 1970 → a date and a time. A time of 0 is one that nobody told. */
+export function moment(at: number | null): string {
+  return at ? MOMENT.format(at * 1000) : "no time given";
+}
+
+/** 1 → "1 item", 2 → "2 items" */
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${whole(count)} ${count === 1 ? one : many}`;
+}
+
+/** A change of tokens with its sign: 6 → "+6", −6 → "−6", 0 → "±0" */
+export function signed(value: number): string {
+  if (value === 0) return "±0";
+  return value > 0 ? `+${whole(value)}` : `−${whole(-value)}`;
+}

@@ -1,0 +1,68 @@
+/** Ask again and again while somebody drags: the newest question wins, and none waits behind an old one. */
+
+export type Ask<Q, A> = (question: Q, signal: AbortSignal) => Promise<A>;
+
+export interface Latest<Q> {
+  ask(question: Q): void;
+  stop(): void;
+}
+
+/**
+ * One question is under way at a time. What is asked meanwhile waits, and only the newest of it: answers come as fast as
+ * they can be had, so the picture moves while the finger does. A question that takes longer than `patience` (ms) is
+ * aborted as soon as there is a newer one.
+ */
+export function latest<Q, A>(
+  ask: Ask<Q, A>,
+  tell: { answer(answer: A, question: Q): void; error(error: unknown, question: Q): void; idle?(): void },
+  patience = 400,
+  clock: () => number = () => performance.now(),
+): Latest<Q> {
+  let waiting: { question: Q } | null = null;
+  let running: { controller: AbortController; since: number } | null = null;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let stopped = false;
+
+  async function run(question: Q): Promise<void> {
+    const mine = { controller: new AbortController(), since: clock() };
+    running = mine;
+    try {
+      const answer = await ask(question, mine.controller.signal);
+      if (running === mine && !stopped) tell.answer(answer, question);
+    } catch (error) {
+      if (running === mine && !stopped) tell.error(error, question);
+    }
+    if (running === mine) next();
+  }
+
+  function next(): void {
+    clearTimeout(timer);
+    running = null;
+    const then = waiting;
+    waiting = null;
+    if (stopped) return;
+    if (then !== null) void run(then.question);
+    else tell.idle?.();
+  }
+
+  function giveUp(): void {
+    if (running === null || waiting === null) return;
+    running.controller.abort();
+    next();
+  }
+
+  return {
+    ask(question) {
+      if (stopped) return;
+      if (running === null) return void run(question);
+      waiting = { question };
+      clearTimeout(timer);
+      timer = setTimeout(giveUp, Math.max(0, running.since + patience - clock()));
+    },
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+      running?.controller.abort();
+    },
+  };
+}

@@ -1,0 +1,54 @@
+/** Which page an address means. */
+
+export type Page =
+  | "now" | "context" | "what-if" | "diff" | "stats"
+  | "rooms" | "room" | "personas" | "persona" | "memories" | "lorebooks" | "lorebook";
+
+export interface Route {
+  /** null where there is no such page. */
+  page: Page | null;
+  path: string;
+  params: string[];
+  query: URLSearchParams;
+}
+
+const ROUTES: [RegExp, Page][] = [
+  [/^\/$/, "now"],
+  [/^\/contexts\/([^/]+)$/, "context"],
+  [/^\/contexts\/([^/]+)\/what-if$/, "what-if"],
+  [/^\/diff(?:\/([^/]+)\/([^/]+))?$/, "diff"],
+  [/^\/stats$/, "stats"],
+  [/^\/rooms$/, "rooms"],
+  [/^\/rooms\/([^/]+)$/, "room"],
+  [/^\/personas$/, "personas"],
+  [/^\/personas\/([^/]+)$/, "persona"],
+  [/^\/memories$/, "memories"],
+  [/^\/lorebooks$/, "lorebooks"],
+  [/^\/lorebooks\/([^/]+)$/, "lorebook"],
+];
+
+export function match(address: string): Route {
+  const [path = "", search = ""] = address.split("?", 2);
+  const query = new URLSearchParams(search);
+  for (const [pattern, page] of ROUTES) {
+    const found = pattern.exec(path.length > 1 ? path.replace(/\/$/, "") : path);
+    if (found) return { page, path, params: found.slice(1).filter(Boolean).map(decoded), query };
+  }
+  return { page: null, path, params: [], query };
+}
+
+function decoded(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name; // a lone % is a name, too
+  }
+}
+
+export const contextPath = (id: string): string => `/contexts/${encodeURIComponent(id)}`;
+export const itemPath = (id: string, item: string): string => `${contextPath(id)}?${new URLSearchParams({ item })}`;
+export const whatIfPath = (id: string): string => `${contextPath(id)}/what-if`;
+export const diffPath = (a: string, b: string): string => `/diff/${encodeURIComponent(a)}/${encodeURIComponent(b)}`;
+export const roomPath = (id: string): string => `/rooms/${encodeURIComponent(id)}`;
+export const personaPath = (id: string): string => `/personas/${encodeURIComponent(id)}`;
+export const lorebookPath = (id: string): string => `/lorebooks/${encodeURIComponent(id)}`;

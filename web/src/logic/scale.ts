@@ -1,0 +1,22 @@
+/** Sliders over windows: from hundreds to millions of tokens, with even steps for the finger. */
+
+export const STEPS = 1000;
+
+/** The place of a number of tokens on a slider of `STEPS` steps from `low` to `high`. */
+export function toStep(value: number, low: number, high: number): number {
+  const share = Math.log(clamp(value, low, high) / low) / Math.log(high / low);
+  return Math.round(share * STEPS);
+}
+
+/** The tokens at a place, rounded to three digits that count; both ends are met exactly. */
+export function fromStep(step: number, low: number, high: number): number {
+  if (step <= 0) return low;
+  if (step >= STEPS) return high;
+  const value = low * (high / low) ** (step / STEPS);
+  const unit = 10 ** Math.max(0, Math.floor(Math.log10(value)) - 2);
+  return clamp(Math.round(value / unit) * unit, low, high);
+}
+
+export function clamp(value: number, low: number, high: number): number {
+  return Math.min(high, Math.max(low, value));
+}

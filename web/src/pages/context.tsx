@@ -1,0 +1,139 @@
+/** One context: what the model saw, what it did not see, and why. */
+
+import { useCallback, useMemo, useState } from "preact/hooks";
+
+import { path } from "../api/client";
+import { useResource } from "../api/resource";
+import type { ContextView } from "../api/types";
+import { type Column, type Filter, nearest, NO_FILTER, type Order } from "../logic/candidates";
+import { moment, percent, plural, score, whole } from "../logic/format";
+import { personaPath, roomPath, whatIfPath } from "../logic/routes";
+import { ask, route } from "../router";
+import { Answers } from "../ui/answers";
+import { BandChoice } from "../ui/bar";
+import { Candidates } from "../ui/candidates";
+import { ItemPanel } from "../ui/item-panel";
+import { Pools } from "../ui/pools";
+import { RequestView } from "../ui/request";
+import { Heading, Loaded } from "../ui/states";
+import { Treemap } from "../ui/treemap";
+
+export function ContextPage({ id }: { id: string }) {
+  const read = useResource<ContextView>(path`/contexts/${id}`);
+  const item = route.value.query.get("item") ?? "";
+  const close = useCallback(() => ask({ item: null }, { replace: false }), []);
+  return (
+    <div class={item && read.data ? "with-panel" : ""}>
+      <div class="page">
+        <Heading title={read.data ? `${read.data.persona ?? "A context"} in ${read.data.room}` : "Context"}>
+          {read.data && <a class="button" href={whatIfPath(id)}>What if …</a>}
+        </Heading>
+        <Loaded of={read} rows={10}>{(view) => <Body view={view} item={item} />}</Loaded>
+      </div>
+      {item && read.data && <ItemPanel context={id} window={read.data.window} item={item} onClose={close} />}
+    </div>
+  );
+}
+
+const open = (item: string) => ask({ item }, { replace: false });
+
+function Body({ view, item }: { view: ContextView; item: string }) {
+  const [chosen, setChosen] = useState("");
+  return (
+    <>
+      <Facts view={view} />
+      <Notes view={view} />
+      <section aria-labelledby="window-heading">
+        <h2 id="window-heading">The window</h2>
+        <BandChoice bands={view.bands} window={view.window} chosen={chosen} onChoose={setChosen} />
+        <Treemap bands={view.bands} decisions={view.decisions} chosen={chosen} selected={item} onOpen={open} />
+      </section>
+      <NearMisses view={view} />
+      <Answers answers={view.answers} counted={view.tokens} />
+      <CandidateSection view={view} item={item} />
+      <Pools pools={view.pools} />
+      <RequestView context={view.id} parts={view.prompt} />
+    </>
+  );
+}
+
+function Facts({ view }: { view: ContextView }) {
+  return (
+    <dl class="facts across">
+      <div><dt>Used</dt><dd><b class="num">{whole(view.tokens)}</b> of {whole(view.window)} ({percent(view.tokens / view.window)})</dd></div>
+      <div><dt>Left</dt><dd class="num">{whole(view.remaining)}</dd></div>
+      <div><dt>Candidates</dt><dd><span class="num">{whole(view.candidates)}</span>, {whole(view.left_out)} left out</dd></div>
+      <div><dt>Model</dt><dd>{view.model}</dd></div>
+      <div><dt>Policy</dt><dd>{view.policy}</dd></div>
+      <div><dt>Counts</dt><dd>{view.basis}</dd></div>
+      <div><dt>Room</dt><dd><a href={roomPath(view.room)}>{view.room}</a></dd></div>
+      {view.persona && <div><dt>Persona</dt><dd><a href={personaPath(view.persona)}>{view.persona}</a></dd></div>}
+      <div><dt>Built</dt><dd>{moment(view.at)}</dd></div>
+      <div><dt>Id</dt><dd><code>{view.id}</code></dd></div>
+    </dl>
+  );
+}
+
+function Notes({ view }: { view: ContextView }) {
+  const warnings = view.warnings.filter((each) => !view.degraded.includes(each));
+  if (warnings.length + view.degraded.length === 0) return null;
+  return (
+    <section class="notes" aria-label="Warnings">
+      {view.degraded.map((each) => <p key={each} class="note warn"><b>Degraded:</b> {each}</p>)}
+      {warnings.map((each) => <p key={each} class="note">{each}</p>)}
+    </section>
+  );
+}
+
+const MISSES = 6;
+
+function NearMisses({ view }: { view: ContextView }) {
+  const missed = useMemo(() => nearest(view.decisions, MISSES), [view.decisions]);
+  if (missed.length === 0) return null;
+  return (
+    <section aria-labelledby="missed-heading">
+      <h2 id="missed-heading">Nearest to the cut</h2>
+      <ul class="cards">
+        {missed.map((each) => (
+          <li key={each.id}>
+            <button type="button" class="card" onClick={() => open(each.id)}>
+              <span class="card-text">{each.excerpt || each.id}</span>
+              <span class="small muted">
+                {plural(each.rank - each.cut, "rank")} below the cut of {each.pool || "its pool"} · {each.reason} · {plural(each.tokens, "token")}
+                {each.score && ` · score ${score(each.score.total)}`}
+              </span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function CandidateSection({ view, item }: { view: ContextView; item: string }) {
+  const search = route.value.query;
+  const filter: Filter = useMemo(
+    () => ({
+      text: search.get("q") ?? NO_FILTER.text,
+      outcome: search.get("outcome") ?? "",
+      kind: search.get("kind") ?? "",
+      pool: search.get("pool") ?? "",
+    }),
+    [search.get("q"), search.get("outcome"), search.get("kind"), search.get("pool")],
+  );
+  const sort = search.get("sort") ?? "place";
+  const order: Order = useMemo(
+    () => ({ column: sort.replace(/^-/, "") as Column, down: sort.startsWith("-") }),
+    [sort],
+  );
+  return (
+    <section aria-labelledby="candidates-heading">
+      <h2 id="candidates-heading">All candidates</h2>
+      <Candidates
+        decisions={view.decisions} filter={filter} order={order} selected={item} onOpen={open}
+        onFilter={({ text, ...rest }) => ask({ q: text, ...rest })}
+        onOrder={({ column, down }) => ask({ sort: column === "place" && !down ? null : (down ? "-" : "") + column })}
+      />
+    </section>
+  );
+}

@@ -1,0 +1,120 @@
+/** Two contexts side by side: what left, what entered, and how far the requests are equal. */
+
+import { useState } from "preact/hooks";
+
+import { path } from "../api/client";
+import { useResource } from "../api/resource";
+import type { ContextList, ContextRow, Difference } from "../api/types";
+import { bandsOf } from "../logic/components";
+import { moment, percent, signed, whole } from "../logic/format";
+import { contextPath, diffPath } from "../logic/routes";
+import { go } from "../router";
+import { WindowBar } from "../ui/bar";
+import { Changes } from "../ui/changes";
+import { TextField } from "../ui/fields";
+import { FirstContext } from "../ui/first-context";
+import { Heading, Loaded } from "../ui/states";
+
+export function DiffPage({ before, after }: { before: string; after: string }) {
+  return (
+    <>
+      <Heading title="Diff">
+        {before && <a class="button" href={diffPath(after, before)}>The other way round</a>}
+      </Heading>
+      <Which key={`${before} ${after}`} before={before} after={after} />
+      {before && <Compared before={before} after={after} />}
+    </>
+  );
+}
+
+function Which({ before, after }: { before: string; after: string }) {
+  const recent = useResource<ContextList>("/contexts?limit=50");
+  const [from, setFrom] = useState(before);
+  const [to, setTo] = useState(after);
+  const ids = recent.data?.contexts.map((row) => row.id) ?? [];
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (from.trim() && to.trim()) go(diffPath(from.trim(), to.trim()));
+  };
+  return (
+    <>
+      <form class="filters" onSubmit={submit}>
+        <TextField label="Before" value={from} list={ids} onInput={setFrom} placeholder="id of a context" required />
+        <TextField label="After" value={to} list={ids} onInput={setTo} placeholder="id of a context" required />
+        <button type="submit" class="main">Compare</button>
+      </form>
+      {!before && recent.data && (recent.data.contexts.length === 0 ? <FirstContext /> : <Recent rows={recent.data.contexts} onPick={(id) => (from && !to ? setTo(id) : (setFrom(id), setTo("")))} />)}
+    </>
+  );
+}
+
+function Recent({ rows, onPick }: { rows: ContextRow[]; onPick: (id: string) => void }) {
+  return (
+    <section aria-labelledby="recent-heading">
+      <h2 id="recent-heading">Choose two of the latest</h2>
+      <ul class="picks">
+        {rows.map((row) => (
+          <li key={row.id}>
+            <button type="button" class="card" onClick={() => onPick(row.id)}>
+              <span><b>{row.persona ?? row.model}</b> in <b>{row.room}</b> <span class="muted small">{moment(row.at)}</span></span>
+              <WindowBar bands={bandsOf(row)} window={row.window} />
+              <code class="small">{row.id}</code>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Compared({ before, after }: { before: string; after: string }) {
+  const read = useResource<Difference>(path`/contexts/${before}/diff/${after}`);
+  return (
+    <Loaded of={read} rows={8}>
+      {(found) => (
+        <>
+          <div class="sides">
+            <Side title="Before" row={found.before} />
+            <Side title="After" row={found.after} more={found.after.tokens - found.before.tokens} />
+          </div>
+          <Changes entered={found.entered} left={found.left} changed={found.changed} context={after} from={before} />
+          <Prefix found={found} />
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+function Side({ title, row, more }: { title: string; row: ContextRow; more?: number }) {
+  return (
+    <section class="side" aria-label={title}>
+      <h2>{title}</h2>
+      <p><a href={contextPath(row.id)}>{row.persona ?? row.model} in {row.room}</a> <span class="muted small">{moment(row.at)}</span></p>
+      <WindowBar bands={bandsOf(row)} window={row.window} />
+      <p class="small">
+        <b class="num">{whole(row.tokens)}</b> of {whole(row.window)} tokens{more !== undefined && <> (<span class="num">{signed(more)}</span>)</>} · {row.model} · {row.policy} · {whole(row.left_out)} left out
+      </p>
+    </section>
+  );
+}
+
+function Prefix({ found }: { found: Difference }) {
+  const same = found.messages.filter((each) => each.same).length;
+  return (
+    <section aria-labelledby="prefix-heading">
+      <h2 id="prefix-heading">The request after</h2>
+      <p>
+        <b class="num">{percent(found.prefix_share)}</b> of it is equal from the beginning (<span class="num">{whole(found.common_prefix)}</span> bytes): a prompt cache can use that again.
+      </p>
+      <ol class="prompt">
+        {found.messages.map((each, index) => (
+          <li key={index} class={each.same ? "same" : "new"}>
+            <span class="role">{each.role}</span>
+            <span class="prompt-text">{each.excerpt}</span>
+            <span class="small muted">{each.same ? "= as before" : index === same ? "↳ differs from here on" : ""}</span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}

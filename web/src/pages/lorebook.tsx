@@ -1,0 +1,111 @@
+/** One lorebook: its entries, what calls them, and what they cost. */
+
+import { useState } from "preact/hooks";
+
+import { useChange } from "../api/change";
+import { json, path, query } from "../api/client";
+import { countModel } from "../api/counting";
+import type { EntryList, Lorebook, LoreEntry } from "../api/kept";
+import { useResource } from "../api/resource";
+import { plural, whole } from "../logic/format";
+import { go } from "../router";
+import { CountModel } from "../ui/count-model";
+import { Confirm } from "../ui/dialog";
+import { EntryDialog } from "../ui/entry-dialog";
+import { TextField } from "../ui/fields";
+import { Heading, Loaded, Patience } from "../ui/states";
+
+export function LorebookPage({ id }: { id: string }) {
+  const book = useResource<Lorebook>(path`/lorebooks/${id}`);
+  const read = useResource<EntryList>(path`/lorebooks/${id}/entries` + query({ model: countModel.value }), { keep: true });
+  const [find, setFind] = useState("");
+  const [editing, setEditing] = useState<LoreEntry | "new" | null>(null);
+  const [removing, setRemoving] = useState<LoreEntry | "book" | null>(null);
+  const change = useChange();
+  const done = () => (setEditing(null), setRemoving(null), read.reload());
+  const remove = async () => {
+    const isBook = removing === "book";
+    const where = isBook ? path`/lorebooks/${id}` : path`/lorebooks/${id}/entries/${(removing as LoreEntry).id}`;
+    if (await change.run(() => json(where, { method: "DELETE" }))) isBook ? go("/lorebooks") : done();
+  };
+  return (
+    <>
+      <Heading title={book.data?.name || id}>
+        <button type="button" class="main" onClick={() => setEditing("new")}>New entry</button>
+        <button type="button" class="danger" onClick={() => setRemoving("book")}>Remove the book</button>
+      </Heading>
+      <div class="filters" role="search" aria-label="Search entries">
+        <TextField label="Find" type="search" value={find} placeholder="name, key or text" onInput={setFind} />
+        <CountModel />
+      </div>
+      {book.error && <p class="bad" role="alert">{book.error}</p>}
+      <Loaded of={read}>
+        {({ entries }) => entries.length === 0 ? (
+          <Patience title="No entry yet" text="An entry is told when one of its keys is spoken of, or always. Write the first one with the button above." />
+        ) : <Entries entries={matching(entries, find)} onEdit={setEditing} onRemove={setRemoving} onChanged={read.reload} />}
+      </Loaded>
+      {editing && <EntryDialog lorebook={id} entry={editing === "new" ? null : editing} onDone={done} onClose={() => setEditing(null)} />}
+      {removing && (
+        <Confirm title={removing === "book" ? "Remove this lorebook?" : "Remove this entry?"} action="Remove it" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(null)}>
+          {removing === "book" ? <p>All of its entries are gone then.</p> : (
+            <>
+              <blockquote>{removing.content}</blockquote>
+              <p>No later context will have it: <b class="num">−{whole(removing.tokens)}</b> tokens wherever it would have been in.</p>
+            </>
+          )}
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+function matching(entries: LoreEntry[], find: string): LoreEntry[] {
+  const words = find.toLowerCase();
+  return entries.filter((each) => `${each.id} ${each.name} ${each.keys.join(" ")} ${each.content}`.toLowerCase().includes(words));
+}
+
+function Entries({ entries, onEdit, onRemove, onChanged }: {
+  entries: LoreEntry[];
+  onEdit: (entry: LoreEntry) => void;
+  onRemove: (entry: LoreEntry) => void;
+  onChanged: () => void;
+}) {
+  return (
+    <>
+      <p class="small muted" role="status">{plural(entries.length, "entry", "entries")}, {plural(entries.reduce((sum, each) => sum + each.tokens, 0), "token")} if all were told</p>
+      <ul class="records" aria-label="Entries">
+        {entries.map((each) => <EntryRow key={each.id} entry={each} onEdit={onEdit} onRemove={onRemove} onChanged={onChanged} />)}
+      </ul>
+    </>
+  );
+}
+
+function EntryRow({ entry, onEdit, onRemove, onChanged }: {
+  entry: LoreEntry;
+  onEdit: (entry: LoreEntry) => void;
+  onRemove: (entry: LoreEntry) => void;
+  onChanged: () => void;
+}) {
+  const change = useChange();
+  const turn = async () => {
+    const where = path`/lorebooks/${entry.lorebook}/entries/${entry.id}`;
+    if (await change.run(() => json(where, { method: "PUT", body: { enabled: !entry.enabled } }))) onChanged();
+  };
+  return (
+    <li class={entry.enabled ? "record" : "record off"}>
+      <p class="record-text">{entry.name && <b>{entry.name}: </b>}{entry.content}</p>
+      <div class="record-line small">
+        {entry.constant ? <span class="tag warn">always told</span> : entry.keys.map((key) => <span key={key} class="tag">{key}</span>)}
+        {!entry.enabled && <span class="tag">off</span>}
+        <span><b class="num">{whole(entry.tokens)}</b> tokens</span>
+        <code>{entry.id}</code>
+        <span class="record-buttons">
+          <button type="button" class="quiet" disabled={change.busy} onClick={() => void turn()}>{entry.enabled ? "Turn off" : "Turn on"}<span class="hidden"> {entry.id}</span></button>
+          <button type="button" class="quiet" onClick={() => onEdit(entry)}>Edit<span class="hidden"> {entry.id}</span></button>
+          <button type="button" class="quiet" onClick={() => onRemove(entry)}>Remove<span class="hidden"> {entry.id}</span></button>
+        </span>
+      </div>
+      {change.error && <p class="bad" role="alert">{change.error}</p>}
+    </li>
+  );
+}

@@ -1,0 +1,147 @@
+/** Whom models play. */
+
+import { useState } from "preact/hooks";
+
+import { useChange } from "../api/change";
+import { json, path } from "../api/client";
+import { countModel } from "../api/counting";
+import type { Persona, PersonaList } from "../api/kept";
+import { usePages } from "../api/pages";
+import { useResource } from "../api/resource";
+import { lines } from "../logic/texts";
+import { plural } from "../logic/format";
+import { personaPath } from "../logic/routes";
+import { go } from "../router";
+import { CountModel } from "../ui/count-model";
+import { Confirm, Dialog } from "../ui/dialog";
+import { TextArea, TextField } from "../ui/fields";
+import { More } from "../ui/more";
+import { Heading, Loaded, Patience } from "../ui/states";
+import { TokenCost } from "../ui/token-cost";
+
+export function PersonasPage() {
+  const list = usePages<PersonaList>("/personas", { model: countModel.value }, "after");
+  const [find, setFind] = useState("");
+  const [making, setMaking] = useState(false);
+  const personas = list.pages.flatMap((page) => page.personas);
+  const shown = personas.filter((each) => `${each.id} ${each.name} ${each.prompt}`.toLowerCase().includes(find.toLowerCase()));
+  return (
+    <>
+      <Heading title="Personas"><button type="button" class="main" onClick={() => setMaking(true)}>New persona</button></Heading>
+      <div class="filters" role="search" aria-label="Search personas">
+        <TextField label="Find" type="search" value={find} placeholder="id, name or prompt" onInput={setFind} />
+        <CountModel />
+      </div>
+      <Loaded of={list.first}>
+        {() => personas.length === 0 ? (
+          <Patience title="No persona yet" text="A persona is whom the model plays: a prompt, a model, a policy of its own. Make one with the button above." />
+        ) : (
+          <>
+            <ul class="records" aria-label="Personas">
+              {shown.map((each) => (
+                <li key={each.id} class="record">
+                  <p class="record-text"><a href={personaPath(each.id)}>{each.name || each.id}</a></p>
+                  {each.prompt && <p class="small clamp">{each.prompt}</p>}
+                  <div class="record-line small">
+                    <code>{each.id}</code>
+                    {each.model && <span class="muted">{each.model}</span>}
+                    {each.policy && <span class="muted">policy {each.policy}</span>}
+                    <span>{plural(each.tokens, "token")} in every context</span>
+                  </div>
+                </li>
+              ))}
+            </ul>
+            {shown.length === 0 && <p class="muted">No persona is like that among those that are loaded.</p>}
+            <More of={list} />
+          </>
+        )}
+      </Loaded>
+      {making && <NewPersona onClose={() => setMaking(false)} />}
+    </>
+  );
+}
+
+function NewPersona({ onClose }: { onClose: () => void }) {
+  const [id, setId] = useState("");
+  const [prompt, setPrompt] = useState("");
+  const change = useChange();
+  const make = async (event: Event) => {
+    event.preventDefault();
+    if (await change.run(() => json("/personas", { method: "POST", body: { id: id.trim(), prompt } }))) go(personaPath(id.trim()));
+  };
+  return (
+    <Dialog title="A new persona" onClose={onClose} wide>
+      <form onSubmit={(event) => void make(event)}>
+        <TextField label="Id" value={id} required onInput={setId} />
+        <TextArea label="Prompt" value={prompt} onInput={setPrompt} hint={<TokenCost text={prompt} />} />
+        {change.error && <p class="bad" role="alert">{change.error}</p>}
+        <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Make it</button></div>
+      </form>
+    </Dialog>
+  );
+}
+
+export function PersonaPage({ id }: { id: string }) {
+  const read = useResource<Persona>(path`/personas/${id}`);
+  const [removing, setRemoving] = useState(false);
+  const change = useChange();
+  const remove = async () => {
+    if (await change.run(() => json(path`/personas/${id}`, { method: "DELETE" }))) go("/personas");
+  };
+  return (
+    <>
+      <Heading title={read.data?.name || id}>
+        <a class="button" href={`/?${new URLSearchParams({ persona: id })}`}>Its contexts</a>
+        <a class="button" href={`/memories?${new URLSearchParams({ persona: id })}`}>Its memories</a>
+        <button type="button" class="danger" onClick={() => setRemoving(true)}>Remove</button>
+      </Heading>
+      <Loaded of={read}>{(persona) => <Settings key={JSON.stringify(persona)} persona={persona} onSaved={read.reload} />}</Loaded>
+      {removing && (
+        <Confirm title={`Remove persona ${id}?`} action="Remove it" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(false)}>
+          <p>Its prompt and settings are gone then. Rooms and memories stay.</p>
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+const CHARACTER = ["description", "personality", "scenario", "examples", "greeting"] as const;
+
+function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void }) {
+  const [draft, setDraft] = useState({
+    name: persona.name, prompt: persona.prompt, model: persona.model, provider: persona.provider, policy: persona.policy,
+    completion: persona.completion === null ? "" : String(persona.completion), lorebooks: persona.lorebooks.join("\n"),
+  });
+  const [character, setCharacter] = useState<Record<string, unknown> | null>(persona.character);
+  const change = useChange();
+  const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
+  const save = async (event: Event) => {
+    event.preventDefault();
+    const body = { ...draft, character, completion: draft.completion ? Number(draft.completion) : null, lorebooks: lines(draft.lorebooks) };
+    if (await change.run(() => json(path`/personas/${persona.id}`, { method: "PUT", body }))) onSaved();
+  };
+  return (
+    <form class="form" aria-label="Persona" onSubmit={(event) => void save(event)}>
+      <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
+      <TextArea label="Prompt" rows={8} value={draft.prompt} onInput={(prompt) => put({ prompt })} hint={<>in every context: <TokenCost text={draft.prompt} /></>} />
+      <div class="columns">
+        <TextField label="Model" value={draft.model} placeholder="as asked" onInput={(model) => put({ model })} />
+        <TextField label="Provider" value={draft.provider} placeholder="its maker" onInput={(provider) => put({ provider })} />
+        <TextField label="Policy" value={draft.policy} placeholder="default" onInput={(policy) => put({ policy })} />
+        <TextField label="Kept for answers, in tokens" type="number" min={1} value={draft.completion} placeholder="as the policy says" onInput={(completion) => put({ completion })} />
+        <TextArea label="Lorebooks, one id a line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
+      </div>
+      {character ? (
+        <fieldset>
+          <legend>Character</legend>
+          {CHARACTER.map((field) => {
+            const text = String(character[field] ?? "");
+            return <TextArea key={field} label={field.charAt(0).toUpperCase() + field.slice(1)} rows={3} value={text} onInput={(said) => setCharacter({ ...character, [field]: said })} hint={<TokenCost text={text} />} />;
+          })}
+        </fieldset>
+      ) : <p><button type="button" onClick={() => setCharacter({})}>Describe a character</button></p>}
+      {change.error && <p class="bad" role="alert">{change.error}</p>}
+      <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the persona</button></div>
+    </form>
+  );
+}

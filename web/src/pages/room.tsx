@@ -1,0 +1,122 @@
+/** One room: what stands in every context of it, what was said, and what can be changed. */
+
+import { useState } from "preact/hooks";
+
+import { useChange } from "../api/change";
+import { json, path } from "../api/client";
+import { countModel } from "../api/counting";
+import type { Message, MessageList, Room } from "../api/kept";
+import { usePages } from "../api/pages";
+import { useResource } from "../api/resource";
+import { lines, spoken } from "../logic/texts";
+import { moment, plural, score, whole } from "../logic/format";
+import { ask, go, route } from "../router";
+import { Confirm } from "../ui/dialog";
+import { TextArea, TextField } from "../ui/fields";
+import { More } from "../ui/more";
+import { Heading, Loaded } from "../ui/states";
+import { TokenCost } from "../ui/token-cost";
+
+export function RoomPage({ id }: { id: string }) {
+  const read = useResource<Room>(path`/rooms/${id}`);
+  const [removing, setRemoving] = useState(false);
+  const change = useChange();
+  const remove = async () => {
+    if (await change.run(() => json(path`/rooms/${id}`, { method: "DELETE" }))) go("/rooms");
+  };
+  return (
+    <>
+      <Heading title={read.data?.name || id}>
+        <a class="button" href={`/?${new URLSearchParams({ room: id })}`}>Its contexts</a>
+        <a class="button" href={`/memories?${new URLSearchParams({ room: id })}`}>Its memories</a>
+        <button type="button" class="danger" onClick={() => setRemoving(true)}>Remove</button>
+      </Heading>
+      <Loaded of={read} rows={4}>{(room) => <Settings key={JSON.stringify(room)} room={room} onSaved={read.reload} />}</Loaded>
+      <Messages room={id} />
+      {removing && (
+        <Confirm title={`Remove room ${id}?`} action="Remove it" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(false)}>
+          <p>The room and all that was said in it is gone then.</p>
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
+  const [draft, setDraft] = useState({
+    name: room.name, user: room.user ?? "", goal: room.goal, headers: room.headers.join("\n"), lorebooks: room.lorebooks.join("\n"),
+  });
+  const change = useChange();
+  const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
+  const save = async (event: Event) => {
+    event.preventDefault();
+    const body = { name: draft.name, user: draft.user || null, goal: draft.goal, headers: lines(draft.headers), lorebooks: lines(draft.lorebooks) };
+    if (await change.run(() => json(path`/rooms/${room.id}`, { method: "PUT", body }))) onSaved();
+  };
+  return (
+    <form class="form" aria-label="Room" onSubmit={(event) => void save(event)}>
+      <div class="columns">
+        <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
+        <TextField label="User" value={draft.user} placeholder="nobody's" onInput={(user) => put({ user })} />
+      </div>
+      <TextArea label="Goal" rows={2} value={draft.goal} onInput={(goal) => put({ goal })} hint={<>in every context: <TokenCost text={draft.goal} /></>} />
+      <div class="columns">
+        <TextArea label="Headers, one a line" rows={3} value={draft.headers} onInput={(headers) => put({ headers })} hint={<>in every context: <TokenCost text={draft.headers} /></>} />
+        <TextArea label="Lorebooks, one id a line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
+      </div>
+      {change.error && <p class="bad" role="alert">{change.error}</p>}
+      <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the room</button></div>
+    </form>
+  );
+}
+
+function Messages({ room }: { room: string }) {
+  const q = route.value.query.get("q") ?? "";
+  const list = usePages<MessageList>(path`/rooms/${room}/messages`, { q, limit: 50, model: countModel.value }, "before");
+  const [removing, setRemoving] = useState<Message | null>(null);
+  const change = useChange();
+  const messages = list.pages.flatMap((page) => page.messages);
+  const remove = async (message: Message) => {
+    if (await change.run(() => json(path`/messages/${message.id}`, { method: "DELETE" }))) {
+      setRemoving(null);
+      list.first.reload();
+    }
+  };
+  return (
+    <section aria-labelledby="messages-heading">
+      <h2 id="messages-heading">{q ? "Found" : "What was said"}</h2>
+      <div class="filters" role="search" aria-label="Search messages">
+        <TextField label="Find" type="search" value={q} placeholder="by words and by meaning" onInput={(text) => ask({ q: text })} />
+      </div>
+      <Loaded of={list.first}>
+        {() => (
+          <>
+            {messages.length === 0 && <p class="muted">{q ? "Nothing like that was found." : "Nothing was said here yet."}</p>}
+            <ol class="records" aria-label="Messages">
+              {messages.map((each) => (
+                <li key={each.id} class={`record role-${each.role}`}>
+                  <p class="record-text">{spoken(each.content)}</p>
+                  <div class="record-line small">
+                    <b>{each.sender || each.role}</b>
+                    <span class="muted">{moment(each.at)}</span>
+                    <span>{plural(each.tokens, "token")}</span>
+                    {each.relevance !== null && <span class="muted">relevance {score(each.relevance)}</span>}
+                    <code>{each.id}</code>
+                    <span class="record-buttons"><button type="button" class="quiet" onClick={() => setRemoving(each)}>Remove<span class="hidden"> {each.id}</span></button></span>
+                  </div>
+                </li>
+              ))}
+            </ol>
+            <More of={list} />
+          </>
+        )}
+      </Loaded>
+      {removing && (
+        <Confirm title="Remove this message?" action="Remove it" busy={change.busy} error={change.error} onYes={() => void remove(removing)} onClose={() => setRemoving(null)}>
+          <blockquote>{spoken(removing.content)}</blockquote>
+          <p>No later context will have it: <b class="num">−{whole(removing.tokens)}</b> tokens wherever it would have been in.</p>
+        </Confirm>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,148 @@
+/** Statistics: use, composition, answers, cost and what was saved, over time and by model, policy or persona. */
+
+import { useMemo } from "preact/hooks";
+
+import { query } from "../api/client";
+import { useResource } from "../api/resource";
+import type { Statistics, StatisticsList } from "../api/statistics";
+import { look, title } from "../logic/components";
+import { money, percent, plural, seconds, short, whole } from "../logic/format";
+import { ask, route } from "../router";
+import { Choice } from "../ui/fields";
+import { FirstContext } from "../ui/first-context";
+import { Plot } from "../ui/plot";
+import { Heading, Loaded } from "../ui/states";
+
+const TIMES = [["1h", "last hour"], ["24h", "last 24 hours"], ["7d", "last 7 days"], ["30d", "last 30 days"], ["365d", "last year"]] as const;
+const GROUPS = [["model", "model"], ["policy", "policy"], ["persona", "persona"]] as const;
+
+export function StatsPage() {
+  const search = route.value.query;
+  const last = search.get("last") ?? "24h";
+  const by = search.get("by") ?? "model";
+  const over = last === "1h" || last === "24h" ? "hour" : "day";
+  const whole = useResource<StatisticsList>(`/statistics${query({ last })}`, { keep: true });
+  const times = useResource<StatisticsList>(`/statistics${query({ last, by: over })}`, { keep: true });
+  const groups = useResource<StatisticsList>(`/statistics${query({ last, by })}`, { keep: true });
+  const found = whole.data?.statistics[0];
+  return (
+    <>
+      <Heading title="Stats" />
+      <div class="filters">
+        <Choice label="Time" value={last} options={TIMES} onInput={(time) => ask({ last: time })} />
+        <Choice label="Table by" value={by} options={GROUPS} onInput={(group) => ask({ by: group })} />
+      </div>
+      <Loaded of={whole} rows={4}>
+        {() => (found === undefined || found.contexts === 0 ? <FirstContext /> : <Figures of={found} />)}
+      </Loaded>
+      {found && found.contexts > 0 && (
+        <>
+          <Loaded of={times} rows={6}>{({ statistics }) => <Plots rows={statistics} over={over} />}</Loaded>
+          <Loaded of={groups} rows={3}>{({ statistics }) => <Table rows={statistics} caption={`By ${by}`} first={by} />}</Loaded>
+          {times.data && <Table rows={times.data.statistics} caption={`By ${over}`} first={over} />}
+        </>
+      )}
+    </>
+  );
+}
+
+function Figures({ of }: { of: Statistics }) {
+  const { answers } = of;
+  const warnings = Object.entries(of.warnings);
+  return (
+    <>
+      <dl class="tiles">
+        <div><dt>Contexts</dt><dd>{whole(of.contexts)}</dd></div>
+        <div><dt>Window in use, mean</dt><dd>{percent(of.share.mean)}</dd><dd class="small muted">from {percent(of.share.min)} to {percent(of.share.max)}</dd></div>
+        <div><dt>Tokens a context</dt><dd>{whole(of.tokens.mean)}</dd><dd class="small muted">at most {whole(of.tokens.max)}</dd></div>
+        <div><dt>Left out</dt><dd>{percent(of.left_out / Math.max(1, of.candidates))}</dd><dd class="small muted">{whole(of.left_out)} of {plural(of.candidates, "candidate")}</dd></div>
+        <div><dt>Prompt cached</dt><dd>{answers.prompt ? percent(answers.cached / answers.prompt) : "–"}</dd><dd class="small muted">{answers.prompt ? `${percent(answers.expected_cached / answers.prompt)} expected` : "no usage reported"}</dd></div>
+        <div><dt>Cost</dt><dd>{money(of.cost)}</dd><dd class="small muted">{of.cost === null ? "no price known" : plural(answers.total, "answer")}</dd></div>
+        <div><dt>Saved</dt><dd>{money(of.saved)}</dd><dd class="small muted">against sending everything</dd></div>
+        <div><dt>Counting error</dt><dd>{answers.count_error === null ? "–" : percent(Math.abs(answers.count_error))}</dd><dd class="small muted">against reported usage</dd></div>
+        <div><dt>Answer in</dt><dd>{seconds(answers.seconds)}</dd><dd class="small muted">mean</dd></div>
+        <div><dt>Memories a context</dt><dd>{of.memories.per_context.toFixed(1)}</dd><dd class="small muted">{of.memories.relevance === null ? "no relevance told" : `mean relevance ${of.memories.relevance.toFixed(2)}`}</dd></div>
+        <div><dt>Vector search</dt><dd>{percent(of.vector_uptime)}</dd><dd class="small muted">{plural(of.breaker_openings, "breaker opening")}</dd></div>
+      </dl>
+      <Composition of={of} />
+      {warnings.length > 0 && <p class="small">Warnings: {warnings.map(([kind, count]) => `${kind} in ${plural(count, "context")}`).join(", ")}.</p>}
+    </>
+  );
+}
+
+function Composition({ of }: { of: Statistics }) {
+  const parts = of.components.filter((part) => part.share > 0);
+  return (
+    <section aria-labelledby="composition-heading">
+      <h2 id="composition-heading">What was sent</h2>
+      <div class="bar tall" aria-hidden="true">
+        {parts.map((part) => <span key={part.name} class={`seg ${look(part.name)}`} style={{ flexGrow: String(part.share) }} />)}
+      </div>
+      <ul class="legend">
+        {parts.map((part) => (
+          <li key={part.name} class="legend-item">
+            <span class={`swatch ${look(part.name)}`} aria-hidden="true" />
+            <span class="legend-name">{title(part.name)}</span>
+            <span class="num">{percent(part.share)}</span>
+            <span class="num muted">{short(part.tokens)} a context</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Plots({ rows, over }: { rows: Statistics[]; over: string }) {
+  const drawn = useMemo(() => {
+    const timed = rows.filter((row) => row.begin !== null).sort((a, b) => (a.begin ?? 0) - (b.begin ?? 0));
+    const line = (name: string, colour: string, of: (row: Statistics) => number | null, dash?: number[]) =>
+      ({ name, colour, values: timed.map(of), ...(dash && { dash }) });
+    return {
+      times: timed.map((row) => row.begin ?? 0),
+      contexts: [line("contexts", "--accent", (row) => row.contexts)],
+      use: [line("mean", "--accent", (row) => row.share.mean), line("largest", "--muted", (row) => row.share.max, [6, 4])],
+      tokens: [line("sent", "--accent", (row) => row.total_tokens), line("all candidates", "--muted", (row) => row.naive, [6, 4])],
+      cost: [line("cost", "--accent", (row) => row.cost), line("saved", "--good", (row) => row.saved, [2, 3])],
+    };
+  }, [rows]);
+  const priced = rows.some((row) => row.cost !== null);
+  return (
+    <section class="plots" aria-label={`Plots by ${over}`}>
+      <Plot title={`Contexts an ${over}`.replace("an day", "a day")} times={drawn.times} lines={drawn.contexts} />
+      <Plot title="Share of the window in use" times={drawn.times} lines={drawn.use} show={percent} />
+      <Plot title="Tokens sent, and tokens of all candidates" times={drawn.times} lines={drawn.tokens} />
+      {priced && <Plot title="Cost and saving, in US dollars" times={drawn.times} lines={drawn.cost} show={money} />}
+    </section>
+  );
+}
+
+function Table({ rows, caption, first }: { rows: Statistics[]; caption: string; first: string }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
+      <table class="plain">
+        <caption>{caption}</caption>
+        <thead>
+          <tr>
+            <th scope="col">{first.charAt(0).toUpperCase() + first.slice(1)}</th>
+            {["Contexts", "Mean use", "Mean tokens", "Left out", "Answers", "Cached", "Cost", "Saved"].map((name) => <th key={name} scope="col" class="right">{name}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.key}>
+              <th scope="row">{row.key || "none"}</th>
+              <td class="num right">{whole(row.contexts)}</td>
+              <td class="num right">{percent(row.share.mean)}</td>
+              <td class="num right">{whole(row.tokens.mean)}</td>
+              <td class="num right">{whole(row.left_out)}</td>
+              <td class="num right">{whole(row.answers.total)}</td>
+              <td class="num right">{row.answers.prompt ? percent(row.answers.cached / row.answers.prompt) : "–"}</td>
+              <td class="num right">{money(row.cost)}</td>
+              <td class="num right">{money(row.saved)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,170 @@
+/** What if the window, the reserve, the model or the policy were others? The same core answers, while one drags. */
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+
+import { json, key, path, words } from "../api/client";
+import { useResource } from "../api/resource";
+import type { ContextView, Exceeded, ModelList, PolicyList, WhatIf } from "../api/types";
+import { percent, plural, signed, whole } from "../logic/format";
+import { latest, type Latest } from "../logic/latest";
+import { contextPath } from "../logic/routes";
+import { clamp, fromStep, STEPS, toStep } from "../logic/scale";
+import { ask, route } from "../router";
+import { BandChoice } from "../ui/bar";
+import { Changes } from "../ui/changes";
+import { Choice, TextField } from "../ui/fields";
+import { ItemPanel } from "../ui/item-panel";
+import { Failed, Heading, Loaded } from "../ui/states";
+import { Treemap } from "../ui/treemap";
+
+interface Question {
+  window?: number;
+  completion?: number;
+  model?: string;
+  policy?: string;
+}
+
+const LEAST = 256; // tokens: no smaller window holds a prompt and an answer
+const LARGEST = 2_097_152;
+
+export function WhatIfPage({ id }: { id: string }) {
+  const read = useResource<ContextView>(path`/contexts/${id}`);
+  const item = route.value.query.get("item") ?? "";
+  return (
+    <div class={item && read.data ? "with-panel" : ""}>
+      <div class="page">
+        <Heading title="What if …"><a class="button" href={contextPath(id)}>Back to the context</a></Heading>
+        <Loaded of={read} rows={10}>{(view) => <Play view={view} item={item} />}</Loaded>
+      </div>
+      {item && read.data && <ItemPanel context={id} window={read.data.window} item={item} onClose={() => ask({ item: null }, { replace: false })} />}
+    </div>
+  );
+}
+
+function Play({ view, item }: { view: ContextView; item: string }) {
+  const models = useResource<ModelList>("/models").data?.models ?? [];
+  const policies = useResource<PolicyList>("/policies").data?.policies ?? [];
+  const [question, setQuestion] = useAddress();
+  const { answer, error, busy, took } = useAnswer(view.id, question);
+  const [chosen, setChosen] = useState("");
+
+  const shown = answer?.context ?? view;
+  const model = models.find((each) => each.id === (question.model ?? view.model));
+  const window = question.window ?? (question.model && model ? model.window : view.window);
+  const completion = question.completion ?? shown.completion;
+  const known = useMemo(() => new Map(view.decisions.map((each) => [each.id, each.excerpt])), [view.decisions]);
+  const decisions = useMemo(
+    () => shown.decisions.map((each) => ({ ...each, excerpt: each.excerpt || (known.get(each.id) ?? "") })),
+    [shown, known],
+  );
+
+  return (
+    <>
+      <form class="controls" onSubmit={(event) => event.preventDefault()}>
+        <Slider label="Window" value={window} low={LEAST} high={LARGEST} onInput={(tokens) => setQuestion({ ...question, window: tokens })} />
+        <Slider label="Kept for the answer" value={completion} low={16} high={Math.max(32, Math.min(window - 1, 131_072))} onInput={(tokens) => setQuestion({ ...question, completion: tokens })} />
+        <Choice
+          label="Model" value={question.model ?? ""} options={[["", `${view.model} (as it was)`], ...models.map((each) => [each.id, `${each.id} (${whole(each.window)})`] as const)]}
+          onInput={(name) => { const { window: _, ...rest } = question; setQuestion(without({ ...rest, model: name })); }}
+        />
+        <Choice
+          label="Policy" value={question.policy ?? ""} options={[["", `${view.policy} (as it was)`], ...policies.map((each) => [each.name, each.name] as const)]}
+          onInput={(policy) => setQuestion(without({ ...question, policy }))}
+        />
+        <button type="button" onClick={() => setQuestion({})} disabled={Object.keys(question).length === 0}>As it was</button>
+      </form>
+      {error && <Failed error={error} />}
+      {answer?.exceeded && <DoesNotFit exceeded={answer.exceeded} />}
+      <p class="what-if-line" role="status" aria-busy={busy}>
+        <b class="num">{whole(shown.tokens)}</b> of <span class="num">{whole(shown.window)}</span> tokens used ({percent(shown.tokens / shown.window)}, <span class="num">{signed(shown.tokens - view.tokens)}</span>) · {plural(shown.left_out, "candidate")} left out (<span class="num">{signed(shown.left_out - view.left_out)}</span>)
+        {answer && <> · {percent(answer.prefix_share)} of the request as it was · {Math.round(took)} ms</>}
+      </p>
+      <section aria-label="The window" class={answer?.exceeded ? "pale" : ""}>
+        <BandChoice bands={shown.bands} window={shown.window} chosen={chosen} onChoose={setChosen} />
+        <Treemap bands={shown.bands} decisions={decisions} chosen={chosen} selected={item} onOpen={(id) => ask({ item: id }, { replace: false })} />
+      </section>
+      {answer && !answer.exceeded && <Changes entered={answer.entered} left={answer.left} changed={answer.changed} context={view.id} />}
+      {!answer && !error && <p class="muted">Move a slider, or choose another model. What enters and what leaves is listed here.</p>}
+    </>
+  );
+}
+
+function DoesNotFit({ exceeded }: { exceeded: Exceeded }) {
+  return (
+    <div class="note bad" role="alert">
+      <p><b>That cannot be.</b> What is required takes {whole(exceeded.needed)} tokens, and there are {whole(exceeded.limit)}.</p>
+      <ul>{exceeded.required.map(([id, tokens]) => <li key={id}><code>{id}</code>: {whole(tokens)}</li>)}</ul>
+    </div>
+  );
+}
+
+/** A slider over tokens, and a field for those who know the number. */
+function Slider({ label, value, low, high, onInput }: { label: string; value: number; low: number; high: number; onInput: (tokens: number) => void }) {
+  return (
+    <div class="slider">
+      <label class="field">
+        <span>{label}</span>
+        <input
+          type="range" min={0} max={STEPS} step={1} value={toStep(value, low, high)} aria-valuetext={`${whole(value)} tokens`}
+          onInput={(event) => onInput(fromStep(Number(event.currentTarget.value), low, high))}
+        />
+      </label>
+      <TextField
+        label={`${label}, in tokens`} type="number" min={low} max={high} step={1} value={String(value)}
+        onInput={(text) => Number(text) > 0 && onInput(clamp(Math.round(Number(text)), 1, high))}
+      />
+    </div>
+  );
+}
+
+function without(question: Question): Question {
+  return Object.fromEntries(Object.entries(question).filter(([, value]) => value !== ""));
+}
+
+/** The question stands in the address, so that it can be sent to somebody. */
+function useAddress(): [Question, (question: Question) => void] {
+  const search = route.value.query;
+  const number = (name: string) => (Number(search.get(name)) > 0 ? { [name]: Number(search.get(name)) } : {});
+  const text = (name: string) => (search.get(name) ? { [name]: search.get(name) ?? "" } : {});
+  const question: Question = { ...number("window"), ...number("completion"), ...text("model"), ...text("policy") };
+  const set = ({ window, completion, model, policy }: Question) =>
+    ask({ window: window ? String(window) : null, completion: completion ? String(completion) : null, model: model ?? null, policy: policy ?? null });
+  return [question, set];
+}
+
+interface Answered {
+  answer: WhatIf | null;
+  error: string;
+  busy: boolean;
+  took: number;
+}
+
+/** Ask with every move; the newest wins. */
+function useAnswer(id: string, question: Question): Answered {
+  const [state, setState] = useState<Answered>({ answer: null, error: "", busy: false, took: 0 });
+  const asking = useRef<Latest<Question> | null>(null);
+  const secret = key.value;
+  useEffect(() => {
+    let since = 0;
+    const each = latest<Question, WhatIf>(
+      (asked, signal) => {
+        since = performance.now();
+        return json(path`/contexts/${id}/what-if`, { method: "POST", body: asked, signal });
+      },
+      {
+        answer: (answer) => setState({ answer, error: "", busy: false, took: performance.now() - since }),
+        error: (error) => setState((old) => ({ ...old, error: words(error), busy: false })),
+      },
+    );
+    asking.current = each;
+    return () => each.stop();
+  }, [id, secret]);
+
+  const asked = JSON.stringify(question);
+  useEffect(() => {
+    if (asked === "{}") return setState({ answer: null, error: "", busy: false, took: 0 });
+    setState((old) => ({ ...old, busy: true }));
+    asking.current?.ask(JSON.parse(asked) as Question);
+  }, [asked, id, secret]);
+  return state;
+}

@@ -1,0 +1,49 @@
+/** Paths as pages. Links are plain links; back and forward are the browser's. */
+
+import { computed, signal } from "@preact/signals";
+
+import { match } from "./logic/routes";
+
+const where = signal(location.pathname + location.search);
+
+export const route = computed(() => match(where.value));
+
+/** Go to another page, or with `replace` change the address of this one. */
+export function go(to: string, { replace = false } = {}): void {
+  if (to === where.value) return;
+  const before = route.value.path;
+  history[replace ? "replaceState" : "pushState"](null, "", to);
+  where.value = to;
+  if (!replace && route.value.path !== before) arrive();
+}
+
+/** Change the query of this page; what is empty is taken out. */
+export function ask(said: Record<string, string | null>, { replace = true } = {}): void {
+  const search = new URLSearchParams(route.value.query);
+  for (const [name, value] of Object.entries(said)) {
+    if (value) search.set(name, value);
+    else search.delete(name);
+  }
+  const text = search.toString();
+  go(location.pathname + (text ? `?${text}` : ""), { replace });
+}
+
+/** A new page begins at its top, and a screen reader begins with its heading. */
+function arrive(): void {
+  scrollTo(0, 0);
+  requestAnimationFrame(() => document.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true }));
+}
+
+export function listen(): void {
+  addEventListener("popstate", () => {
+    where.value = location.pathname + location.search;
+  });
+  document.addEventListener("click", (event) => {
+    const link = (event.target as Element).closest?.("a");
+    if (!link || event.defaultPrevented || event.button !== 0 || link.target || link.hasAttribute("download")) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    if (link.origin !== location.origin || link.hash || !match(link.pathname + link.search).page) return;
+    event.preventDefault();
+    go(link.pathname + link.search);
+  });
+}

@@ -1,0 +1,227 @@
+/** All candidates of a context, in a table that stays quick with thousands of them. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+
+import type { Decision } from "../api/types";
+import { type Column, type Filter, filtered, type Order, sorted, tally } from "../logic/candidates";
+import { look } from "../logic/components";
+import { plural, score, whole } from "../logic/format";
+import { moved, visible } from "../logic/rows";
+import { OutcomeBadge } from "./outcome";
+
+interface Shown {
+  name: Column;
+  title: string;
+  about: string;
+  show: (decision: Decision) => ComponentChildren;
+}
+
+const part = (name: "priority" | "importance" | "relevance" | "recency") => (each: Decision) =>
+  each.score ? score(each.score[name]) : "";
+
+const COLUMNS: Shown[] = [
+  { name: "place", title: "Place", about: "Its place in the request", show: (each) => (each.place === null ? "–" : each.place + 1) },
+  { name: "outcome", title: "Outcome", about: "What became of it", show: (each) => <OutcomeBadge outcome={each.outcome} /> },
+  { name: "item", title: "Item", about: "How its text begins", show: (each) => <Item decision={each} /> },
+  { name: "kind", title: "Kind", about: "What it is", show: (each) => each.kind },
+  { name: "pool", title: "Pool", about: "Where it competed", show: (each) => each.pool || "–" },
+  { name: "reason", title: "Reason", about: "Why", show: (each) => <span title={each.why}>{each.reason}</span> },
+  { name: "score", title: "Score", about: "The whole score", show: (each) => each.score && <ScoreBar decision={each} /> },
+  { name: "priority", title: "Prio.", about: "Priority, before weighting", show: part("priority") },
+  { name: "importance", title: "Imp.", about: "Importance, before weighting", show: part("importance") },
+  { name: "relevance", title: "Rel.", about: "Relevance, before weighting", show: part("relevance") },
+  { name: "recency", title: "Rec.", about: "Recency, before weighting", show: part("recency") },
+  { name: "tokens", title: "Tokens", about: "Its own tokens", show: (each) => whole(each.tokens) },
+  { name: "rank", title: "Rank", about: "Its rank in its pool, and the rank of the last one that is in", show: (each) => (each.rank ? <>{each.rank}<span class="muted">/{each.cut}</span></> : "–") },
+];
+
+const NARROW = matchMedia("(max-width: 640px)");
+const PAGE = 12;
+
+function Item({ decision }: { decision: Decision }) {
+  return (
+    <>
+      <span class={`swatch ${look(decision.component)}`} aria-hidden="true" />
+      <span class="item-text">{decision.excerpt || <em>no text</em>}</span>
+      <code class="item-id">{decision.id}</code>
+    </>
+  );
+}
+
+function ScoreBar({ decision }: { decision: Decision }) {
+  const value = decision.score?.total ?? 0;
+  return <span class="score" style={{ "--share": String(Math.min(1, Math.max(0, value))) }}>{score(value)}</span>;
+}
+
+export function Candidates({ decisions, filter, order, selected, onFilter, onOrder, onOpen }: {
+  decisions: Decision[];
+  filter: Filter;
+  order: Order;
+  selected: string;
+  onFilter: (filter: Filter) => void;
+  onOrder: (order: Order) => void;
+  onOpen: (id: string) => void;
+}) {
+  const rows = useMemo(() => sorted(filtered(decisions, filter), order), [decisions, filter, order]);
+  return (
+    <div class="candidates">
+      <Filters decisions={decisions} filter={filter} order={order} onFilter={onFilter} onOrder={onOrder} />
+      <p class="small muted" role="status">
+        {rows.length === decisions.length ? plural(rows.length, "candidate") : `${whole(rows.length)} of ${plural(decisions.length, "candidate")}`}
+      </p>
+      <Rows rows={rows} order={order} selected={selected} onOrder={onOrder} onOpen={onOpen} />
+    </div>
+  );
+}
+
+function Filters({ decisions, filter, order, onFilter, onOrder }: {
+  decisions: Decision[];
+  filter: Filter;
+  order: Order;
+  onFilter: (filter: Filter) => void;
+  onOrder: (order: Order) => void;
+}) {
+  const choices = useMemo(
+    () => ({ outcome: tally(decisions, "outcome"), kind: tally(decisions, "kind"), pool: tally(decisions, "pool") }),
+    [decisions],
+  );
+  const select = (name: "outcome" | "kind" | "pool", label: string, first: [string, string][]) => (
+    <label class="field">
+      <span>{label}</span>
+      <select value={filter[name]} onChange={(event) => onFilter({ ...filter, [name]: event.currentTarget.value })}>
+        {first.map(([value, text]) => <option key={value} value={value}>{text}</option>)}
+        {choices[name].map(([value, count]) => <option key={value} value={value}>{`${value} (${whole(count)})`}</option>)}
+      </select>
+    </label>
+  );
+  return (
+    <div class="filters" role="search" aria-label="Filter candidates">
+      <label class="field grow">
+        <span>Find</span>
+        <input type="search" placeholder="words, an id, a reason" value={filter.text} onInput={(event) => onFilter({ ...filter, text: event.currentTarget.value })} />
+      </label>
+      {select("outcome", "Outcome", [["", "all"], ["in", "in the window"], ["out", "left out"]])}
+      {select("kind", "Kind", [["", "all"]])}
+      {select("pool", "Pool", [["", "all"]])}
+      <label class="field only-narrow">
+        <span>Order</span>
+        <select value={order.column} onChange={(event) => onOrder(turned(order, event.currentTarget.value as Column))}>
+          {COLUMNS.map(({ name, about }) => <option key={name} value={name}>{about}</option>)}
+        </select>
+      </label>
+    </div>
+  );
+}
+
+const DOWN_FIRST: Column[] = ["score", "priority", "importance", "relevance", "recency", "tokens"];
+
+/** The order after a click on a column: the useful end first, and the other way round with the next click. */
+function turned(order: Order, column: Column): Order {
+  return order.column === column ? { column, down: !order.down } : { column, down: DOWN_FIRST.includes(column) };
+}
+
+function Rows({ rows, order, selected, onOrder, onOpen }: {
+  rows: Decision[];
+  order: Order;
+  selected: string;
+  onOrder: (order: Order) => void;
+  onOpen: (id: string) => void;
+}) {
+  const ref = useRef<HTMLDivElement>(null);
+  const [view, setView] = useState({ top: 0, height: 600 });
+  const [narrow, setNarrow] = useState(NARROW.matches);
+  const [at, setAt] = useState(0);
+  const wantsFocus = useRef(false);
+  const rowHeight = narrow ? 76 : 40;
+
+  useEffect(() => {
+    const turn = () => setNarrow(NARROW.matches);
+    NARROW.addEventListener("change", turn);
+    return () => NARROW.removeEventListener("change", turn);
+  }, []);
+  useEffect(() => {
+    const element = ref.current;
+    if (!element) return;
+    const measure = () => setView({ top: element.scrollTop, height: element.clientHeight });
+    const watch = new ResizeObserver(measure);
+    watch.observe(element);
+    element.addEventListener("scroll", measure, { passive: true });
+    return () => (watch.disconnect(), element.removeEventListener("scroll", measure));
+  }, []);
+  useEffect(() => {
+    ref.current?.scrollTo(0, 0);
+    setAt(0);
+  }, [rows]);
+
+  const focus = Math.min(at, rows.length - 1);
+  const { from, to } = visible(view.top, view.height, rowHeight, rows.length);
+
+  useLayoutEffect(() => {
+    if (!wantsFocus.current) return;
+    wantsFocus.current = false;
+    ref.current?.querySelector<HTMLElement>(`[data-row="${focus}"]`)?.focus({ preventScroll: true });
+  });
+
+  const moveTo = (next: number) => {
+    const element = ref.current;
+    if (!element) return;
+    const head = element.querySelector("thead")?.offsetHeight ?? 0;
+    const top = next * rowHeight;
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (top + rowHeight + head > element.scrollTop + element.clientHeight) {
+      element.scrollTop = top + rowHeight + head - element.clientHeight;
+    }
+    wantsFocus.current = true;
+    setView({ top: element.scrollTop, height: element.clientHeight });
+    setAt(next);
+  };
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    const row = (event.target as HTMLElement).closest<HTMLElement>("[data-row]");
+    if (!row) return;
+    const next = moved(event.key, focus, rows.length, PAGE);
+    if (next !== null) moveTo(next);
+    else if (event.key === "Enter" || event.key === " ") onOpen(rows[focus]?.id ?? "");
+    else return;
+    event.preventDefault();
+  };
+
+  return (
+    <div class="rows" ref={ref} onKeyDown={onKeyDown}>
+      <table role="grid" aria-label="Candidates" aria-rowcount={rows.length + 1}>
+        <thead role="rowgroup">
+          <tr role="row" aria-rowindex={1}>
+            {COLUMNS.map(({ name, title, about }) => (
+              <th key={name} role="columnheader" scope="col" class={`col-${name}`} aria-sort={order.column !== name ? "none" : order.down ? "descending" : "ascending"}>
+                <button type="button" title={about} onClick={() => onOrder(turned(order, name))}>
+                  {title}<span class="arrow" aria-hidden="true">{order.column !== name ? "" : order.down ? "↓" : "↑"}</span>
+                </button>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody role="rowgroup">
+          {from > 0 && <Gap height={from * rowHeight} />}
+          {rows.slice(from, to).map((each, offset) => {
+            const index = from + offset;
+            return (
+              <tr
+                key={each.id + index} role="row" data-row={index} aria-rowindex={index + 2} aria-selected={each.id === selected}
+                tabIndex={index === focus ? 0 : -1} onClick={() => (setAt(index), onOpen(each.id))} onFocus={() => setAt(index)}
+              >
+                {COLUMNS.map(({ name, show }) => <td key={name} role="gridcell" class={`col-${name}`}>{show(each)}</td>)}
+              </tr>
+            );
+          })}
+          {to < rows.length && <Gap height={(rows.length - to) * rowHeight} />}
+        </tbody>
+      </table>
+      {rows.length === 0 && <p class="pad muted">Nothing is like that. Take something out of the filter.</p>}
+    </div>
+  );
+}
+
+function Gap({ height }: { height: number }) {
+  return <tr role="presentation" class="gap" aria-hidden="true"><td role="presentation" colSpan={COLUMNS.length} style={{ height: `${height}px` }} /></tr>;
+}

@@ -1,0 +1,93 @@
+/** Fields of forms. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useState } from "preact/hooks";
+
+interface Field {
+  label: string;
+  value: string;
+  onInput: (value: string) => void;
+  hint?: ComponentChildren;
+  required?: boolean;
+}
+
+export function TextField({ label, value, onInput, hint, required, list, type = "text", ...more }: Field & {
+  list?: readonly string[];
+  type?: "text" | "search" | "number";
+  min?: number;
+  max?: number;
+  step?: number;
+  placeholder?: string;
+}) {
+  const id = useId();
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <input
+        type={type} value={value} required={required} list={list && id} autocomplete="off"
+        aria-describedby={hint ? `${id}-hint` : undefined} onInput={(event) => onInput(event.currentTarget.value)} {...more}
+      />
+      {list && <datalist id={id}>{list.map((each) => <option key={each} value={each} />)}</datalist>}
+      {hint && <span class="hint" id={`${id}-hint`}>{hint}</span>}
+    </label>
+  );
+}
+
+export function TextArea({ label, value, onInput, hint, required, rows = 5 }: Field & { rows?: number }) {
+  const id = useId();
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <textarea rows={rows} value={value} required={required} aria-describedby={hint ? id : undefined} onInput={(event) => onInput(event.currentTarget.value)} />
+      {hint && <span class="hint" id={id}>{hint}</span>}
+    </label>
+  );
+}
+
+export function Choice({ label, value, options, onInput, hint }: Omit<Field, "required"> & { options: readonly (readonly [string, string])[] }) {
+  const id = useId();
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <select value={value} aria-describedby={hint ? id : undefined} onChange={(event) => onInput(event.currentTarget.value)}>
+        {options.map(([name, text]) => <option key={name} value={name}>{text}</option>)}
+      </select>
+      {hint && <span class="hint" id={id}>{hint}</span>}
+    </label>
+  );
+}
+
+export function Check({ label, checked, onInput }: { label: string; checked: boolean; onInput: (value: boolean) => void }) {
+  return (
+    <label class="check">
+      <input type="checkbox" checked={checked} onChange={(event) => onInput(event.currentTarget.checked)} />
+      <span>{label}</span>
+    </label>
+  );
+}
+
+/** A name to filter by: taken when it is chosen, emptied or entered, and not with every letter. */
+export function NameField({ label, value, known, onChoose }: {
+  label: string;
+  value: string;
+  known: readonly string[];
+  onChoose: (name: string) => void;
+}) {
+  const id = useId();
+  const [typed, setTyped] = useState(value);
+  useEffect(() => setTyped(value), [value]);
+  const onInput = (text: string) => {
+    setTyped(text);
+    if (text === "" || known.includes(text)) onChoose(text);
+  };
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <input
+        type="search" value={typed} list={id} placeholder="all" autocomplete="off" spellcheck={false}
+        onInput={(event) => onInput(event.currentTarget.value)} onChange={(event) => onChoose(event.currentTarget.value.trim())}
+      />
+      <datalist id={id}>{known.map((each) => <option key={each} value={each} />)}</datalist>
+    </label>
+  );
+}

@@ -1,0 +1,136 @@
+/** One candidate: whether the model saw it, why, and what it would have taken. */
+
+import { useEffect, useRef } from "preact/hooks";
+
+import { path } from "../api/client";
+import { useResource } from "../api/resource";
+import type { Decision, ItemView, Score } from "../api/types";
+import { included } from "../logic/candidates";
+import { look, title } from "../logic/components";
+import { moment, score, whole } from "../logic/format";
+import { contextPath, itemPath } from "../logic/routes";
+import { OutcomeBadge } from "./outcome";
+import { Loaded } from "./states";
+
+const PARTS: [keyof Score, string][] = [
+  ["priority", "Priority"], ["importance", "Importance"], ["relevance", "Relevance"], ["recency", "Recency"],
+];
+
+export function ItemPanel({ context, window, item, onClose }: {
+  context: string;
+  window: number;
+  item: string;
+  onClose: () => void;
+}) {
+  const read = useResource<ItemView>(path`/contexts/${context}/items/${item}`);
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    const back = document.activeElement as HTMLElement | null;
+    return () => back?.isConnected && back.focus({ preventScroll: true });
+  }, []);
+  useEffect(() => heading.current?.focus({ preventScroll: true }), [item]);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key === "Escape" && !document.querySelector("dialog[open]")) onClose();
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, [onClose]);
+
+  return (
+    <aside class="panel" aria-label={`Item ${item}`}>
+      <div class="panel-head">
+        <h2 ref={heading} tabIndex={-1}><code>{item}</code></h2>
+        <button type="button" class="round" aria-label="Close the panel" onClick={onClose}><span aria-hidden="true">✕</span></button>
+      </div>
+      <Loaded of={read} rows={8}>
+        {(view) => <Told view={view} context={context} window={window} />}
+      </Loaded>
+    </aside>
+  );
+}
+
+function Told({ view, context, window }: { view: ItemView; context: string; window: number }) {
+  const { decision } = view;
+  return (
+    <>
+      <Verdict view={view} window={window} />
+      <dl class="facts">
+        <div><dt>Part</dt><dd><span class={`swatch ${look(decision.component)}`} aria-hidden="true" /> {title(decision.component)}</dd></div>
+        <div><dt>Kind</dt><dd>{decision.kind}</dd></div>
+        <div><dt>Tokens</dt><dd class="num">{whole(decision.tokens)}{included(decision) && decision.cost !== decision.tokens && ` (${whole(decision.cost)} with its frame)`}</dd></div>
+        {decision.pool && <div><dt>Pool</dt><dd>{decision.pool}</dd></div>}
+        {decision.rank > 0 && <div><dt>Rank</dt><dd class="num">{whole(decision.rank)}, the last one in has {whole(decision.cut)}</dd></div>}
+        {decision.at > 0 && <div><dt>From</dt><dd>{moment(decision.at)}</dd></div>}
+        {decision.by && <div><dt>{decision.outcome === "duplicate" ? "Same as" : "Covered by"}</dt><dd><a href={itemPath(context, decision.by)}><code>{decision.by}</code></a></dd></div>}
+        {decision.group && decision.group !== decision.id && <div><dt>One unit with</dt><dd><a href={itemPath(context, decision.group)}><code>{decision.group}</code></a></dd></div>}
+      </dl>
+      {decision.score && <Scores score={decision.score} />}
+      <h3>Its text</h3>
+      <pre class="text" tabIndex={0}>{view.text || "(no text)"}</pre>
+      {Object.keys(view.metadata).length > 0 && (
+        <details>
+          <summary>Metadata</summary>
+          <pre class="text" tabIndex={0}>{JSON.stringify(view.metadata, null, 2)}</pre>
+        </details>
+      )}
+      <Builds view={view} context={context} />
+    </>
+  );
+}
+
+function Verdict({ view, window }: { view: ItemView; window: number }) {
+  const { decision } = view;
+  const isIn = included(decision);
+  const sentence = decision.why.slice(decision.why.indexOf(": ") + 2);
+  return (
+    <section class={isIn ? "verdict in" : "verdict out"} aria-label="Verdict">
+      <h3>{isIn ? "Why is it in?" : "Why is it not in?"}</h3>
+      <p><OutcomeBadge outcome={decision.outcome} /> {sentence}.</p>
+      <p class="window-for"><WindowFor decision={decision} needed={view.window_for} window={window} /></p>
+    </section>
+  );
+}
+
+function WindowFor({ decision, needed, window }: { decision: Decision; needed: number | null; window: number }) {
+  if (included(decision)) {
+    return needed === null
+      ? <>The model saw it{decision.outcome === "shrunk" ? ", in part" : ""}.</>
+      : <>The model saw it. It is in from a window of <b class="num">{whole(needed)}</b> tokens on; this one has {whole(window)}.</>;
+  }
+  if (needed === null) return <>No window would have brought it in: its reason is another one.</>;
+  return <>It would have been in from a window of <b class="num">{whole(needed)}</b> tokens on. This one has {whole(window)}.</>;
+}
+
+function Scores({ score: scores }: { score: Score }) {
+  return (
+    <>
+      <h3>Its score: {score(scores.total)}</h3>
+      <dl class="scores">
+        {PARTS.map(([name, text]) => (
+          <div key={name}>
+            <dt>{text}</dt>
+            <dd><span class="meter" aria-hidden="true" style={{ "--share": String(Math.min(1, Math.max(0, scores[name]))) }} /> <span class="num">{score(scores[name])}</span></dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}
+
+function Builds({ view, context }: { view: ItemView; context: string }) {
+  if (view.builds.length === 0) return null;
+  return (
+    <>
+      <h3>What became of it lately</h3>
+      <ol class="builds">
+        {view.builds.map((build) => (
+          <li key={build.id}>
+            <OutcomeBadge outcome={build.outcome} /> <span class="muted">{build.reason}</span>{" "}
+            {build.id === context ? <span class="small">this context</span> : <a class="small" href={contextPath(build.id)}>{moment(build.at)}</a>}
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}

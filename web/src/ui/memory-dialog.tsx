@@ -1,0 +1,57 @@
+/** A memory is written or changed, and its cost is told while one types. */
+
+import { useState } from "preact/hooks";
+
+import { useChange } from "../api/change";
+import { json, path } from "../api/client";
+import type { Memory, MemoryType } from "../api/kept";
+import { Dialog } from "./dialog";
+import { Check, Choice, TextArea, TextField } from "./fields";
+import { TokenCost } from "./token-cost";
+
+const TYPES = [
+  ["semantic", "semantic: a fact"],
+  ["episodic", "episodic: something that happened"],
+  ["procedural", "procedural: how something is done"],
+] as const;
+
+export function MemoryDialog({ memory, onDone, onClose }: { memory: Memory | null; onDone: () => void; onClose: () => void }) {
+  const [draft, setDraft] = useState({
+    content: memory?.content ?? "",
+    type: memory?.type ?? ("semantic" as MemoryType),
+    importance: String(memory?.importance ?? 0.5),
+    persona: memory?.persona ?? "",
+    user: memory?.user ?? "",
+    room: memory?.room ?? "",
+    pinned: memory?.pinned ?? false,
+  });
+  const change = useChange();
+  const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
+  const save = async (event: Event) => {
+    event.preventDefault();
+    const { persona, user, room, importance, ...rest } = draft;
+    const body = { ...rest, importance: Number(importance), persona: persona || null, user: user || null, room: room || null };
+    const where = memory ? path`/memories/${memory.id}` : "/memories";
+    if (await change.run(() => json(where, { method: memory ? "PUT" : "POST", body }))) onDone();
+  };
+  return (
+    <Dialog title={memory ? "Change a memory" : "A new memory"} onClose={onClose} wide>
+      <form onSubmit={(event) => void save(event)}>
+        <TextArea label="What is to be known" value={draft.content} required onInput={(content) => put({ content })} hint={<TokenCost text={draft.content} before={memory?.tokens} />} />
+        <div class="columns">
+          <Choice label="Type" value={draft.type} options={TYPES} onInput={(type) => put({ type: type as MemoryType })} />
+          <TextField label="Importance" type="number" min={0} max={1} step={0.05} value={draft.importance} onInput={(importance) => put({ importance })} hint="from 0 to 1" />
+          <TextField label="Persona" value={draft.persona} placeholder="any" onInput={(persona) => put({ persona })} />
+          <TextField label="User" value={draft.user} placeholder="any" onInput={(user) => put({ user })} />
+          <TextField label="Room" value={draft.room} placeholder="any" onInput={(room) => put({ room })} />
+          <Check label="Pinned: in every context" checked={draft.pinned} onInput={(pinned) => put({ pinned })} />
+        </div>
+        {change.error && <p class="bad" role="alert">{change.error}</p>}
+        <div class="buttons">
+          <button type="button" onClick={onClose}>Leave it</button>
+          <button type="submit" class="main" disabled={change.busy}>{memory ? "Save" : "Remember it"}</button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

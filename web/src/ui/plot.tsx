@@ -1,0 +1,74 @@
+/** Numbers over time, drawn by uPlot in the colours of the page. */
+
+import { useEffect, useRef } from "preact/hooks";
+import type uPlot from "uplot";
+
+import { short } from "../logic/format";
+import { isDark } from "../theme";
+
+export interface Line {
+  name: string;
+  values: (number | null)[];
+  /** A custom property of the page's colours, such as `--c-recent`. */
+  colour: string;
+  dash?: number[];
+}
+
+const HEIGHT = 220;
+
+export function Plot({ title, times, lines, show = short }: {
+  title: string;
+  times: number[];
+  lines: Line[];
+  show?: (value: number) => string;
+}) {
+  const ref = useRef<HTMLDivElement>(null);
+  const dark = isDark();
+  useEffect(() => {
+    const element = ref.current;
+    let plot: uPlot | null = null;
+    let isGone = false;
+    const watch = new ResizeObserver(() => element && plot?.setSize({ width: element.clientWidth, height: HEIGHT }));
+    void import("./plot-library").then(({ default: Library }) => {
+      if (isGone || !element) return;
+      plot = new Library(options(element, lines, show), [times, ...lines.map((line) => line.values)], element);
+      watch.observe(element);
+    });
+    return () => {
+      isGone = true;
+      watch.disconnect();
+      plot?.destroy();
+    };
+  }, [times, lines, dark, show]);
+  return (
+    <figure class="plot">
+      <figcaption>{title}</figcaption>
+      <div ref={ref} class="plot-area" role="img" aria-label={`${title}. The numbers stand in the table below.`} />
+    </figure>
+  );
+}
+
+function options(element: HTMLElement, lines: Line[], show: (value: number) => string): uPlot.Options {
+  const css = getComputedStyle(element);
+  const colour = (name: string) => css.getPropertyValue(name).trim();
+  const grid = { stroke: colour("--line"), width: 1 };
+  const axis = { stroke: colour("--muted"), grid, ticks: grid, font: `12px ${css.fontFamily}` };
+  return {
+    width: element.clientWidth,
+    height: HEIGHT,
+    cursor: { drag: { x: false, y: false } },
+    scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.08, 1e-9)] } },
+    axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => show(tick)) }],
+    series: [
+      { label: "Time" },
+      ...lines.map((line) => ({
+        label: line.name,
+        stroke: colour(line.colour),
+        width: 2,
+        points: { size: 6 },
+        value: (_: uPlot, value: number | null) => (value === null ? "–" : show(value)),
+        ...(line.dash && { dash: line.dash }),
+      })),
+    ],
+  };
+}

@@ -1,0 +1,30 @@
+/** The pools of a policy: what each may take, and what it took. */
+
+import type { PoolUse } from "../api/types";
+import { whole } from "../logic/format";
+
+export function Pools({ pools }: { pools: PoolUse[] }) {
+  if (pools.length === 0) return null;
+  return (
+    <section aria-labelledby="pools-heading">
+      <h2 id="pools-heading">Pools</h2>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Pools">
+        <table class="plain">
+          <thead><tr><th scope="col">Pool</th><th scope="col">Use</th><th scope="col" class="right">Used</th><th scope="col" class="right">Limit</th><th scope="col" class="right">Lent to it</th><th scope="col" class="right">Items</th></tr></thead>
+          <tbody>
+            {pools.map((pool) => (
+              <tr key={pool.name}>
+                <th scope="row">{pool.name}</th>
+                <td class="meter-cell"><span class="meter" aria-hidden="true" style={{ "--share": String(Math.min(1, pool.used / Math.max(1, pool.limit))) }} /></td>
+                <td class="num right">{whole(pool.used)}</td>
+                <td class="num right">{whole(pool.limit)}</td>
+                <td class="num right">{pool.lent ? whole(pool.lent) : "–"}</td>
+                <td class="num right">{whole(pool.items)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}

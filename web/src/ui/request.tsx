@@ -1,0 +1,52 @@
+/** The request as the provider got it. It is read when somebody wants to see it. */
+
+import { useState } from "preact/hooks";
+
+import { path } from "../api/client";
+import { useResource } from "../api/resource";
+import type { PromptPart } from "../api/types";
+import { whole } from "../logic/format";
+import { Loaded } from "./states";
+
+export function RequestView({ context, parts }: { context: string; parts: PromptPart[] }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <section aria-labelledby="request-heading">
+      <h2 id="request-heading">The request</h2>
+      {parts.length > 0 && (
+        <ol class="prompt" aria-label="Messages of the request">
+          {parts.map((part, index) => (
+            <li key={index} class={`role-${part.role}`}>
+              <span class="role">{part.role}</span>
+              <span class="prompt-text">{part.excerpt}</span>
+              <span class="num muted small">{whole(part.characters)} chars</span>
+            </li>
+          ))}
+        </ol>
+      )}
+      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>As the provider got it (JSON)</summary>
+        {open && <Raw context={context} />}
+      </details>
+    </section>
+  );
+}
+
+function Raw({ context }: { context: string }) {
+  const read = useResource<unknown>(path`/contexts/${context}/request`);
+  const [copied, setCopied] = useState(false);
+  return (
+    <Loaded of={read} rows={8}>
+      {(request) => {
+        const text = JSON.stringify(request, null, 2);
+        const copy = () => void navigator.clipboard?.writeText(text).then(() => setCopied(true));
+        return (
+          <>
+            <p><button type="button" onClick={copy}>{copied ? "Copied" : "Copy"}</button></p>
+            <pre class="text json" tabIndex={0}>{text}</pre>
+          </>
+        );
+      }}
+    </Loaded>
+  );
+}

@@ -1,0 +1,140 @@
+/** What is in the window as a picture: the area of each item is what it costs. */
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+
+import type { Band, Decision } from "../api/types";
+import { included } from "../logic/candidates";
+import { look, ROOM, title } from "../logic/components";
+import { short, whole } from "../logic/format";
+import { type Box, neighbour, treemap } from "../logic/treemap";
+
+interface Part {
+  name: string;
+  tokens: number;
+  items: Decision[];
+}
+
+interface Tile extends Box {
+  part: string;
+  item: Decision | null;
+  label: string;
+  tokens: number;
+}
+
+const MOST_TILES = 900; // more than that nobody can tell apart, and a phone draws them slowly
+const HEAD = 20; // px for the name of a part
+
+/** The parts that are filled, with the items in them. What stands for no item (the format) is a part all the same. */
+function parts(bands: Band[], decisions: Decision[], chosen: string): Part[] {
+  const inside = new Map<string, Decision[]>();
+  for (const each of decisions) {
+    if (included(each)) inside.set(each.component, [...(inside.get(each.component) ?? []), each]);
+  }
+  return bands
+    .filter((band) => band.tokens > 0 && !ROOM.has(band.name) && (!chosen || band.name === chosen))
+    .map((band) => ({ name: band.name, tokens: band.tokens, items: inside.get(band.name) ?? [] }));
+}
+
+function tiles(all: Part[], width: number, height: number): { tiles: Tile[]; heads: (Box & { name: string })[] } {
+  const heads: (Box & { name: string })[] = [];
+  const found: Tile[] = [];
+  for (const cell of treemap(all, (part) => part.tokens, { x: 0, y: 0, width, height })) {
+    const part = cell.value;
+    const headed = cell.height > 3 * HEAD && cell.width > 60 && part.items.length > 1;
+    if (headed) heads.push({ name: part.name, x: cell.x, y: cell.y, width: cell.width, height: HEAD });
+    const box = headed ? { ...cell, y: cell.y + HEAD, height: cell.height - HEAD } : cell;
+    found.push(...partTiles(part, box));
+  }
+  return { tiles: found, heads };
+}
+
+function partTiles(part: Part, box: Box): Tile[] {
+  if (part.items.length === 0) {
+    return [{ ...box, part: part.name, item: null, label: title(part.name), tokens: part.tokens }];
+  }
+  const large = [...part.items].sort((a, b) => b.cost - a.cost);
+  const shown = large.slice(0, MOST_TILES);
+  return treemap(shown, (item) => Math.max(1, item.cost), box).map(({ value, x, y, width, height }) => ({
+    x, y, width, height, part: part.name, item: value, label: value.excerpt || value.id, tokens: value.cost,
+  }));
+}
+
+export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
+  bands: Band[];
+  decisions: Decision[];
+  chosen: string;
+  selected: string;
+  onOpen?: (id: string) => void;
+}) {
+  const ref = useRef<HTMLDivElement>(null);
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  const [at, setAt] = useState(0);
+  const [over, setOver] = useState<Tile | null>(null);
+
+  useEffect(() => {
+    const element = ref.current;
+    if (!element) return;
+    const watch = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight }));
+    watch.observe(element);
+    return () => watch.disconnect();
+  }, []);
+
+  const drawn = useMemo(
+    () => tiles(parts(bands, decisions, chosen), size.width, size.height),
+    [bands, decisions, chosen, size],
+  );
+  const focus = Math.min(at, drawn.tiles.length - 1);
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    const next = neighbour(drawn.tiles, focus, event.key);
+    if (next < 0) return;
+    event.preventDefault();
+    setAt(next);
+    setOver(drawn.tiles[next] ?? null);
+    (ref.current?.querySelectorAll<HTMLElement>(".tile")[next])?.focus();
+  };
+
+  return (
+    <figure class="picture">
+      <div ref={ref} class="treemap" role="group" aria-label="What is in the window, by tokens" onKeyDown={onKeyDown} onPointerLeave={() => setOver(null)}>
+        {drawn.heads.map((head) => (
+          <div key={head.name} class={`tile-head ${look(head.name)}`} style={placed(head)} aria-hidden="true">{title(head.name)}</div>
+        ))}
+        {drawn.tiles.map((tile, index) => (
+          <button
+            key={`${tile.part} ${tile.item?.id ?? ""}`} type="button" class={`tile ${look(tile.part)}`} style={placed(tile)}
+            tabIndex={index === focus ? 0 : -1} aria-label={`${title(tile.part)}: ${tile.label.slice(0, 80)}, ${whole(tile.tokens)} tokens`}
+            aria-pressed={tile.item !== null && tile.item.id === selected}
+            onFocus={() => (setAt(index), setOver(tile))} onPointerEnter={() => setOver(tile)}
+            onClick={() => tile.item && onOpen?.(tile.item.id)}
+          >
+            {tile.width > 46 && tile.height > 26 && (
+              <span class="tile-text" aria-hidden="true">
+                {tile.height > 40 && tile.width > 70 && <span class="tile-label">{tile.label.slice(0, 160)}</span>}
+                <span class="tile-tokens">{short(tile.tokens)}</span>
+              </span>
+            )}
+          </button>
+        ))}
+        {drawn.tiles.length === 0 && size.width > 0 && <p class="muted pad">Nothing of this part is in.</p>}
+      </div>
+      <figcaption class="over" aria-hidden="true">
+        {over ? (
+          <>
+            <span class={`swatch ${look(over.part)}`} />
+            <b>{title(over.part)}</b> <span class="num">{whole(over.tokens)} tokens</span> <span class="over-text">{over.label}</span>
+          </>
+        ) : <span class="muted">Point at a tile, or move with the arrow keys. Enter opens it.</span>}
+      </figcaption>
+    </figure>
+  );
+}
+
+function placed(box: Box) {
+  return {
+    left: `${box.x.toFixed(2)}px`,
+    top: `${box.y.toFixed(2)}px`,
+    width: `${box.width.toFixed(2)}px`,
+    height: `${box.height.toFixed(2)}px`,
+  };
+}

@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+
+import type { Decision } from "../src/api/types";
+import { filtered, nearest, NO_FILTER, sorted, tally } from "../src/logic/candidates";
+
+function decision(id: string, more: Partial<Decision> = {}): Decision {
+  return {
+    id, kind: "memory-semantic", component: "memories", outcome: "kept", reason: "fits", tokens: 10, cost: 12, pool: "related",
+    score: null, rank: 0, cut: 0, by: "", group: "", why: "", excerpt: `text of ${id}`, at: 0, place: null, ...more,
+  };
+}
+
+const scores = (total: number) => ({ total, priority: 0, importance: 0, relevance: 0, recency: 0 });
+const ids = (all: Decision[]) => all.map((each) => each.id);
+
+describe("candidates", () => {
+  const all = [
+    decision("a", { place: 2, tokens: 30, score: scores(0.2) }),
+    decision("b", { outcome: "dropped", reason: "pool-full", rank: 7, cut: 4, score: scores(0.1), tokens: 5 }),
+    decision("c", { outcome: "shrunk", kind: "message-recent", pool: "recent", place: 0, score: scores(0.9) }),
+    decision("d", { outcome: "dropped", rank: 5, cut: 4, score: scores(0.05), excerpt: "The Refund of Ada" }),
+    decision("e", { outcome: "dropped", rank: 5, cut: 4, score: scores(0.4) }),
+    decision("f", { outcome: "duplicate", by: "a" }),
+  ];
+  it("are filtered by outcome, kind, pool and words", () => {
+    expect(ids(filtered(all, { ...NO_FILTER, outcome: "in" }))).toEqual(["a", "c"]);
+    expect(ids(filtered(all, { ...NO_FILTER, outcome: "out" }))).toEqual(["b", "d", "e", "f"]);
+    expect(ids(filtered(all, { ...NO_FILTER, outcome: "duplicate" }))).toEqual(["f"]);
+    expect(ids(filtered(all, { ...NO_FILTER, kind: "message-recent" }))).toEqual(["c"]);
+    expect(ids(filtered(all, { ...NO_FILTER, pool: "recent" }))).toEqual(["c"]);
+    expect(ids(filtered(all, { ...NO_FILTER, text: "  ada REFUND " }))).toEqual(["d"]);
+    expect(ids(filtered(all, { ...NO_FILTER, text: "pool-full" }))).toEqual(["b"]);
+    expect(filtered(all, NO_FILTER)).toEqual(all);
+  });
+  it("are sorted by any column, and what has no place comes last", () => {
+    expect(ids(sorted(all, { column: "place", down: false })).slice(0, 2)).toEqual(["c", "a"]);
+    expect(ids(sorted(all, { column: "score", down: true })).slice(0, 3)).toEqual(["c", "e", "a"]);
+    expect(ids(sorted(all, { column: "tokens", down: false }))[0]).toBe("b");
+    expect(ids(sorted(all, { column: "kind", down: false }))).toEqual(["a", "b", "d", "e", "f", "c"]);
+    expect(ids(sorted(all, { column: "rank", down: false })).slice(0, 3)).toEqual(["d", "e", "b"]);
+  });
+  it("tell which of them came nearest to being in", () => {
+    expect(ids(nearest(all, 2))).toEqual(["e", "d"]);
+    expect(ids(nearest(all, 9))).toEqual(["e", "d", "b"]);
+  });
+  it("are told apart by kind", () => {
+    expect(tally(all, "kind")).toEqual([["memory-semantic", 5], ["message-recent", 1]]);
+  });
+  it("are filtered and sorted quickly, many as they are", () => {
+    const many = Array.from({ length: 50_000 }, (_, n) => decision(`m${n}`, { tokens: (n * 7919) % 1000 }));
+    expect(sorted(filtered(many, { ...NO_FILTER, text: "m49" }), { column: "tokens", down: true })).toHaveLength(1111);
+  });
+});

@@ -1,0 +1,81 @@
+import { describe, expect, it } from "vitest";
+
+import type { ContextRow } from "../src/api/types";
+import { bandsOf, described, look, title } from "../src/logic/components";
+import { merged, wanted } from "../src/logic/feed";
+import { fromStep, STEPS, toStep } from "../src/logic/scale";
+import { lines, spoken } from "../src/logic/texts";
+
+function row(number: number, more: Partial<ContextRow> = {}): ContextRow {
+  return {
+    number, id: `c${number}`, room: "support", persona: "nova", message: null, at: number, model: "gpt-4o", policy: "default",
+    tokens: 600, window: 1000, completion: 200, available: 750, candidates: 9, left_out: 2, warnings: [], degraded: [],
+    components: [
+      { name: "recent", tokens: 400, items: 4 }, { name: "system", tokens: 150, items: 1 },
+      { name: "scene", tokens: 50, items: 1 }, { name: "media", tokens: 0, items: 0 },
+    ],
+    ...more,
+  };
+}
+
+describe("the window of a row", () => {
+  it("is divided into bands that add up to it, in one order", () => {
+    const bands = bandsOf(row(1));
+    expect(bands.map((band) => [band.name, band.tokens])).toEqual([
+      ["system", 150], ["recent", 400], ["scene", 50], ["free", 150], ["margin", 50], ["completion", 200],
+    ]);
+    expect(bands.reduce((sum, band) => sum + band.tokens, 0)).toBe(1000);
+  });
+  it("adds up also where the margin was needed", () => {
+    const full = row(1, { components: [{ name: "recent", tokens: 790, items: 4 }] });
+    expect(bandsOf(full).map((band) => [band.name, band.tokens])).toEqual([["recent", 790], ["margin", 10], ["completion", 200]]);
+  });
+  it("is told in words", () => {
+    expect(described(bandsOf(row(1)), 1000)).toBe(
+      "Window of 1,000 tokens: System prompt 15 %, Recent messages 40 %, Scene 5 %, Free 15 %, Safety reserve 5 %, Kept for the answer 20 %",
+    );
+  });
+  it("has a look for every name, always the same", () => {
+    expect([look("recent"), title("my-own")]).toEqual(["c-recent", "My own"]);
+    expect(look("scene")).toMatch(/^c-own[0-3]$/);
+    expect(look("scene")).toBe(look("scene"));
+  });
+});
+
+describe("the list of what happens", () => {
+  it("has the newest first, each once, and not too many", () => {
+    const rows = merged([row(3), row(2)], [row(4), row(2, { tokens: 7 })]);
+    expect(rows.map((each) => [each.number, each.tokens])).toEqual([[4, 600], [3, 600], [2, 7]]);
+    expect(merged([row(1), row(2)], [row(3)], 2).map((each) => each.number)).toEqual([3, 2]);
+  });
+  it("is filtered", () => {
+    const none = { room: "", persona: "", model: "" };
+    expect([none, { ...none, room: "support" }, { ...none, persona: "x" }, { ...none, model: "gpt-4" }].map((filter) => wanted(row(1), filter))).toEqual([true, true, false, false]);
+  });
+});
+
+describe("a slider over windows", () => {
+  it("meets both ends, and comes back to where it was", () => {
+    expect([fromStep(0, 256, 2_097_152), fromStep(STEPS, 256, 2_097_152)]).toEqual([256, 2_097_152]);
+    for (const step of [1, 250, 500, 999]) {
+      expect(Math.abs(toStep(fromStep(step, 256, 2_097_152), 256, 2_097_152) - step)).toBeLessThanOrEqual(1);
+    }
+    expect([toStep(1, 256, 1024), toStep(9999, 256, 1024)]).toEqual([0, STEPS]);
+  });
+  it("grows with every step, or stays", () => {
+    let before = 0;
+    for (let step = 0; step <= STEPS; step++) {
+      const now = fromStep(step, 256, 2_097_152);
+      expect(now).toBeGreaterThanOrEqual(before);
+      before = now;
+    }
+  });
+});
+
+describe("texts", () => {
+  it("are taken line by line", () => expect(lines(" a \n\n b,c\n")).toEqual(["a", "b,c"]));
+  it("of a message are its own, and of what is no text its sort is named", () => {
+    expect(spoken("hi")).toBe("hi");
+    expect(spoken([{ type: "text", text: "look" }, { type: "media" }])).toBe("look\n[media]");
+  });
+});

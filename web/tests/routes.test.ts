@@ -1,0 +1,25 @@
+import { describe, expect, it } from "vitest";
+
+import { contextPath, diffPath, itemPath, match, roomPath, whatIfPath } from "../src/logic/routes";
+
+describe("addresses", () => {
+  it.each([
+    ["/", "now", []],
+    ["/?room=a%20b", "now", []],
+    ["/stats/", "stats", []],
+    [contextPath("a/b c?d"), "context", ["a/b c?d"]],
+    [itemPath("c", "mem/1&2"), "context", ["c"]],
+    [whatIfPath("c%"), "what-if", ["c%"]],
+    [diffPath("a", "b/c"), "diff", ["a", "b/c"]],
+    ["/diff", "diff", []],
+    [roomPath("Łódź #1"), "room", ["Łódź #1"]],
+    ["/rooms/100%", "room", ["100%"]],
+    ["/nowhere", null, []],
+    ["/contexts", null, []],
+  ])("%s is %s", (address, page, params) => {
+    expect(match(address)).toMatchObject({ page, params });
+  });
+  it("keep what is asked", () => {
+    expect(match(itemPath("c", "mem/1&2")).query.get("item")).toBe("mem/1&2");
+  });
+});
