@@ -40,8 +40,10 @@ describe("candidates", () => {
     expect(ids(sorted(all, { column: "rank", down: false })).slice(0, 3)).toEqual(["d", "e", "b"]);
   });
   it("tell which of them came nearest to being in", () => {
-    expect(ids(nearest(all, 2))).toEqual(["e", "d"]);
-    expect(ids(nearest(all, 9))).toEqual(["e", "d", "b"]);
+    const passed = decision("passed", { outcome: "dropped", pool: "recent", rank: 2, cut: 8 });
+    expect(ids(nearest([...all, passed], 2))).toEqual(["passed", "d"]);
+    expect(ids(nearest([...all, passed], 9))).toEqual(["passed", "d", "e", "b"]);
+    expect(nearest(all.slice(0, 1), 9)).toEqual([]);
   });
   it("are told apart by kind", () => {
     expect(tally(all, "kind")).toEqual([["memory-semantic", 5], ["message-recent", 1]]);

@@ -84,10 +84,26 @@ export function tally(decisions: readonly Decision[], field: "kind" | "pool" | "
   return [...counts].filter(([name]) => name !== "").sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
 }
 
-/** Those that are out and came nearest to being in: fewest ranks below the cut of their pool, then the best score. */
+/**
+ * Those that are out and came nearest to being in, of each pool in turn. First those that stand above the cut and were
+ * passed over because they did not fit, then those with the fewest ranks below it.
+ */
 export function nearest(decisions: readonly Decision[], most: number): Decision[] {
-  return decisions
-    .filter((each) => !included(each) && each.rank > each.cut && each.rank > 0)
-    .sort((a, b) => a.rank - a.cut - (b.rank - b.cut) || (b.score?.total ?? 0) - (a.score?.total ?? 0))
-    .slice(0, most);
+  const pools = new Map<string, Decision[]>();
+  for (const each of decisions) {
+    if (!included(each) && each.rank > 0) pools.set(each.pool, [...(pools.get(each.pool) ?? []), each]);
+  }
+  const lists = [...pools.values()].map((list) => list.sort((a, b) => a.rank - b.rank));
+  lists.sort((a, b) => gap(a[0]) - gap(b[0]));
+  const turns = Math.max(0, ...lists.map((list) => list.length));
+  const found: Decision[] = [];
+  for (let turn = 0; turn < turns && found.length < most; turn++) {
+    for (const list of lists) found.push(...list.slice(turn, turn + 1));
+  }
+  return found.slice(0, most);
+}
+
+/** How many ranks a candidate is below the cut of its pool; 0 or less if it stands above it. */
+export function gap(decision: Decision | undefined): number {
+  return decision ? decision.rank - decision.cut : Infinity;
 }

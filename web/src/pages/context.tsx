@@ -5,7 +5,7 @@ import { useCallback, useMemo, useState } from "preact/hooks";
 import { path } from "../api/client";
 import { useResource } from "../api/resource";
 import type { ContextView } from "../api/types";
-import { type Column, type Filter, nearest, NO_FILTER, type Order } from "../logic/candidates";
+import { type Column, type Filter, gap, nearest, NO_FILTER, type Order } from "../logic/candidates";
 import { moment, percent, plural, score, whole } from "../logic/format";
 import { personaPath, roomPath, whatIfPath } from "../logic/routes";
 import { ask, route } from "../router";
@@ -99,7 +99,7 @@ function NearMisses({ view }: { view: ContextView }) {
             <button type="button" class="card" onClick={() => open(each.id)}>
               <span class="card-text">{each.excerpt || each.id}</span>
               <span class="small muted">
-                {plural(each.rank - each.cut, "rank")} below the cut of {each.pool || "its pool"} · {each.reason} · {plural(each.tokens, "token")}
+                {gap(each) > 0 ? `${plural(gap(each), "rank")} below the cut of` : "above the cut, and too large for"} {each.pool || "its pool"} · {each.reason} · {plural(each.tokens, "token")}
                 {each.score && ` · score ${score(each.score.total)}`}
               </span>
             </button>

@@ -13,6 +13,7 @@ import { WindowBar } from "../ui/bar";
 import { Changes } from "../ui/changes";
 import { TextField } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
+import { Prompt } from "../ui/prompt";
 import { Heading, Loaded } from "../ui/states";
 
 export function DiffPage({ before, after }: { before: string; after: string }) {
@@ -106,15 +107,10 @@ function Prefix({ found }: { found: Difference }) {
       <p>
         <b class="num">{percent(found.prefix_share)}</b> of it is equal from the beginning (<span class="num">{whole(found.common_prefix)}</span> bytes): a prompt cache can use that again.
       </p>
-      <ol class="prompt">
-        {found.messages.map((each, index) => (
-          <li key={index} class={each.same ? "same" : "new"}>
-            <span class="role">{each.role}</span>
-            <span class="prompt-text">{each.excerpt}</span>
-            <span class="small muted">{each.same ? "= as before" : index === same ? "↳ differs from here on" : ""}</span>
-          </li>
-        ))}
-      </ol>
+      <Prompt
+        parts={found.messages} look={(each) => (each.same ? "same" : "new")}
+        note={(each, index) => (each.same ? "= as before" : index === same ? "↳ differs from here on" : "")}
+      />
     </section>
   );
 }

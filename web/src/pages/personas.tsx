@@ -123,7 +123,7 @@ function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void 
   return (
     <form class="form" aria-label="Persona" onSubmit={(event) => void save(event)}>
       <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
-      <TextArea label="Prompt" rows={8} value={draft.prompt} onInput={(prompt) => put({ prompt })} hint={<>in every context: <TokenCost text={draft.prompt} /></>} />
+      <TextArea label="Prompt" rows={8} value={draft.prompt} onInput={(prompt) => put({ prompt })} hint={<>in every context: <TokenCost text={draft.prompt} was={persona.prompt} /></>} />
       <div class="columns">
         <TextField label="Model" value={draft.model} placeholder="as asked" onInput={(model) => put({ model })} />
         <TextField label="Provider" value={draft.provider} placeholder="its maker" onInput={(provider) => put({ provider })} />

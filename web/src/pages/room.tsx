@@ -59,9 +59,9 @@ function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
         <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
         <TextField label="User" value={draft.user} placeholder="nobody's" onInput={(user) => put({ user })} />
       </div>
-      <TextArea label="Goal" rows={2} value={draft.goal} onInput={(goal) => put({ goal })} hint={<>in every context: <TokenCost text={draft.goal} /></>} />
+      <TextArea label="Goal" rows={2} value={draft.goal} onInput={(goal) => put({ goal })} hint={<>in every context: <TokenCost text={draft.goal} was={room.goal} /></>} />
       <div class="columns">
-        <TextArea label="Headers, one a line" rows={3} value={draft.headers} onInput={(headers) => put({ headers })} hint={<>in every context: <TokenCost text={draft.headers} /></>} />
+        <TextArea label="Headers, one a line" rows={3} value={draft.headers} onInput={(headers) => put({ headers })} hint={<>in every context: <TokenCost text={draft.headers} was={room.headers.join("\n")} /></>} />
         <TextArea label="Lorebooks, one id a line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
       </div>
       {change.error && <p class="bad" role="alert">{change.error}</p>}

@@ -6,7 +6,7 @@ import { query } from "../api/client";
 import { useResource } from "../api/resource";
 import type { Statistics, StatisticsList } from "../api/statistics";
 import { look, title } from "../logic/components";
-import { money, percent, plural, seconds, short, whole } from "../logic/format";
+import { moment, money, percent, plural, seconds, short, whole } from "../logic/format";
 import { ask, route } from "../router";
 import { Choice } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
@@ -14,6 +14,7 @@ import { Plot } from "../ui/plot";
 import { Heading, Loaded } from "../ui/states";
 
 const TIMES = [["1h", "last hour"], ["24h", "last 24 hours"], ["7d", "last 7 days"], ["30d", "last 30 days"], ["365d", "last year"]] as const;
+const SECONDS: Record<string, number> = { "1h": 3600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000, "365d": 31_536_000 };
 const GROUPS = [["model", "model"], ["policy", "policy"], ["persona", "persona"]] as const;
 
 export function StatsPage() {
@@ -37,7 +38,7 @@ export function StatsPage() {
       </Loaded>
       {found && found.contexts > 0 && (
         <>
-          <Loaded of={times} rows={6}>{({ statistics }) => <Plots rows={statistics} over={over} />}</Loaded>
+          <Loaded of={times} rows={6}>{({ statistics }) => <Plots rows={statistics} over={over} seconds={SECONDS[last] ?? 86_400} />}</Loaded>
           <Loaded of={groups} rows={3}>{({ statistics }) => <Table rows={statistics} caption={`By ${by}`} first={by} />}</Loaded>
           {times.data && <Table rows={times.data.statistics} caption={`By ${over}`} first={over} />}
         </>
@@ -92,26 +93,28 @@ function Composition({ of }: { of: Statistics }) {
   );
 }
 
-function Plots({ rows, over }: { rows: Statistics[]; over: string }) {
+function Plots({ rows, over, seconds: length }: { rows: Statistics[]; over: string; seconds: number }) {
   const drawn = useMemo(() => {
     const timed = rows.filter((row) => row.begin !== null).sort((a, b) => (a.begin ?? 0) - (b.begin ?? 0));
     const line = (name: string, colour: string, of: (row: Statistics) => number | null, dash?: number[]) =>
       ({ name, colour, values: timed.map(of), ...(dash && { dash }) });
+    const now = Date.now() / 1000;
     return {
+      range: [now - length, now] as const,
       times: timed.map((row) => row.begin ?? 0),
       contexts: [line("contexts", "--accent", (row) => row.contexts)],
       use: [line("mean", "--accent", (row) => row.share.mean), line("largest", "--muted", (row) => row.share.max, [6, 4])],
       tokens: [line("sent", "--accent", (row) => row.total_tokens), line("all candidates", "--muted", (row) => row.naive, [6, 4])],
       cost: [line("cost", "--accent", (row) => row.cost), line("saved", "--good", (row) => row.saved, [2, 3])],
     };
-  }, [rows]);
+  }, [rows, length]);
   const priced = rows.some((row) => row.cost !== null);
   return (
     <section class="plots" aria-label={`Plots by ${over}`}>
-      <Plot title={`Contexts an ${over}`.replace("an day", "a day")} times={drawn.times} lines={drawn.contexts} />
-      <Plot title="Share of the window in use" times={drawn.times} lines={drawn.use} show={percent} />
-      <Plot title="Tokens sent, and tokens of all candidates" times={drawn.times} lines={drawn.tokens} />
-      {priced && <Plot title="Cost and saving, in US dollars" times={drawn.times} lines={drawn.cost} show={money} />}
+      <Plot title={`Contexts an ${over}`.replace("an day", "a day")} times={drawn.times} range={drawn.range} lines={drawn.contexts} />
+      <Plot title="Share of the window in use" times={drawn.times} range={drawn.range} lines={drawn.use} show={percent} />
+      <Plot title="Tokens sent, and tokens of all candidates" times={drawn.times} range={drawn.range} lines={drawn.tokens} />
+      {priced && <Plot title="Cost and saving, in US dollars" times={drawn.times} range={drawn.range} lines={drawn.cost} show={money} />}
     </section>
   );
 }
@@ -130,7 +133,7 @@ function Table({ rows, caption, first }: { rows: Statistics[]; caption: string; 
         <tbody>
           {rows.map((row) => (
             <tr key={row.key}>
-              <th scope="row">{row.key || "none"}</th>
+              <th scope="row">{row.begin ? moment(row.begin) : row.key || "none"}</th>
               <td class="num right">{whole(row.contexts)}</td>
               <td class="num right">{percent(row.share.mean)}</td>
               <td class="num right">{whole(row.tokens.mean)}</td>

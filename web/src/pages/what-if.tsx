@@ -1,6 +1,6 @@
 /** What if the window, the reserve, the model or the policy were others? The same core answers, while one drags. */
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 
 import { json, key, path, words } from "../api/client";
 import { useResource } from "../api/resource";
@@ -12,7 +12,7 @@ import { clamp, fromStep, STEPS, toStep } from "../logic/scale";
 import { ask, route } from "../router";
 import { BandChoice } from "../ui/bar";
 import { Changes } from "../ui/changes";
-import { Choice, TextField } from "../ui/fields";
+import { Choice } from "../ui/fields";
 import { ItemPanel } from "../ui/item-panel";
 import { Failed, Heading, Loaded } from "../ui/states";
 import { Treemap } from "../ui/treemap";
@@ -100,18 +100,17 @@ function DoesNotFit({ exceeded }: { exceeded: Exceeded }) {
 
 /** A slider over tokens, and a field for those who know the number. */
 function Slider({ label, value, low, high, onInput }: { label: string; value: number; low: number; high: number; onInput: (tokens: number) => void }) {
+  const id = useId();
   return (
     <div class="slider">
-      <label class="field">
-        <span>{label}</span>
-        <input
-          type="range" min={0} max={STEPS} step={1} value={toStep(value, low, high)} aria-valuetext={`${whole(value)} tokens`}
-          onInput={(event) => onInput(fromStep(Number(event.currentTarget.value), low, high))}
-        />
-      </label>
-      <TextField
-        label={`${label}, in tokens`} type="number" min={low} max={high} step={1} value={String(value)}
-        onInput={(text) => Number(text) > 0 && onInput(clamp(Math.round(Number(text)), 1, high))}
+      <label for={id}>{label}</label>
+      <input
+        type="number" min={low} max={high} step={1} value={value} aria-label={`${label}, in tokens`}
+        onChange={(event) => Number(event.currentTarget.value) > 0 && onInput(clamp(Math.round(Number(event.currentTarget.value)), 1, high))}
+      />
+      <input
+        id={id} type="range" min={0} max={STEPS} step={1} value={toStep(value, low, high)} aria-valuetext={`${whole(value)} tokens`}
+        onInput={(event) => onInput(fromStep(Number(event.currentTarget.value), low, high))}
       />
     </div>
   );

@@ -41,11 +41,11 @@ const PAGE = 12;
 
 function Item({ decision }: { decision: Decision }) {
   return (
-    <>
+    <span class="item">
       <span class={`swatch ${look(decision.component)}`} aria-hidden="true" />
       <span class="item-text">{decision.excerpt || <em>no text</em>}</span>
       <code class="item-id">{decision.id}</code>
-    </>
+    </span>
   );
 }
 
@@ -223,5 +223,5 @@ function Rows({ rows, order, selected, onOrder, onOpen }: {
 }
 
 function Gap({ height }: { height: number }) {
-  return <tr role="presentation" class="gap" aria-hidden="true"><td role="presentation" colSpan={COLUMNS.length} style={{ height: `${height}px` }} /></tr>;
+  return <tr role="presentation" class="gap" aria-hidden="true"><td role="presentation" style={{ height: `${height}px` }} /></tr>;
 }

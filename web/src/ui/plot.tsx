@@ -3,7 +3,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
 
-import { short } from "../logic/format";
+import { moment, short } from "../logic/format";
 import { isDark } from "../theme";
 
 export interface Line {
@@ -15,11 +15,15 @@ export interface Line {
 }
 
 const HEIGHT = 220;
+const HOUR = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
-export function Plot({ title, times, lines, show = short }: {
+export function Plot({ title, times, lines, range, show = short }: {
   title: string;
   times: number[];
   lines: Line[];
+  /** From when to when, in seconds since 1970. */
+  range: readonly [number, number];
   show?: (value: number) => string;
 }) {
   const ref = useRef<HTMLDivElement>(null);
@@ -31,7 +35,7 @@ export function Plot({ title, times, lines, show = short }: {
     const watch = new ResizeObserver(() => element && plot?.setSize({ width: element.clientWidth, height: HEIGHT }));
     void import("./plot-library").then(({ default: Library }) => {
       if (isGone || !element) return;
-      plot = new Library(options(element, lines, show), [times, ...lines.map((line) => line.values)], element);
+      plot = new Library(options(element, lines, range, show), [times, ...lines.map((line) => line.values)], element);
       watch.observe(element);
     });
     return () => {
@@ -39,7 +43,7 @@ export function Plot({ title, times, lines, show = short }: {
       watch.disconnect();
       plot?.destroy();
     };
-  }, [times, lines, dark, show]);
+  }, [times, lines, range, dark, show]);
   return (
     <figure class="plot">
       <figcaption>{title}</figcaption>
@@ -48,19 +52,20 @@ export function Plot({ title, times, lines, show = short }: {
   );
 }
 
-function options(element: HTMLElement, lines: Line[], show: (value: number) => string): uPlot.Options {
+function options(element: HTMLElement, lines: Line[], [from, to]: readonly [number, number], show: (value: number) => string): uPlot.Options {
   const css = getComputedStyle(element);
   const colour = (name: string) => css.getPropertyValue(name).trim();
+  const at = (time: number) => (to - from > 2 * 86_400 ? DAY : HOUR).format(time * 1000);
   const grid = { stroke: colour("--line"), width: 1 };
   const axis = { stroke: colour("--muted"), grid, ticks: grid, font: `12px ${css.fontFamily}` };
   return {
     width: element.clientWidth,
     height: HEIGHT,
     cursor: { drag: { x: false, y: false } },
-    scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.08, 1e-9)] } },
-    axes: [axis, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => show(tick)) }],
+    scales: { x: { range: () => [from, to] }, y: { range: (_, __, most) => [0, Math.max(most * 1.08, 1e-9)] } },
+    axes: [{ ...axis, values: (_, ticks) => ticks.map(at) }, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => show(tick)) }],
     series: [
-      { label: "Time" },
+      { label: "Time", value: (_: uPlot, time: number | null) => (time === null ? "–" : moment(time)) },
       ...lines.map((line) => ({
         label: line.name,
         stroke: colour(line.colour),

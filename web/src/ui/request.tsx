@@ -6,6 +6,7 @@ import { path } from "../api/client";
 import { useResource } from "../api/resource";
 import type { PromptPart } from "../api/types";
 import { whole } from "../logic/format";
+import { Prompt } from "./prompt";
 import { Loaded } from "./states";
 
 export function RequestView({ context, parts }: { context: string; parts: PromptPart[] }) {
@@ -14,15 +15,7 @@ export function RequestView({ context, parts }: { context: string; parts: Prompt
     <section aria-labelledby="request-heading">
       <h2 id="request-heading">The request</h2>
       {parts.length > 0 && (
-        <ol class="prompt" aria-label="Messages of the request">
-          {parts.map((part, index) => (
-            <li key={index} class={`role-${part.role}`}>
-              <span class="role">{part.role}</span>
-              <span class="prompt-text">{part.excerpt}</span>
-              <span class="num muted small">{whole(part.characters)} chars</span>
-            </li>
-          ))}
-        </ol>
+        <Prompt parts={parts} look={(part) => `role-${part.role}`} note={(part) => `${whole(part.characters)} chars`} />
       )}
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>As the provider got it (JSON)</summary>

@@ -3,14 +3,21 @@
 import { useCount } from "../api/counting";
 import { signed, whole } from "../logic/format";
 
-export function TokenCost({ text, before }: { text: string; before?: number | undefined }) {
+export function TokenCost({ text, was, before }: {
+  text: string;
+  /** What it was before, as a text or as a number of tokens. */
+  was?: string;
+  before?: number | undefined;
+}) {
   const count = useCount(text);
+  const first = useCount(was ?? "")?.tokens;
+  const old = before ?? (was === undefined ? undefined : first);
   return (
     <span class="cost" aria-live="polite">
       {count === null ? "counting…" : (
         <>
           <b class="num">{whole(count.tokens)}</b> tokens
-          {before !== undefined && <> (<span class="num">{signed(count.tokens - before)}</span>)</>}
+          {old !== undefined && <> (<span class="num">{signed(count.tokens - old)}</span>)</>}
           {count.basis !== "exact" && <>, {count.basis}</>}
         </>
       )}

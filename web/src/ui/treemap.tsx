@@ -22,7 +22,8 @@ interface Tile extends Box {
 }
 
 const MOST_TILES = 900; // more than that nobody can tell apart, and a phone draws them slowly
-const HEAD = 20; // px for the name of a part
+const HEAD = 1.25; // rem, for the name of a part
+const LINE = 1; // rem
 
 /** The parts that are filled, with the items in them. What stands for no item (the format) is a part all the same. */
 function parts(bands: Band[], decisions: Decision[], chosen: string): Part[] {
@@ -35,14 +36,15 @@ function parts(bands: Band[], decisions: Decision[], chosen: string): Part[] {
     .map((band) => ({ name: band.name, tokens: band.tokens, items: inside.get(band.name) ?? [] }));
 }
 
-function tiles(all: Part[], width: number, height: number): { tiles: Tile[]; heads: (Box & { name: string })[] } {
+function tiles(all: Part[], { width, height, rem }: { width: number; height: number; rem: number }): { tiles: Tile[]; heads: (Box & { name: string })[] } {
   const heads: (Box & { name: string })[] = [];
+  const head = HEAD * rem;
   const found: Tile[] = [];
   for (const cell of treemap(all, (part) => part.tokens, { x: 0, y: 0, width, height })) {
     const part = cell.value;
-    const headed = cell.height > 3 * HEAD && cell.width > 60 && part.items.length > 1;
-    if (headed) heads.push({ name: part.name, x: cell.x, y: cell.y, width: cell.width, height: HEAD });
-    const box = headed ? { ...cell, y: cell.y + HEAD, height: cell.height - HEAD } : cell;
+    const headed = cell.height > 3 * head && cell.width > 60 && part.items.length > 1;
+    if (headed) heads.push({ name: part.name, x: cell.x, y: cell.y, width: cell.width, height: head });
+    const box = headed ? { ...cell, y: cell.y + head, height: cell.height - head } : cell;
     found.push(...partTiles(part, box));
   }
   return { tiles: found, heads };
@@ -67,20 +69,20 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
   onOpen?: (id: string) => void;
 }) {
   const ref = useRef<HTMLDivElement>(null);
-  const [size, setSize] = useState({ width: 0, height: 0 });
+  const [size, setSize] = useState({ width: 0, height: 0, rem: 16 });
   const [at, setAt] = useState(0);
   const [over, setOver] = useState<Tile | null>(null);
 
   useEffect(() => {
     const element = ref.current;
     if (!element) return;
-    const watch = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight }));
+    const watch = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight, rem: rem() }));
     watch.observe(element);
     return () => watch.disconnect();
   }, []);
 
   const drawn = useMemo(
-    () => tiles(parts(bands, decisions, chosen), size.width, size.height),
+    () => tiles(parts(bands, decisions, chosen), size),
     [bands, decisions, chosen, size],
   );
   const focus = Math.min(at, drawn.tiles.length - 1);
@@ -108,9 +110,9 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
             onFocus={() => (setAt(index), setOver(tile))} onPointerEnter={() => setOver(tile)}
             onClick={() => tile.item && onOpen?.(tile.item.id)}
           >
-            {tile.width > 46 && tile.height > 26 && (
+            {tile.width > 2.8 * size.rem && tile.height > 1.6 * size.rem && (
               <span class="tile-text" aria-hidden="true">
-                {tile.height > 40 && tile.width > 70 && <span class="tile-label">{tile.label.slice(0, 160)}</span>}
+                {linesOf(tile, size.rem) > 0 && <span class="tile-label" style={{ WebkitLineClamp: String(linesOf(tile, size.rem)) }}>{tile.label.slice(0, 200)}</span>}
                 <span class="tile-tokens">{short(tile.tokens)}</span>
               </span>
             )}
@@ -128,6 +130,15 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
       </figcaption>
     </figure>
   );
+}
+
+/** How many lines of text a tile has room for, beside its number. */
+function linesOf({ width, height }: Box, rem: number): number {
+  return width > 4 * rem ? Math.floor((height / rem - 1.6) / LINE) : 0;
+}
+
+function rem(): number {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize);
 }
 
 function placed(box: Box) {
