@@ -19,7 +19,7 @@ LOST = "mem-refund"
 REFUND = (
     "Ada was promised a refund of 40 euros for the broken lid on the second of November, by telephone. "
     "Accounting wanted the receipt, the number of the order, a photograph of the lid, and the name of whoever packed it. "
-) * 4
+) * 12
 
 _FACTS = (
     "Ada likes her coffee from a moka pot, and asks about beans that are not too bitter.",
