@@ -18,7 +18,7 @@ LOST = "mem-refund"
 """The memory that does not get in."""
 REFUND = (
     "Ada was promised a refund of 40 euros for the broken lid on the second of November, by telephone. "
-    "Accounting wanted the receipt, the number of the order, a photograph of the lid, and the name of whoever packed it. "
+    "Accounting wanted the receipt, the number of the order, a photograph, and the name of whoever packed it. "
 ) * 12
 
 _FACTS = (
@@ -38,7 +38,7 @@ def _counted(request):
 
 def _talk(room, count, now):
     for at in range(count):
-        said = f"Turn {at}: the parcel is on its way, the grinder runs well, and the beans of lot {at * 7} taste of plum."
+        said = f"Turn {at}: the parcel is on its way, the grinder runs well, the beans of lot {at * 7} taste of plum."
         sender, role = ("Ada", "user") if at % 2 == 0 else ("Nova", "assistant")
         yield Message(id=f"{room}-{at:04d}", room=room, sender=sender, role=role, content=said, at=now - 9000 + at)
 
@@ -48,12 +48,9 @@ async def _knowledge(engine, now):
     await engine.put(Persona(id="nova", name="Nova", prompt=prompt, lorebooks=("shop",)))
     await engine.put(Room(id="support", name="Support", user="ada", goal="Solve her problem"))
     await engine.put(Lorebook(id="shop", name="The shop"))
-    await engine.write_lore(
-        [
-            LoreEntry(id="lore-moka", lorebook="shop", name="Moka", keys=("moka",), content="A moka pot wants dark beans."),
-            LoreEntry(id="lore-lid", lorebook="shop", name="Lids", keys=("lid",), content="Lids are replaced for free."),
-        ]
-    )
+    for name, told in (("moka", "A moka pot wants dark beans."), ("lid", "Lids are replaced for free.")):
+        entry = LoreEntry(id=f"lore-{name}", lorebook="shop", name=name.title(), keys=(name,), content=told)
+        await engine.write_lore([entry])
     for at, fact in enumerate(_FACTS):
         await engine.remember(fact, user="ada", id=f"mem-{at}", importance=0.7, at=now - 5000 + at)
     await engine.remember("Ada is allergic to hazelnut.", user="ada", id="mem-nut", pinned=True, at=now - 6000)
