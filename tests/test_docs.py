@@ -26,6 +26,7 @@ import typer
 
 import brimful
 from brimful import embedding, errors, importers, models, packagers, policies, providers, testing
+from brimful.answers import Build, Followed, Pruned
 from brimful.cli import options
 from brimful.cli.app import app
 from brimful.core.content import KNOWN_KINDS, ContentPackage, Flex, Media, ToolCall, ToolResult
@@ -36,6 +37,7 @@ from brimful.core.model import CacheRule, ModelInfo, Prior, Wire
 from brimful.core.policy import Method, Policy
 from brimful.core.tokens import Basis, Count
 from brimful.core.verify import Verification
+from brimful.core.warning import WARNING_KINDS
 from brimful.counting import Learned
 from brimful.counting.features import FEATURES
 from brimful.counting.media import media_rules
@@ -44,12 +46,14 @@ from brimful.counting.templates import template_names
 from brimful.counting.vocabularies import VOCABULARIES
 from brimful.embedding import home, openai
 from brimful.embedding.catalogue import Offer
+from brimful.models import Spending
 from brimful.models.load import ENVIRONMENT_KEY, load_registry
 from brimful.packagers.kinds import OTHER, defaults_of
 from brimful.packagers.package import Options
 from brimful.replies import Finish, Piece, Reply
 from brimful.server.access import SCOPES
 from brimful.server.config import Config, Mode, Records
+from brimful.statistics import AnswerFigures, Grouping, MemoryFigures, Statistics
 from brimful.stores import KeyUse, key_source
 from brimful.stores.keys import SEARCHES
 
@@ -276,6 +280,17 @@ EXPECTED = {
         "field of Difference": properties(Difference),
         "field of Verification": properties(Verification),
         "component": sorted(set(COMPONENTS.values())),
+        "kind of warning": WARNING_KINDS,
+    },
+    "log.md": {
+        "field of Build": [name for name in properties(Build) if name != "history"],
+        "field of Followed": properties(Followed),
+        "field of Pruned": properties(Pruned),
+        "field of Statistics": properties(Statistics),
+        "field of AnswerFigures": properties(AnswerFigures),
+        "field of MemoryFigures": properties(MemoryFigures),
+        "grouping": [f'"{name}"' for name in get_args(Grouping) if name],
+        "field of Spending": [name for name in properties(Spending) if name != "naive"],
     },
     "embeddings.md": {
         "form of a name": embedding.FORMS,

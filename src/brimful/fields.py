@@ -1,5 +1,6 @@
 """What the fields of a record are asked before a store takes them."""
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -8,6 +9,7 @@ from brimful.core import check
 from brimful.core.content import Part, clean_text
 from brimful.errors import InvalidValue
 
+SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 MOST_WHOLE: Final = 10**12  # no room, no counter and no order needs more
 
 
@@ -78,6 +80,18 @@ def content(field: str, value: object) -> str | tuple[Part, ...]:
 def timestamp(field: str, value: object) -> float:
     """Return a time."""
     return check.timestamp(field, value, InvalidValue)
+
+
+def duration(value: object, field: str = "time") -> float:
+    """Return the seconds of a time such as 90m, 24h or 7d.
+
+    >>> duration("90m"), duration("30d")
+    (5400.0, 2592000.0)
+    """
+    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)([smhdw])", value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise InvalidValue(field, f"{check.shown(value)} is not like 90m, 24h or 7d")
+    return float(found[1]) * SECONDS[found[2]]
 
 
 def json_object(field: str, value: object) -> dict[str, Any]:

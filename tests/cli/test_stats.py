@@ -1,102 +1,205 @@
-"""brimful stats: what was counted, what was reported, and what was learned from it."""
+"""brimful stats: what builds and answers come to, in the words of the sample that began it."""
 
 import asyncio
+import re
+import sys
 import time
 
-import msgspec
 import pytest
 
+from brimful import Engine
 from brimful.cli.stats import NOTHING
-from brimful.observation import Observation
+from brimful.records import Persona, Response, Snapshot, Usage
 from brimful.stores import connect
-from hidden_models import HIDDEN, ROUTE, mixed, online, truth
+from stores.test_figures import CONTEXTS
+from stores.test_snapshots import pile
+from support import build
 
-BILLED = {name: truth(name).prompt for name in ("qwen3:8b", "llama3.1:8b")}
+NOW = time.time()
 
 
 @pytest.fixture
 def keep(run):
-    """Write observations into the store of this directory."""
+    """Write builds and answers into the store of this directory."""
     run("room", "create", "general")
 
-    def kept(observations, tenant="default"):
+    def kept(*records):
         async def write():
             async with connect("sqlite:///brimful.db") as database:
-                for each in observations:
-                    await database.tenant(tenant).observe(each)
+                store = database.tenant("default")
+                for each in records:
+                    await (store.save(each) if isinstance(each, Snapshot) else store.respond(each))
 
         asyncio.run(write())
 
     return kept
 
 
-def hidden(count=20):
-    return online(mixed("stats", count), lambda prompt: BILLED["qwen3:8b"](prompt).tokens)
+def built(id, context=CONTEXTS[1], **more):
+    return Snapshot(**{"id": id, "room": "general", "persona": "helper", "at": NOW - 60, "context": context} | more)
 
 
-def seen(id, at, **fields):
-    return Observation(
-        **{"id": id, "at": at, "model": "gpt-4o", "route": "openai", "counted": 100, "reported": 100} | fields
+def answered(id, context, **more):
+    usage = Usage(prompt=1000, cached=600, completion=50, reasoning=20)
+    return Response(
+        **{"id": id, "context": context, "room": "general", "at": NOW - 50, "usage": usage, "seconds": 2.0} | more
     )
 
 
 def test_an_empty_store_says_what_to_do(run, run_json):
     run("room", "create", "general")
     assert run("stats").stdout.strip() == NOTHING
-    assert "brimful chat" in NOTHING
-    assert run_json("stats") == []
+    assert run("stats", "--last", "1h").stdout.strip() == "nothing was built that fits"
+    [empty] = run_json("stats")
+    assert (empty["contexts"], empty["cost"]) == (0, None)
+    assert run_json("stats", "--by", "day") == []
 
 
-def test_counts_and_what_was_learned_stand_side_by_side(run, run_json, keep):
-    keep(msgspec.structs.replace(each, model=HIDDEN.id) for each in hidden())
-    [row] = run_json("stats")
-    assert (row["model"], row["route"], row["requests"]) == (HIDDEN.id, ROUTE, 20)
-    assert (row["learned_from"], row["drift"], row["learned_window"]) == (20, None, None)
-    assert row["prior"]["source"] == f"learned from 20 requests on {ROUTE}"
-    assert 0 < row["learned_error"] < 0.05
+LINES = (
+    r"Statistics of helper \(last 24 hours\):",
+    r"Contexts built: +3",
+    r"Average use: +[\d,]+ tokens \([\d.]+ % of the window\)",
+    r"Max use: +[\d,]+ tokens \([\d.]+ % of the window\)",
+    r"Min use: +[\d,]+ tokens \([\d.]+ % of the window\)",
+    r"COMPONENTS \(average\):",
+    r"  System Prompt: +[\d,]+ tokens \([\d.]+ %",
+    r"  Memories: +[\d,]+ tokens \([\d.]+ %",
+    r"  Recent Messages: +[\d,]+ tokens \([\d.]+ %",
+    r"  Media: +[\d,]+ tokens \([\d.]+ %",
+    r"MEMORIES:",
+    r"  Total retrieved: +[\d,]+",
+    r"  Average per context: +[\d.]+",
+    r"  Types: +semantic \(\d+%\)",
+    r"  Average relevance: +0\.4",
+    r"WARNINGS:",
+    r"  Over budget: +0 times",
+    r"  >80 % of the window: +(once|\d+ times)",
+    r"  No memories: +(once|\d+ times)",
+    r"  Breaker opened: +once, vector search there for 33\.3 % of contexts",
+    r"ANSWERS:",
+    r"  Answers: +2, of them 1 with their usage",
+    r"  Prompt tokens: +1,000 \(60\.0 % cached, 0\.0 % expected\)",
+    r"  Completion tokens: +50 \(20 of them thought\)",
+    r"  Count error: +[+-][\d.]+ % against what was reported",
+    r"  Average time: +2\.0 s",
+    r"  Tokens of everything: +[\d,]+, and [\d,]+ were sent \([\d.]+ % less\)",
+)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_line_of_the_sample_can_be_had(run, keep, line):
+    keep(
+        *(built(f"s{n}", CONTEXTS[n + 1]) for n in range(3)),
+        built("theirs", persona="other"),
+        answered("a1", "s0"),
+        answered("a2", "s1", usage=None, seconds=None),
+    )
+    text = run("stats", "--last", "24h", "--persona", "helper").stdout
+    assert re.search(f"^{line}", text, re.MULTILINE), text
+
+
+def test_cost_and_saving_are_told_at_real_prices(run, run_json):
+    async def talked():
+        async with Engine("sqlite:///brimful.db", model="gpt-4o", embedder="none") as engine:
+            await engine.store.put(Persona(id="helper", prompt="Be brief."))
+            for number in range(40):
+                await engine.post(room="general", text=f"Message {number}: " + "we spoke of timeouts. " * 30)
+            context = await engine.assemble(room="general", persona="helper", message="Well?", window=4000)
+            usage = Usage(prompt=context.tokens, cached=1000, completion=100)
+            await engine.record_response(context, text="Yes.", usage=usage)
+            return context
+
+    context = asyncio.run(talked())
+    [figures] = run_json("stats")
+    left = figures["naive"] - context.tokens
+    assert left > 0
+    assert figures["saved"] == pytest.approx(left * 2.5e-6)  # $2.50 a million tokens of a prompt
+    assert figures["saved_by_cache"] == pytest.approx(1000 * 1.25e-6)
+    assert figures["cost"] == pytest.approx((context.tokens - 1000) * 2.5e-6 + 1000 * 1.25e-6 + 100 * 1e-5)
     text = run("stats").stdout
-    assert f"o200k_base × 1.3 ± 25.0 % → × {row['prior']['factor']:g} ± " in text
-    assert ", from 20" in text
+    assert re.search(r"Cost: +\$0\.\d{4}\n", text)
+    assert re.search(r"Saved: +\$0\.\d{4} \([\d.]+ %\) against sending everything", text)
 
 
-def test_drift_windows_and_exact_counts_that_are_off_are_told(run, run_json, keep):
-    prompts = mixed("drift", 40)
-    bills = iter([round(BILLED["qwen3:8b"](p).tokens * (1.3 if at >= 20 else 1)) for at, p in enumerate(prompts)])
-    keep(msgspec.structs.replace(each, model=HIDDEN.id) for each in online(prompts, lambda _: next(bills)))
-    keep([seen("over", 50.0, kind="overflow", window=8192), seen("cut", 51.0, kind="cut")])
-    keep(seen(f"x{n}", 52.0 + n, reported=140) for n in range(3))
-    text = run("stats").stdout
-    assert f"{HIDDEN.id} on {ROUTE}: since 1970-01-01 00:00:20 the server counts +" in text
-    assert "20 older observations were set aside" in text
-    assert "gpt-4o on openai: the server told a window of 8,192 tokens" in text
-    assert "gpt-4o on openai: counted by its own tokenizer, and still -28.6 % off" in text
-    exact = next(row for row in run_json("stats") if row["model"] == "gpt-4o")
-    assert (exact["overflows"], exact["cuts"], exact["requests"], exact["learned_window"]) == (1, 1, 3, 8192)
+def test_without_a_price_list_the_rest_is_told(run, run_json, keep, monkeypatch):
+    keep(built("s1"), answered("a1", "s1"))
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    assert "unknown: a price needs an optional dependency: pip install 'brimful[prices]'" in run("stats").stdout
+    assert run_json("stats")[0]["cost"] is None
 
 
-def test_reports_that_make_no_sense_are_told(run, run_json, keep):
-    keep(msgspec.structs.replace(each, model=HIDDEN.id) for each in online(mixed("odd", 12), lambda _: 8_000))
-    assert "nothing is learned from what the server reports" in run("stats").stdout
-    [row] = run_json("stats")
-    assert (row["believed"], row["learned_from"]) == (False, 0)
+def test_models_without_a_price_are_named(run, keep):
+    keep(built("s1"), answered("a1", "s1"))
+    assert "unknown: no price of these models" in run("stats").stdout
 
 
-def test_what_was_cached_is_a_share_of_the_prompts(run, keep):
-    keep([seen("o1", 1.0, cached=50, expected_cached=75)])
-    assert run("stats").stdout.splitlines()[1].split()[-8:-4] == ["50.0", "%", "75.0", "%"]
+@pytest.mark.parametrize(
+    ("by", "keys"),
+    [("model", ["m"]), ("policy", ["auction", "default"]), ("persona", ["helper", "other"])],
+)
+def test_figures_are_told_apart(run, run_json, keep, by, keys):
+    keep(built("s1"), built("s2", CONTEXTS[0], persona="other"), answered("a1", "s1"))
+    assert [each["key"] for each in run_json("stats", "--by", by)] == keys
+    lines = run("stats", "--by", by).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == [by, *keys]
 
 
-def test_a_time_a_model_and_a_tenant_are_chosen(run, run_json, keep):
-    keep([seen("old", time.time() - 7200), seen("new", time.time() - 600, model="claude-sonnet-4-5")])
-    keep([seen("theirs", time.time())], tenant="acme")
-    assert [row["model"] for row in run_json("stats", "--last", "1h")] == ["claude-sonnet-4-5"]
-    assert [row["model"] for row in run_json("stats", "--last", "1d")] == ["claude-sonnet-4-5", "gpt-4o"]
-    assert [row["model"] for row in run_json("stats", "-m", "anthropic/claude-sonnet-4-5")] == ["claude-sonnet-4-5"]
-    assert [row["requests"] for row in run_json("stats", "--tenant", "acme")] == [1]
-    assert "nothing was observed that fits" in run("stats", "--last", "1m").stdout
+def test_days_and_hours_follow_each_other(run_json, keep):
+    keep(*(built(f"s{n}", at=float(86_400 * n + 7)) for n in (9, 0, 3)))
+    assert [each["key"] for each in run_json("stats", "--by", "day")] == ["1970-01-01", "1970-01-04", "1970-01-10"]
+    assert run_json("stats", "--by", "hour")[-1]["key"] == "1970-01-10T00:00Z"
+    assert run_json("stats", "--by", "day")[1]["begin"] == 3 * 86_400
 
 
-@pytest.mark.parametrize("text", ["soon", "24", "-1h", "1y", "9999999999h", "nan"])
-def test_a_time_that_is_none_is_refused(run, keep, text):
-    keep([])
-    assert "is not like 90m, 24h or 7d" in run("stats", "--last", text, code=2).stderr
+def test_a_room_and_a_time_are_chosen(run_json, keep):
+    keep(built("s1"), built("s2", room="other"), built("s3", at=NOW - 7200))
+    assert run_json("stats", "--room", "general")[0]["contexts"] == 2
+    assert run_json("stats", "--last", "1h")[0]["contexts"] == 2
+    assert run_json("stats", "--last", "1h", "--room", "other")[0]["contexts"] == 1
+
+
+def test_openings_of_the_breaker_come_from_the_engine(run_json, run):
+    """What an engine notes when it gives up its embedder is what is counted."""
+
+    class Broken:
+        id = "broken"
+
+        async def embed(self, texts, purpose):
+            del texts, purpose
+            raise OSError("gone")
+
+        async def close(self):
+            pass
+
+    async def talked():
+        async with Engine("sqlite:///brimful.db", model="gpt-4o", embedder=Broken()) as engine:
+            await engine.post(room="general", text="Tea at five?")
+            for number in range(5):
+                await engine.assemble(room="general", message=f"Well, {number}?")
+
+    asyncio.run(talked())
+    [figures] = run_json("stats")
+    assert figures["breaker_openings"] == 1
+    assert sum(figures["warnings"].get(kind, 0) for kind in ("vectors-failed", "vectors-off")) == 5
+    assert figures["vector_uptime"] == 0.0
+    assert "Breaker opened:         once" in run("stats").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--by", "week"], "--by"),
+        (["--model", "gpt-4o"], "goes with --counts"),
+        (["--counts", "--by", "day"], "--counts has no such option"),
+        (["--last", "soon"], "is not like 90m, 24h or 7d"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(run, keep, options, said):
+    keep()
+    assert said in run("stats", *options, code=2).stderr
+
+
+def test_texts_of_a_store_do_not_steer_the_terminal(run, keep):
+    keep(built("s1", build(pile()), persona="\x1b[31mred"))
+    assert "\x1b" not in run("stats", "--persona", "\x1b[31mred").stdout
+    assert "\x1b" not in run("stats", "--by", "persona").stdout

@@ -22,7 +22,7 @@ START = 472_200 * HOUR  # 2023-11-14 00:00 UTC
 
 OFF = "vector search is off (it failed again and again, and is tried again in 9 s): full text alone"
 FAILED = "vector search failed (OSError: gone): full text alone"
-OPENED = "vector search failed (OSError: gone; the breaker opens): full text alone"
+OPENED = "vector search failed (OSError: gone; the breaker opened): full text alone"
 CONTEXTS = (
     build(pile()),
     build([*pile(), *history(120, size=20)], policy="auction"),

@@ -16,6 +16,7 @@ from brimful.cli import (
     callers,
     chat,
     compare,
+    contexts,
     count,
     db,
     embeddings,
@@ -39,7 +40,7 @@ from brimful.errors import BrimfulError
 PROGRAM: Final = "brimful"
 GROUPS: Final = (
     *(fill, explain, compare, count, budget, models, policies, embeddings),
-    *(imports, rooms, messages, memories, personas, assemble, chat, index, stats, db),
+    *(imports, rooms, messages, memories, personas, assemble, chat, index, contexts, stats, db),
     *(serve, callers),
 )
 """One module a group of commands, in the order in which help lists them."""

@@ -11,7 +11,8 @@ import typer
 from brimful.cli.output import warn
 from brimful.core.content import clean_text
 from brimful.core.model import ModelInfo
-from brimful.errors import InvalidPackage
+from brimful.errors import InvalidPackage, InvalidValue
+from brimful.fields import duration
 from brimful.models import default_registry, unknown_model_warning
 from brimful.packagers.package import seconds
 from brimful.policies import policy_names
@@ -50,6 +51,18 @@ def read_moment(text: str) -> float:
         raise typer.BadParameter(error.reason) from None
     except ValueError:
         raise typer.BadParameter(f"{text!r} is neither a number of seconds nor an ISO 8601 time") from None
+
+
+def read_duration(text: str) -> float:
+    """Read how long something lasts: a number and s, m, h, d or w.
+
+    >>> read_duration("90m"), read_duration("1.5h")
+    (5400.0, 5400.0)
+    """
+    try:
+        return duration(text)
+    except InvalidValue as error:
+        raise typer.BadParameter(error.reason) from None
 
 
 Model = Annotated[
@@ -103,6 +116,16 @@ At = Annotated[
 ]
 RequestOnly = Annotated[
     bool, typer.Option("--request", help="Print the finished request, byte for byte, and nothing else.")
+]
+Last = Annotated[
+    float | None,
+    typer.Option("--last", metavar="TIME", parser=read_duration, help="Only the last 90m, 24h, 7d. Default: all."),
+]
+OfPersona = Annotated[str | None, typer.Option("--persona", metavar="ID", help="Only for this persona.")]
+OfRoom = Annotated[str | None, typer.Option("--room", metavar="ID", help="Only in this room.")]
+OfModel = Annotated[
+    str | None,
+    typer.Option("--model", "-m", metavar="NAME", help="Only for this model.", autocompletion=complete_model),
 ]
 Db = Annotated[
     str,

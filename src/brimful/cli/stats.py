@@ -1,68 +1,40 @@
-"""`brimful stats`: what was counted beside what providers reported, and what was learned from it."""
+"""`brimful stats`: what builds and answers of a time come to."""
 
-import re
 import time
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 import typer
 
-from brimful.answers import Accuracy
-from brimful.cli import output
+from brimful.cli import figures, output
+from brimful.cli.counts import show_counts
 from brimful.cli.opened import ask
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant, complete_model
-from brimful.cli.table import Table, columns
-from brimful.core.model import Prior
-from brimful.counting import WINDOW, Learned, learn_from, learned_window, observed_id, prior_of
-from brimful.models import default_registry
+from brimful.cli.options import (
+    DEFAULT_DB,
+    DEFAULT_TENANT,
+    Db,
+    Json,
+    Last,
+    OfModel,
+    OfPersona,
+    OfRoom,
+    Tenant,
+)
+from brimful.statistics import Grouping, Statistics
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
-    from brimful.protocols import Store
 
 EXAMPLES: Final = """\
 Examples:
   brimful stats
-  brimful stats --last 24h
-  brimful stats --model claude-sonnet-4-5
-  brimful stats --json | jq '.[] | {model, route, covered}'"""
+  brimful stats --last 24h --persona helper
+  brimful stats --last 30d --by day
+  brimful stats --by model --json | jq '.[] | {key, contexts, cost, saved}'
+  brimful stats --counts --model claude-sonnet-4-5"""
 
 NOTHING: Final = (
-    "nothing was observed yet. Requests are, when a model answers through `brimful chat`, `brimful serve` or "
-    "Engine.respond, or when Engine.record_response is told its usage."
+    "nothing was built yet. Contexts are, by `brimful assemble`, `brimful chat`, `brimful serve` and Engine.assemble."
 )
-SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_LARGE: Final = 0.02  # of a prompt: what an exact count should never be off by
-
-_COLUMNS: Final = columns(
-    *("model", "route", "requests", "error", "mean", "worst", "covered", "counted by", "cached", "expected"),
-    *("overflows", "cuts", "last"),
-    right=["requests", "error", "mean", "worst", "covered", "cached", "expected", "overflows", "cuts"],
-    spare=["route", "worst", "cuts", "overflows", "expected", "cached", "last", "error"],
-)
-
-
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model was counted on a route, what was learned of it, and the window that its server told."""
-
-    accuracy: Accuracy
-    learned: Learned
-    window: int | None
-
-    def data(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        learned = self.learned
-        return {
-            **msgspec.to_builtins(self.accuracy),
-            "tokenizer": learned.model.tokenizer,
-            "prior": _prior(learned.model.prior),
-            "learned_from": learned.observations if learned.believed else 0,
-            "believed": learned.believed,
-            "learned_error": learned.error,
-            "interval": learned.interval,
-            "drift": msgspec.to_builtins(learned.drift),
-            "learned_window": self.window,
-        }
 
 
 def register(app: typer.Typer) -> None:
@@ -70,134 +42,77 @@ def register(app: typer.Typer) -> None:
     app.command("stats", epilog=EXAMPLES)(stats)
 
 
-def read_duration(text: str) -> float:
-    """Read how long something lasts: a number and s, m, h, d or w.
-
-    >>> read_duration("90m"), read_duration("1.5h")
-    (5400.0, 5400.0)
-    """
-    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([smhdw])", text.strip())
-    if found is None:
-        raise typer.BadParameter(f"{text!r} is not like 90m, 24h or 7d")
-    return float(found[1]) * SECONDS[found[2]]
-
-
-def stats(
+def stats(  # noqa: PLR0913 - the options of a command
     *,
-    last: Annotated[
-        float | None,
-        typer.Option("--last", metavar="TIME", parser=read_duration, help="Only the last 90m, 24h, 7d. Default: all."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", metavar="NAME", help="Only this model.", autocompletion=complete_model),
-    ] = None,
+    last: Last = None,
+    persona: OfPersona = None,
+    room: OfRoom = None,
+    by: Annotated[Grouping, typer.Option("--by", show_default=False, help="Tell figures apart, one row each.")] = "",
+    counts: Annotated[
+        bool, typer.Option("--counts", help="Show how well prompts were counted, by model and server.")
+    ] = False,
+    model: OfModel = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Show how well prompts were counted, by model and by server (route).
+    """Show what contexts and answers came to: tokens, memories, warnings, cost.
 
-    Every answer tells how many tokens its prompt really had. ERROR is the
-    mean of our count against it, + if we counted too many; MEAN is the same
-    without its sign, WORST the largest. COVERED is the share of prompts that
-    had at most our count and its margin: those could not overflow. COUNTED BY
-    tells what was known first, and what was learned since. CACHED and
-    EXPECTED are the shares of prompts that providers had in their caches,
-    and that they should have had. OVERFLOWS were refused as too long, CUTS
-    were read only in part, silently.
+    With --by, one row for each day, hour, model, policy or persona. Figures
+    stay when contexts are pruned. A price is known with the extra `prices`.
+
+    With --counts: every answer tells how many tokens its prompt really had.
+    ERROR is the mean of our count against it, + if we counted too many; MEAN
+    is the same without its sign, WORST the largest. COVERED is the share of
+    prompts that had at most our count and its margin: those could not
+    overflow. COUNTED BY tells what was known first, and what was learned
+    since. CACHED and EXPECTED are the shares of prompts that providers had in
+    their caches, and that they should have had. OVERFLOWS were refused as too
+    long, CUTS were read only in part, silently.
     """
+    since = None if last is None else time.time() - last
+    if counts:
+        _refuse("--counts has no such option", persona=persona, room=room, by=by)
+        show_counts(since=since, model=model, db=db, tenant=tenant, as_json=as_json)
+        return
+    _refuse("goes with --counts; for figures by model, say --by model", model=model)
 
-    async def stood(engine: "Engine") -> list[Standing]:
-        since = None if last is None else time.time() - last
-        named = None if model is None else observed_id(default_registry().resolve(model))
-        found = await engine.store.accuracy(since=since, model=named)
-        return [await _standing(engine.store, each) for each in found]
+    async def asked(engine: "Engine") -> list[Statistics]:
+        return await engine.store.statistics(since=since, persona=persona, room=room, by=by)
 
-    found = ask(stood, db=db, tenant=tenant)
+    found = [figures.told(each) for each in ask(asked, db=db, tenant=tenant)]
     if as_json:
         output.show_json([each.data() for each in found])
-    elif not found:
-        output.say(NOTHING if last is None and model is None else "nothing was observed that fits")
+    elif not any(each.figures.contexts or each.figures.answers.total for each in found):
+        output.say(NOTHING if last is None and not persona and not room else "nothing was built that fits")
+    elif by:
+        output.show_table(figures.table(found, by))
     else:
-        output.show_table(Table(_COLUMNS, [_row(each) for each in found]))
-        for note in [note for each in found for note in _notes(each)]:
-            output.say(f"\n{output.one_line(note)}")
+        for line in figures.report(found[0], _title(last, persona, room)):
+            output.say(output.one_line(line))
 
 
-async def _standing(store: "Store", accuracy: Accuracy) -> Standing:
-    observations = await store.observations(accuracy.model, accuracy.route, limit=WINDOW)
-    info = default_registry().resolve(accuracy.model)
-    return Standing(
-        accuracy=accuracy,
-        learned=learn_from(info, observations, route=accuracy.route),
-        window=learned_window(observations),
-    )
+def _refuse(why: str, **options: str | None) -> None:
+    for name, value in options.items():
+        if value:
+            raise typer.BadParameter(why, param_hint=f"--{name}")
 
 
-def _row(each: Standing) -> list[str]:
-    seen = each.accuracy
-    return [
-        seen.model,
-        seen.route,
-        f"{seen.requests:,}",
-        *(_shares(seen) if seen.requests else [""] * 4),
-        _counted_by(each),
-        _percent(seen.cached / seen.reported) if seen.reported else "",
-        _percent(seen.expected_cached / seen.reported) if seen.reported else "",
-        f"{seen.overflows:,}",
-        f"{seen.cuts:,}",
-        output.moment(seen.last),
-    ]
+def _title(last: float | None, persona: str | None, room: str | None) -> str:
+    whose = f" of {persona}" if persona else ""
+    where = f" in {room}" if room else ""
+    return f"Statistics{whose}{where} ({_told(last)}):"
 
 
-def _shares(seen: Accuracy) -> list[str]:
-    errors = (_percent(seen.mean_error, sign=True), _percent(seen.mean_absolute_error))
-    return [*errors, _percent(seen.worst_error, sign=True), _percent(seen.covered)]
+def _told(last: float | None) -> str:
+    """Say for how long.
 
-
-def _counted_by(each: Standing) -> str:
-    """Say by what the model was counted before anything was learned, and by what it is now."""
-    info = default_registry().resolve(each.accuracy.model)
-    known, now = prior_of(info), prior_of(each.learned.model)
-    first = info.tokenizer or f"{known.tokenizer} × {known.factor:g} ± {_percent(known.margin)}"
-    if not each.learned.observations or not each.learned.believed:
-        return first
-    return f"{first} → × {now.factor:g} ± {_percent(each.learned.interval)}, from {each.learned.observations}"
-
-
-def _prior(prior: Prior | None) -> dict[str, Any] | None:
-    """Return a prior as a model file takes it."""
-    if prior is None:
-        return None
-    return msgspec.structs.asdict(prior) | {"weights": dict(prior.weights), "spread": dict(prior.spread)}
-
-
-def _notes(each: Standing) -> list[str]:
-    """Return what a table has no place for."""
-    seen, notes = each.accuracy, []
-    name = f"{seen.model} on {seen.route}"
-    if drift := each.learned.drift:
-        notes.append(
-            f"{name}: since {output.moment(drift.at)} the server counts {_percent(drift.step, sign=True)} otherwise; "
-            f"{drift.forgotten} older observations were set aside, and the margin is wider"
-        )
-    if not each.learned.believed:
-        notes.append(f"{name}: nothing is learned from what the server reports: no tokenizer would count like that")
-    if each.window is not None:
-        notes.append(f"{name}: the server told a window of {each.window:,} tokens when it refused a prompt")
-    if each.learned.model.tokenizer is not None and seen.requests and seen.mean_absolute_error > _LARGE:
-        notes.append(
-            f"{name}: counted by its own tokenizer, and still {_percent(seen.mean_error, sign=True)} off: the server "
-            "may run another model, or another chat template; see `chat_template` in docs/models.md"
-        )
-    return notes
-
-
-def _percent(share: float, *, sign: bool = False) -> str:
-    """Write a share for people.
-
-    >>> _percent(0.0123, sign=True), _percent(1.0)
-    ('+1.2 %', '100.0 %')
+    >>> _told(None), _told(86_400.0), _told(5400.0)
+    ('all that was built', 'last 24 hours', 'last 90 minutes')
     """
-    return f"{100 * share:+.1f} %" if sign else f"{100 * share:.1f} %"
+    if last is None:
+        return "all that was built"
+    for seconds, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if last % seconds == 0 and last > seconds:
+            return f"last {last / seconds:g} {unit}"
+    return f"last {last:g} seconds"

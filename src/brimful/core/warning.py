@@ -16,7 +16,7 @@ WarningKind = Literal[
     "words-failed",  # full text search did not answer
     "vectors-failed",  # vector search did not answer
     "vectors-off",  # the breaker was open: vector search was not asked
-    "breaker-opened",  # the failure that opened the breaker
+    "breaker-opened",  # the first one that met the breaker since it opened
     "unknown-model",  # its window is a guess
     "inexact",  # its tokens were not counted by the model's own tokenizer
 ]
@@ -28,7 +28,7 @@ NEARLY_FULL: Final = 80  # percent of the window; the seeds warn above it
 WORDS_FAILED: Final = "full text search failed"
 VECTORS_FAILED: Final = "vector search failed"
 VECTORS_OFF: Final = "vector search is off"
-BREAKER_OPENED: Final = "the breaker opens"
+BREAKER_OPENED: Final = "the breaker opened"
 OVERFLOWED: Final = "refused as too long"
 
 _SPOKEN: Final[dict[str, WarningKind]] = {

@@ -56,6 +56,7 @@ class Retriever:
         if seconds is None or seconds <= 0:
             raise InvalidValue("time_limit", f"must be a positive number of seconds, not {shown(time_limit)}")
         self._breaker = breaker
+        self._openings = breaker.openings
         self._cache = cache
         self._store = store
         self._embedder = embedder
@@ -117,15 +118,14 @@ class Retriever:
         if embedder is None or not main:
             return None, ""
         if not self._breaker.allow(self._clock()):
-            return None, f"{VECTORS_OFF} ({self._until()}): full text alone"
+            return None, f"{VECTORS_OFF} ({self._until()}{self._news()}): full text alone"
         until = asyncio.get_running_loop().time() + self._time_limit
         try:
             async with asyncio.timeout_at(until):
                 vectors = await embedded(embedder, main, "query")
         except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
-            openings = self._breaker.openings
             self._breaker.failed(self._clock())
-            return None, self._lost(error, opened=self._breaker.openings > openings)
+            return None, self._lost(error)
         self._breaker.succeeded(self._clock())
         try:
             async with asyncio.timeout_at(until):
@@ -144,10 +144,14 @@ class Retriever:
         wait = self._breaker.retry_in(self._clock())
         return f"it failed again and again, and is tried again in {wait:.0f} s" if wait else "it is being tried again"
 
-    def _lost(self, error: Exception, *, opened: bool = False) -> str:
+    def _news(self) -> str:
+        """Say that the breaker opened, once for each time: it may have done so while nobody asked for anything."""
+        known, self._openings = self._openings, self._breaker.openings
+        return f"; {BREAKER_OPENED}" if self._openings > known else ""
+
+    def _lost(self, error: Exception) -> str:
         cause = f"took more than {self._time_limit:g} s" if isinstance(error, TimeoutError) else _cause(error)
-        again = f"; {BREAKER_OPENED}" if opened else ""
-        return f"{VECTORS_FAILED} ({cause}{again}): full text alone"
+        return f"{VECTORS_FAILED} ({cause}{self._news()}): full text alone"
 
     # -- from places to records --------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What one build or one answer adds to the figures, and what many come to.
 
 All sums are whole numbers, so that they are the same in whatever order they are added: relevances are kept in
-millionths, seconds in microseconds.
+billionths, seconds in microseconds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,6 +24,7 @@ from brimful.statistics import (
 )
 
 _MILLION: Final = 1_000_000
+_BILLION: Final = 1_000_000_000
 _MEMORY: Final = "memory-"
 _MOST: Final = 10**10  # tokens or seconds: whoever reports more is wrong, and must not spoil all sums
 _ORDER: Final = (*dict.fromkeys(COMPONENTS.values()),)
@@ -104,7 +105,7 @@ def tally_of_build(build: Build, context: Context) -> Tally:
         component_tokens={each.name: each.tokens for each in build.components},
         component_items={each.name: each.items for each in build.components},
         memories=memories,
-        relevance=sum(round(each * _MILLION) for each in rated),
+        relevance=sum(round(each * _BILLION) for each in rated),
         rated=len(rated),
         candidates=build.candidates,
         left_out=build.left_out,
@@ -195,7 +196,7 @@ def _memories(tally: Tally) -> MemoryFigures:
         total=total,
         per_context=total / max(1, tally.contexts),
         types=dict(sorted(tally.memories.items(), key=lambda each: (-each[1], each[0]))),
-        relevance=tally.relevance / _MILLION / tally.rated if tally.rated else None,
+        relevance=tally.relevance / _BILLION / tally.rated if tally.rated else None,
     )
 
 

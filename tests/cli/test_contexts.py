@@ -1,0 +1,116 @@
+"""brimful context: builds listed, written out, and let go."""
+
+import json
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+
+from cli.test_stats import answered, built, keep
+from stores.test_figures import CONTEXTS
+
+__all__ = ["keep"]
+DAY = 86_400
+OLD = time.time() - 40 * DAY
+
+
+@pytest.fixture
+def filled(keep):
+    keep(
+        built("old", CONTEXTS[0], at=OLD),
+        answered("a-old", "old", at=OLD),
+        built("one", CONTEXTS[1]),
+        built("two", CONTEXTS[2], room="other", persona=None),
+        answered("a1", "one"),
+    )
+
+
+def ids(rows):
+    return [each["id"] for each in rows]
+
+
+@pytest.mark.usefixtures("filled")
+def test_contexts_are_listed_newest_first(run, run_json):
+    assert ids(run_json("context", "list")) == ["two", "one", "old"]
+    assert ids(run_json("context", "list", "--room", "general", "--last", "24h")) == ["one"]
+    assert ids(run_json("context", "list", "--persona", "helper", "--limit", "1")) == ["one"]
+    assert ids(run_json("context", "list", "--model", "gpt-4o")) == []
+    assert "history" not in run_json("context", "list")[0]
+    lines = run("context", "list").stdout.splitlines()
+    assert lines[0].split()[0] == "context"
+    assert [line.split()[0] for line in lines[1:]] == ["two", "one", "old"]
+    assert run("context", "list", "--room", "empty").stdout.strip() == "no context was built that fits"
+
+
+@pytest.mark.usefixtures("filled")
+def test_what_is_old_is_pruned(run, run_json):
+    before = run_json("stats")
+    foreseen = run("context", "prune", "--older", "30d", "--dry-run").stdout
+    assert foreseen.startswith("would remove 1 context, 1 answer, ")
+    assert foreseen.rstrip().endswith(" bytes")
+    assert len(run_json("context", "list")) == 3
+    said = run("context", "prune", "--older", "30d").stdout
+    assert said == foreseen.replace("would remove", "removed")
+    assert ids(run_json("context", "list")) == ["two", "one"]
+    assert run_json("stats") == before
+    assert run("context", "prune", "--older", "30d").stdout.startswith("nothing is older than ")
+    gone = run_json("context", "prune", "--older", "30d")
+    assert (gone["builds"], gone["answers"], gone["bytes"]) == (0, 0, 0)
+
+
+@pytest.mark.usefixtures("filled")
+def test_contexts_are_written_as_json_lines(run, run_json, tmp_path):
+    assert run("context", "export", "--out", "all.jsonl").stdout.startswith("wrote all.jsonl: 3 contexts, ")
+    rows = [json.loads(line) for line in (tmp_path / "all.jsonl").read_bytes().splitlines()]
+    assert ids(rows) == ["two", "one", "old"]
+    assert len(rows[1]["decisions"]) == len(CONTEXTS[1].decisions)
+    assert [each["usage"]["prompt"] for each in rows[1]["answers"]] == [1000]
+    assert "What does Ada drink?" not in (tmp_path / "all.jsonl").read_text()
+    assert run_json("context", "export", "-o", "new.jsonl", "--last", "24h", "--room", "general")["contexts"] == 1
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.usefixtures("filled")
+def test_contexts_are_written_as_parquet(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("brimful.cli.export_contexts.PAGE", 2)
+    run("context", "export", "--out", "all.parquet")
+    run("context", "export", "--out", "all.jsonl")
+    file = pq.ParquetFile(tmp_path / "all.parquet")
+    assert file.num_row_groups == 2
+    rows = file.read().to_pylist()
+    lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_bytes().splitlines()]
+    for row, line in zip(rows, lines, strict=True):
+        assert row["decisions"][0]["outcome"] == line["decisions"][0]["outcome"]
+        assert (row["answers"] == []) == (line["answers"] == [])
+        same = [name for name in row if name not in ("decisions", "answers")]
+        assert {name: row[name] for name in same} == {name: line[name] for name in same}
+    assert rows[1]["decisions"][0]["score"] is None or rows[1]["decisions"][0]["score"]["total"] >= 0
+
+
+def test_nothing_is_written_where_nothing_fits(run, keep, tmp_path):
+    keep()
+    assert run("context", "export", "--out", "none.parquet").stdout.startswith("wrote none.parquet: 0 contexts, ")
+    assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
+
+
+@pytest.mark.usefixtures("filled")
+def test_without_the_extra_the_line_that_installs_it_is_told(fails, monkeypatch, tmp_path):
+    monkeypatch.delitem(sys.modules, "brimful.cli.parquet", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert fails("context", "export", "--out", "x.parquet") == (
+        "a Parquet file needs an optional dependency: pip install 'brimful[parquet]'"
+    )
+    assert not list(tmp_path.glob("x.parquet*"))
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_file_of_another_sort_is_refused(run):
+    assert "neither in .jsonl nor in .parquet" in run("context", "export", "--out", "x.csv", code=2).stderr
+    assert "is not like 90m, 24h or 7d" in run("context", "prune", "--older", "old", code=2).stderr
+
+
+def test_no_store_is_made_by_asking(fails, tmp_path):
+    for command in (["list"], ["prune", "--older", "1d"], ["export", "--out", "x.jsonl"]):
+        assert "there is no such store" in fails("context", *command)
+    assert list(tmp_path.iterdir()) == []
