@@ -8,6 +8,7 @@ import msgspec
 
 from brimful.cli.table import Column, Table, columns
 from brimful.core.explain import shown_score, title_of
+from brimful.core.warning import WarningKind
 from brimful.errors import MissingExtra
 from brimful.models import Spending, spending
 from brimful.statistics import Grouping, Statistics
@@ -16,6 +17,7 @@ _NAMES: Final = 24  # columns for the name of a figure
 _COLUMNS: Final = (
     *("contexts", "tokens", "max", "window", "memories", "warned", "answers", "cached", "error", "cost", "saved"),
 )
+_TROUBLES: Final[tuple[WarningKind, ...]] = ("overflowed", "margin", "nearly-full", "pins-lost", "degraded")
 _SPARE: Final = ("memories", "warned", "max", "error", "cached", "saved")
 
 
@@ -114,6 +116,8 @@ def _warnings(figures: Statistics) -> Iterator[str]:
     yield _line("Over budget", _times(counts.get("overflowed", 0), "refused by the provider, and built again"))
     yield _line("Margin in use", _times(counts.get("margin", 0)))
     yield _line(">80 % of the window", _times(counts.get("nearly-full", 0)))
+    if counts.get("pins-lost"):
+        yield _line("Pinned, and lost", _times(counts["pins-lost"]))
     yield _line("No memories", _times(counts.get("no-memories", 0)))
     yield _line("Degraded", _times(counts.get("degraded", 0)))
     opened = f"{_times(figures.breaker_openings)}, vector search there for {percent(figures.vector_uptime)}"
@@ -160,7 +164,7 @@ def _row(each: Told) -> list[str]:
         f"{figures.tokens.max:,.0f}",
         percent(figures.share.mean),
         f"{figures.memories.per_context:.1f}",
-        f"{sum(figures.warnings.get(kind, 0) for kind in ('overflowed', 'margin', 'nearly-full', 'degraded')):,}",
+        f"{sum(figures.warnings.get(kind, 0) for kind in _TROUBLES):,}",
         f"{answers.total:,}",
         percent(_share(answers.cached, answers.prompt)) if answers.reported else "",
         "" if answers.count_error is None else percent(answers.count_error, sign=True),

@@ -21,6 +21,7 @@ EventName = Literal[
     "failed",
     "refused",
     "indexed",
+    "pruned",
 ]
 
 _log = logging.getLogger("brimful")

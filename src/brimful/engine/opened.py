@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
 
-from brimful.answers import Progress
+from brimful.answers import Progress, Pruned
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
 from brimful.counting import vocabulary_for
@@ -20,6 +20,7 @@ from brimful.engine.expected import LastRequests
 from brimful.engine.indexer import Indexer, Tell
 from brimful.engine.lessons import Lessons
 from brimful.engine.prefixes import Prefixes
+from brimful.engine.retention import Retention
 from brimful.engine.routes import Providers
 from brimful.engine.settings import Retrieval
 from brimful.errors import BrimfulError, InvalidValue
@@ -72,6 +73,7 @@ class Opened:
         hooks: Sequence[Hook] = (),
         clock: Callable[[], float] = time.time,
         keys: Keys | None = None,
+        keep: str | float | None = None,
     ) -> None:
         """Prepare; nothing is opened before `open` or `async with`."""
         self._url = url
@@ -91,6 +93,7 @@ class Opened:
         self._breaker = Breaker(now=clock(), failures=retrieval.failures, cooldown=retrieval.cooldown)
         self._streams: WeakSet[AnswerStream] = WeakSet()
         self._open: Parts | None = None
+        self._retention = None if keep is None else Retention(self._own, keep, clock=clock, tell=self._pruned)
 
     # -- opening and closing -----------------------------------------------------------------------------------------
 
@@ -111,6 +114,8 @@ class Opened:
                 if parts.indexer is not None:
                     await parts.indexer.start()
                 self._open = parts
+                if self._retention is not None:
+                    self._retention.start()
         return self
 
     async def close(self) -> None:
@@ -120,6 +125,8 @@ class Opened:
         """
         for stream in tuple(self._streams):
             await stream.close()
+        if self._retention is not None:
+            await self._retention.stop()
         opened, self._open = self._open, None
         if opened is not None:
             if opened.indexer is not None:
@@ -156,6 +163,12 @@ class Opened:
         if self._open is None:
             raise BrimfulError("the engine is not open: use `async with brimful.Engine(…) as engine`")
         return self._open
+
+    async def _own(self) -> list[Store]:
+        return [self.store]
+
+    async def _pruned(self, gone: Pruned) -> None:
+        await self._tell("pruned", None, builds=gone.builds, answers=gone.answers, bytes=gone.bytes)
 
     def _connected(self) -> Database:
         return connect(self._url, keys=self._keys) if isinstance(self._url, str) else self._url

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from brimful.core.check import shown
+from brimful.engine.retention import seconds_kept
 from brimful.errors import InvalidConfig, InvalidValue
 from brimful.providers import Limits
 from brimful.providers.address import read_address
@@ -98,6 +99,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     store: _Word = "sqlite:///brimful.db"
     mode: Mode = "fit"
     records: Records = "all"
+    keep: _Word | None = None
     tenant: _Word = "default"
     keys: bool = False
     models: _Word | None = None
@@ -151,6 +153,7 @@ def config_of(data: Mapping[str, Any], file: str) -> Config:
     except msgspec.ValidationError as error:
         raise _located(str(error), data, file) from None
     _check_listen(config.listen, file)
+    _check_keep(config.keep, file)
     seen: set[str] = set()
     for upstream in config.upstreams:
         if upstream.name in seen:
@@ -167,6 +170,14 @@ def _check_listen(listen: str, file: str) -> None:
     found = _LISTEN.fullmatch(listen)
     if found is None or int(found["port"]) > _MOST_PORT:
         raise InvalidConfig(file, "listen", f"must be HOST:PORT, such as '127.0.0.1:8080', not {shown(listen)}")
+
+
+def _check_keep(keep: str | None, file: str) -> None:
+    try:
+        if keep is not None:
+            seconds_kept(keep)
+    except InvalidValue as error:
+        raise InvalidConfig(file, "keep", error.reason) from None
 
 
 def _located(message: str, data: Mapping[str, Any], file: str) -> InvalidConfig:

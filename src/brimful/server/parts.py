@@ -6,9 +6,11 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from brimful.engine.retention import Retention
 from brimful.errors import StoreError
 from brimful.models import default_registry, load_registry
 from brimful.policies import load_policy
+from brimful.protocols import Store
 from brimful.server.access import Access, Keyed, Open
 from brimful.server.answers import Answers
 from brimful.server.config import Config
@@ -53,6 +55,7 @@ class Parts:
         self._tenants = Tenants(self._database, config.remember, clock=clock)
         self._knowledge = Knowledge(registry, clock)
         self._tasks = Tasks()
+        self._retention = Retention(self._stores, config.keep, clock=clock) if config.keep else None
         self.stopping = Stopping()
         self.door = self._door(config, clock)
         self.answers = Answers(
@@ -94,10 +97,17 @@ class Parts:
         """Open the store; at the end, wait for all that is to be kept, and let go of everything."""
         async with self._database:
             await asyncio.to_thread(self._knowledge.warm_up, self._config)
+            if self._retention is not None:
+                self._retention.start()
             yield
+            if self._retention is not None:
+                await self._retention.stop()
             await self._tasks.drain()
             await self._tenants.close()
             await self._upstreams.close()
+
+    async def _stores(self) -> list[Store]:
+        return [self._tenants.store(name) for name in await self._database.tenants()]
 
     async def ready(self) -> bool:
         """Say whether requests can be served: not while it stops, nor without its store."""

@@ -1,0 +1,93 @@
+"""Retention: an engine that is told how long to keep builds lets the older ones go by itself."""
+
+import asyncio
+
+import pytest
+
+from brimful.engine import Engine
+from brimful.engine.retention import Retention
+from brimful.errors import InvalidValue, StoreUnavailable
+
+DAY = 86_400.0
+
+
+async def built(engine, *moments):
+    for moment in moments:
+        await engine.assemble(room="general", message="Tea at five?", model="gpt-4o", now=moment)
+
+
+def test_what_is_old_goes_when_an_engine_is_opened(run, new_engine, clock):
+    gone = asyncio.Event()
+    told = []
+
+    def hear(event):
+        if event.name == "pruned":
+            told.append(event.facts)
+            gone.set()
+
+    async def story():
+        async with new_engine(embedder="none") as engine:
+            await built(engine, clock.now - 40 * DAY, clock.now - 31 * DAY, clock.now - DAY)
+        async with new_engine(embedder="none", keep="30d", hooks=[hear]) as engine:
+            await asyncio.wait_for(gone.wait(), 30)
+            return await engine.store.builds(), await engine.store.statistics()
+
+    kept, (figures,) = run(story())
+    assert [each.at for each in kept] == [clock.now - DAY]
+    assert figures.contexts == 3
+    assert [each["builds"] for each in told] == [2]
+
+
+def test_an_engine_that_is_told_nothing_keeps_everything(run, new_engine, clock):
+    async def story():
+        async with new_engine(embedder="none") as engine:
+            await built(engine, 0.0, clock.now)
+            return len(await engine.store.builds())
+
+    assert run(story()) == 2
+
+
+def test_what_is_old_depends_on_the_time(run, new_engine, clock):
+    async def story():
+        async with new_engine(embedder="none") as engine:
+            await built(engine, clock.now, clock.now + DAY)
+
+            async def stores():
+                return [engine.store]
+
+            retention = Retention(stores, 10 * DAY, clock=clock)
+            left = []
+            for later in (0.0, 10 * DAY, 10.5 * DAY, 12 * DAY):
+                await retention.prune(clock.now + later)
+                left.append(len(await engine.store.builds()))
+            return left
+
+    assert run(story()) == [2, 2, 1, 0]
+
+
+def test_a_store_that_fails_spoils_it_for_no_other(run, new_engine, clock, caplog):
+    class Gone:
+        tenant = "gone"
+
+        async def prune(self, before):
+            del before
+            raise StoreUnavailable("gone.db", "is locked")
+
+    async def story():
+        async with new_engine(embedder="none") as engine:
+            await built(engine, 0.0)
+
+            async def stores():
+                return [Gone(), engine.store]
+
+            await Retention(stores, "1d", clock=clock).prune(clock.now)
+            return await engine.store.builds()
+
+    assert run(story()) == []
+    assert "what is old in the store of gone stays for now" in caplog.text
+
+
+@pytest.mark.parametrize("keep", ["soon", "0d", 0, -1.0, float("nan"), True])
+def test_a_time_that_is_none_is_refused(keep):
+    with pytest.raises(InvalidValue, match="keep"):
+        Engine("sqlite://", embedder="none", keep=keep)

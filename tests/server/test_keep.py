@@ -1,0 +1,45 @@
+"""A server lets old records go, whoever they belong to."""
+
+import asyncio
+import time
+
+import pytest
+
+from brimful.errors import InvalidConfig
+from brimful.packagers import message
+from brimful.records import Snapshot
+from brimful.server.config import config_of
+from brimful.stores import connect
+from strategies import COUNTER
+from support import build
+
+DAY = 86_400.0
+
+
+def test_records_older_than_that_go(start, tmp_path):
+    now, url = time.time(), f"sqlite:///{tmp_path}/brimful.db"
+    context = build([message("Tea?", counter=COUNTER, id="m1", current=True)])
+
+    async def wrote():
+        async with connect(url) as database:
+            for tenant in ("one", "two"):
+                for id, at in (("old", now - 9 * DAY), ("new", now)):
+                    await database.tenant(tenant).save(Snapshot(id=id, room="r", context=context, at=at))
+
+    async def pruned():
+        """Look until both tenants have lost what is old."""
+        async with connect(url) as database, asyncio.timeout(30):
+            left = []
+            while len(left) != 2:
+                left = [each.id for name in ("one", "two") for each in await database.tenant(name).builds()]
+            return left
+
+    asyncio.run(wrote())
+    start(keep="7d")
+    assert asyncio.run(pruned()) == ["new", "new"]
+
+
+@pytest.mark.parametrize("keep", ["soon", "0d"])
+def test_a_time_that_is_none_is_refused_by_name(keep):
+    with pytest.raises(InvalidConfig, match="keep"):
+        config_of({"keep": keep}, "brimful.toml")
