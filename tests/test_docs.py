@@ -419,6 +419,7 @@ COMMAND_PAGES = {
     "store-cli.md": "## Every command on a store",
     "server.md": "## Commands",
     "chat.md": "## Options of both",
+    "janitor.md": "## Options of all three",
 }
 """Pages on commands, and where each tells of the options that its commands share."""
 

@@ -105,3 +105,15 @@ def check_texts(field: str, values: object) -> None:
         raise InvalidValue(field, f"must be a tuple of texts, not {check.shown(values)}")
     for at, value in enumerate(values):
         check.sound_text(f"{field}[{at}]", value, InvalidValue)
+
+
+def check_spans(field: str, values: object) -> None:
+    """Refuse what is no tuple of spans, each from one place to another that is not before it, in order."""
+    if not isinstance(values, tuple):
+        raise InvalidValue(field, f"must be a tuple of spans, not {check.shown(values)}")
+    end = 0
+    for at, span in enumerate(values):
+        whole = isinstance(span, tuple) and all(check.is_whole(place, 0) for place in span)
+        if not whole or len(span) != len(("first", "last")) or not end <= span[0] <= span[1] <= MOST_WHOLE:
+            raise InvalidValue(f"{field}[{at}]", f"must be two places, in order, not {check.shown(span)}")
+        end = span[1] + 1

@@ -15,6 +15,7 @@ from brimful.core.content import Part, Role, check_role
 from brimful.core.context import Context
 from brimful.errors import InvalidValue
 from brimful.fields import (
+    check_spans,
     check_texts,
     check_whole,
     content,
@@ -180,7 +181,10 @@ class Memory(Record, frozen=True, kw_only=True, tag="memory"):
 
 
 class Summary(Record, frozen=True, kw_only=True, tag="summary"):
-    """A text that stands for messages of a room: those from `first` to `last` (by `seq`), or whose ids it `covers`."""
+    """A text that stands for messages of a room: for those whose ids it `covers`, or that stand in one of its `spans`.
+
+    A span goes from one `seq` to another. One that names neither ids nor spans covers all from `first` to `last`.
+    """
 
     room: str
     content: str
@@ -188,6 +192,7 @@ class Summary(Record, frozen=True, kw_only=True, tag="summary"):
     first: int = 0
     last: int = 0
     covers: tuple[str, ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
     at: float = 0.0
     metadata: dict[str, Any] = {}
 
@@ -196,6 +201,7 @@ class Summary(Record, frozen=True, kw_only=True, tag="summary"):
         settle_fields(self, texts=("content", "cluster"), refs=("room",), ids=("covers",), times=("at",))
         check_whole("first", self.first)
         check_whole("last", self.last)
+        check_spans("spans", self.spans)
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):

@@ -638,3 +638,17 @@ def test_relevance_needs_something_to_multiply():
     wrong = dict.fromkeys(("weights.priority", "weights.importance", "weights.recency"), 0.0)
     with pytest.raises(brimful.InvalidPolicy, match="relevance_multiplies"):
         brimful.load_policy("default", overrides=wrong)
+
+
+def test_a_summary_competes_by_itself_where_nothing_of_its_cluster_got_in():
+    """History begins where it began before: what lies behind it is told by its summary, among what was found."""
+    day = clustered(-1, 10)
+    short = summary("the day before in short", of="day--1", counter=COUNTER, id="s", timestamp=NOW - 1050)
+    pile = [*day, *history(10), short]
+    first = build(pile, window=2000)
+    assert outcomes(first)["s"] == ("dropped", "verbatim")
+    context = build(pile, window=2000, previous=build(history(10), window=2000).history)
+    found = outcomes(context)
+    assert {found[package.id][0] for package in day} == {"dropped"}
+    assert found["s"] == ("kept", "fits")
+    assert "the day before in short" in str(context.request)

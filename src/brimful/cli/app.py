@@ -24,6 +24,7 @@ from brimful.cli import (
     fill,
     imports,
     index,
+    janitor,
     memories,
     messages,
     models,
@@ -40,7 +41,7 @@ from brimful.errors import BrimfulError
 PROGRAM: Final = "brimful"
 GROUPS: Final = (
     *(fill, explain, compare, count, budget, models, policies, embeddings),
-    *(imports, rooms, messages, memories, personas, assemble, chat, index, contexts, stats, db),
+    *(imports, rooms, messages, memories, personas, assemble, chat, index, janitor, contexts, stats, db),
     *(serve, callers),
 )
 """One module a group of commands, in the order in which help lists them."""

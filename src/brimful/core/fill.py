@@ -12,9 +12,9 @@ from brimful.core import substitute
 from brimful.core.budget import ContextBudget
 from brimful.core.decision import Reason
 from brimful.core.dedupe import texts, true_duplicates
-from brimful.core.lineup import Lineup
+from brimful.core.lineup import Lineup, queue_of
 from brimful.core.policy import Policy, Pool
-from brimful.core.select import Room, Shrink, ranked, select
+from brimful.core.select import Room, Shrink, ranked, select, without_worst
 from brimful.core.selection import Base, Previous, Selection, exceeded
 from brimful.core.shrink import least_cost
 from brimful.core.unit import Unit
@@ -56,9 +56,12 @@ class _Filling:
         shrink: Shrink,
         previous: Previous | None,
     ) -> None:
-        self.queues = lineup.queues
-        self.summaries = lineup.summaries
+        self.queues = dict(lineup.queues)
+        self.summaries = dict(lineup.summaries)
         self.fixed = list(lineup.fixed)
+        waiting = (unit for queue in lineup.queues.values() for unit in queue.waiting)
+        self.members = substitute.members_of([*self.fixed, *waiting] if self.summaries else (), self.summaries)
+        self.final: set[str] = set()
         self.policy = policy
         self.budget = budget
         self.base = base
@@ -120,13 +123,18 @@ class _Filling:
 
     def fill_pool(self, pool: Pool) -> None:
         """Fill one pool up to its limit; where the policy trims later, other pools do not count yet."""
+        self._release(pool)
         room = self.room(pool, within_total=not self.policy.trim)
         self._pick(pool, room)
+        if not pool.borrow or pool.name in self.settled:
+            self.final.add(pool.name)
 
     def lend(self, pool: Pool) -> None:
         """Fill a pool again, with all that is left of the window."""
         room = self.room(pool, own_limit=False)
-        if pool.name in self.settled or room == self.rooms[pool.name]:
+        more = self._release(pool)
+        self.final.add(pool.name)
+        if pool.name in self.settled or (room == self.rooms[pool.name] and not more):
             return
         limit = self.budget.limit(pool.name)
         before = {unit.key for unit in self.chosen[pool.name]}
@@ -252,6 +260,19 @@ class _Filling:
         others = (units for name, units in self.chosen.items() if name != pool.name)
         return {unit.key for units in others for unit in units if unit.stands_for}
 
+    def _release(self, pool: Pool) -> bool:
+        """Let summaries compete in a pool whose clusters stayed out of those that are final; say if there were any."""
+        inside = {unit.key for unit in self.inside()}
+        inside |= {key for key, summary in self.swapped.items() if summary.key in inside}
+        free = substitute.released(self.summaries, self.members, self.final, inside)
+        mine = [unit for unit in free if unit.pool == pool.name]
+        for unit in mine:
+            cluster = str(unit.packages[0].cluster)
+            self.summaries[cluster] = [other for other in self.summaries[cluster] if other.key != unit.key]
+        if mine:
+            self.queues[pool.name] = queue_of(pool, [*self.queues[pool.name].waiting, *mine])
+        return bool(mine)
+
     def _swap(self, taken: Sequence[substitute.Swap]) -> None:
         for swap in taken:
             self.swapped.update({unit.key: swap.summary for unit in swap.members})
@@ -260,20 +281,9 @@ class _Filling:
 
     def _drop_worst(self, pool: Pool, over: int, spare: int, below: float | None = None) -> None:
         units = ranked(pool, self.chosen[pool.name])
-        items = sum(unit.items for unit in [*units, *self.fixed_in(pool)])
-        while units and over > 0 and items - units[-1].items >= spare:
-            worst = units.pop()
-            if below is not None and worst.score.total >= below:
-                units.append(worst)
-                break
-            smaller = self.shrink(worst, worst.cost - over) if worst.may_shrink else None
-            if smaller is not None:
-                units.append(smaller)
-                break
-            self.reasons[worst.key] = "trimmed"
-            over -= worst.cost
-            items -= worst.items
-        self.chosen[pool.name] = units
+        items = sum(unit.items for unit in [*units, *self.fixed_in(pool)]) - spare
+        self.chosen[pool.name], gone = without_worst(units, over, items, below, self.shrink)
+        self.reasons.update(dict.fromkeys(gone, "trimmed"))
 
     # -- the result --------------------------------------------------------------------------------------------------
 

@@ -41,10 +41,11 @@ def line_up(units: Sequence[Unit], policy: Policy) -> Lineup:
     waiting: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
     for unit in candidates:
         (fixed if unit.fixed else waiting[unit.pool]).append(unit)
-    return Lineup(fixed, {pool.name: _queue(pool, waiting[pool.name]) for pool in policy.pools}, summaries)
+    return Lineup(fixed, {pool.name: queue_of(pool, waiting[pool.name]) for pool in policy.pools}, summaries)
 
 
-def _queue(pool: Pool, waiting: list[Unit]) -> Queue:
+def queue_of(pool: Pool, waiting: list[Unit]) -> Queue:
+    """Put the candidates of one pool in its order."""
     ranking = ranked(pool, waiting)
     if pool.dedupe == "id":
         return Queue(pool, waiting, ranking, Unique(ranking, [], {}))

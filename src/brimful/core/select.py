@@ -40,6 +40,29 @@ def select(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> lis
     return _in_order(pool, order, room, shrink)
 
 
+def without_worst(
+    units: Sequence[Unit], over: int, items: int, below: float | None, shrink: Shrink
+) -> tuple[list[Unit], list[str]]:
+    """Drop units from the end until `over` tokens are won; return who is left, and the keys of those who are not.
+
+    At most so many `items` go, and none whose score is not `below`. The last may be shrunk instead.
+    """
+    left, gone = list(units), list[str]()
+    while left and over > 0 and left[-1].items <= items:
+        worst = left.pop()
+        if below is not None and worst.score.total >= below:
+            left.append(worst)
+            break
+        smaller = shrink(worst, worst.cost - over) if worst.may_shrink else None
+        if smaller is not None:
+            left.append(smaller)
+            break
+        gone.append(worst.key)
+        over -= worst.cost
+        items -= worst.items
+    return left, gone
+
+
 def _in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
     chosen: list[Unit] = []
     used, items = 0, room.items

@@ -40,6 +40,31 @@ def set_aside(units: Sequence[Unit]) -> tuple[list[Unit], dict[str, list[Unit]]]
     return candidates, summaries
 
 
+def released(
+    summaries: Summaries, members: Mapping[str, Sequence[Unit]], filled: Collection[str], inside: Collection[str]
+) -> list[Unit]:
+    """Return the newest summary of each cluster of which nothing got into the pools that are `filled`.
+
+    What it covers is told nowhere then, so it may compete by itself. `inside` names what is in, and what gave way to
+    a summary that is.
+    """
+    return [
+        max(units, key=lambda unit: unit.when)
+        for cluster, units in summaries.items()
+        if units and all(unit.pool in filled and unit.key not in inside for unit in members[cluster])
+    ]
+
+
+def members_of(units: Iterable[Unit], summaries: Summaries) -> dict[str, list[Unit]]:
+    """Return the members of the clusters that have summaries."""
+    found: dict[str, list[Unit]] = {cluster: [] for cluster in summaries}
+    for unit in units if summaries else ():
+        cluster = unit.packages[0].cluster
+        if cluster in found:
+            found[cluster].append(unit)
+    return found
+
+
 def swaps(
     units: Iterable[Unit], summaries: Summaries, protected: Collection[str] = (), standing: Collection[str] = ()
 ) -> list[Swap]:

@@ -1,9 +1,9 @@
 """The engine: rooms and memories in a store, and the best context for the next answer."""
 
-from brimful.engine.responding import Responding
+from brimful.engine.tidying import Tidying
 
 
-class Engine(Responding):
+class Engine(Tidying):
     """One tenant's rooms, personas and memories, and contexts for their next answers.
 
     `url` names the store: `sqlite:///chat.db`, `postgresql://…`. `model` and `policy` are what is meant where a call

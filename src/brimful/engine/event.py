@@ -22,6 +22,7 @@ EventName = Literal[
     "refused",
     "indexed",
     "pruned",
+    "tidied",
 ]
 
 _log = logging.getLogger("brimful")

@@ -1,5 +1,6 @@
 """Recent history: newest to oldest in pages by key, with stored counts, until the budget is met."""
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
@@ -139,6 +140,7 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
             break
         before, page_size = page[-1].message.seq, min(2 * page_size, LONGEST_PAGE)
     packaged.met(room, reach, len(messages))
+    packages = clusters.whole(packages, messages)
     if asker and (asked := await _last_words(store, room, messages)):
         counted += await know(store, vocabulary, [asked.content])
         messages.append(asked)
@@ -178,18 +180,41 @@ async def _last_words(store: Store, room: str, loaded: Sequence[Message]) -> Mes
 
 
 class Clusters:
-    """Which cluster a message belongs to: that of the newest summary that covers it."""
+    """Which cluster a message belongs to: that of the newest summary that covers it.
+
+    Summaries by spans are the janitor's, of which no two cover the same; a flood's is for messages that are set aside.
+    """
 
     def __init__(self, summaries: Sequence[Summary]) -> None:
         """Read summaries, newest first."""
         self._named: dict[str, str] = {}
         for summary in reversed(summaries):
             self._named.update(dict.fromkeys(summary.covers, summary.cluster))
-        self._spans = [(each.first, each.last, each.cluster) for each in summaries if not each.covers and each.last]
+        plain = [each for each in summaries if not each.covers]
+        self._spans = sorted((first, last, each.cluster) for each in plain for first, last in each.spans)
+        self._long = [(each.first, each.last, each.cluster) for each in plain if each.last and not each.spans]
+        self._first = {each.cluster: each.first for each in plain if each.first}
 
     def of(self, message: Message) -> str | None:
         """Return the cluster of a message, if it has one."""
-        if not self._named and not self._spans:
-            return None
-        spans = (cluster for first, last, cluster in self._spans if first <= message.seq <= last)
-        return self._named.get(message.id) or next(spans, None)
+        return self._named.get(message.id) or self._at(message.seq)
+
+    def whole(self, packages: list[ContentPackage], messages: Sequence[Message]) -> list[ContentPackage]:
+        """Take a cluster off the messages of which not all were read: its summary tells of the others, and is needed.
+
+        It then competes by itself, and does not wait for those few to give way to it.
+        """
+        oldest = messages[-1].seq if messages else 0
+        parted = {cluster for cluster, first in self._first.items() if first < oldest}
+        if not parted:
+            return packages
+        return [
+            msgspec.structs.replace(package, cluster=None) if package.cluster in parted else package
+            for package in packages
+        ]
+
+    def _at(self, seq: int) -> str | None:
+        at = bisect_right(self._spans, (seq + 1,)) - 1
+        if at >= 0 and self._spans[at][1] >= seq:
+            return self._spans[at][2]
+        return next((cluster for first, last, cluster in self._long if first <= seq <= last), None)

@@ -20,10 +20,13 @@ TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "contents": (1, ("hash", "body", "uses", "seen")),
     "counts": (2, ("tokenizer", "hash", "tokens")),
     "rooms": (1, ("number", "id", "body", "owner", "last", "spoken")),
-    "messages": (2, ("room", "seq", "id", "hash", "at", "edited", "deleted", "detail")),
+    "messages": (2, ("room", "seq", "id", "hash", "at", "edited", "deleted", "aside", "detail")),
     "memories": (
         1,
-        ("id", "scope", "type", "persona", "person", "room", "hash", "at", "pinned", "accesses", "accessed", "detail"),
+        (
+            *("id", "scope", "type", "persona", "person", "room", "hash", "at"),
+            *("pinned", "accesses", "accessed", "aside", "detail"),
+        ),
     ),
     "lore_entries": (1, ("id", "lorebook", "hash", "place", "detail")),
     "summaries": (1, ("id", "room", "hash", "at", "detail")),
@@ -34,13 +37,15 @@ TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "log_ends": (1, ("tenant", "last", "pruned")),
     "tallies": (6, ("room", "size", "hour", "persona", "model", "policy", "body")),
     "observations": (1, ("number", *OBSERVED)),
+    "tidyings": (1, ("number", "state", "holder", "begun", "beat", "ended", "facts")),
+    "tidied": (1, ("number", "run", "item", "room", "body")),
     "scopes": (1, ("number", "scope", "documents", "words", "changes")),
     "documents": (1, ("doc", "scope", "kind", "item", "seq", "at", "length", "passage", "terms")),
     "embedders": (1, ("id", "since", "dims", "dropped")),
     "pending": (2, ("embedder", "doc", "passage")),
 }
 """The tables in an order that keeps every reference: how many columns, after the tenant, are the key; all columns."""
-NUMBERED: Final = ("rooms", "snapshots", "observations", "scopes", "documents")
+NUMBERED: Final = ("rooms", "snapshots", "observations", "tidyings", "tidied", "scopes", "documents")
 
 Write = Callable[[Callable[[Session], None]], None]
 

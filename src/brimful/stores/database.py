@@ -14,6 +14,7 @@ from brimful.stores.checking import checked
 from brimful.stores.copying import copy_tenant
 from brimful.stores.driver import Driver, Finding
 from brimful.stores.encryption import Encryption
+from brimful.stores.housekeeping import TenantHousekeeping
 from brimful.stores.keys import Keys
 from brimful.stores.session import Session
 from brimful.stores.sqlite import Sqlite
@@ -147,6 +148,10 @@ class Database:
     def callers(self, tenant: str) -> Callers:
         """Return the keys of those who may ask a server in a tenant's name."""
         return Callers(self._driver, _checked(tenant), self._vault)
+
+    def housekeeping(self, tenant: str) -> TenantHousekeeping:
+        """Return what the janitor may do in one tenant's store."""
+        return TenantHousekeeping(self._driver, _checked(tenant), self._vault)
 
     def encryption(self, tenant: str) -> Encryption:
         """Return what can be done about the keys of one tenant."""

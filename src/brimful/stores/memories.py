@@ -24,7 +24,7 @@ INSERT INTO memories (tenant, id, scope, type, persona, person, room, hash, at, 
 VALUES (:tenant, :id, :scope, :type, :persona, :person, :room, :hash, :at, :pinned, :accesses, :accessed, :detail)
 ON CONFLICT (tenant, id) DO UPDATE SET scope = excluded.scope, type = excluded.type, persona = excluded.persona,
   person = excluded.person, room = excluded.room, hash = excluded.hash, at = excluded.at, pinned = excluded.pinned,
-  detail = excluded.detail
+  detail = excluded.detail, aside = NULL
 """
 READ: Final = """
 SELECT m.id, m.type, m.persona, m.person, m.room, m.at, m.pinned, m.accesses, m.accessed, m.detail, m.scope, m.hash,
@@ -37,7 +37,7 @@ NEWEST: Final = " ORDER BY m.at DESC, m.id LIMIT :limit"
 
 def remember(session: Session, given: Sequence[tuple[Memory, Indexed]]) -> None:
     """Write memories, each in the place of the one with its id; accesses are kept."""
-    rewrite(session, "memories", _PUT, given, row=_row, entry=_entry)
+    rewrite(session, "memories", _PUT, given, row=_row, entry=entry_of)
 
 
 def memories(
@@ -60,7 +60,8 @@ def memories(
         "before": ("(m.at < :before OR (m.at = :before AND m.id > :after))" if after else "m.at < :before", before),
     }
     said = {name: value for name, (_, value) in wanted.items() if value is not None}
-    sql = READ + "".join(f" AND {wanted[name][0]}" for name in said) + NEWEST
+    standing = " AND m.aside IS NULL" if ids is None else ""  # by its id, what was set aside is still read
+    sql = READ + standing + "".join(f" AND {wanted[name][0]}" for name in said) + NEWEST
     said.pop("pinned", None)
     return [memory_of(session, row) for row in session.rows(sql, limit=limit, after=after, **said)]
 
@@ -69,7 +70,7 @@ def pin(session: Session, id: str, *, pinned: bool) -> bool:
     """Pin a memory, or let it go again; False if there is none of that id."""
     if type(pinned) is not bool:
         raise InvalidValue("pinned", f"must be true or false, not {shown(pinned)}")
-    sql = "UPDATE memories SET pinned = :pinned WHERE tenant = :tenant AND id = :id RETURNING scope"
+    sql = "UPDATE memories SET pinned = :pinned WHERE tenant = :tenant AND id = :id AND aside IS NULL RETURNING scope"
     found = session.row(sql, id=id, pinned=int(pinned))
     if found is not None:  # who searched its scope holds a memory that is other than it was
         note_change(session, found[0])
@@ -131,5 +132,6 @@ def _row(session: Session, memory: Memory, hash: str) -> dict[str, Any]:
     }
 
 
-def _entry(memory: Memory, indexed: Indexed) -> Entry:
+def entry_of(memory: Memory, indexed: Indexed) -> Entry:
+    """Return how a memory stands in the index."""
     return Entry(kind="memory", item=memory.id, scope=memory.scope, indexed=indexed, at=memory.at)

@@ -26,14 +26,14 @@ READ: Final = f"SELECT {_COLUMNS}, m.room {_TABLES}"
 HISTORY: Final = f"""
 SELECT {_COLUMNS}, n.tokens {_TABLES} {_COUNTS}
 WHERE m.tenant = :tenant AND m.room = (SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)
-  AND m.seq < :before AND m.deleted = 0
+  AND m.seq < :before AND m.deleted = 0 AND m.aside IS NULL
 ORDER BY m.seq DESC LIMIT :limit
 """  # noqa: S608 - our own columns
 BY_ID: Final = f"SELECT {_COLUMNS} {_TABLES} WHERE m.tenant = :tenant AND m.id IN :ids"
 BY_SEQ: Final = f"""
 SELECT {_COLUMNS}, n.tokens {_TABLES} {_COUNTS}
 WHERE m.tenant = :tenant AND m.room = (SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)
-  AND m.seq IN :seqs AND m.deleted = 0
+  AND m.seq IN :seqs AND m.deleted = 0 AND m.aside IS NULL
 ORDER BY m.seq
 """  # noqa: S608 - our own columns
 

@@ -10,6 +10,7 @@ from brimful.answers import Indexed
 from brimful.records import Content, Message
 from brimful.stores import documents
 from brimful.stores.contents import put_contents, release
+from brimful.stores.covering import uncover
 from brimful.stores.documents import Entry
 from brimful.stores.erasing import erase, supersede
 from brimful.stores.messages import detail_of, standing
@@ -53,14 +54,15 @@ def edit(session: Session, id: str, content: Content, indexed: Indexed, at: floa
     changed = msgspec.structs.replace(found, content=content, edited=at)
     (hash,) = put_contents(session, [changed.content])
     session.run(
-        "UPDATE messages SET hash = :hash, edited = :edited, detail = :detail WHERE tenant = :tenant AND id = :id",
+        "UPDATE messages SET hash = :hash, edited = :edited, detail = :detail, aside = NULL "
+        "WHERE tenant = :tenant AND id = :id",
         id=id,
         hash=hash,
         edited=changed.edited,
         detail=detail_of(session, changed, hash),
     )
     supersede(session, [(id, old.hash)])
-    documents.replace(session, [_entry(changed, indexed)])
+    documents.replace(session, [entry_of(changed, indexed)])
     return changed
 
 
@@ -75,6 +77,7 @@ def delete(session: Session, id: str, *, forever: bool) -> bool:
         documents.remove(session, "message", [id])
     if forever:
         erase(session, id, found.hash)
+        uncover(session, standing(session, [id], deleted=True)[id])
     return True
 
 
@@ -93,7 +96,7 @@ def _insert(session: Session, placed: Sequence[tuple[Message, Indexed]], places:
         (_row(session, message, hash, places[message.room]) for (message, _), hash in zip(placed, hashes, strict=True)),
     )
     keep_last(session, places.values())
-    documents.add(session, [_entry(message, indexed) for message, indexed in placed])
+    documents.add(session, [entry_of(message, indexed) for message, indexed in placed])
 
 
 def _row(session: Session, message: Message, hash: str, place: Place) -> dict[str, Any]:
@@ -108,7 +111,8 @@ def _row(session: Session, message: Message, hash: str, place: Place) -> dict[st
     }
 
 
-def _entry(message: Message, indexed: Indexed) -> Entry:
+def entry_of(message: Message, indexed: Indexed) -> Entry:
+    """Return how a message stands in the index."""
     return Entry(
         kind="message",
         item=message.id,

@@ -52,6 +52,7 @@ def _of_room(session: Session, id: str) -> None:
     told = session.rows("DELETE FROM summaries WHERE tenant = :tenant AND room = :id RETURNING id, hash", id=id)
     documents.remove(session, "summary", [row[0] for row in told])
     release(session, [hash for _, hash in told], erase=True)
+    session.run("DELETE FROM tidied WHERE tenant = :tenant AND room = :id", id=id)
     session.run("DELETE FROM snapshots WHERE tenant = :tenant AND room = :id", id=id)
     session.run("DELETE FROM responses WHERE tenant = :tenant AND room = :id", id=id)
     forget_room(session, id)

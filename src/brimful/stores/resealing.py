@@ -41,6 +41,7 @@ _ALL: Final = (
     *(Kept(table, "detail", "id", ("id", owner, "hash")) for table, owner in OWNERS.items()),
     Kept("snapshots", "body", "id", ("id", "room", "refs")),
     Kept("responses", "body", "id", ("id", "room")),
+    Kept("tidied", "body", "number", ("item", "room")),
 )
 _BLOCKS: Final = f"""
 DELETE FROM embedded_blocks WHERE tenant = :tenant AND number IN (

@@ -13,7 +13,19 @@ from brimful.stores.rewriting import rewrite, take_out
 from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
 
-_DETAIL: Final = msgspec.json.Decoder(tuple[str, int, int, tuple[str, ...], dict[str, Any]])
+
+class _Detail(msgspec.Struct, array_like=True):
+    """What is kept of a summary beside its columns. Those of older stores have no spans."""
+
+    cluster: str
+    first: int
+    last: int
+    covers: tuple[str, ...]
+    metadata: dict[str, Any]
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+_DETAIL: Final = msgspec.json.Decoder(_Detail)
 
 _PUT: Final = """
 INSERT INTO summaries (tenant, id, room, hash, at, detail) VALUES (:tenant, :id, :room, :hash, :at, :detail)
@@ -48,22 +60,12 @@ def remove_summary(session: Session, id: str) -> bool:
 def summary_of(session: Session, row: Row) -> Summary:
     """Return the summary of a row."""
     id, room, at, detail, hash, body = row
-    cluster, first, last, covers, metadata = _DETAIL.decode(unseal(session, detail, "summaries", id, room, hash))
-    return Summary(
-        id=id,
-        room=room,
-        content=open_text(session, body, hash),
-        cluster=cluster,
-        first=first,
-        last=last,
-        covers=covers,
-        at=at,
-        metadata=metadata,
-    )
+    kept = _DETAIL.decode(unseal(session, detail, "summaries", id, room, hash))
+    return Summary(id=id, room=room, content=open_text(session, body, hash), at=at, **msgspec.structs.asdict(kept))
 
 
 def _row(session: Session, summary: Summary, hash: str) -> dict[str, Any]:
-    detail = (summary.cluster, summary.first, summary.last, summary.covers, summary.metadata)
+    detail = _Detail(**{field: getattr(summary, field) for field in _Detail.__struct_fields__})
     return {
         "id": summary.id,
         "room": summary.room,

@@ -1,0 +1,97 @@
+"""Summaries without a language model: the sentences that say most of what was said, in the words of who said them.
+
+A sentence is worth as much as its words weigh in all that was said: words that are everywhere weigh little (tf-idf),
+and words that were told already weigh nothing any more. Every topic has its turn before one has a second.
+"""
+
+import asyncio
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from brimful.janitor.aggregate import quoted
+from brimful.protocols.summarizer import Digest, Passage
+
+LONGEST_QUOTE: Final = 160  # characters of a sentence
+MOST_SENTENCES: Final = 4_000  # that are weighed; of more, every second, third, … one is
+LONGEST_READ: Final = 320  # characters of it whose words are weighed
+_LEAST_TERMS: Final = 3  # what has fewer says nothing by itself
+_LETTERS_A_TOKEN: Final = 4  # characters that a token stands for, roughly: a summary is no place to be exact
+_AGAIN: Final = 2.0  # how much less a second sentence of one topic is worth
+
+_ENDS: Final = re.compile(r"(?<=[.!?…。！？])\s+|\n+")
+
+Terms = Callable[[str], Sequence[str]]
+"""Returns the words of a text that are worth looking at, without their endings."""
+
+
+class _Sentence(msgspec.Struct, frozen=True):
+    text: str
+    speaker: str
+    at: int
+    topic: int
+    terms: frozenset[str]
+
+
+class Extractive:
+    """Tells what was said by quoting it."""
+
+    incremental: Final = False  # to read all of a day again costs less than to remember what was weighed
+
+    def __init__(self, terms: Terms) -> None:
+        """Weigh the words that `terms` finds."""
+        self._terms = terms
+
+    async def summarize(self, digest: Digest) -> str:
+        """Return the sentences that say most, in the order in which they were said, each after its speaker."""
+        return await asyncio.to_thread(self._quotes, digest)
+
+    def _quotes(self, digest: Digest) -> str:
+        sentences = self._sentences(digest.topics)
+        weights = _weights(sentences)
+        chosen = _chosen(sentences, weights, digest.tokens * _LETTERS_A_TOKEN)
+        return "\n".join(map(_told, sorted(chosen, key=lambda sentence: sentence.at)))
+
+    def _sentences(self, topics: Sequence[Sequence[Passage]]) -> list[_Sentence]:
+        said = [(passage, number) for number, topic in enumerate(topics) for passage in topic]
+        said.sort(key=lambda each: each[0].at)
+        parts = [(text, passage.speaker, topic) for passage, topic in said for text in _ENDS.split(passage.text)]
+        step = 1 + len(parts) // MOST_SENTENCES
+        found = [
+            _Sentence(quoted(text, LONGEST_QUOTE), speaker, at, topic, frozenset(self._terms(text[:LONGEST_READ])))
+            for at, (text, speaker, topic) in enumerate(parts[::step])
+        ]
+        return [sentence for sentence in found if len(sentence.terms) >= _LEAST_TERMS]
+
+
+def _weights(sentences: Sequence[_Sentence]) -> dict[str, float]:
+    """Return what each word weighs: often said, but not by every sentence."""
+    often = Counter(term for sentence in sentences for term in sentence.terms)
+    return {term: math.log1p(count) * math.log((1 + len(sentences)) / count) for term, count in often.items()}
+
+
+def _chosen(sentences: Sequence[_Sentence], weights: dict[str, float], room: int) -> list[_Sentence]:
+    left, turns = dict(weights), Counter[int]()
+    waiting, chosen = list(sentences), list[_Sentence]()
+    while waiting:
+        worth = [
+            sum(left[term] for term in each.terms) / math.sqrt(len(each.terms)) / _AGAIN ** turns[each.topic]
+            for each in waiting
+        ]
+        best = max(range(len(waiting)), key=lambda at: (worth[at], -waiting[at].at))
+        sentence = waiting.pop(best)
+        room -= len(_told(sentence)) + 1
+        if worth[best] <= 0 or (room < 0 and chosen):
+            break
+        chosen.append(sentence)
+        turns[sentence.topic] += 1
+        left.update(dict.fromkeys(sentence.terms, 0.0))
+    return chosen
+
+
+def _told(sentence: _Sentence) -> str:
+    return f"{sentence.speaker}: {sentence.text}" if sentence.speaker else sentence.text

@@ -1,0 +1,186 @@
+"""A day of a room → its summaries: a line for each flood, and one text for all else."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.janitor.aggregate import line, people
+from brimful.janitor.days import Level, hours
+from brimful.janitor.families import SHORT, families
+from brimful.janitor.rooms import MARK, Due, Past, level_of
+from brimful.janitor.shingles import normal
+from brimful.janitor.spans import Spans, holds, joined, spans_of
+from brimful.janitor.topics import Topics
+from brimful.packagers.stored import plain_text
+from brimful.protocols.housekeeping import Change
+from brimful.protocols.summarizer import Digest, Passage
+from brimful.records import Message, Summary
+
+FLOOD: Final = 10  # near-equal messages within a day that are a flood
+SHORT_FLOOD: Final = 50  # … of those that are so short that people may say the same: "ok", "good morning"
+TOKENS: Final[dict[Level, int]] = {"family": 0, "day": 100, "month": 240, "year": 400}
+"""What a summary of each level may come to, beside its title."""
+
+
+class Sorted(msgspec.Struct, frozen=True):
+    """What was said in a day: floods, what is pinned and left alone, and the rest."""
+
+    floods: tuple[tuple[Message, ...], ...]
+    pinned: tuple[Message, ...]
+    rest: tuple[Message, ...]
+
+
+def sort_out(messages: Sequence[Message]) -> Sorted:
+    """Part the floods of a day from the rest."""
+    pinned = tuple(message for message in messages if message.metadata.get("pinned"))
+    plain = [message for message in messages if _may_flood(message)]
+    found = families([plain_text(message.content) for message in plain])
+    grouped = [tuple(plain[at] for at in family.members) for family in found if len(family.members) >= FLOOD]
+    floods = tuple(group for group in grouped if len(group) >= _needed(group[0]))
+    taken = {message.id for group in (*floods, pinned) for message in group}
+    return Sorted(floods, pinned, tuple(message for message in messages if message.id not in taken))
+
+
+def flood_lines(room: str, day: str, found: Sorted, now: float) -> list[Summary]:
+    """Return one line for each flood of a day."""
+    return [
+        _summary(room, "family", f"{day}/{_name(flood)}", line(flood), _places(flood), at=flood[-1].at, now=now)
+        for flood in found.floods
+    ]
+
+
+def title(messages: Sequence[Message]) -> str:
+    """Say how much was said, by whom and when."""
+    many = f"{len(messages):,} message{'s' if len(messages) > 1 else ''}"
+    return f"{many} from {people(messages)}{hours(message.at for message in messages)}"
+
+
+def digest_of(topics: Topics, messages: Sequence[Message], previous: Summary | None) -> Digest:
+    """Return what a summarizer is told of a day: all of it, or with a `previous` summary what came since."""
+    told = previous.spans if previous else ()
+    fresh = [[message for message in topic if not holds(told, message.seq)] for topic in topics]
+    return Digest(
+        title=title(messages),
+        topics=tuple(tuple(map(_passage, topic)) for topic in fresh if topic),
+        tokens=TOKENS["day"],
+        previous=previous.content.partition("\n")[2] if previous else "",
+    )
+
+
+def grown_from(due: Due, found: Sorted) -> Summary | None:
+    """Return the summary that a day had, if it only grew since then: nothing of it was changed, taken out, or moved."""
+    old = next((each for each in due.told if level_of(each) == "day"), None)
+    now = _places(found.rest)
+    if old is None or joined((*old.spans, *now)) != now or len(due.told) > 1 + len(found.floods):
+        return None
+    made = float(old.metadata.get("made", 0.0))
+    edited = any(message.edited is not None and message.edited > made for message in found.rest)
+    return None if edited else old
+
+
+def day_summary(room: str, day: str, found: Sorted, digest: Digest, text: str, *, now: float) -> Summary:
+    """Return the summary of the rest of a day. What is pinned in it is known, and left alone."""
+    content = f"{digest.title}\n{text}" if text else digest.title
+    made = _summary(room, "day", day, content, _places(found.rest), at=found.rest[-1].at, now=now)
+    return _with(made, beside=list(map(list, _places(found.pinned))))
+
+
+def change_of(due: Due, found: Sorted, made: Sequence[Summary]) -> Change:
+    """Return what is to be done so that a day is told by these summaries, and by no other."""
+    held = {each.id: each for each in due.told}
+    fresh = tuple(each for each in made if each.id not in held or not _same(each, held[each.id]))
+    stay = {each.id for each in made}
+    aside = {place.seq for place in due.day.places if place.aside}
+    return Change(
+        write=fresh,
+        remove=tuple(id for id in held if id not in stay),
+        messages=tuple(message.id for flood in found.floods for message in flood if message.seq not in aside),
+    )
+
+
+def rolled_digest(past: Past) -> Digest:
+    """Return what a summarizer is told of a month, or of a year: what its days, or months, were told to be."""
+    lines = [(part, text) for part in past.parts for text in _lines(part)]
+    messages = sum(last - first + 1 for part in past.parts for first, last in part.spans)
+    floods = _floods(past.parts)
+    told = f", {floods} flood{'s' if floods > 1 else ''} among them" if floods else ""
+    return Digest(
+        title=f"{past.name}: {messages:,} messages{told}",
+        topics=tuple((Passage(text=text, at=part.at + at * 1e-6),) for at, (part, text) in enumerate(lines)),
+        tokens=TOKENS[_level(past)],
+    )
+
+
+def rolled(room: str, past: Past, digest: Digest, text: str, *, now: float) -> Change:
+    """Put one summary in the place of those of a month, or of a year. It covers exactly what they covered."""
+    spans = joined(span for part in past.parts for span in part.spans)
+    content = f"{digest.title}\n{text}" if text else digest.title
+    last = max(part.at for part in past.parts)
+    made = _summary(room, _level(past), past.name, content, spans, at=last, now=now)
+    whole = _with(made, floods=_floods(past.parts), beside=list(map(list, past.left)))
+    return Change(write=(whole,), remove=tuple(part.id for part in past.parts))
+
+
+def _level(past: Past) -> Level:
+    return "month" if "-" in past.name else "year"
+
+
+def _floods(parts: Sequence[Summary]) -> int:
+    return sum(1 if level_of(part) == "family" else int(part.metadata.get("floods", 0)) for part in parts)
+
+
+def _may_flood(message: Message) -> bool:
+    said = isinstance(message.content, str) and message.role in ("user", "assistant")
+    return said and not message.metadata.get("pinned")
+
+
+def _needed(head: Message) -> int:
+    return SHORT_FLOOD if len(normal(plain_text(head.content))) < SHORT else FLOOD
+
+
+def _name(flood: Sequence[Message]) -> str:
+    return hashlib.blake2b(normal(plain_text(flood[0].content)).encode(), digest_size=6).hexdigest()
+
+
+def _passage(message: Message) -> Passage:
+    speaker = message.sender or ("" if message.role == "user" else message.role)
+    return Passage(text=plain_text(message.content), speaker=speaker, at=message.at)
+
+
+def _lines(part: Summary) -> list[str]:
+    """Return what a summary tells, without its title; of a flood that is all there is."""
+    head, _, rest = part.content.partition("\n")
+    return [head] if level_of(part) == "family" else rest.splitlines()
+
+
+def _same(one: Summary, other: Summary) -> bool:
+    """Say whether two summaries tell the same of the same; when they were made does not matter."""
+    return msgspec.structs.replace(one, metadata={**one.metadata, "made": other.metadata.get("made")}) == other
+
+
+def _summary(room: str, level: Level, name: str, content: str, spans: Spans, *, at: float, now: float) -> Summary:
+    """Return a summary of the janitor's; a flood's name is that of its day, and one of its own."""
+    id = f"{room}/{level}/{name}"
+    return Summary(
+        id=id,
+        room=room,
+        content=content,
+        cluster=id,
+        first=spans[0][0],
+        last=spans[-1][1],
+        spans=spans,
+        at=at,
+        metadata={MARK: level, "of": name.partition("/")[0], "made": now},
+    )
+
+
+def _with(summary: Summary, **more: Any) -> Summary:
+    """Return a summary with what is worth noting beside it."""
+    noted = {key: value for key, value in more.items() if value}
+    return msgspec.structs.replace(summary, metadata={**summary.metadata, **noted})
+
+
+def _places(messages: Sequence[Message]) -> Spans:
+    return spans_of(message.seq for message in messages)

@@ -1,0 +1,109 @@
+"""What the janitor is for: a flood costs a line, and a year fits a window, each decision on the record."""
+
+import asyncio
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import brimful
+from brimful.core.content import ContentPackage
+from brimful.core.tokens import Count
+from brimful.engine import Engine
+from brimful.engine.history import Clusters
+from brimful.records import Message, Summary
+from janitor.rooms import NOW, a_year, chatter, flood
+
+WINDOW = 32_768
+
+
+def engine_at(url):
+    return Engine(url, clock=lambda: NOW, embedder="none", model="gpt-4o")
+
+
+def test_a_flood_of_ten_thousand_costs_less_than_a_hundred_tokens(sqlite_url):
+    question = {"room": "r", "message": "What did we say about the release?", "window": WINDOW, "now": NOW}
+
+    async def story():
+        async with engine_at(sqlite_url) as engine:
+            await engine.post_many(chatter(40, at=NOW - 30_000))
+            await engine.post_many(flood(10_000))
+            drowned = await engine.assemble(**question)
+            await engine.tidy("r")
+            newest = await engine.assemble(**question)
+            await engine.post(room="r", id="what", text="What was that?", sender="Ada", at=NOW - 60)
+            await engine.tidy("r")
+            return drowned, newest, await engine.assemble(**question)
+
+    drowned, newest, tidy = asyncio.run(story())
+    assert drowned.tokens > 20_000
+    without = brimful.assemble(
+        [package for package in tidy.inputs.packages if "near-equal" not in package.text],
+        model="gpt-4o",
+        window=WINDOW,
+        now=NOW,
+    )
+    assert tidy.tokens - without.tokens < 100
+    assert newest.decision("spam-9999").outcome == "kept"  # as long as it may be what is to be answered
+    kept = {decision.id for decision in tidy.decisions if decision.included}
+    assert {f"m{n}" for n in range(40)} <= kept
+    [line] = [package for package in tidy.inputs.packages if "near-equal" in package.text]
+    assert line.text.startswith("10,000 near-equal messages from 3 senders, 10:00–10:33, e.g. “CONGRATS ")
+    assert tidy.decision(line.id).outcome == "kept"
+
+
+def test_a_year_of_a_busy_room_fits_a_window_as_summaries_recent_and_what_was_found(sqlite_url):
+    async def story():
+        async with engine_at(sqlite_url) as engine:
+            await engine.post_many(a_year(24))
+            await engine.tidy("r")
+            question = {"room": "r", "message": "What was the passphrase of the old vault?", "window": WINDOW}
+            contexts = [await engine.assemble(**question, now=NOW + n) for n in range(3)]
+            return contexts, await engine.store.summaries("r"), await engine._housekeeping.places("r")  # noqa: SLF001
+
+    contexts, summaries, places = asyncio.run(story())
+    covers = {each.id: each.spans for each in summaries}
+    for context in contexts:
+        assert context.tokens <= context.budget.available
+        names = {package.id: package for package in context.inputs.packages}
+        inside = [decision.id for decision in context.decisions if decision.included]
+        told = {seq for id in inside if id in covers for a, b in covers[id] for seq in range(a, b + 1)}
+        verbatim = {names[id].position for id in inside if names[id].kind.startswith("message-")}
+        assert not {place.seq for place in places} - told - verbatim
+        assert len(context.decisions) == len(context.inputs.packages)
+        assert "heliotrope-cormorant" in str(context.request)
+        sorts = {component.name: component for component in context.components}
+        assert min(sorts[name].items for name in ("summaries", "recent", "older")) > 10
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 9)), max_size=8), st.integers(1, 60))
+@settings(deadline=None)
+def test_a_message_belongs_to_the_summary_whose_spans_hold_it(drawn, oldest):
+    """Of a cluster of which only a part was read, no message bears the name: its summary competes by itself."""
+    taken, summaries = set(), []
+    for first, length in drawn:
+        span = set(range(first, first + length + 1))
+        if not span & taken:
+            taken |= span
+            name = f"c{first}"
+            summaries.append(
+                Summary(
+                    id=name,
+                    room="r",
+                    content="",
+                    cluster=name,
+                    first=first,
+                    last=first + length,
+                    spans=((first, first + length),),
+                )
+            )
+    clusters = Clusters(summaries)
+    messages = [Message(id=f"m{seq}", room="r", content="", seq=seq) for seq in range(70, oldest - 1, -1)]
+    count = Count(tokens=1, basis="exact")
+    packages = [
+        ContentPackage(id=each.id, kind="message-recent", content="x", tokens=count, cluster=clusters.of(each))
+        for each in messages
+    ]
+    for message, package, whole in zip(messages, packages, clusters.whole(packages, messages), strict=True):
+        own = next((each for each in summaries if each.first <= message.seq <= each.last), None)
+        assert package.cluster == (own and own.cluster)
+        assert whole.cluster == (own.cluster if own and own.first >= oldest else None)

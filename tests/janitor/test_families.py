@@ -1,0 +1,46 @@
+"""Families are what is nearly equal, whatever the order of the others; a sketch only finds what is compared."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brimful.janitor.families import ALIKE, SHORT, families
+from brimful.janitor.shingles import likeness, normal, shingles
+from janitor.rooms import chatter, flood
+
+WORDS = st.sampled_from(["alpha", "beta", "gamma", "delta", "win", "now", "£100", "99", "http://a.example", "ok", "ß"])
+TEXTS = st.lists(st.lists(WORDS, max_size=12).map(" ".join) | st.text(max_size=60), max_size=40)
+
+
+@given(TEXTS)
+@settings(deadline=None)
+def test_every_text_is_of_one_family_and_like_its_head(texts):
+    found = families(texts)
+    assert sorted(at for family in found for at in family.members) == list(range(len(texts)))
+    for family in found:
+        head = normal(texts[family.members[0]])
+        for at in family.members:
+            text = normal(texts[at])
+            assert text == head or (
+                len(text) >= SHORT and len(head) >= SHORT and likeness(shingles(text), shingles(head)) >= ALIKE
+            )
+
+
+def test_a_flood_is_one_family_and_a_conversation_is_none():
+    bots = [message.content for message in flood(400)]
+    people = [message.content for message in chatter(400, at=0.0)]
+    found = families([*bots, *people])
+    assert found[0].members == tuple(range(400))
+    assert max(len(family.members) for family in found[1:]) < 10
+
+
+def test_what_is_short_must_be_equal():
+    assert [family.members for family in families(["ok", "OK ", "okay", "no", "call 5", "call 77"])] == [
+        (0, 1),
+        (2,),
+        (3,),
+        (4, 5),
+    ]
+
+
+def test_a_text_of_a_megabyte_is_compared_by_its_beginning():
+    assert len(families(["spam and eggs " * 80_000, "spam and eggs " * 70_000])) == 1

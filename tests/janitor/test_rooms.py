@@ -1,0 +1,143 @@
+"""Laws of the janitor, on rooms that hypothesis makes up."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brimful.janitor.days import days_of
+from brimful.janitor.rooms import coverable, due, rolled_up
+from brimful.janitor.spans import holds, joined, spans_of
+from brimful.janitor.telling import change_of, day_summary, digest_of, flood_lines, rolled, rolled_digest, sort_out
+from brimful.janitor.topics import subjects, threads
+from brimful.protocols.housekeeping import Place
+from brimful.records import Message
+from janitor.rooms import DAY, NOW, flood
+
+PLACES = st.lists(st.integers(1, 200), unique=True, max_size=60)
+
+
+@given(PLACES)
+def test_spans_hold_exactly_their_places(places):
+    spans = spans_of(places)
+    assert {place for place in range(202) if holds(spans, place)} == set(places)
+    assert joined(spans) == spans
+
+
+@given(st.lists(st.floats(-1e9, 4e9) | st.sampled_from([0.0, NOW, NOW - DAY]), max_size=50))
+def test_days_hold_every_place_once(times):
+    places = [Place(seq=at, at=time) for at, time in enumerate(times, start=1)]
+    days = days_of(places)
+    assert sorted(place.seq for day in days for place in day.places) == [place.seq for place in places]
+    assert len({day.name for day in days}) == len(days)
+
+
+@st.composite
+def rooms(draw):
+    """Return the messages of a room: some days, some floods, some that are pinned, in any order of time."""
+    texts = st.sampled_from(["Lunch at noon?", "ok", "The build is green again, thanks to Bo."]) | st.text(max_size=40)
+    messages = []
+    for _ in range(draw(st.integers(1, 30))):
+        at = NOW - draw(st.sampled_from([0, 1, 2, 40, 100, 500, 900])) * DAY
+        pinned = draw(st.booleans()) and draw(st.booleans())
+        content = draw(texts) or "…"
+        messages.append(("m", content, at, {"pinned": True} if pinned else {}))
+    if draw(st.booleans()):
+        spam = flood(draw(st.integers(8, 14)))
+        at = NOW - draw(st.sampled_from([0, 40, 500])) * DAY
+        messages += [("s", message.content, at, {}) for message in spam]
+    order = sorted(messages, key=lambda each: each[2]) if draw(st.booleans()) else messages
+    return [
+        Message(id=f"{kind}{seq}", room="r", content=text, at=at, seq=seq, sender="Ada", metadata=metadata)
+        for seq, (kind, text, at, metadata) in enumerate(order, start=1)
+    ]
+
+
+def tidied(messages, known=(), aside=frozenset()):
+    """Put a room in order as the engine does, without a store; return its summaries, and what is set aside."""
+    known, aside = {summary.id: summary for summary in known}, set(aside)
+
+    def apply(change):
+        for id in change.remove:
+            known.pop(id, None)
+        known.update({summary.id: summary for summary in change.write})
+        aside.update(change.messages)
+
+    places = [Place(seq=each.seq, at=each.at, edited=each.edited, aside=each.id in aside) for each in messages]
+    changes = 0
+    for waiting in due(places, list(known.values())):
+        inside = {place.seq for place in waiting.day.places}
+        said = [each for each in messages if each.seq in inside]
+        found = sort_out(said)
+        made = flood_lines("r", waiting.day.name, found, NOW)
+        if found.rest:
+            digest = digest_of(threads(found.rest), found.rest, None)
+            made.append(day_summary("r", waiting.day.name, found, digest, "", now=NOW))
+        change = change_of(waiting, found, made)
+        changes += bool(change)
+        apply(change)
+    while past := rolled_up(places, list(known.values()), NOW):
+        for each in past:
+            apply(rolled("r", each, rolled_digest(each), "", now=NOW))
+            changes += 1
+    return list(known.values()), aside, changes
+
+
+def covered(summaries):
+    return [place for each in summaries for first, last in each.spans for place in range(first, last + 1)]
+
+
+@given(rooms())
+@settings(deadline=None)
+def test_every_message_is_covered_once_but_the_newest_and_what_is_pinned(messages):
+    summaries, aside, _ = tidied(messages)
+    wanted = [each.seq for each in messages[:-1] if not each.metadata]
+    assert sorted(covered(summaries)) == wanted
+    assert not aside & {each.id for each in messages if each.metadata}
+    assert messages[-1].id not in aside
+    for each in summaries:
+        assert (each.first, each.last) == (each.spans[0][0], each.spans[-1][1])
+
+
+@given(rooms(), st.integers(0, 40))
+@settings(deadline=None)
+def test_bit_by_bit_covers_what_from_scratch_covers(messages, cut):
+    first, aside, _ = tidied(messages[: max(1, cut)])
+    grown, grown_aside, _ = tidied(messages, first, aside)
+    whole, whole_aside, _ = tidied(messages)
+    spans = {each.id: each.spans for each in whole}
+    assert {each.id: each.spans for each in grown} == spans
+    assert grown_aside == whole_aside
+
+
+@given(rooms())
+@settings(deadline=None)
+def test_a_second_run_has_nothing_to_do(messages):
+    summaries, aside, _ = tidied(messages)
+    again, still, changes = tidied(messages, summaries, aside)
+    assert not changes
+    assert (again, still) == (summaries, aside)
+
+
+def test_the_newest_message_alone_is_left_alone():
+    assert coverable([Place(seq=1, at=NOW)]) == []
+    assert due([], []) == []
+
+
+def test_threads_follow_what_messages_answer():
+    said = [
+        Message(id="a", room="r", content="Who has the key?"),
+        Message(id="b", room="r", content="Lunch?"),
+        Message(id="c", room="r", content="I have it.", metadata={"reply_to": "a"}),
+        Message(id="d", room="r", content="Thanks!", metadata={"reference": {"messageId": "c"}}),
+        Message(id="e", room="r", content="One", metadata={"thread_ts": 17.5, "thread_id": 9}),
+        Message(id="f", room="r", content="Two", metadata={"thread_id": 9}),
+    ]
+    assert [[each.id for each in thread] for thread in threads(said)] == [["a", "c", "d"], ["b"], ["e", "f"]]
+
+
+def test_subjects_join_what_means_the_same():
+    import numpy as np  # noqa: PLC0415 - of this test alone
+
+    said = [(Message(id=name, room="r", content=name),) for name in "abc"]
+    vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1]], dtype=np.float32)
+    assert [[each.id for each in topic] for topic in subjects(tuple(said), vectors)] == [["a", "c"], ["b"]]
+    assert subjects(tuple(said), None) == tuple(said)

@@ -1,0 +1,273 @@
+"""The janitor on real stores: what it does, what it leaves alone, and that all of it can be undone."""
+
+import asyncio
+
+import pytest
+
+from brimful.engine.sweeping import ENOUGH_BUILDS
+from brimful.engine.tidying import LEASE
+from brimful.errors import InvalidValue, StoreUnavailable, UnknownRecord
+from brimful.records import Memory, Message, Summary
+from brimful.testing import ScriptedProvider
+from janitor.rooms import DAY, NOW, chatter, flood, said
+
+
+async def everything(engine):
+    return [record async for record in engine.store.records()]
+
+
+def only(records, kind):
+    return [record for record in records if isinstance(record, kind)]
+
+
+def places(summaries):
+    return sorted(seq for each in summaries for first, last in each.spans for seq in range(first, last + 1))
+
+
+def test_what_a_run_did_is_undone_to_the_last_record(run, new_engine):
+    async def story():
+        async with new_engine(embedder="static") as engine:
+            await engine.post_many(chatter(60, at=NOW - 500 * DAY, every=DAY / 3))
+            await engine.post_many(flood(40))
+            await engine.post_many(chatter(30, at=NOW - 3600, prefix="n", seed=5))
+            await engine.summarize([Summary(id="mine", room="r", content="By hand.", cluster="c", first=1, last=9)])
+            await engine.remember_many(
+                [Memory(id=f"k{n}", content="Ada  likes TEA"[: 13 + n], at=1.0) for n in range(3)]
+            )
+            before = await everything(engine)
+            dry = await engine.tidy(dry_run=True, older=30)
+            assert await everything(engine) == before
+            done = await engine.tidy(older=30)
+            after = await everything(engine)
+            again = await engine.tidy(older=30)
+            found = await engine.search("lottery", room="r")
+            undone = await engine.untidy()
+            assert await everything(engine) == before
+            back = await engine.search("lottery", room="r")
+            assert await engine.untidy() is None
+            assert await engine.store.progress("static-minilm-256@1") == await engine.settled()
+            problems = await engine._database.check()  # noqa: SLF001 - the store is whole again
+        return dry, done, after, again, found, undone, back, problems
+
+    dry, done, after, again, found, undone, back, problems = run(story())
+    assert (dry.rooms, dry.memories, dry.run) == (done.rooms, done.memories, None)
+    assert (done.run, undone.number, undone.state) == (1, 1, "undone")
+    [room] = done.rooms
+    assert room.messages == 40
+    [line] = room.floods
+    assert line.startswith("40 near-equal messages from 3 senders, 10:00, e.g. “CONGRATS ")
+    assert len(only(after, Message)) == 130
+    assert next(each for each in only(after, Summary) if each.id == "mine").content == "By hand."
+    made = [each for each in only(after, Summary) if each.id != "mine"]
+    assert places(made) == list(range(1, 130))
+    assert again.run is None
+    assert not again.facts["summaries"]
+    assert not [hit for hit in found.hits if hit.record.id.startswith("spam")]
+    assert len([hit for hit in back.hits if hit.record.id.startswith("spam")]) >= 20
+    assert done.memories == 1
+    assert problems == []
+
+
+def test_a_day_that_grew_is_told_again_and_the_others_cost_nothing(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            await engine.post_many(chatter(50, at=NOW - 5 * DAY, every=DAY / 10))
+            first = await engine.tidy("r")
+            await engine.post_many(chatter(3, at=NOW - 60, prefix="late", every=1.0))
+            second = await engine.tidy("r")
+            return first, second, await engine.store.summaries("r")
+
+    first, second, summaries = run(story())
+    assert first.facts["summaries"] == 6
+    assert second.facts["summaries"] == 1
+    assert places(summaries) == list(range(1, 53))
+
+
+class Everything:
+    """A summarizer that leaves nothing out."""
+
+    incremental = False
+
+    async def summarize(self, digest):
+        return " ".join(passage.text for topic in digest.topics for passage in topic)
+
+
+def test_edited_deleted_and_erased_messages_are_told_anew(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            await engine.post_many(chatter(12, at=NOW - DAY))
+            await engine.post(room="r", id="pw", text="The password of the harbour office is swordfish.", at=NOW - DAY)
+            await engine.post_many([said("last", "Bye.", at=NOW)])
+            await engine.tidy("r", summarizer=Everything())
+            told = await engine.store.summaries("r")
+            await engine.delete("m3")
+            await engine.edit("m4", "Something else entirely about penguins and glaciers.", at=NOW + 5)
+            changed = await engine.tidy("r", summarizer=Everything())
+            context = await engine.assemble(room="r", message="?", window=900, completion=100, now=NOW + 9)
+            await engine.delete("pw", erase=True)
+            kept = await engine.store.summaries("r")
+            undone = await engine.untidy()
+            after_undo = await engine.store.summaries("r")
+            await engine.tidy("r", summarizer=Everything())
+            past = await engine.store.snapshot(context.id)
+            return told, changed, kept, undone, after_undo, await engine.store.summaries("r"), past
+
+    told, changed, kept, undone, after_undo, again, past = run(story())
+    assert "swordfish" in told[0].content
+    assert changed.facts["summaries"] == 1
+    assert kept == []
+    assert undone is not None
+    assert "swordfish" not in "".join(each.content for each in (*after_undo, *again))
+    assert "swordfish" not in str(past.context.request)
+    assert places(again) == [1, 2, 3, *range(5, 13)]
+
+
+def test_two_janitors_exclude_each_other_and_a_dead_one_is_relieved(run, new_engine):
+    async def story():
+        now = [NOW]
+        async with new_engine(clock=lambda: now[0]) as engine:
+            await engine.post_many(flood(30))
+            house = engine._housekeeping  # noqa: SLF001 - a run that dies half way
+            dead = await house.begin(holder="dead", now=NOW, lease=LEASE)
+            with pytest.raises(StoreUnavailable, match="at work"):
+                await engine.tidy("r")
+            with pytest.raises(StoreUnavailable, match="at work"):
+                await engine.untidy()
+            now[0] += LEASE + 1
+            done = await engine.tidy("r")
+            with pytest.raises(StoreUnavailable, match="taken over"):
+                await house.beat(dead, now=now[0])
+            return dead, done, await engine.tidyings()
+
+    dead, done, runs = run(story())
+    assert done.run == dead.number
+    assert [(each.number, each.state) for each in runs] == [(dead.number, "done")]
+
+
+def test_a_run_that_is_broken_off_is_whole_and_the_next_goes_on(run, new_engine):
+    class Slow:
+        incremental = False
+
+        def __init__(self):
+            self.told = 0
+
+        async def summarize(self, digest):
+            assert digest.topics
+            self.told += 1
+            if self.told == 3:
+                raise asyncio.CancelledError
+            return "short"
+
+    async def story():
+        async with new_engine() as engine:
+            await engine.post_many(chatter(50, at=NOW - 5 * DAY, every=DAY / 10))
+            before = await everything(engine)
+            with pytest.raises(asyncio.CancelledError):
+                await engine.tidy("r", summarizer=Slow())
+            [broken] = await engine.tidyings()
+            some = await engine.store.summaries("r")
+            done = await engine.tidy("r")
+            await engine.untidy()
+            await engine.untidy()
+            return broken, some, done, before == await everything(engine)
+
+    broken, some, done, same = run(story())
+    assert broken.state == "done"
+    assert len(some) == 2
+    assert done.facts["summaries"] == 4
+    assert same
+
+
+def test_what_is_pinned_and_what_was_used_stays(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            old = chatter(40, at=NOW - 200 * DAY)
+            pinned = said(
+                "pin", "Never touch this message, it is pinned.", at=NOW - 200 * DAY, metadata={"pinned": True}
+            )
+            await engine.post_many([*old, pinned, *chatter(5, at=NOW - 60, prefix="new", every=1.0)])
+            small = {"window": 700, "completion": 100}
+            few = await engine.tidy("r", older=90, now=NOW)
+            contexts = [
+                await engine.assemble(room="r", message=f"{n}?", now=NOW, **small) for n in range(ENOUGH_BUILDS)
+            ]
+            used = {
+                each.id.removesuffix("/recalled") for context in contexts for each in context.decisions if each.included
+            }
+            done = await engine.tidy("r", older=90)
+            left = [each.message.id for each in await engine.store.history("r", limit=100)]
+            by_id = await engine.store.messages(["m0", "pin"])
+            return few, used, done, left, by_id
+
+    few, used, done, left, by_id = run(story())
+    assert "20" in few.rooms[0].notes[0]
+    assert few.facts["messages"] == 0
+    assert done.rooms[0].unused == done.facts["messages"] > 10
+    assert "pin" in left
+    assert set(left) == {"pin", *(f"new{n}" for n in range(5))} | {id for id in used if id.startswith("m")}
+    assert [each.id for each in by_id] == ["m0", "pin"]
+
+
+def test_purged_is_purged_and_summaries_go_on_to_stand_for_it(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            await engine.post_many([*flood(25), said("end", "Anybody here?", at=NOW)])
+            first = await engine.tidy("r")
+            kept = await engine.tidy("r", purge=True)
+            again = await engine.tidy("r")
+            records = await everything(engine)
+            return first, kept, again, records, await engine.untidy(), await engine._database.check()  # noqa: SLF001
+
+    first, kept, again, records, undone, problems = run(story())
+    assert (first.facts["messages"], kept.purged, again.run) == (25, 25, None)
+    assert [message.id for message in only(records, Message)] == ["end"]
+    assert [each.spans for each in only(records, Summary)] == [((1, 25),)]
+    assert undone is None
+    assert problems == []
+
+
+def test_a_model_writes_within_its_window_and_goes_on_from_what_it_wrote(run, new_engine):
+    provider = ScriptedProvider(f"Minutes, part {n}." for n in range(100))
+
+    async def story():
+        async with new_engine() as engine:
+            await engine.post_many(chatter(60, at=NOW - 3 * 3600))
+            writer = engine.summarizer("gpt-4o", provider=provider, window=1_200)
+            await engine.tidy("r", summarizer=writer)
+            [told] = await engine.store.summaries("r")
+            asked = len(provider.requests)
+            await engine.post_many(chatter(2, at=NOW - 60, prefix="late", every=1.0))
+            await engine.tidy("r", summarizer=writer)
+            [grown] = await engine.store.summaries("r")
+            return told, asked, grown
+
+    told, asked, grown = run(story())
+    assert asked > 2
+    assert told.content.splitlines()[1] == f"Minutes, part {asked - 1}."
+    assert len(provider.requests) == asked + 1
+    assert f"Minutes, part {asked - 1}." in str(provider.requests[-1])
+    assert "62 messages" in grown.content or "61 messages" in grown.content
+
+
+def test_a_model_that_fails_is_stood_in_for(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            await engine.post_many(chatter(20, at=NOW - 3600))
+            return await engine.tidy("r", summarizer=engine.summarizer("gpt-4o", provider=ScriptedProvider([""])))
+
+    done = run(story())
+    assert done.facts["summaries"] == 1
+    assert "failed" in done.rooms[0].notes[0]
+
+
+def test_what_cannot_be_meant_is_refused(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            with pytest.raises(UnknownRecord):
+                await engine.tidy("nowhere")
+            for wrong in (-1, float("nan"), "old"):
+                with pytest.raises(InvalidValue, match="older"):
+                    await engine.tidy(older=wrong)
+            assert (await engine.tidy()).run is None
+
+    run(story())
