@@ -85,18 +85,30 @@ def replay(
     """Build a recorded context again, from its record alone: to itself, or under another model, window or policy."""
     if not isinstance(context, Context):
         raise InvalidValue("context", f"must be a Context, not {shown(context)}")
-    inputs = context.inputs
+    return assembled(
+        supposed(context.inputs, model=model, policy=policy, window=window, completion=completion, overrides=overrides)
+    )
+
+
+def supposed(
+    inputs: Inputs,
+    *,
+    model: str | ModelInfo | None = None,
+    policy: str | Path | Policy | None = None,
+    window: int | None = None,
+    completion: int | None = None,
+    overrides: Mapping[str, Any] | Overrides | None = None,
+) -> Inputs:
+    """Return recorded inputs under another model, window or policy: what is not said stays as it was."""
     chosen = inputs.policy if policy is None and overrides is None else policy_of(policy or inputs.policy, overrides)
     own_window = inputs.window if model is None else None
-    return assembled(
-        msgspec.structs.replace(
-            inputs,
-            model=inputs.model if model is None else model_of(model),
-            policy=chosen,
-            method=chosen.counting,
-            window=own_window if window is None else positive("window", window),
-            completion=inputs.completion if completion is None else positive("completion", completion),
-        )
+    return msgspec.structs.replace(
+        inputs,
+        model=inputs.model if model is None else model_of(model),
+        policy=chosen,
+        method=chosen.counting,
+        window=own_window if window is None else positive("window", window),
+        completion=inputs.completion if completion is None else positive("completion", completion),
     )
 
 

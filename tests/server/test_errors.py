@@ -38,7 +38,7 @@ def test_what_is_no_request(start, path, content):
     assert is_told(answer, path)
 
 
-@pytest.mark.parametrize("path", ["/", "/v1/nothing", "/v1/completions", "/v1/messages/batches"])
+@pytest.mark.parametrize("path", ["/nothing", "/v1/nothing", "/v1/completions", "/v1/messages/batches"])
 def test_what_is_not_there(start, path):
     answer = start().post(path, json=HI)
     assert answer.status_code == 404

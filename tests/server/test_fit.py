@@ -48,10 +48,11 @@ def test_what_is_too_long_is_trimmed_and_the_record_says_what_was_left_out(start
     assert 5 < len(sent) < len(messages)
     record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
     assert record["left_out"] == len(messages) - len(sent)
-    assert record["tokens"] <= record["limit"] == 1900
-    out = [each for each in record["decisions"] if each["decision"]["outcome"] == "dropped"]
+    assert record["tokens"] <= record["hard_limit"] == 1900
+    out = [each for each in record["decisions"] if each["outcome"] == "dropped"]
     assert out[0]["why"].startswith("dropped: ")
-    assert record["request"]["messages"] == sent
+    request = client.get(f"/brimful/v1/contexts/{record['id']}/request").json()
+    assert request["messages"] == sent
 
 
 def test_a_stream_comes_through_as_it_is(start):

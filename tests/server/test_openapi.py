@@ -13,7 +13,7 @@ from brimful.server.config import config_of
 from brimful.server.openapi import description
 from server.upstream import serving
 
-schema = schemathesis.openapi.from_dict(json.loads(description()))
+schema = schemathesis.openapi.from_dict(json.loads(description())).exclude(path="/brimful/v1/events")  # it never ends
 
 
 @pytest.fixture(scope="module", params=["fit", "remember"])
@@ -32,6 +32,21 @@ def test_no_request_breaks_the_server(case, address):
     response = case.call(base_url=address)
     assert response.status_code < 500, response.text
     case.validate_response(response, checks=[response_schema_conformance, content_type_conformance])
+
+
+def test_every_route_is_described_and_everything_described_is_served(tmp_path):
+    data = {"store": f"sqlite:///{tmp_path}/brimful.db", "telemetry": {"metrics": True}}
+    routes = create_app(config_of(data, "brimful.toml"), environ={}).routes
+    served = {(route.path_format, method.lower()) for route in routes for method in route.methods - {"HEAD"}}
+    paths = json.loads(description())["paths"]
+    assert served - {("/index.html", "get")} == {(path, method) for path, said in paths.items() for method in said}
+
+
+def test_every_operation_of_the_inspector_says_what_a_key_must_allow():
+    paths = json.loads(description())["paths"]
+    inspected = [said for path, each in paths.items() if path.startswith("/brimful/v1") for said in each.values()]
+    assert len(inspected) > 30
+    assert all("scope `" in said["description"] for said in inspected)
 
 
 def test_the_description_is_served(address):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SCOPES: Final = ("chat", "read")  # as the server knows them; it is an extra
+SCOPES: Final = ("chat", "read", "write", "metrics")  # as the server knows them; it is an extra
 EXAMPLES: Final = """\
 Examples:
   brimful callers create --tenant acme --name "the support bot"
@@ -42,7 +42,7 @@ def create(
     *,
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Who it is for.")],
     scopes: Annotated[
-        str, typer.Option("--scopes", metavar="LIST", help="What it allows: chat, read, or both with a comma between.")
+        str, typer.Option("--scopes", metavar="LIST", help="What it allows: chat, read, write, metrics, with commas.")
     ] = "chat,read",
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,

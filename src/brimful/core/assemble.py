@@ -9,7 +9,7 @@ from brimful.core.budget import ContextBudget
 from brimful.core.context import Component, Context, Inputs, context_id
 from brimful.core.decision import Decision
 from brimful.core.explain import COMPONENTS
-from brimful.core.pile import Filled, prepare
+from brimful.core.pile import Filled, Pile, prepare
 from brimful.core.tokens import TokenCounter
 from brimful.core.verify import Renderer
 from brimful.core.warning import warnings_of
@@ -17,8 +17,12 @@ from brimful.core.warning import warnings_of
 
 def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Context:
     """Build the context that these inputs give. Pure: equal inputs give an equal context, byte for byte."""
-    pile = prepare(inputs, counter=counter, renderer=renderer)
-    budget = pile.budget(inputs.window)
+    return poured(prepare(inputs, counter=counter, renderer=renderer))
+
+
+def poured(pile: Pile) -> Context:
+    """Build the context of candidates that are ready, for the window and the reserve that their inputs name."""
+    budget = pile.budget(pile.inputs.window)
     done = pile.filled(budget)
     return _record(pile.inputs, budget, done, [*pile.decided, *done.selection.decisions])
 

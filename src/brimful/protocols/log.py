@@ -24,6 +24,10 @@ class Log(Protocol):
         """Return a build as it was; content that was erased since then is empty."""
         ...
 
+    async def build(self, id: str) -> Build | None:
+        """Return a build in one line."""
+        ...
+
     async def builds(
         self,
         *,

@@ -10,8 +10,8 @@ from brimful.server.errors import Refusal
 from brimful.stores import Database
 from brimful.stores.callers import read_key
 
-Scope = Literal["chat", "read"]
-"""What a key allows: to ask models, and to read the records of contexts."""
+Scope = Literal["chat", "read", "write", "metrics"]
+"""What a key allows: to ask models, to read what is kept, to change it, and to read what is measured of all tenants."""
 SCOPES: Final[tuple[str, ...]] = get_args(Scope)
 KEY_HEADER: Final = "x-brimful-key"
 """Where a caller's key stands if the other headers hold a key for the upstream."""

@@ -1,7 +1,7 @@
 """The server as an ASGI app: its routes, and what is said where there is none."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -13,12 +13,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from brimful.errors import StoreError
+from brimful.server.asked import Caller
 from brimful.server.config import Config
 from brimful.server.endpoint import JSON, Endpoint, Serve, refused
 from brimful.server.errors import Refusal, Tongue
+from brimful.server.inspector.operation import EVENT_STREAM
+from brimful.server.inspector.operations import OPERATIONS
 from brimful.server.openapi import description
+from brimful.server.page import Page
 from brimful.server.parts import Parts
+from brimful.telemetry.prometheus import METRICS_TYPE
 
+_UNKNOWN: Final = 404
 _MESSAGES: Final = "/v1/messages"  # and what is below it is Anthropic's
 
 
@@ -43,7 +49,7 @@ def create_app(
 
     app = Starlette(
         routes=_routes(parts),
-        exception_handlers={HTTPException: _no_such_place, Exception: _failed},
+        exception_handlers={HTTPException: _elsewhere(parts.page), Exception: _failed},
         lifespan=lifespan,
     )
     app.state.stopping = parts.stopping
@@ -54,20 +60,45 @@ def _routes(parts: Parts) -> list[Route]:
     answers, passing, door = parts.answers, parts.passing, parts.door
 
     def post(path: str, serve: Serve) -> Route:
-        return Route(path, Endpoint(serve, door, tongue=_tongue(path)), methods=["POST"])
+        return Route(path, Endpoint(path, serve, door, tongue=_tongue(path)), methods=["POST"])
+
+    def get(path: str, serve: Serve) -> Route:
+        return Route(path, Endpoint(path, serve, door), methods=["GET"])
 
     return [
         post("/v1/chat/completions", answers.endpoint("openai")),
         post("/v1/messages", answers.endpoint("anthropic")),
         post("/v1/messages/count_tokens", passing.count_tokens),
         post("/v1/embeddings", passing.embeddings),
-        Route("/v1/models", Endpoint(passing.models, door), methods=["GET"]),
-        Route("/v1/models/{model:path}", Endpoint(passing.model, door), methods=["GET"]),
-        Route("/brimful/v1/contexts/{id}", Endpoint(parts.contexts.show, door, scope="read"), methods=["GET"]),
+        get("/v1/models", passing.models),
+        get("/v1/models/{model:path}", passing.model),
+        *_inspecting(parts),
+        *_measured(parts),
         Route("/openapi.json", _describe),
         Route("/health", _live),
         Route("/ready", _ready(parts)),
+        *parts.page.routes(),
     ]
+
+
+def _inspecting(parts: Parts) -> Iterator[Route]:
+    """Yield the routes of the inspector. Who listens to events does so for hours, and is counted apart."""
+    for operation, serves in OPERATIONS:
+        door = parts.listening if operation.media == EVENT_STREAM else parts.door
+        yield operation.route(serves(parts.inspector), door, keyed=parts.keyed)
+
+
+def _measured(parts: Parts) -> Iterator[Route]:
+    """Yield what Prometheus reads, where it is asked for."""
+    metrics = parts.watch.metrics
+    if metrics is None:
+        return
+
+    async def expose(request: Request, caller: Caller, raw: bytes) -> Response:
+        del request, caller, raw
+        return Response(metrics.exposed(), media_type=METRICS_TYPE)
+
+    yield Route("/metrics", Endpoint("/metrics", expose, parts.door, scope="metrics"), methods=["GET"])
 
 
 async def _describe(request: Request) -> Response:
@@ -96,8 +127,16 @@ def _told(status: str) -> Response:
     return Response(msgspec.json.encode({"status": status}), media_type=JSON)
 
 
-async def _no_such_place(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
+def _elsewhere(page: Page) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def elsewhere(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        found = page.index(request) if status == _UNKNOWN else None
+        return found or _no_such_place(request, status)
+
+    return elsewhere
+
+
+def _no_such_place(request: Request, status: int) -> Response:
     said = f"no {request.method} {request.url.path[:200]} here; see /openapi.json for what there is"
     return refused(Refusal("unknown", said, status=status), _tongue(request.url.path))
 

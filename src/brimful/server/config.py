@@ -88,6 +88,14 @@ class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     other_rooms: Annotated[int, Meta(ge=0, le=1_000)] = 0
 
 
+class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is measured for other tools: `metrics` at /metrics, `otel` for OpenTelemetry; `tenants` are told apart."""
+
+    metrics: bool = False
+    tenants: bool = False
+    otel: bool = False
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All of it. `models` is the path of a model file, `tenant` whose records they are where callers have no keys.
 
@@ -106,6 +114,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     limits: ServerLimits = ServerLimits()
     fit: FitConfig = FitConfig()
     remember: RememberConfig = RememberConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
 
     @property
     def host(self) -> str:

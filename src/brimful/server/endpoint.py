@@ -19,6 +19,7 @@ from brimful.server.errors import Refusal, Tongue, refusal_of, told
 from brimful.server.limits import Gate
 from brimful.server.streaming import until_gone
 from brimful.server.tasks import log_failure
+from brimful.server.watching import Watch
 
 JSON: Final = "application/json"
 _CLIENT_LEFT: Final = 499  # as nginx logs it: nobody is there to be told
@@ -33,6 +34,7 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
 
     access: Access
     gate: Gate
+    watch: Watch
     stopping: asyncio.Event
     body_bytes: int
     clock: Callable[[], float]
@@ -41,8 +43,11 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
 class Endpoint:
     """An ASGI app that serves one path. `tongue` is the dialect of its errors, `scope` what a key must allow."""
 
-    def __init__(self, serve: Serve, door: Door, *, tongue: Tongue = "openai", scope: access.Scope = "chat") -> None:
+    def __init__(
+        self, path: str, serve: Serve, door: Door, *, tongue: Tongue = "openai", scope: access.Scope = "chat"
+    ) -> None:
         """Take who serves it."""
+        self._path = path
         self._serve = serve
         self._door = door
         self._tongue: Tongue = tongue
@@ -60,15 +65,18 @@ class Endpoint:
                 status = message["status"]
             await send(message)
 
+        request = Request(scope, receive)
         try:
-            await self._answered(Request(scope, receive), noted, noting)
-        except ClientDisconnect:
-            pass
-        except Exception as error:  # noqa: BLE001 - the edge of the process: a caller is told in the form it knows
-            log_failure(f"serving {scope['path']}", error)
-            if status == _CLIENT_LEFT:
-                refusal = Refusal("internal", "the request could not be served")
-                await refused(refusal, self._tongue)(scope, receive, noting)
+            with self._door.watch.serving(scope["method"], self._path, request.headers) as ended:
+                try:
+                    await self._answered(request, noted, noting)
+                except ClientDisconnect:
+                    pass
+                except Exception as error:  # noqa: BLE001 - the edge of the process: a caller is told in its own form
+                    log_failure(f"serving {scope['path']}", error)
+                    if status == _CLIENT_LEFT:
+                        await self._refused(Refusal("internal", "the request could not be served"), request, noting)
+                ended(status)
         finally:
             line = {"at": begun, "method": scope["method"], "path": scope["path"], "status": status}
             seconds = round(max(0.0, clock() - begun), 4)
@@ -85,12 +93,17 @@ class Endpoint:
                 response = await _unless_gone(request.receive, door.stopping, self._serve(request, caller, raw))
                 await response(request.scope, request.receive, send)
         except Refusal as refusal:
-            await refused(refusal, self._tongue)(request.scope, request.receive, send)
+            await self._refused(refusal, request, send)
         except BrimfulError as error:
             told_of = refusal_of(error, self._tongue)
             if told_of.kind == "internal":
                 log_failure(f"serving {request.url.path}", error)
-            await refused(told_of, self._tongue)(request.scope, request.receive, send)
+            await self._refused(told_of, request, send)
+
+    async def _refused(self, refusal: Refusal, request: Request, send: Send) -> None:
+        tenant = request.scope["brimful"].get("tenant", "")
+        await self._door.watch.tell("refused", tenant, kind=refusal.kind, status=refusal.status)
+        await refused(refusal, self._tongue)(request.scope, request.receive, send)
 
 
 def refused(refusal: Refusal, tongue: Tongue) -> Response:

@@ -14,6 +14,7 @@ from brimful.errors import (
     ProviderError,
     ProviderUnavailable,
     StoreError,
+    UnknownRecord,
 )
 
 Kind = Literal[
@@ -129,6 +130,8 @@ def refusal_of(error: BrimfulError, tongue: Tongue) -> Refusal:  # noqa: PLR0911
             return Refusal("invalid", "; ".join(error.violations))
         case InvalidValue():
             return Refusal("invalid", str(error), param=error.field)
+        case UnknownRecord():
+            return Refusal("unknown", str(error), code=f"{error.kind}_not_found", param="id")
         case ProviderError():
             return _upstream(error, tongue)
         case StoreError():

@@ -14,6 +14,7 @@ from brimful.core.policy import Policy
 from brimful.counting import observation_of, overflow_of
 from brimful.engine.answering import notes_on
 from brimful.engine.expected import LastRequests
+from brimful.engine.facts import answer_facts, build_facts
 from brimful.engine.overflow import refusal, smaller_window
 from brimful.errors import ContextOverflow
 from brimful.fitting import fit
@@ -29,6 +30,7 @@ from brimful.server.tasks import Tasks, log_failure
 from brimful.server.tee import Ends, Tee
 from brimful.server.tenants import Tenants
 from brimful.server.threads import Threads, chain_of
+from brimful.server.watching import Watch
 
 ROOM: Final = "proxy"
 """Where the records of requests stand that name no conversation."""
@@ -45,11 +47,13 @@ _MEDIA: Final = (b'"image', b"audio", b'"file', b'"document', b'"video')
 class _Fitted(msgspec.Struct, frozen=True):
     context: Context
     payload: bytes
+    seconds: float
 
 
 class Fitting:
     """Makes requests fit."""
 
+    name = "fit"
     waits = False
 
     def __init__(
@@ -60,6 +64,7 @@ class Fitting:
         tenants: Tenants,
         knowledge: Knowledge,
         tasks: Tasks,
+        watch: Watch,
         clock: Callable[[], float],
     ) -> None:
         """Take what is shared with the other mode."""
@@ -68,6 +73,7 @@ class Fitting:
         self._tenants = tenants
         self._knowledge = knowledge
         self._tasks = tasks
+        self._watch = watch
         self._clock = clock
         self._threads = Threads()
         self._requests = LastRequests()
@@ -84,6 +90,7 @@ class Fitting:
         lessons, line, now = self._tenants.lessons(asked.caller.tenant), asked.line, self._clock()
         seen = overflow_of(context, refused, id=f"obs-{uuid.uuid4().hex}", route=line.route, room=_room(asked), at=now)
         self._tasks.start(lessons.observe(seen, now=now), "keeping what a refusal taught")
+        await self._watch.overflowed(asked, context, refused)
         window = smaller_window(context, refused)
         known = Known(model=context.inputs.model, window=window)
         self._knowledge.cap(line, known.model, window)
@@ -105,16 +112,17 @@ class Fitting:
         except Exception as error:  # noqa: BLE001 - the request is sent, and only its record is at stake
             log_failure("recording a request", error)
             return None
-        self._save(asked, fitted.context)
+        await self._fitted(asked, fitted)
         return fitted.context
 
     async def _prepared(self, asked: Asked, known: Known, notes: tuple[str, ...]) -> Prepared:
         fitted = await aside(asked, self._fit, asked, known, notes)
-        self._save(asked, fitted.context)
+        await self._fitted(asked, fitted)
         return Prepared(fitted.payload, done(fitted.context))
 
     def _fit(self, asked: Asked, known: Known, notes: tuple[str, ...]) -> _Fitted:
         """Fit it, as a continuation of the request that it goes on with."""
+        begun = self._clock()
         seed = (asked.caller.tenant, asked.line.route, known.model.id, str(known.window))
         messages = asked.body.get("messages")
         chain = chain_of(messages, seed) if isinstance(messages, list) else []
@@ -131,9 +139,9 @@ class Fitting:
             origin=room_of(asked),
         )
         if is_as_it_came(context):
-            return _Fitted(context, asked.raw)
+            return _Fitted(context, asked.raw, self._clock() - begun)
         self._threads.keep(chain, context.history)
-        return _Fitted(context, msgspec.json.encode(context.request))
+        return _Fitted(context, msgspec.json.encode(context.request), self._clock() - begun)
 
     def _surely_fits(self, asked: Asked, known: Known) -> bool:
         """Say whether a request fits without being counted: no text has more tokens than bytes."""
@@ -151,9 +159,12 @@ class Fitting:
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    def _save(self, asked: Asked, context: Context) -> None:
-        if self._is_kept(context):
-            self._tasks.start(self._saved(asked, context), "keeping a context")
+    async def _fitted(self, asked: Asked, fitted: _Fitted) -> None:
+        """Keep a context, and tell of it."""
+        if self._is_kept(fitted.context):
+            self._tasks.start(self._saved(asked, fitted.context), "keeping a context")
+        facts = build_facts(fitted.context, seconds=fitted.seconds)
+        await self._watch.tell("assembled", asked.caller.tenant, _room(asked), **facts)
 
     async def _saved(self, asked: Asked, context: Context) -> None:
         await asyncio.sleep(_HEAD_START)
@@ -169,20 +180,21 @@ class Fitting:
         if usage is not None and usage.prompt:
             seen = await asyncio.to_thread(self._observed, asked, context, usage, id, now)
             await self._tenants.lessons(tenant).observe(seen, now=now)
+        response = Response(
+            id=id,
+            context=context.id,
+            room=_room(asked),
+            model=(reply.model if reply else "") or context.inputs.model.id,
+            route=asked.line.route,
+            at=now,
+            seconds=answered.seconds,
+            usage=usage,
+            expected_cached=seen.expected_cached if seen else 0,
+            finish=answered.finish,
+            notes=notes_on(seen),
+        )
+        await self._watch.tell("responded", tenant, response.room, **answer_facts(response, context))
         if self._is_kept(context):
-            response = Response(
-                id=id,
-                context=context.id,
-                room=_room(asked),
-                model=(reply.model if reply else "") or context.inputs.model.id,
-                route=asked.line.route,
-                at=now,
-                seconds=answered.seconds,
-                usage=usage,
-                expected_cached=seen.expected_cached if seen else 0,
-                finish=answered.finish,
-                notes=notes_on(seen),
-            )
             await self._tenants.store(tenant).respond(response)
 
     def _observed(self, asked: Asked, context: Context, usage: Usage, id: str, now: float) -> Observation:

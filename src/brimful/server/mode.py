@@ -22,6 +22,11 @@ class Mode(Protocol):
     """Prepares requests."""
 
     @property
+    def name(self) -> str:
+        """What callers call it."""
+        ...
+
+    @property
     def waits(self) -> bool:
         """Whether an answer that came at once is handed on only when it is kept; what is no answer is refused then."""
         ...

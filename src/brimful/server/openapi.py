@@ -7,9 +7,13 @@ import msgspec
 
 import brimful
 from brimful.server import schemas
-from brimful.server.contexts import ContextView
+from brimful.server.access import KEY_HEADER
+from brimful.server.endpoint import JSON
 from brimful.server.errors import Tongue
+from brimful.server.inspector.describing import described_types, operations, parameters_of
+from brimful.server.inspector.operation import Operation
 
+_OK: Final = 200
 _REF: Final = "#/components/schemas/{name}"
 _TYPES: Final = (
     schemas.ChatRequest,
@@ -20,14 +24,17 @@ _TYPES: Final = (
     schemas.AnthropicError,
     schemas.Status,
     schemas.Counted,
-    ContextView,
+    *described_types(),
 )
+_TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 _ERRORS: Final = {
     400: "It is no request, or what cannot be left out of it does not fit.",
     401: "The key is missing, not known, or revoked.",
     403: "The key has not the scope that this needs.",
     404: "There is no such thing, or no upstream runs the model.",
+    409: "There is one of that id already.",
     413: "The body is too large.",
+    415: "The body does not say that it is JSON.",
     429: "Too many requests, at a time or in a minute; `Retry-After` says when to come again.",
     500: "Something broke.",
     502: "The upstream cannot be reached, or broke off.",
@@ -44,7 +51,7 @@ _HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 def description() -> bytes:
     """Return the description as JSON."""
     _, components = msgspec.json.schema_components(_TYPES, ref_template=_REF)
-    paths = {
+    paths: dict[str, dict[str, Any]] = {
         "/v1/chat/completions": {"post": _asking("Ask for a chat completion", schemas.ChatRequest, "openai")},
         "/v1/messages": {"post": _asking("Ask for a message", schemas.MessagesRequest, "anthropic")},
         "/v1/messages/count_tokens": {
@@ -53,17 +60,14 @@ def description() -> bytes:
         "/v1/embeddings": {"post": _operation("Turn texts into vectors", "openai", body=schemas.EmbeddingsRequest)},
         "/v1/models": {"get": _operation("List models", "openai")},
         "/v1/models/{model}": {"get": _operation("Tell of a model", "openai", parameters=[_path("model")])},
-        "/brimful/v1/contexts/{id}": {
-            "get": _operation(
-                "Say what was sent, what was left out, and why",
-                "openai",
-                answer=_json(ContextView),
-                parameters=[_path("id")],
-            )
-        },
         "/health": {"get": _plain("Whether the process lives")},
         "/ready": {"get": _plain("Whether requests are taken")},
+        "/openapi.json": {"get": _open("This description", {"application/json": {"schema": {"type": "object"}}})},
+        "/metrics": {"get": _operation("What is measured, where that is wanted", "openai", answer=_TEXT)},
+        "/": {"get": _open("The inspector's page", {"text/html": {"schema": {"type": "string"}}})},
     }
+    for operation in operations():
+        paths.setdefault(operation.described_path, {})[operation.method.lower()] = _inspecting(operation)
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -74,9 +78,15 @@ def description() -> bytes:
                 "securitySchemes": {
                     "bearer": {"type": "http", "scheme": "bearer"},
                     "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+                    "brimful": {
+                        "type": "apiKey",
+                        "in": "header",
+                        "name": KEY_HEADER,
+                        "description": "Where the other headers hold a key for the upstream.",
+                    },
                 },
             },
-            "security": [{"bearer": []}, {"key": []}, {}],
+            "security": [{"bearer": []}, {"key": []}, {"brimful": []}, {}],
         }
     )
 
@@ -110,6 +120,25 @@ def _operation(
     required = {} if body is None else {"requestBody": {"required": True, "content": _json(body)}}
     given = {} if parameters is None else {"parameters": parameters}
     return {"summary": summary, "responses": responses} | required | given
+
+
+def _inspecting(operation: Operation) -> dict[str, Any]:
+    answer: dict[str, Any] = {operation.media: {"schema": {"type": "object"}}}
+    if operation.answer is not None:
+        answer = _json(operation.answer)
+    elif operation.media != JSON:
+        answer = {operation.media: {"schema": {"type": "string"}}}
+    described = _operation(
+        operation.summary, "openai", answer=answer, body=operation.body, parameters=parameters_of(operation)
+    )
+    described["description"] = f"Needs the scope `{operation.scope}`."
+    if operation.status != _OK:
+        described["responses"][str(operation.status)] = described["responses"].pop(str(_OK))
+    return described
+
+
+def _open(summary: str, answer: dict[str, Any]) -> dict[str, Any]:
+    return {"summary": summary, "security": [], "responses": {"200": {"description": "It.", "content": answer}}}
 
 
 def _plain(summary: str) -> dict[str, Any]:

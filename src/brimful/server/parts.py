@@ -5,6 +5,9 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from brimful.engine.retention import Retention
 from brimful.errors import StoreError
@@ -15,20 +18,26 @@ from brimful.server.access import Access, Keyed, Open
 from brimful.server.answers import Answers
 from brimful.server.config import Config
 from brimful.server.config import Mode as ModeName
-from brimful.server.contexts import Contexts
 from brimful.server.endpoint import Door
 from brimful.server.fitting import Fitting
+from brimful.server.inspector.inspector import Inspector
+from brimful.server.inspector.tokens import DEFAULT_MODEL, Tokens
 from brimful.server.knowledge import Knowledge
 from brimful.server.limits import Gate
 from brimful.server.mode import Mode
+from brimful.server.page import Page
 from brimful.server.passing import Passing
 from brimful.server.relay import Relay
 from brimful.server.remembering import Remembering
 from brimful.server.tasks import Tasks
 from brimful.server.tenants import Tenants
 from brimful.server.upstreams import Upstreams
+from brimful.server.watching import Watch
 from brimful.stores import connect
 from brimful.stores.urls import parse_url
+
+LISTENERS: Final = 1_000
+"""Streams of events of one key at a time."""
 
 
 class Stopping:
@@ -36,7 +45,7 @@ class Stopping:
 
     def __init__(self) -> None:
         """Begin without an end."""
-        self.begun = False
+        self.begun = asyncio.Event()
         self.now = asyncio.Event()
 
 
@@ -52,28 +61,40 @@ class Parts:
         self._upstreams = Upstreams(config, file=file, environ=environ)
         self._database = connect(config.store)
         self._file = parse_url(config.store).path
-        self._tenants = Tenants(self._database, config.remember, clock=clock)
+        self.watch = Watch(config.telemetry, registry, clock=clock)
+        self._tenants = Tenants(self._database, config.remember, hooks=self.watch.hooks, clock=clock)
         self._knowledge = Knowledge(registry, clock)
         self._tasks = Tasks()
         self._retention = Retention(self._stores, config.keep, clock=clock) if config.keep else None
         self.stopping = Stopping()
+        self.keyed = config.keys
+        self.page = Page()
         self.door = self._door(config, clock)
+        self.listening = msgspec.structs.replace(self.door, gate=Gate(concurrency=LISTENERS, requests_per_minute=6_000))
         self.answers = Answers(
             self._modes(config, clock),
             config.mode,
             upstreams=self._upstreams,
-            relay=Relay(tasks=self._tasks, stopping=self.stopping.now, clock=clock),
+            relay=Relay(tasks=self._tasks, stopping=self.stopping.now, watch=self.watch, clock=clock),
             tasks=self._tasks,
             clock=clock,
         )
         self.passing = Passing(self._upstreams, registry)
-        self.contexts = Contexts(self._tenants, self._tasks)
+        self.inspector = Inspector(
+            self._tenants,
+            registry,
+            tokens=Tokens(registry, next((each.like for each in config.upstreams if each.like), DEFAULT_MODEL)),
+            tasks=self._tasks,
+            stopping=self.stopping.begun,
+            clock=clock,
+        )
 
     def _door(self, config: Config, clock: Callable[[], float]) -> Door:
         limits = config.limits
         access: Access = Keyed(self._database, clock) if config.keys else Open(config.tenant)
         return Door(
             access=access,
+            watch=self.watch,
             gate=Gate(concurrency=limits.concurrency, requests_per_minute=limits.requests_per_minute),
             stopping=self.stopping.now,
             body_bytes=limits.body_bytes,
@@ -83,11 +104,20 @@ class Parts:
     def _modes(self, config: Config, clock: Callable[[], float]) -> dict[ModeName, Mode]:
         tenants, knowledge, policy = self._tenants, self._knowledge, load_policy(config.fit.policy)
         return {
-            "fit": Fitting(config, policy, tenants=tenants, knowledge=knowledge, tasks=self._tasks, clock=clock),
+            "fit": Fitting(
+                config,
+                policy,
+                tenants=tenants,
+                knowledge=knowledge,
+                tasks=self._tasks,
+                watch=self.watch,
+                clock=clock,
+            ),
             "remember": Remembering(
                 load_policy(config.remember.policy, environ=os.environ),
                 tenants=tenants,
                 knowledge=knowledge,
+                watch=self.watch,
                 clock=clock,
             ),
         }
@@ -103,6 +133,7 @@ class Parts:
             if self._retention is not None:
                 await self._retention.stop()
             await self._tasks.drain()
+            await self.inspector.close()
             await self._tenants.close()
             await self._upstreams.close()
 
@@ -111,7 +142,7 @@ class Parts:
 
     async def ready(self) -> bool:
         """Say whether requests can be served: not while it stops, nor without its store."""
-        if self.stopping.begun:
+        if self.stopping.begun.is_set():
             return False
         await self._database.tenants()
         if self._file and not await asyncio.to_thread(_can_be_written, Path(self._file)):

@@ -14,20 +14,24 @@ from brimful.server.relayed import Relayed
 from brimful.server.streaming import Streamed
 from brimful.server.tasks import Tasks
 from brimful.server.upstreams import PATHS, Line, hiding_our_key
+from brimful.server.watching import Watch
 
 
 class Relay:
     """Sends requests on. `stopping` ends the streams that are still under way when it is set."""
 
-    def __init__(self, *, tasks: Tasks, stopping: asyncio.Event, clock: Callable[[], float]) -> None:
+    def __init__(self, *, tasks: Tasks, stopping: asyncio.Event, watch: Watch, clock: Callable[[], float]) -> None:
         """Take who keeps what came of them, and what tells the time, and the end of it."""
         self._tasks = tasks
+        self._watch = watch
         self._stopping = stopping
         self._clock = clock
 
     async def answer(self, asked: Asked, mode: Mode) -> Response:
         """Return the upstream's answer. A prompt that it finds too long is made smaller, and sent once more."""
         prepared = await mode.prepare(asked)
+        seconds = max(0.0, self._clock() - asked.at)
+        await self._watch.tell("sent", asked.caller.tenant, mode=mode.name, route=asked.line.route, seconds=seconds)
         try:
             return await self._sent(asked, mode, prepared)
         except ContextOverflow as refused:

@@ -26,6 +26,7 @@ from brimful.server.overlap import find_overlap
 from brimful.server.tee import Listener, Tee
 from brimful.server.tenants import Tenants
 from brimful.server.turns import Turns
+from brimful.server.watching import Watch
 
 _LOOKED_AT: Final = 64  # messages of a room, beside as many as were sent, among which those are looked for
 
@@ -33,13 +34,23 @@ _LOOKED_AT: Final = 64  # messages of a room, beside as many as were sent, among
 class Remembering:
     """Keeps conversations."""
 
+    name = "remember"
     waits = True  # an answer is kept before it is handed on: who has it may rely on it
 
-    def __init__(self, policy: Policy, *, tenants: Tenants, knowledge: Knowledge, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        tenants: Tenants,
+        knowledge: Knowledge,
+        watch: Watch,
+        clock: Callable[[], float],
+    ) -> None:
         """Take the policy of the engines, and what is shared with the other mode."""
         self._policy = policy
         self._tenants = tenants
         self._knowledge = knowledge
+        self._watch = watch
         self._clock = clock
         self._turns = Turns()
 
@@ -61,6 +72,7 @@ class Remembering:
         seen = overflow_of(context, refused, id=id, route=line.route, room=conversation.room, at=now)
         await self._tenants.lessons(asked.caller.tenant).observe(seen, now=now)
         window = smaller_window(context, refused)
+        await self._watch.overflowed(asked, context, refused)
         self._knowledge.cap(line, context.inputs.model, window)
         known = Known(model=context.inputs.model, window=window)
         async with self._turns.of(asked.caller.tenant, conversation.room):

@@ -51,7 +51,7 @@ class _Server(uvicorn.Server):
                 self._tell(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._stopping.begun = True
+        self._stopping.begun.set()
         asyncio.get_running_loop().call_later(self._grace, self._stopping.now.set)
         await super().shutdown(sockets)
 

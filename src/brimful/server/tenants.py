@@ -1,9 +1,9 @@
 """What each tenant has: a store, what was learned there, and an engine once something is to be remembered."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from brimful.engine import Engine, Retrieval
+from brimful.engine import Engine, Hook, Retrieval
 from brimful.engine.lessons import Lessons
 from brimful.protocols import Store
 from brimful.server.config import RememberConfig
@@ -13,10 +13,18 @@ from brimful.stores import Database
 class Tenants:
     """All tenants of a database, each opened when it is first asked for."""
 
-    def __init__(self, database: Database, remember: RememberConfig, *, clock: Callable[[], float]) -> None:
-        """Take an open database."""
+    def __init__(
+        self,
+        database: Database,
+        remember: RememberConfig,
+        *,
+        hooks: Sequence[Hook] = (),
+        clock: Callable[[], float],
+    ) -> None:
+        """Take an open database; `hooks` are told of what engines do."""
         self._database = database
         self._remember = remember
+        self._hooks = tuple(hooks)
         self._clock = clock
         self._stores: dict[str, Store] = {}
         self._lessons: dict[str, Lessons] = {}
@@ -45,6 +53,7 @@ class Tenants:
                     policy=self._remember.policy,
                     embedder=self._remember.embedder,
                     retrieval=Retrieval(other_rooms=self._remember.other_rooms),
+                    hooks=self._hooks,
                     clock=self._clock,
                 )
                 self._engines[tenant] = await engine.open()

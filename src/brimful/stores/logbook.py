@@ -33,6 +33,10 @@ class Logbook(Transactions):
         """Return a build as it was; content that was erased since then is empty."""
         return await self._read(lambda session: _snapshots.snapshot(session, id))
 
+    async def build(self, id: str) -> Build | None:
+        """Return a build in one line."""
+        return await self._read(lambda session: _builds.build_named(session, id))
+
     async def builds(
         self,
         *,

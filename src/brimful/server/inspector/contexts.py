@@ -1,0 +1,99 @@
+"""Contexts: the list of them, one of them, its request, and one of its candidates."""
+
+import asyncio
+from typing import Final
+
+import msgspec
+from starlette.responses import Response as HttpResponse
+
+from brimful.answers import Build
+from brimful.core.context import Context
+from brimful.errors import UnknownRecord
+from brimful.protocols import Store
+from brimful.records import Snapshot
+from brimful.server.endpoint import JSON
+from brimful.server.errors import Refusal
+from brimful.server.inspector.costs import Costs
+from brimful.server.inspector.inquiry import Inquiry
+from brimful.server.inspector.loaded import Loaded
+from brimful.server.inspector.newest import Newest
+from brimful.server.inspector.queries import ContextsQuery
+from brimful.server.inspector.showing import decisions_of, packages_of, row_of, told, view_of
+from brimful.server.inspector.views import AnswerView, ContextList, Fate, ItemView
+from brimful.server.tasks import Tasks
+from brimful.server.tenants import Tenants
+from brimful.whatif import window_for
+
+_MOST_ANSWERS: Final = 20
+_MOST_BUILDS: Final = 20
+_PATIENCE: Final = 2.0  # seconds
+
+
+class Contexts:
+    """Shows contexts to those whose they are."""
+
+    def __init__(self, tenants: Tenants, tasks: Tasks, *, loaded: Loaded, costs: Costs, newest: Newest) -> None:
+        """Take the stores, and the work that is under way there."""
+        self._tenants = tenants
+        self._tasks = tasks
+        self._loaded = loaded
+        self._costs = costs
+        self._newest = newest
+
+    async def listed(self, inquiry: Inquiry) -> ContextList:
+        """List contexts, newest first."""
+        query: ContextsQuery = inquiry.query
+        builds = await self._tenants.store(inquiry.tenant).builds(
+            room=query.room, persona=query.persona, model=query.model, before=query.before, limit=query.limit
+        )
+        after = builds[-1].number if len(builds) == query.limit else None
+        return ContextList(contexts=tuple(map(row_of, builds)), next=after)
+
+    async def show(self, inquiry: Inquiry) -> HttpResponse:
+        """Show one, by its id."""
+        await self._tasks.settle(_PATIENCE)  # its answer may have come a moment ago, and its record be on its way
+        store = self._tenants.store(inquiry.tenant)
+        snapshot = await self._loaded.snapshot(store, inquiry.name())
+        build = await build_of(store, snapshot)
+        responses = await store.responses(context=snapshot.id, limit=_MOST_ANSWERS)
+        answers = tuple(await asyncio.to_thread(lambda: [self._costs.answered(each) for each in responses]))
+        return HttpResponse(await asyncio.to_thread(_shown, snapshot, build.number, answers), media_type=JSON)
+
+    async def request(self, inquiry: Inquiry) -> HttpResponse:
+        """Show the request as the provider got it."""
+        snapshot = await self._loaded.snapshot(self._tenants.store(inquiry.tenant), inquiry.name())
+        if not snapshot.context.request:
+            raise Refusal("unknown", "something in this request was erased, and the request with it", code="erased")
+        return HttpResponse(await asyncio.to_thread(msgspec.json.encode, snapshot.context.request), media_type=JSON)
+
+    async def item(self, inquiry: Inquiry) -> ItemView:
+        """Show one candidate, whole."""
+        store, item = self._tenants.store(inquiry.tenant), inquiry.name("item")
+        snapshot = await self._loaded.snapshot(store, inquiry.name())
+        if item not in {decision.id for decision in snapshot.context.decisions}:
+            raise Refusal("unknown", f"no candidate {item[:80]!r} in this context", code="item_not_found", param="item")
+        fates = await store.inclusions(item=item, limit=_MOST_BUILDS)
+        window = await self._newest.run(inquiry.tenant, lambda: window_for(snapshot.context, item))
+        builds = tuple(Fate(id=each.snapshot, at=each.at, outcome=each.outcome, reason=each.reason) for each in fates)
+        return await asyncio.to_thread(_item, snapshot.context, item, window, builds)
+
+
+async def build_of(store: Store, snapshot: Snapshot) -> Build:
+    """Return the line of a context in the log."""
+    found = await store.build(snapshot.id)
+    if found is None:
+        raise UnknownRecord("context", snapshot.id)
+    return found
+
+
+def _shown(snapshot: Snapshot, number: int, answers: tuple[AnswerView, ...]) -> bytes:
+    return msgspec.json.encode(view_of(snapshot, number=number, answers=answers))
+
+
+def _item(context: Context, id: str, window: int | None, builds: tuple[Fate, ...]) -> ItemView:
+    decision = context.decision(id)
+    package = packages_of(context)[id]
+    shown = next(each for each in decisions_of(context) if (each.id, each.outcome) == (id, decision.outcome))
+    return ItemView(
+        decision=shown, text=told(package.content), metadata=package.metadata, window_for=window, builds=builds
+    )

@@ -1,0 +1,131 @@
+"""Events as they happen, as a stream that a browser can follow, and take up again where it broke off."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from starlette.responses import Response as HttpResponse
+from starlette.types import Receive, Scope, Send
+
+from brimful.answers import Build, Followed
+from brimful.errors import StoreError
+from brimful.records import Response
+from brimful.server.errors import Refusal
+from brimful.server.inspector.costs import Costs
+from brimful.server.inspector.feed import Feed, Feeds
+from brimful.server.inspector.inquiry import Inquiry
+from brimful.server.inspector.operation import EVENT_STREAM
+from brimful.server.inspector.showing import row_of
+from brimful.server.streaming import until_gone
+from brimful.server.tasks import log_failure
+from brimful.server.tenants import Tenants
+
+HEARTBEAT: Final = 15.0  # seconds without an event after which a sign of life is sent
+RETRY: Final = 2_000  # milliseconds after which a browser comes back
+_LONGEST: Final = 200  # characters of a cursor
+_BEAT: Final = b": still here\n\n"
+
+Write = Callable[[Build | Response], tuple[str, bytes]]
+"""Returns the name of an event and its data."""
+
+
+class Events:
+    """Lets callers follow what happens."""
+
+    def __init__(self, tenants: Tenants, costs: Costs, stopping: asyncio.Event) -> None:
+        """Take the stores, and what says that all streams are to end."""
+        self._tenants = tenants
+        self._costs = costs
+        self._stopping = stopping
+        self._feeds = Feeds()
+
+    async def follow(self, inquiry: Inquiry) -> HttpResponse:
+        """Tell of contexts and answers from now on, or from where the caller was."""
+        feed = self._feeds.of(self._tenants.store(inquiry.tenant))
+        since = inquiry.headers.get("last-event-id", "")
+        if len(since) > _LONGEST or not since.isascii():
+            raise Refusal("invalid", "Last-Event-ID: is none of ours", param="Last-Event-ID")
+        if since:
+            await self._tenants.store(inquiry.tenant).follow(since, limit=1)  # refuses what is no cursor
+        return Stream(feed, since, self._write, self._stopping)
+
+    def _write(self, event: Build | Response) -> tuple[str, bytes]:
+        if isinstance(event, Build):
+            return "context", msgspec.json.encode(row_of(event))
+        return "answer", msgspec.json.encode(self._costs.answered(event))
+
+
+class Stream(HttpResponse):
+    """Sends what a feed tells until the caller leaves, or the server stops."""
+
+    media_type = EVENT_STREAM
+
+    def __init__(
+        self, feed: Feed, since: str, write: Write, stopping: asyncio.Event, *, heartbeat: float = HEARTBEAT
+    ) -> None:
+        """Begin at a place in the log, or at its present end."""
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # proxies are not to collect it
+        super().__init__(headers=headers)
+        self.raw_headers = [header for header in self.raw_headers if header[0] != b"content-length"]
+        self._feed = feed
+        self._since = since
+        self._write = write
+        self._stopping = stopping
+        self._heartbeat = heartbeat
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        del scope
+        end = await self._feed.join()
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await self._until_ended(self._since or end, receive, send)
+        finally:
+            await self._feed.leave()
+
+    async def _until_ended(self, cursor: str, receive: Receive, send: Send) -> None:
+        pump = asyncio.create_task(self._pump(cursor, send))
+        gone = asyncio.create_task(until_gone(receive))
+        cut = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({pump, gone, cut}, return_when=asyncio.FIRST_COMPLETED)
+            if pump.done():
+                pump.result()
+        except StoreError as error:  # whoever follows comes back, and is told again if it lasts
+            log_failure("following the log", error)
+        finally:
+            left = gone.done()
+            for task in (pump, gone, cut):
+                task.cancel()
+            await asyncio.gather(pump, gone, cut, return_exceptions=True)
+        if not left:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _pump(self, cursor: str, send: Send) -> None:
+        clock = asyncio.get_running_loop().time
+        await _send(send, f"retry: {RETRY}\nid: {cursor}\n\n".encode())
+        sent = clock()
+        while True:
+            found = await self._feed.after(cursor)
+            cursor = found.cursor
+            if found.events:
+                await _send(send, await asyncio.to_thread(self._written, found))
+            elif clock() - sent >= self._heartbeat:
+                await _send(send, _BEAT)
+            else:
+                continue
+            sent = clock()
+
+    def _written(self, found: Followed) -> bytes:
+        """Return events as they are sent. The last one names the place behind all of them: none is skipped."""
+        lines = []
+        for at, event in enumerate(found.events, start=1):
+            name, data = self._write(event)
+            place = f"id: {found.cursor}\n" if at == len(found.events) else ""
+            lines.append(f"{place}event: {name}\ndata: ".encode() + data + b"\n\n")
+        return b"".join(lines)
+
+
+async def _send(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})

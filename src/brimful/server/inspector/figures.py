@@ -1,0 +1,70 @@
+"""What contexts and answers come to, over a time, with what they cost."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from brimful.errors import MissingExtra
+from brimful.models import Spending, spending
+from brimful.server.errors import Refusal
+from brimful.server.inspector.inquiry import Inquiry
+from brimful.server.inspector.queries import StatisticsQuery
+from brimful.server.inspector.shelf import shown_as
+from brimful.server.inspector.views import View
+from brimful.server.tenants import Tenants
+from brimful.statistics import Statistics
+
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+class StatisticsView(Statistics, frozen=True, kw_only=True):
+    """Figures, with what the answers cost, and what was saved against sending everything in no cache, in US dollars.
+
+    Both are null where the price of no model is known.
+    """
+
+    cost: float | None
+    saved: float | None
+
+
+class StatisticsList(View, frozen=True, kw_only=True):
+    """Figures of a time, one for each group that was asked for."""
+
+    statistics: tuple[StatisticsView, ...]
+
+
+class Figures:
+    """Tells figures."""
+
+    def __init__(self, tenants: Tenants, *, clock: Callable[[], float]) -> None:
+        """Take the stores, and what tells the time."""
+        self._tenants = tenants
+        self._clock = clock
+
+    async def told(self, inquiry: Inquiry) -> StatisticsList:
+        """Tell the figures of a time."""
+        query: StatisticsQuery = inquiry.query
+        found = await self._tenants.store(inquiry.tenant).statistics(
+            since=self._since(query), until=query.until, persona=query.persona, room=query.room, by=query.by
+        )
+        return StatisticsList(statistics=tuple(await asyncio.to_thread(lambda: list(map(_view, found)))))
+
+    def _since(self, query: StatisticsQuery) -> float | None:
+        if query.last is None:
+            return query.since
+        if query.since is not None:
+            raise Refusal("invalid", "last: give `last` or `since`, and not both", param="last")
+        return self._clock() - int(query.last[:-1]) * _SECONDS[query.last[-1]]
+
+
+def _view(figures: Statistics) -> StatisticsView:
+    spent = _spent(figures)
+    cost, saved = (None, None) if spent is None else (float(spent.cost), float(spent.saved + spent.saved_by_cache))
+    return shown_as(StatisticsView, figures, cost=cost, saved=saved)
+
+
+def _spent(figures: Statistics) -> Spending | None:
+    try:
+        return spending(figures.models)
+    except MissingExtra:  # prices are an extra: without it, none is known
+        return None

@@ -1,0 +1,113 @@
+"""The inspector's page: files that are built beforehand, served from memory. It asks nobody but this server."""
+
+import hashlib
+import mimetypes
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+STATIC: Final = Path(__file__).parent / "static"
+ASSETS: Final = "/assets/"
+"""Where files stand whose names change with their content."""
+
+CSP: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
+)
+_SAFE: Final = {
+    "content-security-policy": CSP,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+}
+_FOREVER: Final = "public, max-age=31536000, immutable"
+_FRESH: Final = "no-cache"  # kept, but asked about each time
+_NOT_MODIFIED: Final = 304
+_NOT_PAGES: Final = ("/v1/", "/brimful/", ASSETS)
+_LEAST_SQUEEZED: Final = 1_024  # bytes
+_UNBUILT: Final = b"""\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Brimful</title>
+<h1>Brimful is running</h1>
+<p>The inspector's page is not built here. In the project's directory, run <code>make web</code>, and start the server
+again. Installed packages bring the page along.
+<p>All that the page shows is told as JSON, too: see <a href="/openapi.json">/openapi.json</a>.
+"""
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """A file as it is served: as it is, and squeezed where that is worth while."""
+
+    body: bytes
+    squeezed: bytes | None
+    media_type: str
+    etag: str
+    lasts: bool
+
+
+class Page:
+    """The files of the page, by their paths. Without an `index.html`, it says how to build one."""
+
+    def __init__(self, folder: Path = STATIC) -> None:
+        """Read all files; they are few and small."""
+        self._files = dict(_read(folder)) if folder.is_dir() else {}
+        if "/index.html" not in self._files:
+            self._files = {"/index.html": _file("/index.html", _UNBUILT)}
+
+    def routes(self) -> list[Route]:
+        """Return what serves the page: its own address, and those of its files."""
+        return [Route("/", self._serve), *(Route(path, self._serve) for path in self._files)]
+
+    def index(self, request: Request) -> Response | None:
+        """Return the page for an address within it: whatever a browser asks for that no program would."""
+        wants = "text/html" in request.headers.get("accept", "")
+        if request.method not in ("GET", "HEAD") or not wants or request.url.path.startswith(_NOT_PAGES):
+            return None
+        return _response(self._files["/index.html"], request)
+
+    async def _serve(self, request: Request) -> Response:
+        path = request.url.path
+        return _response(self._files["/index.html" if path == "/" else path], request)
+
+
+def _read(folder: Path) -> Iterator[tuple[str, File]]:
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            path = f"/{file.relative_to(folder).as_posix()}"
+            yield path, _file(path, file.read_bytes())
+
+
+def _file(path: str, body: bytes) -> File:
+    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+    text = kind.startswith("text/") or kind in ("application/javascript", "application/json", "image/svg+xml")
+    squeezer = zlib.compressobj(9, wbits=31)
+    squeezed = squeezer.compress(body) + squeezer.flush() if text and len(body) >= _LEAST_SQUEEZED else None
+    return File(
+        body=body,
+        squeezed=squeezed,
+        media_type=kind,
+        etag=f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"',
+        lasts=path.startswith(ASSETS),
+    )
+
+
+def _response(file: File, request: Request) -> Response:
+    headers = _SAFE | {
+        "etag": file.etag,
+        "cache-control": _FOREVER if file.lasts else _FRESH,
+        "vary": "accept-encoding",
+    }
+    if file.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=_NOT_MODIFIED, headers=headers)
+    squeezed = file.squeezed if "gzip" in request.headers.get("accept-encoding", "") else None
+    if squeezed is not None:
+        headers["content-encoding"] = "gzip"
+    return Response(file.body if squeezed is None else squeezed, headers=headers, media_type=file.media_type)

@@ -1,0 +1,171 @@
+"""Contexts as the inspector shows them."""
+
+import asyncio
+import json
+
+import pytest
+
+from brimful.stores import connect
+from server.inspector.conftest import ROOT, store_of
+
+
+def lost(seen):
+    """Return the first message that did not get in for want of room."""
+    return next(each for each in seen["decisions"] if not each["cost"] and each["rank"] > each["cut"])
+
+
+def test_contexts_are_listed_newest_first_in_pages(get, kept):
+    found = get("/contexts")
+    assert [row["id"] for row in found["contexts"]] == [kept.second, kept.first]
+    assert found["next"] is None
+    page = get("/contexts", limit=1)
+    assert [row["id"] for row in page["contexts"]] == [kept.second]
+    assert [row["id"] for row in get("/contexts", limit=1, before=page["next"])["contexts"]] == [kept.first]
+
+
+def test_contexts_are_chosen_by_room_persona_and_model(get):
+    assert len(get("/contexts", room="tea/room", persona="nova", model="gpt-4o")["contexts"]) == 2
+    for query in ({"room": "x"}, {"persona": "x"}, {"model": "gpt-4"}):
+        assert get("/contexts", **query)["contexts"] == []
+
+
+def test_a_row_tells_what_a_picture_needs(get):
+    row = get("/contexts")["contexts"][0]
+    assert row["room"] == "tea/room"
+    assert row["persona"] == "nova"
+    assert row["window"] == 2_500
+    assert row["completion"] == 300
+    assert sum(part["tokens"] for part in row["components"]) == row["tokens"] <= row["available"]
+    assert row["candidates"] > row["left_out"] > 0
+
+
+def test_a_context_is_shown_whole(get, kept):
+    seen = get(f"/contexts/{kept.first}")
+    assert seen["number"] == 1
+    assert seen["hard_limit"] == 2_200
+    assert seen["reserved"] == seen["window"] - seen["available"]
+    assert seen["remaining"] == seen["available"] - seen["tokens"]
+    assert seen["prompt"][0]["role"] == "system"
+    assert seen["prompt"][-1]["excerpt"].endswith("Which sencha?")
+    assert "CANDIDATES" in seen["report"]
+    (answer,) = seen["answers"]
+    assert answer["usage"]["cached"] == 100
+    assert answer["message"].endswith("/message")
+    assert 0 < answer["cost"] < 1
+
+
+def test_bands_add_up_to_the_window(get, kept):
+    seen = get(f"/contexts/{kept.first}")
+    names = [band["name"] for band in seen["bands"]]
+    assert sum(band["tokens"] for band in seen["bands"]) == seen["window"]
+    assert names[:2] == ["system", "pinned"]
+    assert names[-3:] == ["free", "margin", "completion"]
+    assert names.index("recent") < names.index("lorebook") < names.index("current")
+    used = [band for band in seen["bands"] if band["name"] not in ("free", "margin", "completion")]
+    assert sum(band["tokens"] for band in used) == seen["tokens"]
+
+
+def test_decisions_tell_why_and_where(get, kept):
+    seen = get(f"/contexts/{kept.first}")
+    placed = sorted((each for each in seen["decisions"] if each["place"] is not None), key=lambda each: each["place"])
+    assert [each["place"] for each in placed] == list(range(len(placed)))
+    assert {each["outcome"] for each in placed} <= {"kept", "shrunk"}
+    assert placed[0]["component"] == "system"
+    assert placed[-1]["component"] == "current"
+    recent = [each["id"] for each in placed if each["component"] == "recent"]
+    assert recent == sorted(recent, key=lambda name: int(name[1:]))
+    out = lost(seen)
+    assert out["place"] is None
+    assert out["rank"] > out["cut"]
+    assert out["why"].startswith("dropped: ")
+    assert out["excerpt"].startswith(f"Turn {out['id'][1:]}: about sencha.")
+    assert len(out["excerpt"]) == 200
+    assert set(out["score"]) == {"total", "priority", "importance", "relevance", "recency"}
+
+
+def test_the_places_are_those_of_the_request(get, kept):
+    seen = get(f"/contexts/{kept.first}")
+    request = json.dumps(get(f"/contexts/{kept.first}/request"))
+    placed = sorted((each for each in seen["decisions"] if each["place"] is not None), key=lambda each: each["place"])
+    at = [request.index(each["excerpt"][:25]) for each in placed if each["excerpt"]]
+    assert len(at) > 5
+    assert at == sorted(at)
+
+
+def test_the_request_is_given_as_the_provider_got_it(get, kept):
+    request = get(f"/contexts/{kept.first}/request")
+    assert request["model"] == "gpt-4o"
+    assert request["messages"][-1]["content"].endswith("Which sencha?")
+
+
+def test_an_item_is_shown_whole_with_the_window_that_it_would_take(get, kept):
+    out = lost(get(f"/contexts/{kept.first}"))
+    item = get(f"/contexts/{kept.first}/items/{out['id']}")
+    assert item["text"] == f"Turn {out['id'][1:]}: about sencha. " * 12
+    assert item["decision"] == out
+    assert item["window_for"] > 2_500
+    assert kept.first in {build["id"] for build in item["builds"]}
+    assert get(f"/contexts/{kept.first}/items/teas/1")["text"] == "Sencha is green."
+
+
+def test_that_window_is_the_one(client, get, kept):
+    out = lost(get(f"/contexts/{kept.first}"))["id"]
+    window = get(f"/contexts/{kept.first}/items/{out}")["window_for"]
+    for size, outcome in ((window, True), (window - 1, False)):
+        seen = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json={"window": size}).json()["context"]
+        (decision,) = [each for each in seen["decisions"] if each["id"] == out]
+        assert (decision["outcome"] == "kept") is outcome
+
+
+@pytest.mark.parametrize("path", ["", "/request", "/items/m0", "/diff/ctx-1"])
+@pytest.mark.parametrize("id", ["ctx-none", "a%00b", "%ED%A0%80"])
+def test_a_context_that_is_not_there(client, id, path):
+    answer = client.get(f"{ROOT}/contexts/{id}{path}")
+    assert answer.status_code == 404
+    assert "error" in answer.json()
+
+
+def test_an_item_that_is_not_there(client, kept):
+    assert client.get(f"{ROOT}/contexts/{kept.first}/items/nobody").json()["error"]["code"] == "item_not_found"
+
+
+def test_two_contexts_side_by_side(get, kept):
+    seen = get(f"/contexts/{kept.first}/diff/{kept.second}")
+    assert (seen["before"]["id"], seen["after"]["id"]) == (kept.first, kept.second)
+    assert 0 < seen["prefix_share"] < 1
+    same = [message["same"] for message in seen["messages"]]
+    assert same[0] is True
+    assert same[-1] is False
+    assert same == sorted(same, reverse=True)
+    changes = [*seen["entered"], *seen["left"], *seen["changed"]]
+    assert changes
+    assert all(change["kind"] for change in changes)
+    alike = get(f"/contexts/{kept.first}/diff/{kept.first}")
+    assert alike["prefix_share"] == 1
+    assert all(message["same"] for message in alike["messages"])
+
+
+def test_what_was_erased_is_shown_no_more(client, get, kept):
+    assert get(f"/contexts/{kept.first}/items/nuts")["text"] == "Ada is allergic to hazelnut."
+    assert client.delete(f"{ROOT}/memories/nuts", params={"erase": True}).status_code == 200
+    assert get(f"/contexts/{kept.first}/items/nuts")["text"] == ""
+    assert "hazelnut" not in client.get(f"{ROOT}/contexts/{kept.first}").text
+    assert "hazelnut" not in client.get(f"{ROOT}/contexts/{kept.first}/request").text
+
+
+def test_contexts_of_a_room_that_is_gone_are_gone(client, kept):
+    client.get(f"{ROOT}/contexts/{kept.first}")
+    assert client.delete(f"{ROOT}/rooms/tea/room").status_code == 200
+    assert client.get(f"{ROOT}/contexts/{kept.first}").status_code == 404
+
+
+def test_nothing_is_written_by_looking(client, get, kept, tmp_path):
+    for path in (f"/contexts/{kept.first}", f"/contexts/{kept.first}/items/nuts", "/memories", "/rooms"):
+        get(path)
+    client.post(f"{ROOT}/contexts/{kept.first}/what-if", json={"window": 4_000})
+
+    async def builds():
+        async with connect(store_of(tmp_path)) as database:
+            return await database.tenant("default").builds()
+
+    assert len(asyncio.run(builds())) == 2

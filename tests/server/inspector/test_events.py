@@ -1,0 +1,272 @@
+"""Events as they happen, whoever makes them happen."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from brimful.answers import Followed
+from brimful.engine import Engine
+from brimful.errors import StoreUnavailable
+from brimful.records import Response
+from brimful.server.inspector.events import Stream
+from brimful.server.inspector.feed import BATCH, Feed
+from server.inspector.conftest import ROOT, store_of
+from server.test_stopping import running, stop
+
+EVENTS = f"{ROOT}/events"
+WRITER = """
+import asyncio, sys
+from brimful.engine import Engine
+
+async def write():
+    async with Engine(sys.argv[1], model="gpt-4o", embedder="none") as engine:
+        for number in range(int(sys.argv[2])):
+            context = await engine.assemble(room=f"r{number}", message="Hi")
+            await engine.record_response(context, "Hello")
+
+asyncio.run(write())
+"""
+
+
+def write(tmp_path, times=1):
+    """Let another process build and answer."""
+    command = [sys.executable, "-c", WRITER, store_of(tmp_path), str(times)]
+    subprocess.run(command, check=True, env=os.environ)
+
+
+@contextmanager
+def listening(client, **headers):
+    """Yield an iterator of events: pairs of name and data; what has no data is the stream's own."""
+    with client.stream("GET", EVENTS, headers=headers) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield events(answer.iter_lines())
+
+
+def events(lines):
+    event = {}
+    for line in lines:
+        if line.startswith(":"):
+            continue
+        if line:
+            name, _, value = line.partition(": ")
+            event[name] = value
+        else:
+            yield event
+            event = {}
+
+
+def test_what_another_process_builds_and_answers_is_told(client, tmp_path):
+    with listening(client) as stream:
+        assert next(stream)["retry"] == "2000"
+        write(tmp_path)
+        context, answer = next(stream), next(stream)
+    assert (context["event"], answer["event"]) == ("context", "answer")
+    row, said = json.loads(context["data"]), json.loads(answer["data"])
+    assert row["room"] == "r0"
+    assert row["id"] == said["context"]
+    assert client.get(f"{ROOT}/contexts", params={"limit": 1}).json()["contexts"][0] == row
+
+
+def test_a_stream_is_taken_up_where_it_broke_off(client, tmp_path):
+    with listening(client) as stream:
+        begin = next(stream)["id"]
+    write(tmp_path, 3)
+    with listening(client, **{"last-event-id": begin}) as stream:
+        next(stream)
+        told = [next(stream) for _ in range(6)]
+    assert [json.loads(event["data"])["room"] for event in told] == ["r0", "r0", "r1", "r1", "r2", "r2"]
+    write(tmp_path)
+    with listening(client, **{"last-event-id": told[-1]["id"]}) as stream:
+        next(stream)
+        assert json.loads(next(stream)["data"])["room"] == "r0"
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "-1", "9" * 300, "1 OR 1=1"])
+def test_a_place_that_was_never_told_is_refused(client, cursor):
+    assert client.get(EVENTS, headers={"last-event-id": cursor}).status_code == 400
+
+
+def test_many_listeners_hear_the_same(client, tmp_path):
+    heard, ready = [], threading.Barrier(21)
+
+    def listen():
+        with listening(client) as stream:
+            next(stream)
+            ready.wait(30)
+            heard.append([next(stream)["event"], next(stream)["event"]])
+
+    threads = [threading.Thread(target=listen) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    ready.wait(30)
+    write(tmp_path)
+    for thread in threads:
+        thread.join(30)
+    assert heard == [["context", "answer"]] * 20
+
+
+def test_streams_end_at_once_when_the_server_stops(tmp_path, upstream):
+    with running(tmp_path, upstream, grace=60.0) as (client, process), listening(client) as stream:
+        next(stream)
+        begun = time.monotonic()
+        stop(process)
+        assert list(stream) == []
+        process.wait(30)
+        assert time.monotonic() - begun < 30
+
+
+class Log:
+    """A log that a test appends to; it counts how often it is looked into."""
+
+    tenant = "t"
+
+    def __init__(self):
+        self.entries = []
+        self.looks = 0
+        self.broken = False
+
+    def add(self, many=1):
+        for _ in range(many):
+            number = len(self.entries)
+            self.entries.append(Response(id=f"a{number}", context="c", room="r", at=float(number)))
+
+    async def follow(self, cursor="", *, limit=100):
+        self.looks += 1
+        await asyncio.sleep(0)
+        if self.broken:
+            raise StoreUnavailable("log", "is locked")
+        if not cursor:
+            return Followed(cursor=str(len(self.entries)))
+        found = tuple(self.entries[int(cursor) : int(cursor) + limit])
+        return Followed(cursor=str(int(cursor) + len(found)), events=found)
+
+
+async def heard(feed, cursor, many):
+    ids = []
+    while len(ids) < many:
+        found = await feed.after(cursor)
+        cursor = found.cursor
+        ids += [event.id for event in found.events]
+    return ids
+
+
+def test_the_store_is_asked_once_for_all_and_not_at_all_for_nobody():
+    async def story():
+        log = Log()
+        feed = Feed(log, pause=0.001)
+        ends = [await feed.join() for _ in range(50)]
+        listeners = [asyncio.create_task(heard(feed, end, 500)) for end in ends]
+        for _ in range(5):
+            log.add(100)
+            await asyncio.sleep(0.005)
+        told = await asyncio.gather(*listeners)
+        busy = log.looks
+        for _ in range(50):
+            await feed.leave()
+        looks = log.looks
+        await asyncio.sleep(0.02)
+        return told, busy, log.looks - looks, feed.listeners, len(asyncio.all_tasks())
+
+    told, busy, idle, left, tasks = asyncio.run(story())
+    assert all(ids == [f"a{n}" for n in range(500)] for ids in told)
+    assert busy < 200  # 50 listeners that asked for themselves would need 250 at the least
+    assert (idle, left, tasks) == (0, 0, 1)
+
+
+def test_who_is_far_behind_misses_nothing_and_hears_nothing_twice():
+    async def story():
+        log = Log()
+        feed = Feed(log, pause=0.001)
+        await feed.join()
+        log.add(3 * BATCH + 7)
+        late = asyncio.create_task(heard(feed, "0", 4 * BATCH + 7))
+        await asyncio.sleep(0.01)
+        log.add(BATCH)
+        told = await late
+        await feed.leave()
+        return told
+
+    assert asyncio.run(story()) == [f"a{n}" for n in range(4 * BATCH + 7)]
+
+
+def test_a_feed_begins_again_after_everybody_left():
+    async def story():
+        log = Log()
+        feed = Feed(log, pause=0.001)
+        await feed.join()
+        await feed.leave()
+        log.add(5)
+        end = await feed.join()
+        log.add(2)
+        told = await heard(feed, end, 2)
+        await feed.leave()
+        return told
+
+    assert asyncio.run(story()) == ["a5", "a6"]
+
+
+def test_two_who_come_at_once_share_one_look():
+    async def story():
+        log = Log()
+        feed = Feed(log, pause=10)
+        await asyncio.gather(*(feed.join() for _ in range(9)))
+        tasks = len(asyncio.all_tasks())
+        for _ in range(9):
+            await feed.leave()
+        return tasks
+
+    assert asyncio.run(story()) == 2
+
+
+def test_a_store_that_cannot_be_read_at_first_lets_nobody_hang():
+    async def story():
+        log = Log()
+        log.broken = True
+        feed = Feed(log, pause=0.001)
+        with pytest.raises(StoreUnavailable):
+            await feed.join()
+        return feed.listeners
+
+    assert asyncio.run(story()) == 0
+
+
+def test_signs_of_life_are_sent_and_a_caller_who_leaves_is_let_go():
+    async def story():
+        log, sent, gone = Log(), [], asyncio.Event()
+        feed = Feed(log, pause=0.001)
+        stream = Stream(feed, "", lambda _: ("answer", b"{}"), asyncio.Event(), heartbeat=0.0)
+
+        async def send(message):
+            sent.append(message.get("body", b""))
+            if len(sent) == 5:
+                gone.set()
+
+        async def receive():
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        await stream({"type": "http"}, receive, send)
+        return sent, feed.listeners, len(asyncio.all_tasks())
+
+    sent, listeners, tasks = asyncio.run(story())
+    assert sent[2:5] == [b": still here\n\n"] * 3
+    assert (listeners, tasks) == (0, 1)
+
+
+def test_engines_of_this_process_are_heard_too(client, tmp_path):
+    async def build():
+        async with Engine(store_of(tmp_path), model="gpt-4o", embedder="none") as engine:
+            await engine.assemble(room="here", message="Hi")
+
+    with listening(client) as stream:
+        next(stream)
+        asyncio.run(build())
+        assert json.loads(next(stream)["data"])["room"] == "here"

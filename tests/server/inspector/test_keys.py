@@ -1,0 +1,152 @@
+"""Who may look, and who may change: keys, scopes, tenants, and pages of strangers."""
+
+import asyncio
+
+import pytest
+
+from brimful.stores import connect
+from server.inspector.conftest import ROOT, store_of, tell_story
+
+READS = [
+    ("GET", "/contexts", None),
+    ("GET", "/contexts/{id}", None),
+    ("GET", "/contexts/{id}/request", None),
+    ("GET", "/contexts/{id}/items/nuts", None),
+    ("GET", "/contexts/{id}/diff/{id}", None),
+    ("POST", "/contexts/{id}/what-if", {"window": 3_000}),
+    ("GET", "/statistics", None),
+    ("GET", "/models", None),
+    ("GET", "/policies", None),
+    ("POST", "/count", {"text": "x"}),
+    ("GET", "/rooms", None),
+    ("GET", "/rooms/tea/room", None),
+    ("GET", "/rooms/tea/room/messages", None),
+    ("GET", "/personas", None),
+    ("GET", "/personas/nova", None),
+    ("GET", "/memories", None),
+    ("GET", "/memories/nuts", None),
+    ("GET", "/lorebooks", None),
+    ("GET", "/lorebooks/teas", None),
+    ("GET", "/lorebooks/teas/entries", None),
+]
+WRITES = [
+    ("POST", "/rooms", {"id": "x"}),
+    ("PUT", "/rooms/tea/room", {"name": "x"}),
+    ("DELETE", "/messages/m1", None),
+    ("POST", "/personas", {"id": "x"}),
+    ("PUT", "/personas/nova", {"name": "x"}),
+    ("POST", "/memories", {"id": "x", "content": "x"}),
+    ("PUT", "/memories/nuts", {"pinned": False}),
+    ("DELETE", "/memories/four", None),
+    ("POST", "/lorebooks", {"id": "x"}),
+    ("PUT", "/lorebooks/teas", {"name": "x"}),
+    ("POST", "/lorebooks/teas/entries", {"id": "x", "content": "x"}),
+    ("PUT", "/lorebooks/teas/entries/teas/1", {"name": "x"}),
+    ("DELETE", "/lorebooks/teas/entries/teas/1", None),
+    ("DELETE", "/lorebooks/teas", None),
+    ("DELETE", "/personas/nova", None),
+    ("DELETE", "/rooms/tea/room", None),
+]
+
+
+@pytest.fixture
+def keyed(start, tmp_path):
+    """Return a server that needs keys, two tenants' stories, and keys for them."""
+    url = store_of(tmp_path)
+
+    async def prepare():
+        stories = {tenant: await tell_story(url, tenant) for tenant in ("acme", "other")}
+        async with connect(url) as database:
+            made = {}
+            for tenant, scopes in (("acme", ["read"]), ("acme", ["write"]), ("acme", ["chat"]), ("other", ["read"])):
+                _, made[tenant, scopes[0]] = await database.callers(tenant).create(name="x", scopes=scopes, at=1.0)
+            return stories, made
+
+    stories, keys = asyncio.run(prepare())
+    client = start(keys=True, remember={"embedder": "none"})
+
+    def asked(who, method, path, body=None):
+        headers = {} if who is None else {"authorization": f"Bearer {keys[who]}"}
+        where = ROOT + path.replace("{id}", stories["acme"].first)
+        return client.request(method, where, json=body, headers=headers)
+
+    return asked
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [*READS, *WRITES, ("GET", "/events", None)])
+def test_every_datum_needs_a_key(keyed, method, path, body):
+    answer = keyed(None, method, path, body)
+    assert answer.status_code == 401
+    assert answer.json()["error"]["code"] == "invalid_api_key"
+
+
+def test_looking_needs_the_scope_read(keyed):
+    for method, path, body in READS:
+        assert keyed(("acme", "read"), method, path, body).status_code == 200, path
+        for scope in ("write", "chat"):
+            assert keyed(("acme", scope), method, path, body).status_code == 403, path
+
+
+def test_changing_needs_the_scope_write(keyed):
+    for method, path, body in WRITES:
+        for scope in ("read", "chat"):
+            assert keyed(("acme", scope), method, path, body).status_code == 403, path
+    for method, path, body in WRITES:
+        assert keyed(("acme", "write"), method, path, body).status_code in (200, 201), path
+
+
+def test_a_tenant_sees_only_its_own(keyed):
+    who, mine = ("other", "read"), ("acme", "write")
+    keyed(mine, "POST", "/memories", {"id": "secret", "content": "of acme alone"})
+    keyed(mine, "POST", "/rooms", {"id": "secret"})
+    keyed(mine, "POST", "/personas", {"id": "secret"})
+    keyed(mine, "POST", "/lorebooks", {"id": "secret"})
+    kinds = ("/memories", "/rooms", "/personas", "/lorebooks")
+    for path in (*(f"{kind}/secret" for kind in kinds), "/rooms/secret/messages"):
+        assert keyed(who, "GET", path).status_code == 404, path
+    for path in (*kinds, "/contexts", "/statistics"):
+        assert "secret" not in keyed(who, "GET", path).text, path
+
+
+def test_contexts_of_others_are_not_there(start, tmp_path):
+    url = store_of(tmp_path)
+
+    async def prepare():
+        story = await tell_story(url, "acme")
+        async with connect(url) as database:
+            _, key = await database.callers("other").create(name="x", scopes=["read", "write"], at=1.0)
+            return story, key
+
+    story, key = asyncio.run(prepare())
+    client = start(keys=True)
+    for method, path, body in READS:
+        if "{id}" in path:
+            answer = client.request(
+                method, ROOT + path.replace("{id}", story.first), json=body, headers={"x-brimful-key": key}
+            )
+            assert answer.status_code == 404, path
+
+
+def test_the_page_itself_is_public(start):
+    client = start(keys=True)
+    assert client.get("/").status_code == 200
+    assert client.get("/openapi.json").status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1"])
+def test_pages_of_other_sites_may_not_ask(client, origin):
+    answer = client.post(f"{ROOT}/memories", json={"content": "x"}, headers={"origin": origin})
+    assert answer.status_code == 403
+    assert answer.json()["error"]["code"] == "other_origin"
+
+
+def test_the_own_page_may_ask(client):
+    own = str(client.base_url).rstrip("/")
+    assert client.get(f"{ROOT}/rooms", headers={"origin": own}).status_code == 200
+
+
+def test_without_keys_another_name_of_this_machine_leads_nowhere(client):
+    answer = client.get(f"{ROOT}/contexts", headers={"host": "evil.example:8080"})
+    assert answer.status_code == 403
+    assert answer.json()["error"]["code"] == "other_host"
+    assert client.get(f"{ROOT}/contexts", headers={"host": "localhost:1"}).status_code == 200

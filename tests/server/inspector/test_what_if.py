@@ -1,0 +1,187 @@
+"""What would be otherwise, by the same core."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from brimful import replay
+from brimful.server.inspector.newest import Newest
+from brimful.stores import connect
+from server.inspector.conftest import ROOT, store_of
+
+
+@pytest.fixture
+def suppose(client, kept):
+    """Return a function that asks what if, of the first context."""
+
+    def asked(status=200, **body):
+        answer = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    return asked
+
+
+@pytest.fixture
+def recorded(kept, tmp_path):
+    async def read():
+        async with connect(store_of(tmp_path)) as database:
+            return (await database.tenant("default").snapshot(kept.first)).context
+
+    return asyncio.run(read())
+
+
+def test_nothing_said_changes_nothing(suppose, get, kept):
+    told = suppose()
+    assert (told["entered"], told["left"], told["changed"], told["exceeded"]) == ([], [], [], None)
+    assert told["prefix_share"] == 1
+    as_it_was = get(f"/contexts/{kept.first}")
+    assert told["context"]["bands"] == as_it_was["bands"]
+    assert told["context"]["tokens"] == as_it_was["tokens"]
+
+
+def test_a_larger_window_lets_more_in_and_a_smaller_one_less(suppose):
+    larger, smaller = suppose(window=8_000), suppose(window=1_500)
+    assert larger["entered"]
+    assert not larger["left"]
+    assert all(change["excerpt"] for change in larger["entered"])
+    assert smaller["left"]
+    assert not smaller["entered"]
+    assert smaller["context"]["window"] == 1_500
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"window": 5_000},
+        {"completion": 1_000},
+        {"model": "claude-sonnet-4-5"},
+        {"policy": "window"},
+        {"policy": "auction", "window": 4_000, "completion": 200},
+        {"overrides": {"pools.recent.most": 3}},
+    ],
+)
+def test_it_is_what_replay_gives(suppose, recorded, body):
+    told, expected = suppose(**body)["context"], replay(recorded, **body)
+    assert told["tokens"] == expected.tokens
+    assert told["window"] == expected.budget.window
+    inside = [each["id"] for each in told["decisions"] if each["place"] is not None]
+    assert sorted(inside) == list(expected.kept)
+
+
+def test_what_is_required_and_does_not_fit_is_an_answer(suppose):
+    told = suppose(window=310)
+    assert told["context"] is None
+    assert told["exceeded"]["needed"] > told["exceeded"]["limit"]
+    assert "needs" in told["exceeded"]["message"]
+    assert told["exceeded"]["required"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"window": 0}, "window"),
+        ({"window": "many"}, "window"),
+        ({"completion": -1}, "completion"),
+        ({"policy": "/etc/passwd.toml"}, "policy"),
+        ({"policy": "../pyproject.toml"}, "policy"),
+        ({"policy": "nobody"}, "policy"),
+        ({"overrides": {"pools.nobody.most": 1}}, "pools.nobody"),
+        ({"overrides": {"margin.share": 9}}, "margin"),
+        ({"overrides": []}, "overrides"),
+        ({"windw": 3}, "windw"),
+        ({"model": ""}, "model"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(suppose, body, field):
+    assert field in suppose(status=400, **body)["error"]["message"]
+
+
+@given(
+    body=st.fixed_dictionaries(
+        {},
+        optional={
+            "window": st.integers(-5, 2**41),
+            "completion": st.integers(-5, 2**41),
+            "model": st.text(max_size=20),
+            "policy": st.sampled_from(["fit", "split", "pools", "x"]),
+            "overrides": st.dictionaries(
+                st.text(max_size=8), st.integers() | st.none() | st.text(max_size=3), max_size=2
+            ),
+        },
+    )
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_question_breaks_it(client, kept, body):
+    answer = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json=body)
+    assert answer.status_code in (200, 400), answer.text
+    if answer.status_code == 200:
+        told = answer.json()
+        assert (told["context"] is None) is not (told["exceeded"] is None)
+        assert (
+            told["context"] is None or sum(b["tokens"] for b in told["context"]["bands"]) == told["context"]["window"]
+        )
+
+
+def test_what_is_asked_last_comes_first_and_tenants_take_turns():
+    """One slot is held; of those who wait, the newest of each tenant goes first."""
+    done, held = [], threading.Event()
+
+    async def story():
+        newest = Newest(slots=1)
+        first = asyncio.create_task(newest.run("a", held.wait))
+        await asyncio.sleep(0)
+        asked = [("a", 1), ("a", 2), ("b", 3), ("a", 4)]
+        waiting = [
+            asyncio.create_task(newest.run(tenant, lambda number=number: done.append(number)))
+            for tenant, number in asked
+        ]
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        held.set()
+        await asyncio.gather(first, *waiting, return_exceptions=True)
+        last = await newest.run("c", lambda: "free again")
+        await newest.close()
+        return last
+
+    assert asyncio.run(story()) == "free again"
+    assert done == [4, 3, 1]
+
+
+def test_work_that_nobody_waits_for_any_more_keeps_its_place_until_it_is_done():
+    began, held = threading.Event(), threading.Event()
+
+    def busy():
+        began.set()
+        held.wait()
+
+    async def story():
+        newest = Newest(slots=1)
+        first = asyncio.create_task(newest.run("a", busy))
+        await asyncio.to_thread(began.wait)
+        first.cancel()
+        second = asyncio.create_task(newest.run("a", lambda: "second"))
+        await asyncio.sleep(0.05)
+        assert not second.done()
+        held.set()
+        told = await second
+        await newest.close()
+        return told
+
+    assert asyncio.run(story()) == "second"
+
+
+def test_an_error_is_the_askers_and_frees_the_place():
+    async def story():
+        newest = Newest(slots=1)
+        with pytest.raises(ZeroDivisionError):
+            await newest.run("a", lambda: 1 / 0)
+        told = await newest.run("a", time.time)
+        await newest.close()
+        return told
+
+    assert asyncio.run(story()) > 0

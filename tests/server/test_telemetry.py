@@ -1,0 +1,101 @@
+"""What the server tells those who measure it."""
+
+import asyncio
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from brimful.stores import connect
+from server.upstream import OVERFLOW, chat_answer
+
+CHAT = "/v1/chat/completions"
+HI = {"model": "gpt-4o", "messages": [{"role": "user", "content": "The word is hazelnut."}]}
+TALK = {"x-brimful-conversation": "nuts"}
+MODES = pytest.mark.parametrize("mode", ["fit", "remember"])
+
+
+def value(client, line, **headers):
+    """Return the number of a line of what Prometheus reads; its labels may be told in part."""
+    name, _, labels = line.partition("{")
+    wanted = [label for label in labels.rstrip("}").split(",") if label]
+    found = [
+        float(each.rpartition(" ")[2])
+        for each in client.get("/metrics", headers=headers).text.splitlines()
+        if each.partition("{")[0].partition(" ")[0] == name and all(label in each for label in wanted)
+    ]
+    return sum(found)
+
+
+@MODES
+def test_prometheus_reads_what_was_built_and_answered(start, mode):
+    client = start(telemetry={"metrics": True}, mode=mode, remember={"embedder": "none"})
+    for _ in range(2):
+        assert client.post(CHAT, json=HI, headers=TALK).status_code == 200
+    client.get(
+        f"/brimful/v1/contexts/{client.post(CHAT, json=HI, headers=TALK).headers['x-brimful-context']}"
+    )  # all is kept by then
+    text = client.get("/metrics").text
+    assert value(client, 'brimful_contexts_total{model="gpt-4o"}') == 3
+    assert value(client, 'brimful_answers_total{finish="stop"}') == 3
+    assert value(client, "brimful_prompt_tokens_total") == 36
+    assert value(client, "brimful_completion_tokens_total") == 9
+    assert value(client, f'brimful_added_seconds_count{{mode="{mode}"}}') == 3
+    assert "hazelnut" not in text
+    assert "tenant=" not in text
+
+
+@MODES
+def test_overflows_and_refusals_are_counted(start, upstream, mode):
+    client = start(telemetry={"metrics": True, "tenants": True}, mode=mode, remember={"embedder": "none"})
+    long = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{n} words " * 20} for n in range(41)]
+    upstream.answers = [(400, OVERFLOW), chat_answer()]
+    assert client.post(CHAT, json=HI | {"messages": long, "max_tokens": 20}, headers=TALK).status_code == 200
+    assert client.post(CHAT, content=b"{").status_code == 400
+    assert value(client, 'brimful_overflows_total{tenant="default"}') == 1
+    assert value(client, 'brimful_refusals_total{kind="invalid"}') == 1
+
+
+def test_metrics_are_not_there_unless_they_are_wanted(start):
+    assert start().get("/metrics").status_code == 404
+
+
+def test_where_keys_are_needed_metrics_need_a_scope_of_their_own(start, tmp_path):
+    async def make(scope):
+        async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
+            return (await database.callers("acme").create(name="x", scopes=[scope], at=1.0))[1]
+
+    keys = {scope: asyncio.run(make(scope)) for scope in ("read", "metrics")}
+    client = start(telemetry={"metrics": True}, keys=True)
+    assert client.get("/metrics").status_code == 401
+    assert client.get("/metrics", headers={"x-api-key": keys["read"]}).status_code == 403
+    assert client.get("/metrics", headers={"authorization": f"Bearer {keys['metrics']}"}).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def exporter():
+    """The one tracer provider that a process may have."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    return exporter
+
+
+@MODES
+def test_spans_go_on_with_the_callers_trace(start, exporter, mode):
+    exporter.clear()
+    client = start(telemetry={"otel": True}, mode=mode, remember={"embedder": "none"})
+    parent = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    answer = client.post(CHAT, json=HI, headers=TALK | parent)
+    client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}")  # all is kept by then
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    assert {"brimful.assemble", "chat gpt-4o", f"POST {CHAT}"} <= set(spans)
+    served = spans[f"POST {CHAT}"]
+    assert served.attributes["http.response.status_code"] == 200
+    for name in ("brimful.assemble", "chat gpt-4o"):
+        assert format(spans[name].context.trace_id, "032x") == "0af7651916cd43dd8448eb211c80319c"
+        assert spans[name].parent.span_id == served.context.span_id
+    assert "GET /brimful/v1/contexts/{id}" in spans
+    assert not [span for span in spans.values() if "hazelnut" in span.to_json()]
