@@ -21,6 +21,7 @@ import calibration
 import counting
 import evidence
 import fill
+import lore
 import parity
 import prefix
 import proxy
@@ -74,6 +75,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "parity": partial(parity.report, quick=options.quick),
         "quality": partial(quality.report, quick=options.quick),
         "evidence": partial(evidence.report, options.data, quick=options.quick),
+        "lore": partial(lore.report, options.data, quick=options.quick),
         "rooms": partial(rooms.report, quick=options.quick),
         "scaling": partial(scaling.report, quick=options.quick),
         "counting": partial(counting.report, options.data, quick=options.quick),

@@ -25,6 +25,7 @@ from brimful.cli import (
     imports,
     index,
     janitor,
+    lorebooks,
     memories,
     messages,
     models,
@@ -41,7 +42,7 @@ from brimful.errors import BrimfulError
 PROGRAM: Final = "brimful"
 GROUPS: Final = (
     *(fill, explain, compare, count, budget, models, policies, embeddings),
-    *(imports, rooms, messages, memories, personas, assemble, chat, index, janitor, contexts, stats, db),
+    *(imports, rooms, messages, memories, lorebooks, personas, assemble, chat, index, janitor, contexts, stats, db),
     *(serve, callers),
 )
 """One module a group of commands, in the order in which help lists them."""

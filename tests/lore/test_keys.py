@@ -1,0 +1,100 @@
+"""Which keys stand in a text."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.lore.patterns import MOST_HUNG, TIME_LIMIT
+from brimful.lore.words import Literal, Words
+from brimful.records import Lorebook
+from worlds import entry, tell, told
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "whole", "anywhere"),
+    [
+        ("dragon", "A Dragon!", True, True),
+        ("dragon", "dragons", False, True),
+        ("dragon", "snapdragon", False, True),
+        ("the woods", "in the woodsman's hut", True, True),  # of several words: a phrase, found wherever it stands
+        ("c++", "I like C++.", True, True),
+        ("c++", "abc++", False, True),
+        ("o'brien", "Ask O'Brien.", True, True),
+        ("魔法", "这个世界的魔法很强", True, True),
+        ("cat", "我有cat吗", True, True),
+        ("café", "A CAFE\u0301 there", True, True),
+        ("эльф", "Эльфы пришли", False, True),
+        ("STRASSE", "Die Straße", True, True),
+        ("", "anything", False, False),
+        ("  dragon ", "the dragon", True, True),
+        ("x" * 40, "y" + "x" * 40, False, True),
+        ("x" * 40 + "z", "y" + "x" * 40, False, False),
+    ],
+)
+def test_a_key_is_found_as_a_word_or_anywhere(key, text, whole, anywhere):
+    assert bool(told([entry("e", key)], text, book=Lorebook(id="w", whole_words=True))) is whole
+    assert bool(told([entry("e", key)], text, book=Lorebook(id="w", whole_words=False))) is anywhere
+
+
+def test_an_entry_says_itself_whether_case_and_words_count():
+    entries = [entry("case", "Elf", case_sensitive=True), entry("part", "elf", whole_words=False), entry("book", "elf")]
+    assert told(entries, "an elf") == ["book", "part"]
+    assert told(entries, "Elf") == ["book", "case", "part"]
+    assert told(entries, "elfin") == ["part"]
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        (r"/dragons?\b/i", "DRAGONS", True),
+        (r"/dragons?\b/", "DRAGONS", False),
+        (r"/(?<=old )king/", "the old king", True),
+        (r"/^\x01Ada: hi/", "hi there", True),
+        (r"/and\/or/", "this and/or that", True),
+        (r"/\u{1F409}/u", "a 🐉", True),
+        (r"/[^]x/", "\nx", True),
+        (r"/(unclosed/", "say /(unclosed/ aloud", True),  # no pattern: a text, as in SillyTavern
+        ("and/or", "this and/or that", True),
+    ],
+)
+def test_a_key_between_slashes_is_a_pattern(key, text, expected):
+    book = Lorebook(id="w", names=True, whole_words=False)
+    assert bool(told([entry("e", key)], text, book=book)) is expected
+
+
+def test_with_regex_every_key_is_a_pattern_and_a_broken_one_is_never_found():
+    assert told([entry("e", "dra.on", regex=True)], "a DRAGON") == ["e"]
+    assert told([entry("e", "dra.on", regex=True, case_sensitive=True)], "a DRAGON") == []
+    assert told([entry("e", "(unclosed", regex=True)], "(unclosed") == []
+
+
+def test_a_hostile_pattern_costs_its_time_limit_once_and_is_on_the_record():
+    evil = [entry(f"e{at}", f"/(a|aa|b{at})+$/") for at in range(MOST_HUNG + 20)]
+    text = "a" * 60 + "!"
+    began = time.process_time()
+    activation = tell([*evil, entry("good", "aaa", whole_words=False)], text)
+    assert time.process_time() - began < 4 * TIME_LIMIT * MOST_HUNG
+    assert [each.entry.id for each in activation.told] == ["good"]
+    assert {each.reason for each in activation.held} == {"pattern"}
+    assert len(activation.held) == MOST_HUNG
+    assert any("took too long" in note for note in activation.notes)
+
+
+# -- laws ------------------------------------------------------------------------------------------------------------
+
+letters = st.text("abcé界 -", min_size=1, max_size=6)
+
+
+@given(st.lists(letters, max_size=12), st.text("abcé界 -", max_size=60))
+def test_keys_are_found_exactly_where_they_stand(keys, text):
+    words = Words(Literal(at, key, whole=False) for at, key in enumerate(keys))
+    assert set(words.found(text)) == {at for at, key in enumerate(keys) if key in text}
+
+
+@given(st.lists(st.text("ab", min_size=30, max_size=80), max_size=6), st.text("ab", max_size=300))
+def test_long_keys_are_found_exactly_where_they_stand(keys, text):
+    text = text + "".join(keys[:2])
+    words = Words(Literal(at, key, whole=False) for at, key in enumerate(keys))
+    assert set(words.found(text)) == {at for at, key in enumerate(keys) if key in text}

@@ -1,0 +1,36 @@
+"""Small worlds for tests of lore."""
+
+from brimful.lore import Shelf, Turn, Who, activate
+from brimful.records import Lorebook, LoreEntry
+
+
+def entry(id, *keys, **more):
+    return LoreEntry(id=id, lorebook="w", content=more.pop("content", f"About {id}."), keys=keys, **more)
+
+
+def turns(*texts, last=None, roles=None):
+    """Return turns, the newest first, of texts that were said one after another."""
+    last = len(texts) if last is None else last
+    first = last - len(texts) + 1
+    said = [
+        Turn(id=f"m{first + at}", number=first + at, text=text, speaker="Ada", asks=roles is None or roles[at] == "u")
+        for at, text in enumerate(texts)
+    ]
+    return said[::-1]
+
+
+NOBODY = Who()
+
+
+def tell(entries, *texts, book=None, who=NOBODY, found=None, seed="room", tokens=lambda _: 10, last=None, roles=None):
+    book = book or Lorebook(id="w")
+    said = turns(*texts, last=last, roles=roles)
+    return activate(Shelf({"w": book}, entries), said, seed=seed, tokens=tokens, who=who, found=found or {})
+
+
+def told(*args, **more):
+    return [each.entry.id for each in tell(*args, **more).told]
+
+
+def held(*args, **more):
+    return {each.entry: each.reason for each in tell(*args, **more).held}
