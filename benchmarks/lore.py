@@ -10,6 +10,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -58,8 +59,8 @@ def row(size: int, data: Path | None, *, whole: bool) -> list[str]:
     theirs, found = timed(lambda: told_by_loop(entries, turns[:DEPTH], whole=whole))
     if told != found:
         raise SystemExit(f"the two disagree about {sorted(told ^ found)[:5]}")
-    fresh = [timed(lambda at=at: told_by_us(shelf, turns[at : at + DEPTH]))[0] for at in range(20, 120, 10)]
-    seen = [timed(lambda at=at: told_by_us(shelf, turns[at : at + DEPTH]))[0] for at in range(139, 119, -1)]
+    fresh = [timed(partial(told_by_us, shelf, turns[at : at + DEPTH]))[0] for at in range(20, 120, 10)]
+    seen = [timed(partial(told_by_us, shelf, turns[at : at + DEPTH]))[0] for at in range(139, 119, -1)]
     turn = statistics.median(seen[1:])
     return [
         "whole words" if whole else "anywhere",

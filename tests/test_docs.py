@@ -25,7 +25,7 @@ import pytest
 import typer
 
 import brimful
-from brimful import embedding, errors, importers, models, packagers, policies, providers, testing
+from brimful import embedding, errors, importers, lore, lorebook, models, packagers, policies, providers, testing
 from brimful.answers import Build, Followed, Pruned
 from brimful.cli import options
 from brimful.cli.app import app
@@ -46,10 +46,12 @@ from brimful.counting.templates import template_names
 from brimful.counting.vocabularies import VOCABULARIES
 from brimful.embedding import home, openai
 from brimful.embedding.catalogue import Offer
+from brimful.lore import formats, why
 from brimful.models import Spending
 from brimful.models.load import ENVIRONMENT_KEY, load_registry
 from brimful.packagers.kinds import OTHER, defaults_of
 from brimful.packagers.package import Options
+from brimful.records import Lorebook, LoreEntry
 from brimful.replies import Finish, Piece, Reply
 from brimful.server.access import SCOPES
 from brimful.server.config import Config, Mode, Records
@@ -313,6 +315,18 @@ EXPECTED = {
         "method of Dialect": properties(providers.Dialect),
         "fake": ["ScriptedProvider"],
     },
+    "lorebooks.md": {
+        "field of a book": properties(Lorebook),
+        "field of an entry": properties(LoreEntry),
+        "logic": lorebook.LOGICS,
+        "source": lorebook.SOURCES,
+        "way in": get_args(why.By),
+        "place of a key": get_args(why.Place),
+        "reason to be held back": get_args(why.Reason),
+        "decorator": [f"@@{name}" for name in ("activate", "dont_activate", "scan_depth", "additional_keys")],
+        "name of brimful.lore": lore.__all__,
+        "name of brimful.lore.formats": (*formats.__all__, *formats.FORMATS),
+    },
     "encryption.md": {
         "environment variable": key_source.ENVIRONMENT,
         "kind of search": SEARCHES,
@@ -420,6 +434,7 @@ COMMAND_PAGES = {
     "server.md": "## Commands",
     "chat.md": "## Options of both",
     "janitor.md": "## Options of all three",
+    "lorebooks.md": "## Options of all",
 }
 """Pages on commands, and where each tells of the options that its commands share."""
 

@@ -80,7 +80,7 @@ def import_book(
         output.show_json({"id": book, "format": format, "entries": len(entries), "removed": removed})
         return
     output.say(f"{output.one_line(book)}: {len(entries):,} entries ({format})")
-    output.say(f"brimful room create ROOM --lorebook {output.one_line(book)} looks into it")
+    output.say(f"to use it: brimful room create ROOM --lorebook {output.one_line(book)}")
 
 
 async def _write(engine: "Engine", entries: list[LoreEntry], *, quiet: bool) -> None:

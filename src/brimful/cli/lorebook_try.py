@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from brimful.cli import output
+from brimful.cli.failure import Failure
 from brimful.cli.messages import words
 from brimful.cli.opened import ask, catch_up
 from brimful.cli.options import (
@@ -23,6 +24,7 @@ from brimful.cli.options import (
 from brimful.cli.table import Table, columns
 from brimful.core.context import Context
 from brimful.core.decision import Decision
+from brimful.records import Persona, Room
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -66,6 +68,7 @@ def try_out(  # noqa: PLR0913 - the options of a command
     info = known_model(model)
 
     async def build(engine: "Engine") -> Context:
+        await _want_books(engine, room, persona)
         await catch_up(engine)
         return await engine.assemble(
             room=room, persona=persona, message=asked, user=user, model=info, window=window, save=False
@@ -81,8 +84,16 @@ def try_out(  # noqa: PLR0913 - the options of a command
     _show("told", context, told)
     output.say()
     _show("not told", context, others)
-    for warning in (each for each in context.warnings if "lore" in each.lower()):
-        output.warn(warning)
+    for note in context.inputs.degraded:
+        output.warn(note)
+
+
+async def _want_books(engine: "Engine", room: str, persona: str | None) -> None:
+    """Refuse to look into no book at all: nobody would know why nothing is told."""
+    place = await engine.store.get(Room, room)
+    who = None if persona is None else await engine.store.get(Persona, persona)
+    if not (place and place.lorebooks) and not (who and who.lorebooks):
+        raise Failure(f"room {room!r} has no lorebook; `brimful room create ROOM --lorebook BOOK` gives it one")
 
 
 def _show(title: str, context: Context, decisions: list[Decision]) -> None:

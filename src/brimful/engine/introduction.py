@@ -8,6 +8,7 @@ from brimful.character import Character, has_names, with_names
 from brimful.protocols import Store
 from brimful.records import Persona, Room, User
 
+ANSWERER: Final = "Assistant"  # who answers, where no persona does
 SOMEBODY: Final = "User"  # whom a character talks to, where nobody is named
 
 

@@ -9,7 +9,7 @@ import msgspec
 from brimful.character import Character, has_names, with_names
 from brimful.engine.company import as_seen
 from brimful.engine.current import CURRENT, Current
-from brimful.engine.introduction import name_of
+from brimful.engine.introduction import ANSWERER, name_of
 from brimful.lore import Shelf, Turn, Who
 from brimful.lorebook import Source
 from brimful.packagers.stored import plain_text
@@ -56,7 +56,7 @@ class Library:
         key: tuple[Any, ...] = (version, tuple(_rules(book) for book in books.values()))
         names = ("", "")
         if self._speaking.get(key, now=now) is not False:
-            names = (persona.called if persona else "", await name_of(self._store, user))
+            names = (persona.called if persona else ANSWERER, await name_of(self._store, user))
         shelf = self._shelves.get((*key, *names), now=now)
         if shelf is None:
             entries = await self._store.lore(list(books))

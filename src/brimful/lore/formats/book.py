@@ -160,7 +160,9 @@ def _told(entries: Sequence[LoreEntry], format: Format) -> dict[str, dict[str, A
 
 
 def _place(entry: LoreEntry, format: Format) -> tuple[bool, int]:
-    at = _as_it_was(entry.settings, format).get("at")
+    """Return what entries of a file are sorted by: their place in it, or in a file of another format."""
+    places = (_as_it_was(entry.settings, each).get("at") for each in (format, *FORMATS))
+    at = next((place for place in places if place is not None), None)
     number = int(at) if isinstance(at, int) or (isinstance(at, str) and at.isdecimal()) else None
     return (number is None, number or 0)
 

@@ -119,7 +119,7 @@ def _fields(write_keys: Any) -> tuple[Field, ...]:
         Field(("case_sensitive",), (("case_sensitive",), inside("case_sensitive")), _read_case, _write_case),
         rare("priority", ("priority",), finite, None),
         rare("logic", inside("selectiveLogic"), logic, "and-any", LOGIC_NUMBERS.index),
-        rare("vector", inside("vectorized"), lambda value: value is not False, usual=True),
+        rare("vector", inside("vectorized"), flag, usual=False),
         rare("ignore_budget", inside("ignore_budget"), flag, usual=False),
         rare("exclude_recursion", inside("exclude_recursion"), flag, usual=False),
         rare("prevent_recursion", inside("prevent_recursion"), flag, usual=False),

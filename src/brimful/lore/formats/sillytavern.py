@@ -104,7 +104,7 @@ FIELDS: Final[tuple[Field, ...]] = (
     one("name", ("comment",), text),
     one("content", ("content",), text),
     one("constant", ("constant",), flag),
-    one("vector", ("vectorized",), lambda value: value is not False),
+    one("vector", ("vectorized",), flag),
     one("order", ("order",), lambda value: whole(value, 100, low=-(10**12))),
     one("enabled", ("disable",), lambda value: value is not True, lambda enabled: not enabled),
     one("ignore_budget", ("ignoreBudget",), flag),
