@@ -20,6 +20,7 @@ import cache
 import calibration
 import counting
 import evidence
+import figures
 import fill
 import lore
 import parity
@@ -77,6 +78,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "evidence": partial(evidence.report, options.data, quick=options.quick),
         "lore": partial(lore.report, options.data, quick=options.quick),
         "rooms": partial(rooms.report, quick=options.quick),
+        "figures": partial(figures.report, quick=options.quick),
         "scaling": partial(scaling.report, quick=options.quick),
         "counting": partial(counting.report, options.data, quick=options.quick),
         "calibration": partial(calibration.report, options.data, quick=options.quick),

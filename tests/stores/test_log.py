@@ -17,6 +17,7 @@ from brimful.stores.postgres import Postgres
 from brimful.stores.snapshots import save
 from brimful.stores.urls import parse_url
 from stores.samples import known
+from stores.sealed import kek
 from stores.test_snapshots import pile, snapshot
 from strategies import COUNTER
 from support import build, history
@@ -297,6 +298,41 @@ def change(url, sql):
     else:
         with psycopg.connect(url) as connection:
             connection.execute(sql)
+
+
+def test_digests_of_an_older_version_are_sealed_with_the_rest(url, run):
+    """They were in the clear, whatever else was sealed."""
+    keys = kek(search="vectors")
+    context = build(pile(), degraded=("it said: my account is 1234567890",))
+
+    async def written():
+        async with connect(url, keys=keys) as database:
+            await database.tenant("acme").save(snapshot(context))
+
+    async def rotated():
+        async with connect(url, keys=keys) as database:
+            await database.encryption("acme").rotate_data_key()
+            assert [each.number for each in await database.encryption("acme").keys() if each.rows] == [2]
+            return await database.tenant("acme").builds()
+
+    run(written())
+    assert b"1234567890" not in digest(url)
+    for statement in OLDER:
+        change(url, statement)
+    assert b"general" in digest(url)
+    [listed] = run(rotated())
+    assert (listed.tokens, listed.degraded) == (context.tokens, context.inputs.degraded)
+    assert b"general" not in digest(url)
+
+
+def digest(url):
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+        [(found,)] = connection.execute("SELECT digest FROM snapshots").fetchall()
+        connection.close()
+        return found
+    with psycopg.connect(url) as connection:
+        return bytes(connection.execute("SELECT digest FROM snapshots").fetchone()[0])
 
 
 def test_the_end_of_the_log_never_goes_back(store, run):

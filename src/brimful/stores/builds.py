@@ -8,12 +8,12 @@ import msgspec
 from brimful.answers import Build
 from brimful.core.context import Context
 from brimful.records import Snapshot
-from brimful.stores.sealing import unseal
+from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
 from brimful.stores.stripping import restore
 
 _READ: Final = """
-SELECT l.place, l.body IS NULL, s.id, s.message, s.digest
+SELECT l.place, l.body IS NULL, s.id, s.room, s.digest
 FROM log l JOIN snapshots s ON s.tenant = l.tenant AND s.id = l.item
 WHERE l.tenant = :tenant AND l.kind = 'build'
 """
@@ -109,10 +109,15 @@ def _order(*chosen: Any) -> str:
 
 def _build_of(session: Session, row: Row) -> Build:
     """Return the build of a row. An older version of Brimful wrote down less of it: that is read from the record."""
-    place, old, id, message, digest = row
+    place, old, id, room, digest = row
     snapshot = bare(session, id) if old else None
-    build = digest_of(snapshot) if snapshot else _DECODER.decode(digest)
-    return msgspec.structs.replace(build, number=place, message=message)
+    build = digest_of(snapshot) if snapshot else _DECODER.decode(unseal(session, digest, "snapshots", id, room))
+    return msgspec.structs.replace(build, number=place)
+
+
+def sealed_digest(session: Session, build: Build) -> bytes:
+    """Return a build in one line, as it is kept: what it warns of may quote what was said."""
+    return seal(session, msgspec.json.encode(build), "snapshots", build.id, build.room)
 
 
 def _left_out(context: Context) -> int:

@@ -13,6 +13,7 @@ from brimful.stores.keys import Keys
 from brimful.stores.readdressing import WALKS
 from brimful.stores.resealing import reseals, rows_by_key
 from brimful.stores.session import Session
+from brimful.stores.settling import settle_some
 from brimful.stores.tenant_keys import NAMING, KeyRow, new_row, rewrapped
 from brimful.stores.vault import Vault
 from brimful.stores.walking import Told, walk
@@ -77,6 +78,8 @@ class Encryption:
 
     async def _reseal(self, told: Told, done: int) -> int:
         """Seal what the current key did not seal, and retire the keys that seal nothing any more."""
+        while await self._write(settle_some):  # an older version of Brimful kept digests in the clear
+            continue
         for each in await self._write(reseals):
             done = await walk(self._write, each, told, done)
         rows, now = await self._rows(), self._vault.clock()

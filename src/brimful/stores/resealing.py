@@ -39,6 +39,7 @@ _ALL: Final = (
     Kept("contents", "body", "hash", ("hash",)),
     *(Kept(table, "body", "id", ("id",)) for table in ("users", "personas", "rooms", "lorebooks")),
     *(Kept(table, "detail", "id", ("id", owner, "hash")) for table, owner in OWNERS.items()),
+    Kept("snapshots", "digest", "id", ("id", "room")),
     Kept("snapshots", "body", "id", ("id", "room", "refs")),
     Kept("responses", "body", "id", ("id", "room")),
     Kept("tidied", "body", "number", ("item", "room")),

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from brimful.stores import log
-from brimful.stores.builds import bare, digest_of
+from brimful.stores.builds import bare, digest_of, sealed_digest
 from brimful.stores.contents import see_contents
 from brimful.stores.log import Entry
 from brimful.stores.responses import answer_entry, responses
@@ -47,7 +47,7 @@ def _of_build(session: Session, id: str) -> Entry | None:
     session.run(
         "UPDATE snapshots SET digest = :digest WHERE tenant = :tenant AND id = :id",
         id=id,
-        digest=msgspec.json.encode(digest),
+        digest=sealed_digest(session, digest),
     )
     row = session.row("SELECT refs FROM snapshots WHERE tenant = :tenant AND id = :id", id=id)
     if row is not None:

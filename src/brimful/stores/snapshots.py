@@ -9,7 +9,7 @@ from brimful.answers import Build
 from brimful.core.context import Context
 from brimful.records import Inclusion, Snapshot
 from brimful.stores import log
-from brimful.stores.builds import digest_of
+from brimful.stores.builds import digest_of, sealed_digest
 from brimful.stores.contents import contents_at, keep_contents
 from brimful.stores.log import Entry
 from brimful.stores.memories import touch
@@ -84,7 +84,7 @@ def _keep(session: Session, snapshot: Snapshot) -> Entry | None:
         persona=snapshot.persona,
         at=snapshot.at,
         message=snapshot.message,
-        digest=msgspec.json.encode(digest),
+        digest=sealed_digest(session, digest),
         refs=refs,
         body=seal(session, packed, "snapshots", snapshot.id, snapshot.room, refs),
     )
