@@ -39,10 +39,10 @@ PERSONAS, POLICIES = ("nova", "helper", "scribe"), ("default", "auction")
 MODELS = ("gpt-4o", "claude-sonnet-4-5", "qwen2.5:7b")
 
 ABOUT = f"""`store.statistics` on SQLite. Builds of {DAYS} days, evenly spread: three personas, three models, two
-policies, and rooms of {BURST} builds each. Log and tallies are written in bulk, with the sums that a store writes one by one; the
-records of the builds, which no figure needs, are not written. Times begin and end in the middle of an hour, so at both
-ends builds are read one by one. Each answer was checked against a count of the log's rows. Medians of five calls;
-"build by build" sums up the last 24 hours without any tally."""
+policies and rooms of {BURST} builds each. Log and tallies are written in bulk, with the sums that a store would write.
+The records of the builds, which no figure needs, are not written. Times begin and end in the middle of an hour, so that
+builds are read one by one at both ends. Each answer was checked against a count of the log's rows. Medians of five
+calls; "build by build" sums up the last 24 hours without any tally."""
 
 
 @dataclass(frozen=True, slots=True)
