@@ -35,11 +35,11 @@ def test_what_a_run_did_is_undone_to_the_last_record(run, new_engine):
                 [Memory(id=f"k{n}", content="Ada  likes TEA"[: 13 + n], at=1.0) for n in range(3)]
             )
             before = await everything(engine)
-            dry = await engine.tidy(dry_run=True, older=30)
+            dry = await engine.tidy(dry_run=True, older="30d")
             assert await everything(engine) == before
-            done = await engine.tidy(older=30)
+            done = await engine.tidy(older="30d")
             after = await everything(engine)
-            again = await engine.tidy(older=30)
+            again = await engine.tidy(older="30d")
             found = await engine.search("lottery", room="r")
             undone = await engine.untidy()
             assert await everything(engine) == before
@@ -187,14 +187,14 @@ def test_what_is_pinned_and_what_was_used_stays(run, new_engine):
             )
             await engine.post_many([*old, pinned, *chatter(5, at=NOW - 60, prefix="new", every=1.0)])
             small = {"window": 700, "completion": 100}
-            few = await engine.tidy("r", older=90, now=NOW)
+            few = await engine.tidy("r", older="90d", now=NOW)
             contexts = [
                 await engine.assemble(room="r", message=f"{n}?", now=NOW, **small) for n in range(ENOUGH_BUILDS)
             ]
             used = {
                 each.id.removesuffix("/recalled") for context in contexts for each in context.decisions if each.included
             }
-            done = await engine.tidy("r", older=90)
+            done = await engine.tidy("r", older=90 * DAY)
             left = [each.message.id for each in await engine.store.history("r", limit=100)]
             by_id = await engine.store.messages(["m0", "pin"])
             return few, used, done, left, by_id
@@ -265,7 +265,7 @@ def test_what_cannot_be_meant_is_refused(run, new_engine):
         async with new_engine() as engine:
             with pytest.raises(UnknownRecord):
                 await engine.tidy("nowhere")
-            for wrong in (-1, float("nan"), "old"):
+            for wrong in (-1, float("nan"), "old", ()):
                 with pytest.raises(InvalidValue, match="older"):
                     await engine.tidy(older=wrong)
             assert (await engine.tidy()).run is None

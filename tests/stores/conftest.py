@@ -9,6 +9,7 @@ from stores.sealed import kek
 
 ANY_STORE = {
     "test_durability",
+    "test_housekeeping",
     "test_figures",
     "test_log",
     "test_pruning",

@@ -7,7 +7,7 @@ import typer
 from brimful.cli import output
 from brimful.cli.failure import Failure
 from brimful.cli.opened import ask
-from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, DEFAULT_TENANT, Db, Embedder, Json, Tenant
+from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, DEFAULT_TENANT, Db, Embedder, Json, Tenant, read_duration
 from brimful.cli.progress import progress
 from brimful.cli.table import Table, columns
 
@@ -26,7 +26,7 @@ Examples:
   brimful janitor run --dry-run
   brimful janitor run --room support
   brimful janitor run --model gpt-4o-mini
-  brimful janitor run --older 180
+  brimful janitor run --older 180d
   brimful janitor run --json | jq '.rooms[].floods'"""
 STATUS_EXAMPLES: Final = """\
 Examples:
@@ -62,9 +62,9 @@ def run(  # noqa: PLR0913 - the options of a command
         float | None,
         typer.Option(
             "--older",
-            metavar="DAYS",
-            min=0.0,
-            help="Also set aside what is older, covered by a summary, and was in no context on record.",
+            metavar="TIME",
+            parser=read_duration,
+            help="Also set aside what is older than 180d, 52w, covered by a summary, and was in no context on record.",
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,

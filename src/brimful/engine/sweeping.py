@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.score import SECONDS_A_DAY
 from brimful.engine.tidied import RoomTidied
 from brimful.errors import BrimfulError
 from brimful.janitor import telling
@@ -46,7 +45,7 @@ class Sweep:
         now: float,
         older: float | None,
     ) -> None:
-        """Read from this store; let this summarizer write. `older` are days, None if nothing is to be set aside."""
+        """Read from this store; let this summarizer write. `older` are seconds, None if nothing is to be set aside."""
         self._store = store
         self._house = house
         self._summarizer = summarizer
@@ -127,7 +126,7 @@ class Sweep:
             notes.append(f"{builds} contexts are on record; what no context has is known from {ENOUGH_BUILDS} on")
             return ()
         covered = joined(span for each in summaries if level_of(each) != "family" for span in each.spans)
-        found = await self._house.unused(room, before=self._now - self._older * SECONDS_A_DAY)
+        found = await self._house.unused(room, before=self._now - self._older)
         return tuple(id for seq, id in found if holds(covered, seq))
 
 

@@ -10,13 +10,13 @@ import msgspec
 
 from brimful.core.check import finite, shown
 from brimful.core.model import ModelInfo
-from brimful.core.score import SECONDS_A_DAY
 from brimful.engine.responding import Responding
 from brimful.engine.summarizing import ModelSummarizer
 from brimful.engine.sweeping import Do, Far, Sweep
 from brimful.engine.tidied import RoomTidied, Tidied
 from brimful.engine.writing import new_id
 from brimful.errors import InvalidValue, UnknownRecord
+from brimful.fields import duration
 from brimful.janitor.extract import Extractive
 from brimful.janitor.memories import doubles
 from brimful.protocols import Housekeeping, Provider, Summarizer
@@ -38,7 +38,7 @@ class Tidying(Responding):
         self,
         room: str | None = None,
         *,
-        older: float | None = None,
+        older: str | float | None = None,
         dry_run: bool = False,
         purge: bool = False,
         summarizer: Summarizer | None = None,
@@ -48,21 +48,19 @@ class Tidying(Responding):
         """Put a room in order, or all of them, and say what was done; with `dry_run`, what would be done.
 
         Floods give way to a line, days get a summary, months and years that lie back one for all. With `older`,
-        messages that are covered by a summary, older than so many days, and were in no context on record, are set
-        aside, and memories that say again what another says. With `purge`, what earlier runs set aside is let go for
-        good.
+        a time such as `180d` or a number of seconds, messages that are covered by a summary, are older, and were in no
+        context on record, are set aside, and memories that say again what another says. With `purge`, what earlier
+        runs set aside is let go for good.
         `summarizer` writes the summaries; without one, what was said is quoted. `told` is told how much is done.
         """
         moment = self._moment(now)
-        days = None if older is None else finite(older)
-        if older is not None and (days is None or days < 0):
-            raise InvalidValue("older", f"must be a number of days, not {shown(older)}")
+        age = None if older is None else _seconds(older)
         rooms = await self._rooms(room)
         house = self._housekeeping
-        sweep = Sweep(self.store, house, summarizer or Extractive(analyze), self._embedder, now=moment, older=days)
+        sweep = Sweep(self.store, house, summarizer or Extractive(analyze), self._embedder, now=moment, older=age)
         if dry_run:
             done = await self._swept(sweep, rooms, self._dry, told)
-            spare = await self._doubles(house, moment, days) if room is None else ()
+            spare = await self._doubles(house, moment, age) if room is None else ()
             return msgspec.structs.replace(done, dry_run=True, memories=len(spare))
         run = await house.begin(holder=new_id("janitor"), now=self._clock(), lease=LEASE)
         done = Tidied()
@@ -74,7 +72,7 @@ class Tidying(Responding):
                     await self._written([summary.content for summary in change.write])
 
                 done = await self._swept(sweep, rooms, do, told)
-                spare = await self._doubles(house, moment, days) if room is None else ()
+                spare = await self._doubles(house, moment, age) if room is None else ()
                 await do(Change(memories=spare))
                 purged = await house.purge(before=run.number) if purge else 0
                 done = msgspec.structs.replace(done, memories=len(spare), purged=purged)
@@ -138,7 +136,7 @@ class Tidying(Responding):
             return ()
         scopes: dict[str, list[str]] = {}
         after = ""
-        while page := await house.unread(before=now - older * SECONDS_A_DAY, after=after, limit=_PAGE):
+        while page := await house.unread(before=now - older, after=after, limit=_PAGE):
             for memory in page:
                 scopes.setdefault(memory.scope, []).append(memory.id)
             after = page[-1].id
@@ -166,3 +164,10 @@ class Tidying(Responding):
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+def _seconds(older: str | float) -> float:
+    seconds = duration(older, "older") if isinstance(older, str) else finite(older)
+    if seconds is None or seconds < 0:
+        raise InvalidValue("older", f"must be a time such as '180d', or a number of seconds, not {shown(older)}")
+    return seconds

@@ -23,7 +23,7 @@ _LEAST_TERMS: Final = 3  # what has fewer says nothing by itself
 _LETTERS_A_TOKEN: Final = 4  # characters that a token stands for, roughly: a summary is no place to be exact
 _AGAIN: Final = 2.0  # how much less a second sentence of one topic is worth
 
-_ENDS: Final = re.compile(r"(?<=[.!?…。！？])\s+|\n+")
+_ENDS: Final = re.compile(r"(?<=[.!?…。！？])(?<!\b[ei]\.[ge]\.)\s+|\n+")  # not after e.g. and i.e.
 
 Terms = Callable[[str], Sequence[str]]
 """Returns the words of a text that are worth looking at, without their endings."""

@@ -108,6 +108,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     mode: Mode = "fit"
     records: Records = "all"
     keep: _Word | None = None
+    tidy: _Word | None = None
     tenant: _Word = "default"
     keys: bool = False
     models: _Word | None = None
@@ -162,7 +163,8 @@ def config_of(data: Mapping[str, Any], file: str) -> Config:
     except msgspec.ValidationError as error:
         raise _located(str(error), data, file) from None
     _check_listen(config.listen, file)
-    _check_keep(config.keep, file)
+    _check_time("keep", config.keep, file)
+    _check_time("tidy", config.tidy, file)
     seen: set[str] = set()
     for upstream in config.upstreams:
         if upstream.name in seen:
@@ -181,12 +183,12 @@ def _check_listen(listen: str, file: str) -> None:
         raise InvalidConfig(file, "listen", f"must be HOST:PORT, such as '127.0.0.1:8080', not {shown(listen)}")
 
 
-def _check_keep(keep: str | None, file: str) -> None:
+def _check_time(key: str, time: str | None, file: str) -> None:
     try:
-        if keep is not None:
-            seconds_kept(keep)
+        if time is not None:
+            seconds_kept(time)
     except InvalidValue as error:
-        raise InvalidConfig(file, "keep", error.reason) from None
+        raise InvalidConfig(file, key, error.reason) from None
 
 
 def _located(message: str, data: Mapping[str, Any], file: str) -> InvalidConfig:

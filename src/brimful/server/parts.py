@@ -22,6 +22,7 @@ from brimful.server.endpoint import Door
 from brimful.server.fitting import Fitting
 from brimful.server.inspector.inspector import Inspector
 from brimful.server.inspector.tokens import DEFAULT_MODEL, Tokens
+from brimful.server.janitor import Janitor
 from brimful.server.knowledge import Knowledge
 from brimful.server.limits import Gate
 from brimful.server.mode import Mode
@@ -66,6 +67,7 @@ class Parts:
         self._knowledge = Knowledge(registry, clock)
         self._tasks = Tasks()
         self._retention = Retention(self._stores, config.keep, clock=clock) if config.keep else None
+        self._janitor = Janitor(self._tenants, self._database.tenants, config.tidy) if config.tidy else None
         self.stopping = Stopping()
         self.keyed = config.keys
         self.page = Page()
@@ -127,11 +129,12 @@ class Parts:
         """Open the store; at the end, wait for all that is to be kept, and let go of everything."""
         async with self._database:
             await asyncio.to_thread(self._knowledge.warm_up, self._config)
-            if self._retention is not None:
-                self._retention.start()
+            chores = [chore for chore in (self._retention, self._janitor) if chore is not None]
+            for chore in chores:
+                chore.start()
             yield
-            if self._retention is not None:
-                await self._retention.stop()
+            for chore in chores:
+                await chore.stop()
             await self._tasks.drain()
             await self.inspector.close()
             await self._tenants.close()

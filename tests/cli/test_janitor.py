@@ -1,0 +1,58 @@
+"""`brimful janitor` as a user meets it."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("flooded")
+
+SPAM = "Cheap watches, cheap watches, buy ten of them today at http://watches.example/{n}"
+
+
+@pytest.fixture
+def flooded(run, write_lines):
+    """Return a store with a flooded room, and a quiet one."""
+    said = [{"role": "user", "name": "Ada", "content": "The demo is on Thursday, in the blue room."}]
+    said += [{"role": "user", "name": "bot", "content": SPAM.format(n=n)} for n in range(30)]
+    said += [{"role": "user", "name": "Bo", "content": "Thanks, I will bring the projector."}]
+    rows = [row | {"timestamp": f"2026-11-01T10:00:{at:02d}Z"} for at, row in enumerate(said)]
+    run("import", write_lines("busy.jsonl", rows))
+    run("import", write_lines("quiet.jsonl", rows[:1]))
+
+
+def test_a_dry_run_says_what_a_run_does_and_undo_takes_it_back(run, run_json):
+    dry = run_json("janitor", "run", "--dry-run")
+    assert (dry["run"], dry["dry_run"]) == (None, True)
+    assert run_json("janitor", "status") == {"runs": [], "aside": {"messages": 0, "memories": 0}}
+    before = run("db", "export").stdout
+    shown = run("janitor", "run").stdout.splitlines()
+    assert shown[0].split() == ["room", "floods", "summaries", "set", "aside", "notes"]
+    assert shown[1].split() == ["busy", "1", "2", "30"]
+    assert shown[2].startswith("  30 near-equal messages from bot, 10:00, e.g. “Cheap watches")
+    assert shown[3] == "run 1 is done; `brimful janitor undo` gives everything back"
+    assert "Cheap" not in run("message", "list", "busy").stdout
+    status = run_json("janitor", "status")
+    assert status["aside"] == {"messages": 30, "memories": 0}
+    assert status["runs"][0]["facts"]["floods"] == 1
+    assert run("janitor", "run").stdout == "there was nothing to do\n"
+    assert run("janitor", "run", "--dry-run").stdout == "there is nothing to do\n"
+    assert run("janitor", "undo").stdout == "run 1 is undone\n"
+    assert run("db", "export").stdout == before
+    assert "undone" in run("janitor", "status").stdout
+
+
+def test_only_a_room_and_what_is_gone_for_good(run, run_json):
+    done = run_json("janitor", "run", "--room", "busy", "--older", "1d")
+    assert [room["room"] for room in done["rooms"]] == ["busy"]
+    assert run_json("janitor", "run", "--purge")["purged"] == 30
+    records = [json.loads(line) for line in run("db", "export").stdout.splitlines()]
+    assert sum(record["record"] == "message" for record in records) == 3
+    assert run("janitor", "status").stdout.splitlines()[-1] == "set aside: 0 messages, 0 memories"
+
+
+def test_what_cannot_be_done_is_said_in_one_line(run, fails):
+    assert fails("janitor", "run", "--room", "nowhere") == "no room 'nowhere'"
+    assert fails("janitor", "undo") == "there is no run that could be undone"
+    assert "one or the other" in run("janitor", "run", "--dry-run", "--purge", code=2).stderr
+    assert "not like" in run("janitor", "run", "--older", "long", code=2).stderr
+    assert "no such store" in fails("janitor", "status", "--db", "sqlite:///none.db")

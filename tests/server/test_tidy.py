@@ -1,0 +1,45 @@
+"""A server puts the rooms of its tenants in order."""
+
+import asyncio
+import time
+
+import pytest
+
+from brimful.engine import Engine
+from brimful.errors import InvalidConfig
+from brimful.records import Message
+from brimful.server.config import config_of
+from brimful.stores import connect
+
+
+def test_rooms_of_all_tenants_are_put_in_order(start, tmp_path):
+    url = f"sqlite:///{tmp_path}/brimful.db"
+    spam = "Click here, click here, and you will be rich before tomorrow!"
+
+    now = time.time() - 60
+
+    async def wrote():
+        for tenant in ("one", "two"):
+            async with Engine(url, tenant=tenant, embedder="none") as engine:
+                said = [Message(id=f"m{n}", room="r", content=spam, sender="bot", at=now + n) for n in range(20)]
+                await engine.post_many(said)
+
+    async def tidied():
+        """Look until both tenants have their line."""
+        async with connect(url) as database, asyncio.timeout(30):
+            lines = []
+            while len(lines) != 2:
+                lines = [each.content for name in ("one", "two") for each in await database.tenant(name).summaries("r")]
+            return lines
+
+    asyncio.run(wrote())
+    start(tidy="6h")
+    for line in asyncio.run(tidied()):
+        assert line.startswith("19 near-equal messages from bot, ")
+        assert line.endswith("e.g. “Click here, click here, and you will be rich before …”")
+
+
+@pytest.mark.parametrize("tidy", ["soon", "0h"])
+def test_a_time_that_is_none_is_refused_by_name(tidy):
+    with pytest.raises(InvalidConfig, match="tidy"):
+        config_of({"tidy": tidy}, "brimful.toml")
