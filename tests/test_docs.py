@@ -160,6 +160,7 @@ def write(block: Block, place: str) -> None:
     what, _, name = block.marker.partition(" ")
     assert what in ("file", "policy", "models"), f"{place}: no such marker: {block.marker!r}"
     file = Path(name or f"{what}.toml")
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(block.text, encoding="utf-8")
     if what == "policy":
         assert brimful.load_policy(file).pools, place

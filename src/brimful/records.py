@@ -101,11 +101,13 @@ class Persona(Record, frozen=True, kw_only=True, tag="persona"):
 class Room(Record, frozen=True, kw_only=True, tag="room"):
     """A conversation: a channel, a session, a thread. `goal` and `headers` stand in every context that is built for it.
 
-    `user` is whose room it is: with `other_rooms`, retrieval looks into all rooms of the same user.
+    `user` is whose room it is: with `other_rooms`, retrieval looks into all rooms of the same user. `persona` answers
+    where nobody else is asked to.
     """
 
     name: str = ""
     user: str | None = None
+    persona: str | None = None
     goal: str = ""
     headers: tuple[str, ...] = ()
     lorebooks: tuple[str, ...] = ()
@@ -114,12 +116,16 @@ class Room(Record, frozen=True, kw_only=True, tag="room"):
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        settle_fields(self, texts=("name", "goal"), ids=("lorebooks",), optional=("user",), times=("created",))
+        optional = ("user", "persona")
+        settle_fields(self, texts=("name", "goal"), ids=("lorebooks",), optional=optional, times=("created",))
         check_texts("headers", self.headers)
 
 
 class Message(Record, frozen=True, kw_only=True, tag="message"):
-    """Something said in a room: text, media, tool calls or what tools answered. `seq` counts from 1 in its room."""
+    """Something said in a room: text, media, tool calls or what tools answered. `seq` counts from 1 in its room.
+
+    What is `hidden` by its metadata is kept, and stands in no context.
+    """
 
     room: str
     content: Content
@@ -144,6 +150,11 @@ class Message(Record, frozen=True, kw_only=True, tag="message"):
             check.settle(self, "edited", timestamp, "")
         check_whole("seq", self.seq)
         check_role(self.role)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it is kept from models."""
+        return self.metadata.get("hidden") is True
 
 
 class Memory(Record, frozen=True, kw_only=True, tag="memory"):

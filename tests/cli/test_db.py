@@ -35,20 +35,20 @@ RECORDS = [
 
 def test_all_records_are_exported_and_come_back(run, run_json, write_lines, monkeypatch):
     run("import", write_lines("all.jsonl", RECORDS))
-    run("db", "export", "--out", "out.jsonl")
+    run("export", "--out", "out.jsonl")
     exported = [json.loads(line) for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert sorted(row["id"] for row in exported) == sorted(row["id"] for row in RECORDS)
-    printed = run("db", "export").stdout
+    printed = run("export").stdout
     assert [json.loads(line) for line in printed.splitlines()] == exported
     monkeypatch.setenv("BRIMFUL_DB", "sqlite:///copy.db")
     run("import", "-", stdin=printed)
-    assert run("db", "export").stdout == printed
+    assert run("export").stdout == printed
     assert run_json("import", "out.jsonl")["known"] == len(RECORDS)
 
 
 def test_another_tenant_is_not_in_it(run, write_lines):
     run("import", write_lines("all.jsonl", RECORDS), "--tenant", "acme")
-    assert run("db", "export").stdout == ""
+    assert run("export").stdout == ""
 
 
 def test_contexts_gaps_and_edits_come_back(run, run_json, write_lines, monkeypatch):
@@ -56,19 +56,19 @@ def test_contexts_gaps_and_edits_come_back(run, run_json, write_lines, monkeypat
     run("message", "delete", "m3")
     run("message", "edit", "m4", "Changed", "--at", 99)
     context = run_json("assemble", "--room", "den", "--message", "Tea?", "-m", "gpt-4o", "--now", 100)
-    printed = run("db", "export").stdout
+    printed = run("export").stdout
     monkeypatch.setenv("BRIMFUL_DB", "sqlite:///copy.db")
     assert run_json("import", "-", stdin=printed)["records"]["snapshot"] == 1
-    assert run("db", "export").stdout == printed
+    assert run("export").stdout == printed
     assert context["id"] in printed
     assert [message["seq"] for message in run_json("message", "list", "den")] == [1, 2, 3, 5, 6, 7, 8, 9]
 
 
 def test_a_room_is_exported_page_by_page(run, write_lines, monkeypatch):
     run("import", write_lines("all.jsonl", RECORDS))
-    whole = run("room", "export", "den").stdout
+    whole = run("export", "--room", "den").stdout
     monkeypatch.setattr(outflow, "PAGE", 2)
-    assert run("room", "export", "den").stdout == whole
+    assert run("export", "--room", "den").stdout == whole
 
 
 def test_check(run, run_json, write_lines):
@@ -86,19 +86,19 @@ def test_check(run, run_json, write_lines):
 
 def test_backup_and_restore(run, run_json, fails, write_lines):
     run("import", write_lines("all.jsonl", RECORDS))
-    printed = run("db", "export").stdout
+    printed = run("export").stdout
     assert run("db", "backup", "copy.backup").stdout.startswith("wrote copy.backup, ")
     assert fails("db", "backup", "copy.backup") == "copy.backup: is there already; --force writes over it"
     assert run_json("db", "backup", "copy.backup", "--force")["file"] == "copy.backup"
     assert run("db", "restore", "copy.backup", "--db", "sqlite:///again.db").stdout == "restored copy.backup: default\n"
     for url in ("sqlite:///again.db", "sqlite:///copy.backup"):
-        assert run("db", "export", "--db", url).stdout == printed
+        assert run("export", "--db", url).stdout == printed
     assert "is not empty" in fails("db", "restore", "copy.backup")
     assert fails("db", "restore", "nowhere") == "nowhere: no such file"
     assert run_json("db", "restore", "copy.backup", "--db", "sqlite:///third.db") == {"tenants": ["default"]}
 
 
-@pytest.mark.parametrize("command", [("check",), ("backup", "x.backup"), ("export",)], ids=" ".join)
+@pytest.mark.parametrize("command", [("db", "check"), ("db", "backup", "x.backup"), ("export",)], ids=" ".join)
 def test_no_store(fails, command):
-    assert fails("db", *command).startswith("sqlite:///brimful.db: there is no such store")
+    assert fails(*command).startswith("sqlite:///brimful.db: there is no such store")
     assert not Path("brimful.db").exists()

@@ -119,12 +119,12 @@ def test_a_room_comes_back_as_it_went(run, run_json, write_lines, monkeypatch):
     write_lines("chat.jsonl", [HI, HELLO, HI])
     run("import", "chat.jsonl")
     run("room", "create", "chat", "--goal", "Tea", "--user", "ada")
-    run("room", "export", "chat", "--out", "out.jsonl")
-    printed = run("room", "export", "chat").stdout
+    run("export", "--room", "chat", "--out", "out.jsonl")
+    printed = run("export", "--room", "chat").stdout
     assert printed == Path("out.jsonl").read_text(encoding="utf-8")
     monkeypatch.setenv("BRIMFUL_DB", "sqlite:///copy.db")
     assert run_json("import", "out.jsonl")["records"] == {"room": 1, "message": 3}
-    assert run("room", "export", "chat").stdout == printed
+    assert run("export", "--room", "chat").stdout == printed
     assert run_json("import", "-", stdin=printed)["known"] == 4
 
 
@@ -140,7 +140,7 @@ def test_other_records_come_too_and_stay_as_they_are(run, run_json, write_lines)
     ]
     write_lines("all.jsonl", rows)
     text = run("import", "all.jsonl").stdout
-    assert "1 user, 1 persona, 1 lorebook, 1 lore entry, 1 memory, 1 message (1 user), 1 summary" in text
+    assert "1 user, 1 persona, 1 lorebook, 1 lore entry, 1 message (1 user), 1 summary, 1 memory" in text
     run("memory", "pin", "k")
     assert run_json("import", "all.jsonl")["known"] == 7
     assert run_json("memory", "show", "k")["pinned"] is True
@@ -153,8 +153,8 @@ def test_other_records_come_too_and_stay_as_they_are(run, run_json, write_lines)
     ("data", "reason"),
     [
         (b"", "x.json: is empty"),
-        (b"nonsense", "x.json: is of no known format; say which it is: records, openai"),
-        (b"[" * 100_000, "x.json: is of no known format; say which it is: records, openai"),
+        (b"nonsense", "x.json: is of no known format; say which it is: records, chatgpt"),
+        (b"[" * 100_000, "x.json: is of no known format; say which it is: records, chatgpt"),
         (
             '[{"role": "ü"}]'.encode("utf-16"),
             "x.json: is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)",
@@ -184,13 +184,13 @@ def test_whatever_it_is_it_ends_in_one_line(fails, data):
 def test_no_file_makes_no_store(fails):
     Path("folder").mkdir()
     assert fails("import", "nowhere.json") == "nowhere.json: no such file"
-    assert fails("import", "folder") == "folder: is a directory, not a file"
+    assert fails("import", "folder") == "folder: there is nothing in it to import"
     assert not Path("brimful.db").exists()
 
 
 def test_wrong_usage(run, write_lines):
     write_lines("chat.jsonl", [HI])
-    assert "'morse' is none of records, openai" in run("import", "chat.jsonl", "--format", "morse", code=2).stderr
+    assert "'morse' is none of records, chatgpt" in run("import", "chat.jsonl", "--format", "morse", code=2).stderr
     run("import", code=2)
 
 

@@ -31,7 +31,7 @@ STORY = (
     ("lorebook", "export", "world", "--format", "v2"),
     ("lorebook", "remove", "world"),
     ("message", "delete", "m1"),
-    ("room", "export", "chat"),
+    ("export", "--room", "chat"),
     ("persona", "remove", "nova"),
 )
 
@@ -61,11 +61,11 @@ def test_a_server_out_of_reach_is_one_line(fails):
 
 def test_a_store_moves_by_backup_and_by_export(run, run_json, told, postgres_url):
     told(postgres_url)
-    exported = run("db", "export").stdout
+    exported = run("export").stdout
     run("db", "backup", "copy.backup")
-    assert run("db", "export", "--db", "sqlite:///copy.backup").stdout == exported
+    assert run("export", "--db", "sqlite:///copy.backup").stdout == exported
     assert run_json("db", "check") == run_json("db", "check", "--db", "sqlite:///copy.backup") == []
     run("import", "-", "--db", "sqlite:///text.db", stdin=exported)
-    assert run("db", "export", "--db", "sqlite:///text.db").stdout == exported
+    assert run("export", "--db", "sqlite:///text.db").stdout == exported
     run("db", "restore", "copy.backup", "--db", "sqlite:///third.db")
-    assert run("db", "export", "--db", "sqlite:///third.db").stdout == exported
+    assert run("export", "--db", "sqlite:///third.db").stdout == exported

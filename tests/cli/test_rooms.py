@@ -40,7 +40,7 @@ def test_exported_records_are_whole_and_in_order(run):
     for at in range(3):
         run("message", "post", "den", f"Number {at}", "--id", f"m{at}", "--at", AT)
     run("message", "delete", "m1")
-    rows = [json.loads(line) for line in run("room", "export", "den").stdout.splitlines()]
+    rows = [json.loads(line) for line in run("export", "--room", "den").stdout.splitlines()]
     assert [(row["record"], row["id"]) for row in rows] == [("room", "den"), ("message", "m0"), ("message", "m2")]
 
 
@@ -107,7 +107,7 @@ def test_a_persona_that_could_not_be_used_is_refused(run, fails):
     [
         ("room", "list"),
         ("room", "show", "x"),
-        ("room", "export", "x"),
+        ("export", "--room", "x"),
         ("message", "list", "x"),
         ("message", "edit", "x", "y"),
         ("memory", "list"),
@@ -134,7 +134,7 @@ def test_a_group_alone_shows_its_commands_with_examples(run, group):
 def test_an_unknown_room(run, fails):
     run("room", "create", "a")
     assert fails("room", "show", "b") == "no room 'b'"
-    assert fails("room", "export", "b", "--out", "b.jsonl") == "no room 'b'"
+    assert fails("export", "--room", "b", "--out", "b.jsonl") == "no room 'b'"
     assert not Path("b.jsonl").exists()
 
 

@@ -12,7 +12,7 @@ from brimful.records import Memory, Message
 
 
 def take(source, engine, tally, importer=None):
-    return take_in(engine, source, importer or importer_for(source), tally)
+    return take_in(engine, (importer or importer_for(source)).read(source), tally)
 
 
 @pytest.fixture

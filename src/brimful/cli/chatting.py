@@ -14,7 +14,7 @@ from brimful.engine import Engine
 from brimful.errors import BrimfulError
 from brimful.packagers.stored import plain_text
 from brimful.policies import load_policy
-from brimful.records import Message
+from brimful.records import Message, Room
 
 SHOWN: Final = 6  # messages of a room that one comes back to
 HELP: Final = """\
@@ -70,6 +70,10 @@ class Chat:
 
     async def _welcome(self) -> None:
         recall_lines()
+        place = await self._engine.store.get(Room, self._room)
+        if place is not None:
+            self._persona = self._persona or place.persona
+            self._user = self._user or place.user
         if self._persona is not None:
             await self._engine.greet(self._room, self._persona, user=self._user)
         newest = await self._engine.store.history(self._room, limit=SHOWN)

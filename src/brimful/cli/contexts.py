@@ -146,7 +146,7 @@ def export(
 ) -> None:
     """Write contexts to a file, one a line or row, each with its decisions.
 
-    What was said is not in it: `brimful db export` writes all of it.
+    What was said is not in it: `brimful export` writes all of it.
     """
     from brimful.cli.export_contexts import sink_for, written  # noqa: PLC0415 - only where something is written
 

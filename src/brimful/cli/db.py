@@ -1,4 +1,4 @@
-"""`brimful db`: a store as a whole, brought up to date, checked, copied and written out."""
+"""`brimful db`: a store as a whole, brought up to date, checked and copied."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,15 +9,13 @@ import typer
 
 from brimful.cli import db_keys, output
 from brimful.cli.failure import OPERATION, Failure
-from brimful.cli.lines import write_records
-from brimful.cli.opened import ask, want_store
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
+from brimful.cli.opened import want_store
+from brimful.cli.options import DEFAULT_DB, Db, Json
 from brimful.cli.progress import progress
 from brimful.cli.table import Table, columns
 from brimful.errors import MigrationError
 
 if TYPE_CHECKING:
-    from brimful.engine import Engine
     from brimful.stores import Database
 
 T = TypeVar("T")
@@ -26,8 +24,7 @@ EXAMPLES: Final = """\
 Examples:
   brimful db check
   brimful db backup chat.backup
-  brimful db restore chat.backup --db sqlite:///again.db
-  brimful db export --out everything.jsonl"""
+  brimful db restore chat.backup --db sqlite:///again.db"""
 MIGRATE_EXAMPLES: Final = """\
 Examples:
   brimful db migrate
@@ -44,11 +41,6 @@ RESTORE_EXAMPLES: Final = """\
 Examples:
   brimful db restore chat.backup --db sqlite:///again.db
   brimful db restore chat.backup --db postgresql://ada@db.example.org/new"""
-EXPORT_EXAMPLES: Final = """\
-Examples:
-  brimful db export > everything.jsonl
-  brimful db export --tenant acme --out acme.jsonl
-  brimful db export | brimful import - --db postgresql://ada@db.example.org/chat"""
 
 _COLUMNS: Final = columns("level", "what")
 
@@ -60,7 +52,6 @@ def register(app: typer.Typer) -> None:
     group.command("check", epilog=CHECK_EXAMPLES)(check)
     group.command("backup", epilog=BACKUP_EXAMPLES)(backup)
     group.command("restore", epilog=RESTORE_EXAMPLES)(restore)
-    group.command("export", epilog=EXPORT_EXAMPLES)(export)
     db_keys.register(group)
     app.add_typer(group, name="db")
 
@@ -162,25 +153,3 @@ async def _with(db: str, question: "Callable[[Database], Awaitable[T]]") -> T:
 
     async with connect(db) as database:
         return await question(database)
-
-
-def export(
-    *,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file.")
-    ] = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-) -> None:
-    """Write all records of a tenant as JSON lines.
-
-    Users, personas, lorebooks, rooms, messages, summaries, contexts, answers,
-    observations and memories: each line is one record and says which
-    (`record`). `brimful import` reads them again, into any store. Vectors
-    stay behind.
-    """
-
-    async def written(engine: "Engine") -> None:
-        await write_records(engine.store.records(), out)
-
-    ask(written, db=db, tenant=tenant)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from brimful.cli.lines import write_records
+from brimful.cli.lines import write_lines
 from brimful.cli.opened import ask
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Tenant
 from brimful.records import Record
@@ -26,7 +26,7 @@ def add_export(group: typer.Typer, kind: type[Record], *, name: str) -> None:
 def _export(kind: type[Record]) -> Callable[..., None]:
     def export(*, out: Out = None, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT) -> None:
         async def written(engine: "Engine") -> None:
-            await write_records(_only(kind, engine.store.records()), out)
+            await write_lines(_only(kind, engine.store.records()), out)
 
         ask(written, db=db, tenant=tenant)
 

@@ -1,8 +1,6 @@
 """`brimful import`: files of other programs into a store."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -12,11 +10,10 @@ from brimful.cli import output
 from brimful.cli.failure import Failure
 from brimful.cli.opened import ask
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
-from brimful.cli.progress import Advance, progress
+from brimful.cli.progress import progress
 from brimful.cli.source import source_name
 from brimful.cli.table import Table, columns
-from brimful.errors import InvalidValue
-from brimful.importers import Importer, Skipped, Source, importer_for, importer_names
+from brimful.importers import Imported, Skipped, Walk, importer_names
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -25,14 +22,13 @@ if TYPE_CHECKING:
 EXAMPLES: Final = """\
 Examples:
   brimful import chat.jsonl
+  brimful import chatgpt-export.zip
+  brimful import ~/SillyTavern/data/default-user
   brimful import export.json --room support --db sqlite:///chat.db
   brimful import train-*.jsonl.gz --dry-run
   brimful import chat.jsonl --json | jq .skipped"""
 
 _COLUMNS: Final = columns("skipped", "reason", "first at", right=["skipped"])
-
-File = tuple[Source, Importer, Callable[[], None]]
-"""A file that is open, what reads it, and whom to tell after each batch."""
 
 
 def complete_format(incomplete: str) -> list[str]:
@@ -48,7 +44,7 @@ def register(app: typer.Typer) -> None:
 def import_files(
     *,
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH", help="Files to read, plain or gzipped. `-` is standard input.")
+        list[str], typer.Argument(metavar="PATH", help="Files, folders or zip archives. `-` is standard input.")
     ],
     room: Annotated[
         str | None, typer.Option("--room", metavar="NAME", help="Where messages go. Default: the name of the file.")
@@ -69,9 +65,10 @@ def import_files(
 ) -> None:
     """Bring conversations of other programs into a store.
 
-    Reads messages in OpenAI's form: a JSON list, a request, JSON lines of
-    messages, or JSON lines of conversations (a room each). Also records that
-    `brimful room export` or `brimful db export` wrote.
+    Reads exports of ChatGPT, Claude, Slack and Discord; chats, character cards
+    and lorebooks of SillyTavern, or its whole folder; messages of OpenAI,
+    LangChain and LlamaIndex; and what `brimful export` wrote. Which it is,
+    is told by the beginning of a file; --format names it where that fails.
 
     What is there already stays as it is, so the same file can be imported
     again: after it has grown, or after an import that was interrupted. What
@@ -84,43 +81,31 @@ def import_files(
     from brimful.engine.tally import Tally  # noqa: PLC0415
 
     tally = Tally()
-    files = _each_file(paths, room, format, tally, quiet=as_json)
-    first = next(files, None)  # where no file can be read, no store is made
+    walk = Walk(paths, room=room, format=format)
+    found = walk.records()
+    first = _first_record(found, tally)  # where nothing can be read, no store is made
+    with progress("import", walk.total, quiet=as_json, unit="bytes") as advance:
 
-    async def taken(engine: "Engine") -> None:
-        for source, importer, told in _all(first, files):
-            await take_in(engine, source, importer, tally, told=told)
+        def told() -> None:
+            advance(walk.done)
 
-    if dry_run:
-        for source, importer, told in _all(first, files):
-            look_through(source, importer, tally, told=told)
-    elif first is not None:
-        ask(taken, db=db, tenant=tenant, new=True)
+        async def taken(engine: "Engine") -> None:
+            await take_in(engine, chain(first, found), tally, told=told)
+
+        if dry_run:
+            look_through(chain(first, found), tally, told=told)
+        elif first:
+            ask(taken, db=db, tenant=tenant, new=True)
     _show(tally.intake(), paths, dry_run=dry_run, as_json=as_json)
 
 
-def _each_file(
-    paths: Sequence[str], room: str | None, format: str | None, tally: "Tally", *, quiet: bool
-) -> Iterator[File]:
-    """Yield the files that can be read, each open while it is read; count the others as skipped."""
-    for path in paths:
-        with ExitStack() as opened:
-            try:
-                source = opened.enter_context(Source(path, room=room))
-                importer = importer_for(source, format)
-            except InvalidValue as error:
-                tally.skip(Skipped(error.field, error.reason))
-                continue
-            advance = opened.enter_context(progress(source.name, source.size, quiet=quiet, unit="bytes"))
-            yield source, importer, partial(_tell, advance, source)
-
-
-def _tell(advance: Advance, source: Source) -> None:
-    advance(source.position)
-
-
-def _all(first: File | None, rest: Iterator[File]) -> Iterator[File]:
-    return chain(() if first is None else (first,), rest)
+def _first_record(found: Iterator[Imported | Skipped], tally: "Tally") -> list[Imported]:
+    """Return the first record, if there is one; count what is skipped before it."""
+    for record in found:
+        if not isinstance(record, Skipped):
+            return [record]
+        tally.skip(record)
+    return []
 
 
 def _show(intake: "Intake", paths: Sequence[str], *, dry_run: bool, as_json: bool) -> None:

@@ -1,27 +1,23 @@
-"""Records as JSON lines, to a file or to standard output."""
+"""JSON lines, to a file or to standard output."""
 
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
-from brimful.records import Record
+
+async def write_lines(lines: AsyncIterator[Any], out: Path | None) -> None:
+    """Write records or other data, one a line."""
+    if out is None:
+        sys.stdout.flush()
+        await _write(lines, sys.stdout.buffer)
+        return
+    with out.open("wb") as file:
+        await _write(lines, file)
 
 
-async def write_records(records: AsyncIterator[Record], out: Path | None) -> int:
-    """Write records, one a line, and return how many there were."""
-    if out is not None:
-        with out.open("wb") as file:
-            return await _write(records, file)
-    sys.stdout.flush()
-    return await _write(records, sys.stdout.buffer)
-
-
-async def _write(records: AsyncIterator[Record], file: BinaryIO) -> int:
-    count = 0
-    async for record in records:
-        file.write(msgspec.json.encode(record) + b"\n")
-        count += 1
-    return count
+async def _write(lines: AsyncIterator[Any], file: BinaryIO) -> None:
+    async for line in lines:
+        file.write(msgspec.json.encode(line) + b"\n")

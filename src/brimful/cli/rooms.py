@@ -1,14 +1,12 @@
-"""`brimful room`: conversations, made, listed, shown and written out."""
+"""`brimful room`: conversations, made, listed and shown."""
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.lines import write_records
 from brimful.cli.opened import ask
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.table import Table, columns
@@ -22,8 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES: Final = """\
 Examples:
   brimful room create support --user ada --goal "Solve her problem"
-  brimful room list
-  brimful room export support --out support.jsonl"""
+  brimful room list"""
 CREATE_EXAMPLES: Final = """\
 Examples:
   brimful room create support
@@ -38,11 +35,6 @@ SHOW_EXAMPLES: Final = """\
 Examples:
   brimful room show support
   brimful room show support --json | jq .messages"""
-EXPORT_EXAMPLES: Final = """\
-Examples:
-  brimful room export support > support.jsonl
-  brimful room export support --out support.jsonl
-  brimful room export support | BRIMFUL_DB=sqlite:///copy.db brimful import -"""
 
 _COLUMNS: Final = columns(
     "room", "name", "user", "messages", "last", right=["messages"], spare=["last", "name", "user"]
@@ -69,7 +61,6 @@ def register(app: typer.Typer) -> None:
     group.command("create", epilog=CREATE_EXAMPLES)(create)
     group.command("list", epilog=LIST_EXAMPLES)(list_rooms)
     group.command("show", epilog=SHOW_EXAMPLES)(show)
-    group.command("export", epilog=EXPORT_EXAMPLES)(export)
     app.add_typer(group, name="room")
 
 
@@ -78,6 +69,9 @@ def create(  # noqa: PLR0913 - the options of a command
     id: Id,
     name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What people call it.")] = None,
     user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Whose room it is.")] = None,
+    persona: Annotated[
+        str | None, typer.Option("--persona", metavar="ID", help="Who answers in it, where nobody else is named.")
+    ] = None,
     goal: Annotated[
         str | None, typer.Option("--goal", metavar="TEXT", help="What it is about. Stands in every context.")
     ] = None,
@@ -97,7 +91,7 @@ def create(  # noqa: PLR0913 - the options of a command
     A room that is written to is made by itself; this gives it a goal, an
     owner, or texts that stand in each of its contexts.
     """
-    given: dict[str, Any] = {"name": name, "user": user, "goal": goal}
+    given: dict[str, Any] = {"name": name, "user": user, "persona": persona, "goal": goal}
     given |= {"headers": tuple(headers) if headers else None, "lorebooks": tuple(lorebooks) if lorebooks else None}
 
     async def put(engine: "Engine") -> Room:
@@ -156,30 +150,6 @@ def show(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_jso
         output.show_facts([*_facts(found.room), *last])
 
 
-def export(
-    *,
-    id: Id,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file.")
-    ] = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-) -> None:
-    """Write a room, its messages and its summaries as JSON lines, oldest first.
-
-    Each line is one record and says which (`record`). `brimful import` reads
-    them again.
-    """
-
-    async def written(engine: "Engine") -> None:
-        from brimful.engine.outflow import records_of_room  # noqa: PLC0415 - the engine is open, and with it this
-
-        room = await _room(engine.store, id)  # before the file is touched
-        await write_records(records_of_room(engine.store, room), out)
-
-    ask(written, db=db, tenant=tenant)
-
-
 async def _room(store: "Store", id: str) -> Room:
     room = await store.get(Room, id)
     if room is None:
@@ -202,6 +172,7 @@ def _facts(room: Room) -> list[tuple[str, str]]:
         ("room", room.id),
         ("name", room.name),
         ("user", room.user or ""),
+        ("persona", room.persona or ""),
         ("goal", room.goal),
         *(("header", header) for header in room.headers),
         ("lorebooks", ", ".join(room.lorebooks)),

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 import msgspec
 
@@ -29,6 +29,8 @@ from brimful.policies import Overrides
 from brimful.records import Content, Message, Persona, Room, Snapshot
 from brimful.retrieval.queries import queries
 from brimful.retrieval.wanted import Retrieved, Wanted, memory_scopes
+
+LAST: Final = 20  # messages among which the one that ends a room is looked for: the very last may be hidden
 
 
 class Assembling(Writing):
@@ -59,14 +61,15 @@ class Assembling(Writing):
     ) -> Context:
         """Build the best context for the next answer in a room, and keep its record.
 
-        `message` is what is to be answered: a text, parts, or a message that was posted; without one, the room ends
-        with it. `focus` is one more thing to look for. `system` stands in the place of the persona's prompt. `route`
-        is the server that will be asked: what was learned of the model there is heeded. `notes` are said on the
-        record. With `save=False` nothing is kept: a dry run.
+        Without a `persona`, the room's own answers. `message` is what is to be answered: a text, parts, or a message
+        that was posted; without one, the room ends with it. `focus` is one more thing to look for. `system` stands in
+        the place of the persona's prompt. `route` is the server that will be asked: what was learned of the model there
+        is heeded. `notes` are said on the record. With `save=False` nothing is kept: a dry run.
         """
         want_texts(room=room, persona=persona, sender=sender, user=user, focus=focus, system=system, route=route)
         begun, moment = self._clock(), self._moment(now)
         place, who, missing = await self._whereabouts(room, persona, user, system)
+        persona = who.id if who else None
         window = positive("window", window)
         completion = positive("completion", completion) or (who.completion if who else None)
         lesson = await self._parts.lessons.learned(self._model_of(model, who), route, now=moment)
@@ -136,8 +139,8 @@ class Assembling(Writing):
 
     async def _last_words(self, room: str, persona: Persona | None) -> Message | None:
         """Return the message that ends a room, if somebody else said it: that is what is to be answered."""
-        newest = await self.store.history(room, limit=1)
-        seen = as_seen([entry.message for entry in newest], persona)
+        newest = await self.store.history(room, limit=LAST)
+        seen = as_seen([entry.message for entry in newest if not entry.message.hidden], persona)
         return seen[0] if seen and seen[0].role == "user" else None
 
     async def _whereabouts(
@@ -145,6 +148,7 @@ class Assembling(Writing):
     ) -> tuple[Room, Persona | None, list[str]]:
         """Return room and persona as this call means them, and note what was looked for in vain."""
         place = await self.store.get(Room, room)
+        persona = place.persona if persona is None and place else persona
         who = None if persona is None else await self.store.get(Persona, persona)
         notes = []
         if place is None:

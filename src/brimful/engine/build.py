@@ -198,10 +198,14 @@ def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
         *asked.current.packages(counter),
         *(package_media(part, counter=counter) for part in asked.media),
     ]
-    others = [hit for hit in loaded.hits if not _is_asked(hit, asked)]
+    others = [hit for hit in loaded.hits if not _is_asked(hit, asked) and not _is_hidden(hit)]
     hits = candidates.enough(others, counter=counter, tokens=plan.tokens_for_finds)
     packages += candidates.found(spread(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages)
     return candidates.distinct(packages)
+
+
+def _is_hidden(hit: Hit) -> bool:
+    return isinstance(hit.record, Message) and hit.record.hidden
 
 
 def _is_asked(hit: Hit, asked: Asked) -> bool:

@@ -125,7 +125,7 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
         page = await store.history(room, before=before, limit=page_size, tokenizer=vocabulary or "")
         counted += await know_history(store, vocabulary, page)
         for seen in as_seen([entry.message for entry in page], persona):
-            if seen.id == without:
+            if seen.id == without or seen.hidden:
                 continue
             message = in_order(seen, messages)
             package, cost = packaged.package(message, counter, clusters.of(message))
@@ -172,7 +172,7 @@ async def _last_words(store: Store, room: str, loaded: Sequence[Message]) -> Mes
     before = loaded[-1].seq
     for _ in range(_PAGES_FOR_WORDS):
         page = [entry.message for entry in await store.history(room, before=before, limit=LONGEST_PAGE)]
-        said_by_person = next((message for message in page if message.role == "user"), None)
+        said_by_person = next((each for each in page if each.role == "user" and not each.hidden), None)
         if said_by_person or len(page) < LONGEST_PAGE:
             return said_by_person
         before = page[-1].seq

@@ -5,64 +5,91 @@ Ids are idempotency keys, and what is there stays as it is: the same file twice 
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 import msgspec
 
 from brimful.engine.tally import Tally
 from brimful.engine.writing import Writing
-from brimful.importers import Imported, Importer, Skipped, Source
+from brimful.importers import Imported, Skipped
+from brimful.importers.cards import CARD
 from brimful.observation import Observation
 from brimful.protocols import Store
-from brimful.records import LoreEntry, Memory, Message, Response, Snapshot, Summary
+from brimful.records import (
+    Lorebook,
+    LoreEntry,
+    Memory,
+    Message,
+    Persona,
+    Response,
+    Room,
+    Snapshot,
+    Summary,
+    User,
+)
 
 BATCH: Final = 500  # records a transaction
 BATCH_BYTES: Final = 16 * 2**20  # … or so much of them, for messages may hold whole pictures
 ANOTHER: Final = "another message has its id"
+ANOTHER_CARD: Final = "another card made the persona of that name; `brimful persona remove` makes way for it"
 DELETED: Final = "it was deleted before"
 
+ORDER: Final = (
+    *(User, Persona, Lorebook, Room, LoreEntry, Message, Summary),
+    *(Snapshot, Response, Observation, Memory),
+)
+"""The kinds of records, as they are written."""
+
+Found = Iterator[Imported | Skipped]
 Told = Callable[[], None]
 
 
-async def take_in(
-    engine: Writing, source: Source, importer: Importer, tally: Tally, *, told: Told = lambda: None
-) -> None:
-    """Write all records of a source, telling after each batch. Reading and parsing is done on another thread."""
-    batches = _batches(importer.read(source), tally)
+async def take_in(engine: Writing, found: Found, tally: Tally, *, told: Told = lambda: None) -> None:
+    """Write all records that are found, telling after each batch. Reading and parsing is done on another thread."""
+    batches = _batches(found, tally)
     while batch := await asyncio.to_thread(next, batches, None):
-        await _write(engine, batch, tally)
+        for _, group in groupby(batch, key=_sort):
+            await _write(engine, list(group), tally)
         told()
 
 
-def look_through(source: Source, importer: Importer, tally: Tally, *, told: Told = lambda: None) -> None:
-    """Count what a source would bring to an empty store."""
-    for batch in _batches(importer.read(source), tally):
+def look_through(found: Found, tally: Tally, *, told: Told = lambda: None) -> None:
+    """Count what would come to an empty store."""
+    for batch in _batches(found, tally):
         tally.take(batch)
         told()
 
 
-def _batches(found: Iterator[Imported | Skipped], tally: Tally) -> Iterator[list[Imported]]:
-    """Yield records of one kind each time, no id twice; count what is skipped."""
-    batch: dict[str, Imported] = {}
+def _batches(found: Found, tally: Tally) -> Iterator[list[Imported]]:
+    """Yield records, no two of a kind with the same id, in an order in which they can be written; count the skipped."""
+    batch: dict[tuple[type[Imported], str], Imported] = {}
     size = 0
     for record in found:
         if isinstance(record, Skipped):
             tally.skip(record)
             continue
-        if batch and (_sort(record) != _sort(next(iter(batch.values()))) or record.id in batch):
-            yield list(batch.values())
+        key = (type(record), record.id)
+        if key in batch:
+            yield sorted(batch.values(), key=_rank)
             batch, size = {}, 0
-        batch[record.id] = record
+        batch[key] = record
         size += len(msgspec.json.encode(record))
         if len(batch) >= BATCH or size >= BATCH_BYTES:
-            yield list(batch.values())
+            yield sorted(batch.values(), key=_rank)
             batch, size = {}, 0
     if batch:
-        yield list(batch.values())
+        yield sorted(batch.values(), key=_rank)
+
+
+def _rank(record: Imported) -> tuple[int, str]:
+    """Return a record's place: what is referred to comes first, and memories last, for builds count their accesses."""
+    kind, within = _sort(record)
+    return ORDER.index(kind), within
 
 
 def _sort(record: Imported) -> tuple[type[Imported], str]:
-    """Return what records of one batch share."""
+    """Return what records share that are written together."""
     return type(record), record.context if isinstance(record, Response) else ""
 
 
@@ -103,9 +130,15 @@ async def _known(store: Store, batch: Sequence[Imported]) -> dict[str, Imported]
 
 
 def _recognise(record: Imported, held: Imported, tally: Tally) -> None:
-    """Count a record that is there; a message that says something else under the same id is skipped."""
+    """Count a record that is there; one that is something else under the same id is skipped."""
     if isinstance(record, Message) and isinstance(held, Message) and _differs(record, held):
         tally.skip(Skipped(record.id, ANOTHER))
+    elif (
+        isinstance(record, Persona)
+        and isinstance(held, Persona)
+        and held.metadata.get(CARD) != record.metadata.get(CARD)
+    ):
+        tally.skip(Skipped(record.id, ANOTHER_CARD))
     else:
         tally.know([record])
 

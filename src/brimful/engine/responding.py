@@ -15,7 +15,7 @@ from brimful.engine.introduction import name_of, named
 from brimful.engine.overflow import refusal, smaller_window
 from brimful.engine.writing import new_id
 from brimful.errors import ContextOverflow, InvalidValue, ProviderError
-from brimful.records import Content, Message, Persona
+from brimful.records import Content, Message, Persona, Room
 from brimful.replies import Piece, Reply
 
 
@@ -73,6 +73,7 @@ class Responding(Answering):
         """Settle who answers, by which model, and where that runs; and post what is to be answered."""
         begun, building = self._clock(), building_of(asking)
         at = self._moment(asking.get("now"))
+        persona = persona or await self._host(room)
         who = None if persona is None else await self.store.get(Persona, persona)
         model = self._model_of(asking.get("model"), who)
         return Turn(
@@ -87,6 +88,10 @@ class Responding(Answering):
             at=at,
             begun=begun,
         )
+
+    async def _host(self, room: str) -> str | None:
+        place = await self.store.get(Room, room)
+        return place.persona if place else None
 
     async def _posted(self, room: str, message: Content | Message | None, asking: Asking, at: float) -> Message | None:
         match message:

@@ -1,6 +1,7 @@
 """Importers: files of other programs → records of ours. One file a format.
 
-    registry (which format is it?) → openai | records → importer (what each of them is), ids → source → pieces
+    walk (which files are there?) → registry (which format is it?) → one file a format → importer (what they all are),
+    ids, times, loose → source → folder, archive → pieces, fields
 
 Reading is all that happens here: what is done with the records is the engine's.
 """
@@ -9,5 +10,17 @@ from brimful.importers.ids import Chain
 from brimful.importers.importer import Imported, Importer
 from brimful.importers.registry import GROUP, importer_for, importer_names
 from brimful.importers.source import Entry, Skipped, Source
+from brimful.importers.walk import Walk
 
-__all__ = ["GROUP", "Chain", "Entry", "Imported", "Importer", "Skipped", "Source", "importer_for", "importer_names"]
+__all__ = [
+    "GROUP",
+    "Chain",
+    "Entry",
+    "Imported",
+    "Importer",
+    "Skipped",
+    "Source",
+    "Walk",
+    "importer_for",
+    "importer_names",
+]

@@ -4,6 +4,8 @@ import hashlib
 
 import msgspec
 
+LONGEST = 200  # characters of an id: more is no name, and more than 2,700 bytes no index of a database holds
+
 
 class Chain:
     """Ids of the things said in one conversation. Each depends on all before it.
@@ -23,6 +25,42 @@ class Chain:
         """Return the id of what is said next."""
         self._state = _digest(self._state, said)
         return f"msg-{self._state.hex()}"
+
+
+class Counted:
+    """Ids of the things said in one room, each by what sets it apart alone: what was said before does not matter.
+
+    So a file in which something was changed gives the ids it gave before. The same thing said again has another id.
+
+    >>> ids = Counted("room")
+    >>> first, again = ids.next("Ada", "noon"), ids.next("Ada", "noon")
+    >>> first == Counted("room").next("Ada", "noon"), first == again
+    (True, False)
+    """
+
+    def __init__(self, *seed: object) -> None:
+        """Begin with what sets the conversation apart."""
+        self._seed = _digest(b"", seed)
+        self._seen: dict[bytes, int] = {}
+
+    def next(self, *apart: object) -> str:
+        """Return the id of what comes next."""
+        mark = _digest(self._seed, apart)
+        number = self._seen[mark] = self._seen.get(mark, 0) + 1
+        return f"msg-{_digest(mark, number).hex()}"
+
+
+def joined(*parts: object) -> str:
+    """Return an id of several parts, from the whole to the part. One that is too long is shortened, and told apart.
+
+    >>> joined("chatgpt", 7), len(joined("chatgpt", "x" * 9999))
+    ('chatgpt/7', 200)
+    """
+    id = "/".join(map(str, parts))
+    if len(id) <= LONGEST:
+        return id
+    mark = _digest(b"", [id]).hex()
+    return f"{id[: LONGEST - len(mark) - 1]}~{mark}"
 
 
 def _digest(before: bytes, values: object) -> bytes:

@@ -18,7 +18,8 @@ TRAILING: Final = "something follows the end of the array"
 Piece = tuple[int, bytes | str]
 
 _DEPTH: Final = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
-_MARK: Final = re.compile(rb'["\[\]{},]')
+_TO_SIGN: Final = re.compile(rb'(?:[^"\[\]{},]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
+_TO_BRACKET: Final = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _IN_TEXT: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
 
@@ -52,31 +53,36 @@ def elements(stream: BinaryIO, most: int) -> Iterator[Piece]:
     >>> list(elements(io.BytesIO(b'[1, {"a": "],"}, "\\"", [2]]'), most=64))
     [(0, b'1'), (1, b'{"a": "],"}'), (2, b'"\\""'), (3, b'[2]')]
     """
-    window, number, depth = _Window(stream, most), 0, 0
+    window, number = Window(stream, most), 0
     for sign in window.signs():
-        depth += _DEPTH.get(sign, 0)
-        if depth == 1 and sign == b"[":
+        if window.depth == 1 and sign == b"[":
             window.take()
-        elif depth <= 0 or (depth == 1 and sign == b","):
+        elif window.depth <= 0 or (window.depth == 1 and sign == b","):
             piece = window.take()
-            if piece or depth:  # nothing at all between the last comma and the end is no element
+            if piece or window.depth:  # nothing at all between the last comma and the end is no element
                 yield number, piece
                 number += 1
-            if depth <= 0:
+            if window.depth <= 0:
                 break
-    if depth == 1 and (piece := window.rest()):
+    if window.depth == 1 and (piece := window.rest()):
         yield number, piece
         number += 1
-    if depth > 0:
+    if window.depth > 0:
         yield number, UNENDED
     elif window.rest() or stream.read(CHUNK).strip():
         yield number, TRAILING
 
 
-class _Window:
-    """What is held of a stream: the current element as far as it was read."""
+class Window:
+    """What is held of a stream: the current element as far as it was read.
+
+    `depth` tells how many brackets are open; commas are signs where that is no more than `level`.
+    """
 
     def __init__(self, stream: BinaryIO, most: int) -> None:
+        """Read this stream; a piece may have so many bytes."""
+        self.depth = 0
+        self.level = 1
         self._stream = stream
         self._most = most
         self._held = bytearray()
@@ -87,14 +93,19 @@ class _Window:
     def signs(self) -> Iterator[bytes]:
         """Yield brackets and commas outside of texts."""
         while self._read():
-            while self._leave_text() and (mark := _MARK.search(self._held, self._at)):
-                self._at = mark.end()
-                if mark[0] == b'"':
+            while self._leave_text() and (sign := self._next_sign()):
+                if sign == b'"':  # of a text that goes on beyond what is held
                     self._in_text = True
                 else:
-                    yield mark[0]
-            if not self._in_text:
-                self._at = len(self._held)
+                    self.depth += _DEPTH.get(sign, 0)
+                    yield sign
+
+    def _next_sign(self) -> bytes:
+        passed = (_TO_SIGN if self.depth <= self.level else _TO_BRACKET).match(self._held, self._at)
+        end = passed.end() if passed else self._at
+        sign = bytes(self._held[end : end + 1])
+        self._at = end + len(sign)
+        return sign
 
     def take(self) -> bytes | str:
         """Return what stands before the sign that was last found, and let go of it."""
@@ -102,6 +113,10 @@ class _Window:
         self._drop()
         self._too_long = False
         return piece
+
+    def before(self, most: int) -> bytes:
+        """Return what stands before the sign that was last found, or as many bytes of it."""
+        return bytes(self._held[: min(self._at - 1, most)])
 
     def rest(self) -> bytes | str:
         """Return what is held and was ended by no sign."""

@@ -1,4 +1,4 @@
-"""Records of ours, one JSON object a line, as `brimful db export` writes them. Ids, places and times are kept."""
+"""Records of ours, one JSON object a line, as `brimful export` writes them. Ids, places and times are kept."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -29,7 +29,7 @@ def read(source: Source) -> Iterator[Imported | Skipped]:
 
 IMPORTER: Final = Importer(
     name="records",
-    description="records as `brimful db export` and `brimful room export` write them, one a line",
+    description="records as `brimful export` writes them, one a line",
     recognises=recognises,
     read=read,
 )

@@ -5,21 +5,41 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from brimful.errors import InvalidValue
-from brimful.importers import openai, records
+from brimful.importers import (
+    cards,
+    chatgpt,
+    claude,
+    discord,
+    langchain,
+    llamaindex,
+    openai,
+    records,
+    sillytavern,
+    slack,
+    world_info,
+)
 from brimful.importers.importer import Importer
-from brimful.importers.source import Source
+from brimful.importers.source import Source, is_utf_16
 
 GROUP: Final = "brimful.importers"
 """The entry points by which another package adds importers: `chatlog = "my_package.chatlog:IMPORTER"`."""
 
-OURS: Final = (records.IMPORTER, openai.IMPORTER)
+_PICTURES: Final = (b"\xff\xd8\xff", b"GIF8", b"RIFF")
+
+OURS: Final = tuple(
+    module.IMPORTER
+    for module in (
+        *(records, chatgpt, claude, discord, slack),
+        *(cards, world_info, sillytavern, langchain, llamaindex, openai),
+    )
+)
 
 
 def importer_names() -> tuple[str, ...]:
     """Return the names of all importers, without loading those of others.
 
     >>> importer_names()[-2:]
-    ('records', 'openai')
+    ('llamaindex', 'openai')
     """
     return (*(entry.name for entry in entry_points(group=GROUP)), *(importer.name for importer in OURS))
 
@@ -27,12 +47,16 @@ def importer_names() -> tuple[str, ...]:
 def importer_for(source: Source, format: str | None = None) -> Importer:
     """Return the importer of that name, or the first that recognises the head of the file."""
     for importer in _named(format) if format else (*map(_loaded, entry_points(group=GROUP)), *OURS):
+        if importer in OURS and is_utf_16(source):
+            raise InvalidValue(source.name, "is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
         if format or importer.recognises(source):
             return importer
     if format:
         raise InvalidValue("format", f"must be one of {', '.join(importer_names())}, not {format!r}")
     if not source.head.strip():
         raise InvalidValue(source.name, "is empty")
+    if source.head.startswith(_PICTURES):
+        raise InvalidValue(source.name, "is a picture, and no character card")
     raise InvalidValue(source.name, f"is of no known format; say which it is: {', '.join(importer_names())}")
 
 

@@ -2,36 +2,38 @@
 
 import gzip
 import re
-import shutil
-import sys
-import tempfile
-import time
+import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any, BinaryIO, Final, Literal, Self, cast
+from typing import Any, BinaryIO, Final, Literal, Self, TypeVar, cast
 
 import msgspec
 
 from brimful.core.content import clean_text
 from brimful.core.lenient import decode_json
 from brimful.errors import InvalidValue
+from brimful.importers.archive import HARMLESS, SWELLING
+from brimful.importers.fields import fields
+from brimful.importers.folder import Companions
+from brimful.importers.opening import STDIN, open_path
 from brimful.importers.pieces import elements, lines, too_long
 
-STDIN: Final = "-"
 MOST: Final = 64 * 2**20  # bytes of a line, of an element of an array, or of one object: a few large images
 HEAD: Final = 2**16  # bytes by which a format is known
 
+T = TypeVar("T")
 Shape = Literal["lines", "array", "object"]
 
-_SUFFIX: Final = re.compile(r"(\.(jsonl|ndjson|json|txt))?(\.gz)?$", re.IGNORECASE)
+_SUFFIX: Final = re.compile(r"(\.(jsonl|ndjson|json|txt|png|charx))?(\.gz)?$", re.IGNORECASE)
 _KEY: Final = re.compile(r'"((?:[^"\\]|\\.){1,64})"\s*:')
 _BOM: Final = b"\xef\xbb\xbf"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0[")
 _GZIP: Final = b"\x1f\x8b"
 _WHERE: Final = re.compile(r" \((?:byte|char) [\d,]+\)")
+_DAMAGE: Final = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -50,21 +52,28 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class Source:
-    """A file, plain or compressed by gzip; `-` is standard input. `room` is where messages go that name no room."""
+    """A file, plain or compressed by gzip, on the disk or `within` a folder; `-` is standard input.
 
-    def __init__(self, path: str, *, room: str | None = None, most: int = MOST) -> None:
+    `room` is where messages go that name no room; `named` is what the user said it should be, if anything.
+    """
+
+    def __init__(
+        self, path: str, *, room: str | None = None, most: int = MOST, within: Companions | None = None
+    ) -> None:
         """Open the file and read its head."""
-        self.name = "<stdin>" if path == STDIN else clean_text(path)
+        inner = Path(clean_text(path)).as_posix()
+        self.name = "<stdin>" if path == STDIN else f"{within.folder.name}/{inner}" if within else inner
+        self.named = room
         self.room = room or ("stdin" if path == STDIN else room_name(self.name))
+        self._inner = inner
+        self._within = within
         self._most = most
         with self._readable(), ExitStack() as opened:
-            self._file, self.size, self.modified = _opened(path)
-            opened.callback(self._file.close)
+            found = within.folder.open(path) if within else open_path(path)
+            opened.callback(found.stream.close)
+            self._file, self.size, self.modified, self._stored = found.stream, found.size, found.modified, found.stored
             self._stream = self._decompressed()
-            head = self._stream.read(HEAD)
-            if head.startswith(_UTF_16):
-                raise InvalidValue(self.name, "is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
-            self.head = head.removeprefix(_BOM)
+            self.head = self._stream.read(HEAD).removeprefix(_BOM)
             opened.pop_all()
 
     def __enter__(self) -> Self:
@@ -78,9 +87,14 @@ class Source:
         self._file.close()
 
     @property
+    def path(self) -> PurePosixPath:
+        """Its name with the folders in which it lies, as far as they are known."""
+        return PurePosixPath(self.name)
+
+    @property
     def position(self) -> int:
-        """How many bytes of `size` were read."""
-        return self._file.tell()
+        """How many bytes were read, as it lies on the disk."""
+        return self._file.tell() * self._stored // max(1, self.size)
 
     @property
     def keys(self) -> frozenset[str]:
@@ -111,23 +125,75 @@ class Source:
                 for number, piece in self._pieces(elements(self._stream, self._most)):
                     yield _entry(f"{self.name}[{number}]", piece, number + 1)
             case "object":
-                whole = self._whole()
-                yield _entry(self.name, whole, 1)
+                yield self.whole()
 
-    def _whole(self) -> bytes | str:
+    def whole(self) -> Entry | Skipped:
+        """Return the JSON of a file that is one piece."""
+        try:
+            data = self.content()
+        except InvalidValue as error:
+            return Skipped(self.name, error.reason)
+        return _entry(self.name, data, 1)
+
+    def fields(self, *streamed: str) -> Iterator[tuple[str, Entry | Skipped]]:
+        """Yield the values of one object by their keys; of the arrays under the `streamed` ones, each element."""
+        found = fields(self._stream, self._most, frozenset(streamed))
+        numbered = ((at, field) for at, field in enumerate(found))
+        for _, field in self._pieces(numbered):
+            key, number, piece = ("", None, field) if isinstance(field, str) else field
+            where = f"{self.name}: {key}" if number is None else f"{self.name}: {key}[{number}]"
+            yield key, _entry(where if key else self.name, piece, (number or 0) + 1)
+
+    def content(self) -> bytes:
+        """Return the whole file, which must not be longer than one piece may be."""
         with self._readable():
             self._rewind()
             whole = self._stream.read(self._most + 1)
-        return too_long(self._most) if len(whole) > self._most else whole
+        if len(whole) > self._most:
+            raise InvalidValue(self.name, too_long(self._most))
+        return whole
 
-    def _pieces(self, pieces: Iterator[tuple[int, bytes | str]]) -> Iterator[tuple[int, bytes | str]]:
+    def stream(self) -> BinaryIO:
+        """Return the file as a stream of bytes, at its beginning."""
+        with self._readable():
+            self._stream.seek(0)
+        return self._stream
+
+    def beside(self, name: str) -> Any:
+        """Return the JSON of a file of the same folder or archive, named from here; None if there is none."""
+        return self._within.json(self._inner, name) if self._within else None
+
+    def has_beside(self, name: str) -> bool:
+        """Say whether there is such a file in the same folder or archive."""
+        return self._within is not None and self._within.has(self._inner, name)
+
+    def names_beside(self, folder: str) -> list[str]:
+        """Return the names of files in such a folder, as they are named from here."""
+        return self._within.inside(self._inner, folder) if self._within else []
+
+    def once(self, what: str, make: Callable[[], T]) -> T:
+        """Return what is made of a folder, made once for all of its files."""
+        return self._within.once(what, make) if self._within else make()
+
+    def first(self, what: str) -> bool:
+        """Say whether this is asked for the first time of the folder: what many files tell is told once."""
+        asked: list[bool] = self.once(f"first {what}", list)
+        asked.append(True)
+        return len(asked) == 1
+
+    def starting(self, start: str, most: int) -> bytes | None:
+        """Return the file, anywhere in the same folder or archive, whose name begins so; None if it is too long."""
+        found = self._within.starting(start) if self._within else None
+        return self._within.read(found, most) if self._within and found else None
+
+    def _pieces(self, pieces: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:
         """Yield pieces from the beginning of the file; if it cannot be read to its end, the last one says so."""
         last = 0
         try:
             self._rewind()
             for last, piece in pieces:
                 yield last, piece
-        except (OSError, EOFError, zlib.error) as error:
+        except _DAMAGE as error:
             yield last + 1, f"cannot be read further: {_cause(error)}"
 
     def _rewind(self) -> None:
@@ -138,7 +204,7 @@ class Source:
     def _decompressed(self) -> BinaryIO:
         magic = self._file.read(len(_GZIP))
         self._file.seek(0)
-        return cast("BinaryIO", gzip.GzipFile(fileobj=self._file)) if magic == _GZIP else self._file
+        return cast("BinaryIO", _Inflating(self._file)) if magic == _GZIP else self._file
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -150,8 +216,32 @@ class Source:
             raise InvalidValue(self.name, "no such file") from None
         except IsADirectoryError:
             raise InvalidValue(self.name, "is a directory, not a file") from None
-        except (OSError, EOFError, ValueError, zlib.error) as error:
+        except (*_DAMAGE, ValueError, NotImplementedError, RuntimeError) as error:
             raise InvalidValue(self.name, f"cannot be read: {_cause(error)}") from None
+
+
+class _Inflating(gzip.GzipFile):
+    """A compressed file that gives up where it swells as only a bomb does."""
+
+    def __init__(self, packed: BinaryIO) -> None:
+        super().__init__(fileobj=packed)
+        self._packed = packed
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._measured(super().read(size))
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self._measured(super().readline(size))
+
+    def _measured(self, data: bytes) -> bytes:
+        if self.tell() > HARMLESS and self.tell() > SWELLING * max(1, self._packed.tell()):
+            raise OSError(f"it swells to more than {SWELLING} times its size, as only a bomb does")
+        return data
+
+
+def is_utf_16(source: Source) -> bool:
+    """Say whether a file is text of another encoding, which all of our formats are not."""
+    return source.head.startswith(_UTF_16)
 
 
 def room_name(path: str) -> str:
@@ -162,27 +252,6 @@ def room_name(path: str) -> str:
     """
     name = Path(path).name
     return _SUFFIX.sub("", name) or name
-
-
-def _opened(path: str) -> tuple[BinaryIO, int, float]:
-    """Return a file that can be read from its beginning again, its size, and its time."""
-    if path == STDIN:
-        return _spooled(sys.stdin.buffer) if sys.stdin else _spooled(None)
-    if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir():
-        with Path(path).open("rb") as pipe:
-            return _spooled(pipe)
-    file = Path(path).open("rb")  # noqa: SIM115 - closed with the source
-    return file, Path(path).stat().st_size, Path(path).stat().st_mtime
-
-
-def _spooled(stream: BinaryIO | None) -> tuple[BinaryIO, int, float]:
-    """Copy what can be read only once."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the source
-    if stream is not None:
-        shutil.copyfileobj(stream, file)
-    size = file.tell()
-    file.seek(0)
-    return cast("BinaryIO", file), size, time.time()
 
 
 def _entry(place: str, piece: bytes | str, number: int) -> Entry | Skipped:

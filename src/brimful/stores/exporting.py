@@ -31,9 +31,12 @@ Page = tuple[list[Record], Any]
 Pages = Callable[..., Page]
 
 MESSAGES: Final = f"""
-{messages.READ} WHERE m.tenant = :tenant AND m.deleted = 0 AND (m.room, m.seq) > (:room, :seq)
-ORDER BY m.room, m.seq LIMIT :page
-"""
+{messages.READ}
+WHERE m.tenant = :tenant AND m.room = (SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)
+  AND m.seq > :seq AND m.deleted = 0
+ORDER BY m.seq LIMIT :page
+"""  # noqa: S608 - our own columns
+_NEXT_ROOM: Final = "SELECT id FROM rooms WHERE tenant = :tenant AND id > :room ORDER BY id LIMIT 1"
 MEMORIES: Final = f"{memories.READ} AND m.id > :after ORDER BY m.id LIMIT :page"
 LORE: Final = f"{lore.READ} AND e.id > :after ORDER BY e.id LIMIT :page"
 SUMMARIES: Final = f"{summaries.READ} AND s.id > :after ORDER BY s.id LIMIT :page"
@@ -90,10 +93,20 @@ def _plain(kind: type[Any]) -> Pages:
     return pages
 
 
-def _said(session: Session, after: tuple[int, int]) -> Page:
-    rows = session.rows(MESSAGES, room=after[0], seq=after[1], page=PAGE)
-    following = (rows[-1][-1], rows[-1][2]) if len(rows) == PAGE else None
-    return [messages.message_of(session, row) for row in rows], following
+def _said(session: Session, after: tuple[str, int]) -> Page:
+    """Read room by room in the order of their ids: it is the same in every store that holds them."""
+    said: list[Record] = []
+    room, seq = after
+    while len(said) < PAGE:
+        rows = session.rows(MESSAGES, room=room, seq=seq, page=PAGE)
+        said += [messages.message_of(session, row) for row in rows]
+        if len(rows) == PAGE:
+            return said, (room, rows[-1][2])
+        following = session.row(_NEXT_ROOM, room=room)
+        if following is None:
+            return said, None
+        room, seq = following[0], 0
+    return said, (room, seq)
 
 
 def _kept(sql: str, record_of: Callable[[Session, Any], Record]) -> Pages:
@@ -114,7 +127,7 @@ def _built(session: Session, after: int) -> Page:
 _PAGES: Final[tuple[tuple[Pages, Any], ...]] = (
     *((_plain(kind), "") for kind in (User, Persona, Lorebook, Room)),
     (_kept(LORE, lore.entry_of), ""),
-    (_said, (0, 0)),
+    (_said, ("", 0)),
     (_kept(SUMMARIES, summaries.summary_of), ""),
     (_built, 0),
     (_kept(RESPONSES, responses.response_of), ""),

@@ -1,0 +1,231 @@
+"""Claude's export: `conversations.json`, `projects.json` (or a file each), `memories.json` and `users.json`.
+
+A message knows its parent (`parent_message_uuid`), so a conversation may have branches, as one of ChatGPT has. Calls of
+tools and their results stand in one message, and are parted here as every provider wants them.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from brimful.core.content import Part, Role, Text, ToolCall, ToolResult
+from brimful.errors import BrimfulError
+from brimful.importers.branches import branches
+from brimful.importers.ids import joined
+from brimful.importers.importer import Imported, Importer
+from brimful.importers.loose import content_of, kept, mapping, mappings, name, text
+from brimful.importers.source import Entry, Skipped, Source
+from brimful.importers.times import seconds
+from brimful.records import Memory, Message, Persona, Room, User
+
+PREFIX: Final = "claude"
+_ROLES: Final[dict[str, Role]] = {"human": "user", "user": "user", "assistant": "assistant", "system": "system"}
+_PROJECT: Final = ({"prompt_template", "docs"}, {"is_starter_project"}, {"uuid", "docs", "is_private"})
+
+
+def recognises(source: Source) -> bool:
+    """Say whether there are chat messages, projects, memories or accounts of Claude."""
+    keys = source.keys
+    told = not keys.isdisjoint(("chat_messages", "conversations_memory"))
+    return told or {"uuid", "full_name"} <= keys or any(each <= keys for each in _PROJECT)
+
+
+def read(source: Source) -> Iterator[Imported | Skipped]:
+    """Yield rooms with their messages, projects as personas with memories, memories, and users."""
+    for entry in source.entries():
+        if isinstance(entry, Skipped):
+            yield entry
+            continue
+        try:
+            yield from _records(source, entry)
+        except BrimfulError as error:
+            yield Skipped(entry.place, str(error))
+
+
+def _records(source: Source, entry: Entry) -> Iterator[Imported | Skipped]:
+    match entry.data:
+        case {"chat_messages": list()} as data:
+            yield from _Conversation(source, entry.place, data).read()
+        case {"conversations_memory": _} | {"project_memories": _}:
+            yield from _memories(source, entry.data)
+        case {"uuid": str(id), "full_name": _} as data:
+            yield User(id=id, name=text(data["full_name"]), metadata=kept(email=text(data.get("email_address"))))
+        case {"uuid": str(id), "name": _} as data:
+            yield from _project(source, id, data)
+        case _:
+            yield Skipped(entry.place, "is no conversation, project, memory or account of Claude")
+
+
+def _project(source: Source, id: str, data: dict[str, Any]) -> Iterator[Imported]:
+    """Yield a project as a persona that has its instructions, and its documents as memories of it."""
+    persona = joined(PREFIX, "project", id)
+    yield Persona(
+        id=persona,
+        name=text(data.get("name")),
+        prompt=text(data.get("prompt_template")),
+        metadata=kept(description=text(data.get("description"))),
+    )
+    for at, document in enumerate(mappings(data.get("docs"))):
+        if said := text(document.get("content")):
+            yield Memory(
+                id=joined(persona, name(document.get("uuid")) or at),
+                content=said,
+                persona=persona,
+                source=text(document.get("filename")),
+                at=seconds(document.get("created_at")) or source.modified,
+            )
+
+
+def _memories(source: Source, data: dict[str, Any]) -> Iterator[Imported]:
+    """Yield what Claude knew in every conversation: it is pinned, for the user or for a project."""
+    user = name(data.get("account_uuid")) or None
+    told = [(None, data.get("conversations_memory")), *mapping(data.get("project_memories")).items()]
+    for project, said in told:
+        if text(said).strip():
+            yield Memory(
+                id=joined(PREFIX, "memory", user or "", project or ""),
+                content=text(said),
+                user=user,
+                persona=joined(PREFIX, "project", project) if project else None,
+                source=PREFIX,
+                pinned=True,
+                at=source.modified,
+            )
+
+
+class _Conversation:
+    """One conversation: its room, and the rooms of its other branches."""
+
+    def __init__(self, source: Source, place: str, data: dict[str, Any]) -> None:
+        self._place = place
+        self._data = data
+        self._created = seconds(data.get("created_at")) or source.modified
+        own = name(data.get("uuid")) or f"{text(data.get('name'))}@{self._created}"
+        self._room = joined(source.named or PREFIX, own)
+
+    def read(self) -> Iterator[Imported | Skipped]:
+        """Yield a room and its messages, then those of each other branch."""
+        said = {name(each.get("uuid")) or str(at): (at, each) for at, each in enumerate(self._messages_given())}
+        linked = any("parent_message_uuid" in each for _, each in said.values())
+        before = dict(zip(said, (None, *said), strict=False))
+        parents = {
+            id: name(each.get("parent_message_uuid")) if linked else before[id] for id, (_, each) in said.items()
+        }
+        current = name(self._data.get("current_leaf_message_uuid")) or None
+        for number, branch in enumerate(branches(parents, current)):
+            room = self._room if number == 0 else joined(self._room, branch.nodes[0])
+            yield self._made(room, None if number == 0 else branch.after or "")
+            for id in branch.nodes:
+                yield from self._messages(room, id, *said[id])
+
+    def _messages_given(self) -> list[dict[str, Any]]:
+        return mappings(self._data["chat_messages"])
+
+    def _made(self, room: str, after: str | None) -> Room:
+        data = self._data
+        project = name(data.get("project_uuid")) or name(mapping(data.get("project")).get("uuid"))
+        return Room(
+            id=room,
+            name=text(data.get("name")),
+            user=name(mapping(data.get("account")).get("uuid")) or None,
+            persona=joined(PREFIX, "project", project) if project else None,
+            created=self._created,
+            metadata=kept(
+                summary=text(data.get("summary")),
+                model=text(data.get("model")),
+                branch_of=None if after is None else self._room,
+                after=joined(self._room, after) if after else None,
+            ),
+        )
+
+    def _messages(self, room: str, id: str, at: int, data: dict[str, Any]) -> Iterator[Message | Skipped]:
+        place = f"{self._place}: chat_messages[{at}]"
+        role = _ROLES.get(text(data.get("sender")))
+        if role is None:
+            yield Skipped(place, f"sender: must be human or assistant, not {data.get('sender')!r}")
+            return
+        thoughts = "\n\n".join(text(each.get("thinking")) for each in _blocks(data) if each.get("type") == "thinking")
+        for number, (spoken, parts) in enumerate(_turns(role, data)):
+            try:
+                yield Message(
+                    id=joined(self._room, id) if number == 0 else joined(self._room, id, number + 1),
+                    room=room,
+                    content=content_of(parts),
+                    role=spoken,
+                    at=seconds(data.get("created_at")) or self._created,
+                    metadata=kept(thoughts=thoughts) if number == 0 else {},
+                )
+            except BrimfulError as error:
+                yield Skipped(place, str(error))
+
+
+def _blocks(data: dict[str, Any]) -> list[dict[str, Any]]:
+    return mappings(data.get("content"))
+
+
+def _turns(role: Role, data: dict[str, Any]) -> Iterator[tuple[Role, list[Part]]]:
+    """Yield what a message says as messages of one role each: what was said and asked of tools, what they answered."""
+    results = {text(block.get("tool_use_id")) for block in _blocks(data) if block.get("type") == "tool_result"}
+    said: list[Part] = []
+    answered: list[Part] = []
+    for block in _blocks(data):
+        if block.get("type") == "tool_result" and any(isinstance(part, ToolCall) for part in said):
+            answered.append(_result(block))
+            continue
+        if answered:
+            yield role, said
+            yield "tool", answered
+            said, answered = [], []
+        said += _said(block, results if role == "assistant" else set())
+    if not any(isinstance(part, Text) for part in said) and not _blocks(data) and text(data.get("text")):
+        said.append(Text(text=text(data.get("text"))))
+    said += _files(data)
+    if said:
+        yield role, said
+    if answered:
+        yield "tool", answered
+
+
+def _said(block: dict[str, Any], answered: set[str]) -> list[Part]:
+    kind, id = block.get("type"), text(block.get("id"))
+    if kind == "tool_use" and id and id in answered:
+        return [ToolCall(id=id, name=text(block.get("name")), arguments=_written(block.get("input")))]
+    if kind == "tool_use":  # what is never answered cannot be asked of a provider
+        return [Text(text=f"[{text(block.get('name'))} {_written(block.get('input'))}]")]
+    if kind == "tool_result":
+        return [Text(text=_result(block).content)]
+    said = text(block.get("text"))
+    return [Text(text=said)] if said.strip() else []
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value if isinstance(value, dict) else {"input": value}, ensure_ascii=False)
+
+
+def _result(block: dict[str, Any]) -> ToolResult:
+    content = block.get("content")
+    said = text(content) or "\n\n".join(text(each.get("text")) for each in mappings(content))
+    return ToolResult(
+        id=text(block.get("tool_use_id")),
+        content=said,
+        name=text(block.get("name")),
+        is_error=block.get("is_error") is True,
+    )
+
+
+def _files(data: dict[str, Any]) -> Iterator[Text]:
+    """Yield the text of attachments, and the names of files whose text the export does not have."""
+    for attached in mappings(data.get("attachments")):
+        if said := text(attached.get("extracted_content")):
+            yield Text(text=f"[file {text(attached.get('file_name')) or 'pasted'}]\n{said}")
+    for file in mappings(data.get("files")):
+        if called := text(file.get("file_name")):
+            yield Text(text=f"[file {called}]")
+
+
+IMPORTER: Final = Importer(
+    name="claude",
+    description="Claude's export: the archive, or its conversations, projects and memories; every branch is kept",
+    recognises=recognises,
+    read=read,
+)

@@ -1,0 +1,125 @@
+"""Messages of LangChain, in each form in which it writes them.
+
+`messages_to_dict` gives `{"type": "human", "data": {…}}`, `dumpd` and `dumps` give `{"lc": 1, "id": […,
+"HumanMessage"], "kwargs": {…}}`, and `model_dump` the fields themselves with their `type`. Documented in
+langchain_core.messages and langchain_core.load.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from brimful.importers.conversation import read_conversations
+from brimful.importers.importer import Imported, Importer
+from brimful.importers.loose import kept, mapping, mappings, name, text
+from brimful.importers.source import Skipped, Source
+
+ROLES: Final = {
+    "human": "user",
+    "HumanMessage": "user",
+    "ai": "assistant",
+    "AIMessage": "assistant",
+    "AIMessageChunk": "assistant",
+    "system": "system",
+    "SystemMessage": "system",
+    "tool": "tool",
+    "ToolMessage": "tool",
+    "function": "tool",
+    "FunctionMessage": "tool",
+}
+"""What the types and the classes of messages are called as roles."""
+
+
+def recognises(source: Source) -> bool:
+    """Say whether messages are told by type, with the fields that LangChain gives them."""
+    keys = source.keys
+    dumped = {"lc", "kwargs"} <= keys
+    return dumped or ({"type", "content"} <= keys and "role" not in keys and not keys.isdisjoint(_OF_MESSAGES))
+
+
+_OF_MESSAGES: Final = ("additional_kwargs", "response_metadata")
+
+
+def read(source: Source) -> Iterator[Imported | Skipped]:
+    """Yield messages."""
+    return read_conversations(source, told)
+
+
+def told(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a message in OpenAI's form.
+
+    >>> told({"type": "human", "data": {"content": "Hi", "name": "Ada"}})
+    {'role': 'user', 'content': 'Hi', 'name': 'Ada'}
+    """
+    kind, fields = _unpacked(data)
+    role = ROLES.get(kind) or (text(fields.get("role")) if kind in ("chat", "ChatMessage") else "")
+    if not role:
+        return {"role": kind} if kind else data
+    calls = _calls(fields) if role == "assistant" else []
+    return kept(
+        role=role,
+        content=_content(fields.get("content")),
+        name=text(fields.get("name")) if role != "tool" else None,
+        id=name(fields.get("id")),
+        tool_calls=calls,
+        tool_call_id=name(fields.get("tool_call_id")) or (text(fields.get("name")) if kind == "function" else None),
+        metadata=_beside(fields),
+    ) | ({} if fields.get("content") or calls else {"content": ""})
+
+
+def _unpacked(data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return what kind of message it is, and its fields."""
+    if isinstance(data.get("kwargs"), dict) and isinstance(data.get("id"), list):
+        fields = data["kwargs"]
+        return text(fields.get("type")) or text(next(reversed(data["id"]), "")), fields
+    if isinstance(data.get("data"), dict):
+        return text(data.get("type")), data["data"]
+    return text(data.get("type")), data
+
+
+def _content(content: Any) -> Any:
+    """Return a text, or parts that OpenAI's form knows; what a model thought, and its calls, stand elsewhere."""
+    if not isinstance(content, list):
+        return content
+    parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
+    return [_part(part) for part in mappings(parts) if part.get("type") not in ("tool_use", "thinking", "reasoning")]
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    if part.get("type") == "image":
+        source = mapping(part.get("source"))
+        data = text(part.get("base64")) or text(source.get("data")) or text(part.get("data"))
+        kind = text(part.get("mime_type")) or text(source.get("media_type")) or "image/png"
+        url = text(part.get("url")) or text(source.get("url"))
+        return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}" if data else url}}
+    return part
+
+
+def _calls(fields: dict[str, Any]) -> list[dict[str, Any]]:
+    calls = mappings(fields.get("tool_calls"))
+    if not calls:
+        return mappings(mapping(fields.get("additional_kwargs")).get("tool_calls"))
+    return [_call(at, call) for at, call in enumerate(calls)]
+
+
+def _call(at: int, call: dict[str, Any]) -> dict[str, Any]:
+    arguments = json.dumps(mapping(call.get("args")), ensure_ascii=False)
+    called = {"name": text(call.get("name")), "arguments": arguments}
+    return {"id": name(call.get("id")) or f"call-{at}", "type": "function", "function": called}
+
+
+def _beside(fields: dict[str, Any]) -> dict[str, Any]:
+    answered = mapping(fields.get("response_metadata"))
+    return kept(
+        model=text(answered.get("model_name")) or text(answered.get("model")),
+        usage=mapping(fields.get("usage_metadata")),
+        status=text(fields.get("status")) if fields.get("status") == "error" else None,
+    )
+
+
+IMPORTER: Final = Importer(
+    name="langchain",
+    description="messages of LangChain: messages_to_dict, dumps, dumpd or model_dump, as a list or as JSON lines",
+    recognises=recognises,
+    read=read,
+)

@@ -1,0 +1,122 @@
+"""All files of what a user names: a file, a folder with all that lies in it, or an archive. One is open at a time."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from brimful.core.content import clean_text
+from brimful.errors import InvalidValue
+from brimful.importers.archive import MAGIC, Archive
+from brimful.importers.folder import Companions, Directory, Folder
+from brimful.importers.importer import Imported
+from brimful.importers.opening import STDIN, open_path
+from brimful.importers.registry import importer_for
+from brimful.importers.source import Skipped, Source
+
+COPIES: Final = frozenset({"backups", "thumbnails", "__MACOSX", ".git"})
+"""Folders whose files are copies of others, or tell nothing: SillyTavern keeps old chats in `backups`."""
+NESTED: Final = "is an archive within an archive: unpack it first"
+COPIED: Final = "lies in a folder of copies"
+
+_ARCHIVES: Final = (".zip", ".charx")
+
+
+class Walk:
+    """Goes through what a user names, file by file, and knows how far it has come."""
+
+    def __init__(self, paths: Sequence[str], *, room: str | None = None, format: str | None = None) -> None:
+        """Go through these paths; messages that name no room go into `room`. All files are of the `format`, if any."""
+        self._paths = paths
+        self._room = room
+        self._format = format
+        self._behind = 0
+        self._here: Source | None = None
+
+    @property
+    def total(self) -> int:
+        """How many bytes there are to read, as they lie on the disk."""
+        return sum(map(_size, self._paths))
+
+    @property
+    def done(self) -> int:
+        """How many of them were read."""
+        return self._behind + (self._here.position if self._here else 0)
+
+    def records(self) -> Iterator[Imported | Skipped]:
+        """Yield all that the files hold."""
+        for source in self.sources():
+            if isinstance(source, Skipped):
+                yield source
+                continue
+            try:
+                importer = importer_for(source, self._format)
+            except InvalidValue as error:
+                yield Skipped(error.field, error.reason)
+                continue
+            yield from importer.read(source)
+
+    def sources(self) -> Iterator[Source | Skipped]:
+        """Yield each file, open until the next one is asked for, or why it is passed over."""
+        for path in self._paths:
+            if path != STDIN and Path(path).is_dir():
+                yield from self._within(Directory(path))
+            elif path != STDIN and Path(path).is_file() and _is_archive(path):
+                yield from self._unpacked(path)
+            else:
+                yield from self._opened(path, None, _size(path))
+
+    def _within(self, folder: Folder) -> Iterator[Source | Skipped]:
+        companions = Companions(folder)
+        for name in folder.names:
+            place = f"{folder.name}/{name}"
+            if COPIES.intersection(PurePosixPath(name).parts[:-1]):
+                yield Skipped(place, COPIED)
+            elif isinstance(folder, Directory) and _is_archive(place):
+                yield from self._unpacked(place)
+            elif not isinstance(folder, Directory) and name.lower().endswith(_ARCHIVES):
+                yield Skipped(place, NESTED)
+            else:
+                yield from self._opened(name, companions, folder.stored(name))
+
+    def _unpacked(self, path: str) -> Iterator[Source | Skipped]:
+        name = Path(clean_text(path)).as_posix()
+        try:
+            archive = Archive(name, open_path(path))
+        except InvalidValue as error:
+            yield Skipped(name, error.reason)
+            return
+        except OSError as error:
+            yield Skipped(name, f"cannot be read: {error.strerror}")
+            return
+        try:
+            yield from self._within(archive)
+        finally:
+            archive.close()
+
+    def _opened(self, path: str, within: Companions | None, size: int) -> Iterator[Source | Skipped]:
+        try:
+            with Source(path, room=self._room, within=within) as source:
+                self._here = source
+                yield source
+        except InvalidValue as error:
+            yield Skipped(error.field, error.reason)
+        self._here = None
+        self._behind += size
+
+
+def _is_archive(path: str) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(4) in MAGIC
+    except OSError:
+        return False
+
+
+def _size(path: str) -> int:
+    here = Path(path)
+    if path == STDIN or not here.exists():
+        return 0
+    if here.is_dir():
+        folder = Directory(path)
+        return sum(folder.stored(name) for name in folder.names)
+    return here.stat().st_size

@@ -1,0 +1,249 @@
+"""Exports of chat programs, as a folder and as an archive: who said what, where, and what stays beside it."""
+
+import json
+
+import pytest
+
+from brimful.core.content import Media, Text, ToolCall, ToolResult
+from brimful.records import Memory, Message, Persona, Room, User
+from importers import samples
+
+
+def of(kind, records):
+    return [each for each in records if isinstance(each, kind)]
+
+
+def said(records, room):
+    return [(each.role, each.sender, each.content) for each in of(Message, records) if each.room == room]
+
+
+# -- ChatGPT ---------------------------------------------------------------------------------------------------------
+
+
+def test_chatgpt_keeps_the_branch_that_was_shown_and_the_others_beside_it(walk):
+    records, skips = walk(samples.chatgpt_export())
+    call = ToolCall(id="call", name="python", arguments='{"input": "print(2**10)"}')
+    *before, asked, answer = said(records, "chatgpt/c-1")
+    assert before == [
+        ("user", "", "I am Ada.\n\nBe brief."),
+        ("user", "", "What is 2 to the 10?"),
+        ("assistant", "", (call,)),
+        ("tool", "python", (ToolResult(id="call", content="1024", name="python"),)),
+        ("assistant", "", "It is 1024."),
+    ]
+    media, question = asked[2]
+    assert (media.modality, media.media_type, question) == ("image", "image/png", Text(text="What is on it?"))
+    assert answer == ("assistant", "", "A dot.")
+    assert said(records, "chatgpt/c-1/a1-old") == [
+        ("assistant", "", "About a thousand."),
+        ("user", "", "Exactly, please."),
+    ]
+    assert skips == [("chat.html", skips[0][1]), ("file_0000abc-dot.png", "is a picture without a character card")]
+
+
+def test_chatgpt_rooms_know_whose_they_are_and_where_they_left(walk):
+    records, _ = walk(samples.chatgpt_export())
+    room, branch = of(Room, records)
+    assert (room.name, room.user, room.created) == ("Powers of two", "user-1", 1_700_000_000.0)
+    assert room.metadata == {"model": "gpt-5"}
+    assert branch.metadata == {"model": "gpt-5", "branch_of": "chatgpt/c-1", "after": "chatgpt/c-1/q1"}
+    assert of(User, records) == [User(id="user-1", metadata={"email": "ada@example.org"})]
+
+
+def test_chatgpt_messages_have_times_models_and_thoughts(walk):
+    records, _ = walk(samples.chatgpt_export())
+    by_id = {each.id.rpartition("/")[2]: each for each in of(Message, records)}
+    assert by_id["call"].metadata == {"to": "python", "thoughts": "Let me compute."}
+    assert by_id["a1"].metadata == {"model": "gpt-5"}
+    assert by_id["me"].metadata == {"visually_hidden": True}
+    assert by_id["q2"].metadata == {"files": ["dot.png"]}
+    assert (by_id["q1"].at, by_id["a2"].at) == (1_700_000_000.5, 1_700_000_007.0)
+
+
+def test_chatgpt_alone_names_its_pictures(read):
+    records, _ = read(samples.chatgpt_export()["conversations.json"], name="conversations.json")
+    assert ("user", "", "[image file_0000abc]\n\nWhat is on it?") in said(records, "chatgpt/c-1")
+
+
+def test_chatgpt_without_weight_is_hidden_and_calls_without_answers_are_words(read):
+    conversation = samples.chatgpt_conversation()
+    conversation["mapping"] = samples.tree(
+        samples.node("q", None, "user", "Hi"),
+        samples.node("a", "q", "assistant", "secret", weight=0.0),
+        samples.node("c", "a", "assistant", "import this", recipient="python"),
+    )
+    records, _ = read(samples.written([conversation]))
+    assert [each.content for each in of(Message, records)] == ["Hi", "secret", "import this"]
+    assert [each.hidden for each in of(Message, records)] == [False, True, False]
+
+
+def test_one_conversation_by_itself_is_read_too(read):
+    records, skips = read(samples.written(samples.chatgpt_conversation(), indent=1), room="mine")
+    assert (of(Room, records)[0].id, skips) == ("mine/c-1", [])
+
+
+# -- Claude ----------------------------------------------------------------------------------------------------------
+
+
+def test_claude_parts_calls_and_results_and_keeps_branches(walk):
+    records, skips = walk(samples.claude_export())
+    assert skips == []
+    assert said(records, "claude/conv-1") == [
+        ("user", "", "What is on Monday?\n\n[file pasted]\nMonday: tea"),
+        (
+            "assistant",
+            "",
+            (Text(text="Looking."), ToolCall(id="toolu_1", name="tool_search", arguments='{"query": "calendar"}')),
+        ),
+        ("tool", "", (ToolResult(id="toolu_1", content="One event.", name="tool_search"),)),
+        ("assistant", "", "Tea."),
+        ("user", "", "Thanks.\n\n[file cup.png]"),
+    ]
+    assert said(records, "claude/conv-1/m2-old") == [("assistant", "", "I cannot see.")]
+    room, branch = of(Room, records)
+    assert (room.name, room.user, room.metadata) == ("Calendar", "acct-1", {"summary": "About Monday."})
+    assert branch.metadata["after"] == "claude/conv-1/m1"
+    assert next(each for each in of(Message, records) if each.id == "claude/conv-1/m2").metadata == {
+        "thoughts": "Look it up."
+    }
+
+
+def test_claude_projects_are_personas_and_memories_are_pinned(walk):
+    records, _ = walk(samples.claude_export())
+    (persona,) = of(Persona, records)
+    assert (persona.id, persona.name, persona.prompt) == ("claude/project/proj-1", "Planning", "You plan weeks.")
+    by_text = {each.content: each for each in of(Memory, records)}
+    assert (by_text["# Week"].persona, by_text["# Week"].source) == (persona.id, "week.md")
+    assert (by_text["Ada drinks tea."].user, by_text["Ada drinks tea."].pinned) == ("acct-1", True)
+    assert by_text["Weeks begin on Monday."].persona == persona.id
+    assert of(User, records) == [User(id="acct-1", name="Ada", metadata={"email": "ada@example.org"})]
+
+
+def test_claude_of_old_has_no_parents_and_a_text(read):
+    conversation = samples.claude_conversation()
+    conversation["chat_messages"] = [
+        {"uuid": "a", "text": "Hi", "sender": "human", "created_at": "2024-01-01T00:00:00Z"},
+        {"uuid": "b", "text": "Hello", "sender": "assistant", "created_at": "2024-01-01T00:00:01Z"},
+        {"uuid": "c", "text": "?", "sender": "robot"},
+    ]
+    records, skips = read(samples.written([conversation]), name="conversations.json")
+    assert said(records, "claude/conv-1") == [("user", "", "Hi"), ("assistant", "", "Hello")]
+    assert skips == [("[0]: chat_messages[2]", "sender: must be human or assistant, not 'robot'")]
+
+
+# -- Slack and Discord -----------------------------------------------------------------------------------------------
+
+
+def test_slack_has_names_threads_edits_and_files(walk):
+    records, skips = walk(samples.slack_export())
+    first, reply, joined, bot = [each for each in of(Message, records) if each.room == "slack/general"]
+    assert (first.sender, first.content) == ("Ada", "@Bob B. see #general & this (https://a.example)")
+    assert (first.id, first.at, first.edited) == (
+        "slack/general/1700000000.000100",
+        1_700_000_000.0001,
+        1_700_000_009.0,
+    )
+    assert first.metadata["reactions"] == {"tada": 1}
+    assert (reply.content, reply.metadata["thread"]) == ("Here it is.\n[file plan.pdf]", first.id)
+    assert reply.metadata["files"] == ["https://f/1"]
+    assert (joined.content, joined.metadata["subtype"]) == ("@Bob B. has joined", "channel_join")
+    assert (bot.sender, bot.content) == ("deploy", "Deployed 1.2")
+    assert [room.name for room in of(Room, records)] == ["#general", "Ada, Bob B."]
+    assert of(Room, records)[0].metadata["topic"] == "Everything"
+    assert [user.name for user in of(User, records)] == ["Ada", "Bob B."]
+    assert said(records, "slack/D1") == [("user", "Ada", "Hi")]
+    assert ("general/2023-11-15.json[1]", "says nothing") in skips
+
+
+def test_a_day_of_slack_alone_keeps_the_ids(read):
+    records, _ = read(samples.slack_export()["general/2023-11-14.json"], name="2023-11-14.json", room="general")
+    assert records[0].content.startswith("@U2 see #general")
+    assert (records[0].sender, records[0].room.partition("/")[0]) == ("U1", "general")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_discord_has_replies_reactions_and_embeds(read, indent):
+    records, skips = read(samples.written(samples.discord_channel(), indent=indent), name="general.json")
+    room, hello, reply, embed = records
+    assert (room.id, room.name) == ("discord/2", "general")
+    assert room.metadata == {"guild": "Test Guild", "type": "GuildTextChat", "category": "Text", "topic": "tea"}
+    assert (hello.sender, hello.content, hello.role) == ("Ada", "Hello Discord!", "user")
+    assert (reply.sender, reply.content) == ("Bob", "Hi Ada!\n[file i.png]")
+    assert reply.metadata["reply_to"] == hello.id
+    assert reply.metadata["reactions"] == {"👍": 3}
+    assert reply.edited == hello.at + 120
+    assert embed.content == "Lobby\nReady!"
+    assert skips == [(": messages[3]", "says nothing")]
+
+
+def test_a_truncated_channel_keeps_what_is_whole(read):
+    data = samples.written(samples.discord_channel(), indent=2)
+    records, skips = read(data[: data.index(b'"1003"') + 20], name="general.json")
+    assert [each.content for each in of(Message, records)] == ["Hello Discord!", "Hi Ada!\n[file i.png]"]
+    assert skips == [(": messages", "the file ends in the middle of its object")]
+
+
+# -- LangChain and LlamaIndex ----------------------------------------------------------------------------------------
+
+TALK = [
+    ("system", "", "Be brief."),
+    ("user", "Ada", "Find tea."),
+    ("assistant", "", (ToolCall(id="call_1", name="search", arguments='{"q": "tea"}'),)),
+    ("tool", "", (ToolResult(id="call_1", content="Green tea.", name="search"),)),
+    ("assistant", "", "Green."),
+]
+FORMS = {
+    "dicts": samples.langchain_dicts,
+    "dumped": samples.langchain_dumped,
+    "models": samples.langchain_models,
+}
+
+
+@pytest.mark.parametrize("shape", ["list", "pretty", "lines", "state"])
+@pytest.mark.parametrize("form", FORMS)
+def test_langchain_in_every_form(read, form, shape):
+    rows = FORMS[form]()
+    data = {
+        "list": samples.written(rows),
+        "pretty": samples.written(rows, indent=2),
+        "lines": samples.lines(rows),
+        "state": samples.written({"messages": rows}),
+    }[shape]
+    records, skips = read(data, name="chat.json")
+    assert (said(records, "chat"), skips) == (TALK, [])
+    assert records[2].metadata == {"model": "gpt-4o", "usage": rows_usage()}
+
+
+def rows_usage():
+    return {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}
+
+
+def test_langchain_of_another_kind_is_named(read):
+    _, skips = read(json.dumps([{"type": "remove", "data": {"content": "", "additional_kwargs": {}}}]).encode())
+    assert skips == [("[0]", "role: must be one of system, developer, user, assistant, tool, not 'remove'")]
+
+
+def test_langchain_pictures(read):
+    parts = [
+        "Look",
+        {"type": "image", "base64": "AAAA", "mime_type": "image/png"},
+        {"type": "image_url", "image_url": {"url": "https://a.example/b.png"}},
+    ]
+    row = {"type": "human", "data": {"content": parts, "additional_kwargs": {}}}
+    records, skips = read(samples.written([row]))
+    assert skips == []
+    assert records[0].content == (
+        Text(text="Look"),
+        Media(modality="image", data="AAAA", media_type="image/png"),
+        Media(modality="image", url="https://a.example/b.png"),
+    )
+
+
+def test_llamaindex_messages_and_stores(read):
+    expected = [(role, "", content) for role, _, content in TALK]
+    records, skips = read(samples.written(samples.llamaindex_messages()), name="chat.json")
+    assert (said(records, "chat"), skips) == (expected, [])
+    assert records[2].metadata == {"thoughts": "Tea?"}
+    for indent in (None, 1):
+        records, skips = read(samples.written(samples.llamaindex_store(), indent=indent), name="store.json")
+        assert (said(records, "store/ada"), said(records, "store/bob"), skips) == (expected, [("user", "", "Hi")], [])

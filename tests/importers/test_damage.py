@@ -1,0 +1,119 @@
+"""Whatever is done to a file, it is read as far as it makes sense, and nothing is raised but our own errors."""
+
+import json
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brimful.importers import Imported, Skipped, Walk
+from importers import samples
+from importers.conftest import lay_out, packed
+
+FILES = {
+    "chatgpt.json": samples.chatgpt_export()["conversations.json"],
+    "claude.json": samples.claude_export()["conversations.json"],
+    "projects.json": samples.claude_export()["projects/proj-1.json"],
+    "memories.json": samples.claude_export()["memories.json"],
+    "nova.png": samples.png(samples.text_chunk("chara", samples.v2_card(), b"zTXt")),
+    "nova.json": samples.written(samples.v3_card(), indent=1),
+    "worlds/Eldoria.json": samples.written(samples.world_info(), indent=1),
+    "chats/Nova/x.jsonl": samples.lines(samples.tavern_chat()),
+    "settings.json": samples.tavern_folder()["settings.json"],
+    "groups/g.json": samples.written(samples.tavern_group(), indent=1),
+    "users.json": samples.slack_export()["users.json"],
+    "channels.json": samples.slack_export()["channels.json"],
+    "general/2023-11-14.json": samples.slack_export()["general/2023-11-14.json"],
+    "discord.json": samples.written(samples.discord_channel(), indent=1),
+    "langchain.json": samples.written(samples.langchain_dicts()),
+    "dumped.jsonl": samples.lines(samples.langchain_dumped()),
+    "llamaindex.json": samples.written(samples.llamaindex_store()),
+}
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=6),
+    st.sampled_from(["\x00", "\ud800", "user", "../..", "x" * 5000]),
+    st.lists(st.none() | st.text(max_size=2), max_size=2),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+
+
+def records_of(files):
+    with tempfile.TemporaryDirectory() as place:
+        found = list(Walk([str(lay_out(Path(place), files))]).records())
+    for each in found:
+        assert isinstance(each, Imported | Skipped)
+    return found
+
+
+def paths(data, way=()):
+    """All places in JSON data."""
+    yield way
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in inner:
+        yield from paths(value, (*way, key))
+
+
+def changed(data, way, value):
+    if not way:
+        return value
+    copy = dict(data) if isinstance(data, dict) else list(data)
+    copy[way[0]] = changed(data[way[0]], way[1:], value)
+    return copy
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(sorted(FILES)), st.data())
+def test_bytes_that_were_changed(name, data):
+    whole = FILES[name]
+    at = data.draw(st.integers(0, len(whole)))
+    damage = data.draw(st.binary(max_size=8))
+    gone = data.draw(st.integers(0, 40))
+    records_of({name: whole[:at] + damage + whole[at + gone :]})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(FILES)), st.data())
+def test_files_that_were_cut_off(name, data):
+    whole = FILES[name]
+    records_of({name: whole[: data.draw(st.integers(0, len(whole)))]})
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from([name for name in sorted(FILES) if name.endswith(".json")]), st.data())
+def test_fields_that_hold_something_else(name, data):
+    told = json.loads(FILES[name])
+    way = data.draw(st.sampled_from(list(paths(told))))
+    records_of({name: json.dumps(changed(told, way, data.draw(JUNK))).encode()})
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(samples.tavern_chat()), st.data())
+def test_lines_that_hold_something_else(line, data):
+    way = data.draw(st.sampled_from([way for way in paths(line) if way]))
+    rows = [json.dumps(changed(line, way, data.draw(JUNK))), *map(json.dumps, samples.tavern_chat())]
+    records_of({"chats/Nova/x.jsonl": "\n".join(rows).encode()})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from([samples.v1_card(), samples.v2_card(), samples.v3_card()]), st.data())
+def test_cards_that_hold_something_else(card, data):
+    way = data.draw(st.sampled_from([way for way in paths(card) if way]))
+    records_of({"characters/x.png": samples.png(samples.text_chunk("chara", changed(card, way, data.draw(JUNK))))})
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_archives_that_were_changed(data):
+    with tempfile.TemporaryDirectory() as place:
+        path = packed(Path(place) / "x.zip", {name: FILES[name] for name in ("claude.json", "nova.png")})
+        whole = path.read_bytes()
+        at = data.draw(st.integers(0, len(whole) - 1))
+        damage = data.draw(st.binary(min_size=1, max_size=4))
+        path.write_bytes(whole[:at] + damage + whole[at + len(damage) :])
+        for each in Walk([str(path)]).records():
+            assert isinstance(each, Imported | Skipped)

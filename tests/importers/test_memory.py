@@ -1,0 +1,50 @@
+"""Files larger than memory: what is held does not grow with the file."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from importers import samples
+
+MEASURED = """
+import resource, sys
+from brimful.importers import Walk
+for record in Walk([sys.argv[1]]).records():
+    pass
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, record.id)
+"""
+MEBIBYTE = 2**20
+
+
+def channel(size):
+    told = {**samples.discord_channel(), "messages": []}
+    head, tail = json.dumps(told).split('"messages": []')
+    yield head + '"messages": ['
+    message = samples.discord_message("1", "x" * 4000, 1)
+    for at in range(size // 4500):
+        yield ("," if at else "") + json.dumps({**message, "id": str(at)})
+    yield "]" + tail
+
+
+def conversations(size):
+    yield "["
+    conversation = samples.chatgpt_conversation()
+    conversation["mapping"]["q1"]["message"]["content"]["parts"] = ["x" * 100_000]
+    for at in range(size // 105_000):
+        yield ("," if at else "") + json.dumps({**conversation, "conversation_id": f"c{at}"})
+    yield "]"
+
+
+@pytest.mark.parametrize("written", [channel, conversations])
+def test_what_is_held_does_not_grow_with_the_file(tmp_path, written):
+    held = []
+    for size in (1, 48):
+        path = tmp_path / f"{size}.json"
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(written(size * MEBIBYTE))
+        assert path.stat().st_size > 0.8 * size * MEBIBYTE
+        done = subprocess.run([sys.executable, "-c", MEASURED, str(path)], check=True, capture_output=True, text=True)
+        held.append(int(done.stdout.split()[0]))
+    assert held[1] - held[0] < 12, held  # MiB

@@ -1,0 +1,167 @@
+"""Files, folders and archives: what is gone through, in which order, and what is refused as a whole."""
+
+import gzip
+import io
+import os
+import struct
+import zipfile
+
+import pytest
+
+from brimful.importers import Skipped, Walk, archive, walk
+from brimful.importers.folder import Companions, Directory
+from brimful.records import Message
+from importers import samples
+from importers.conftest import lay_out, lines_of, packed
+
+HI = {"role": "user", "content": "Hi"}
+
+
+def walked(*paths, **how):
+    found = list(Walk([str(path) for path in paths], **how).records())
+    return [each for each in found if not isinstance(each, Skipped)], [
+        each for each in found if isinstance(each, Skipped)
+    ]
+
+
+def test_all_files_of_a_folder_in_order_and_archives_in_it(tmp_path):
+    place = lay_out(tmp_path / "in", {"b.jsonl": lines_of([HI]), "sub/a.jsonl": lines_of([HI]), "x.bin": b"\0"})
+    packed(place / "c.zip", {"d.jsonl": lines_of([HI]), "e/f.zip": b"PK\x03\x04"})
+    records, skips = walked(place)
+    assert [record.room for record in records] == ["b", "d", "a"]
+    assert [(skip.place, skip.reason) for skip in skips[:1]] == [(f"{place}/c.zip/e/f.zip", walk.NESTED)]
+    assert skips[1].place == f"{place}/x.bin"
+
+
+def test_links_to_folders_are_not_followed_and_pipes_not_opened(tmp_path):
+    place = lay_out(tmp_path / "in", {"a.jsonl": lines_of([HI])})
+    (place / "loop").symlink_to(place, target_is_directory=True)
+    os.mkfifo(place / "pipe")
+    assert Directory(str(place)).names == ("a.jsonl",)
+
+
+def test_how_far_it_has_come(tmp_path):
+    place = lay_out(tmp_path / "in", {f"{at}.jsonl": lines_of([HI] * 50) for at in range(4)})
+    packed(place / "z.zip", {"z.jsonl": lines_of([HI] * 50)})
+    going = Walk([str(place)])
+    done = [going.done for _ in going.records()]
+    assert done == sorted(done)
+    assert 0.8 * going.total <= done[-1] <= going.total
+
+
+def test_one_file_is_open_at_a_time(tmp_path):
+    place = lay_out(tmp_path / "in", {f"{at}.jsonl": lines_of([HI]) for at in range(3)})
+    sources = list(Walk([str(place)]).sources())
+    assert all(source._file.closed for source in sources)  # noqa: SLF001 - that it was closed is the point
+
+
+def test_a_file_asks_for_others_of_its_folder_and_for_none_beyond(tmp_path):
+    lay_out(tmp_path, {"secret.json": b"1", "in/a.json": b'{"b": 1}', "in/c/d.json": b"[", "in/c/e.json": b"2"})
+    beside = Companions(Directory(str(tmp_path / "in")))
+    assert beside.json("c/d.json", "../a.json") == {"b": 1}
+    assert beside.json("c/d.json", "d.json") is None  # it is damaged
+    assert beside.json("a.json", "../secret.json") is None
+    assert beside.json("a.json", str(tmp_path / "secret.json")) is None
+    assert beside.inside("a.json", "c") == ["c/d.json", "c/e.json"]
+    assert (beside.starting("d"), beside.starting("q"), beside.starting("")) == ("c/d.json", None, None)
+    assert (beside.read("a.json", most=3), beside.read("gone")) == (None, None)
+
+
+# -- archives that are made to do harm -------------------------------------------------------------------------------
+
+
+def refused(path, reason):
+    records, skips = walked(path)
+    assert records == []
+    assert [skip.place for skip in skips] == [str(path)]
+    assert skips[0].reason.startswith(reason), skips[0].reason
+
+
+@pytest.mark.parametrize(
+    "name", ["../a.jsonl", "/etc/a.jsonl", "x/../../a.jsonl", "C:\\a.jsonl", "..\\a.jsonl", "\\\\h\\a"]
+)
+def test_names_that_lead_elsewhere(tmp_path, name):
+    files = {"ok.jsonl": lines_of([HI]), name: lines_of([HI])}
+    refused(packed(tmp_path / "x.zip", files), "holds a file whose name leads out of it")
+
+
+def test_an_archive_that_would_swell(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "HARMLESS", 2**16)
+    files = {"ok.jsonl": lines_of([HI]), "zeros.jsonl": b"\0" * 2**22}
+    refused(packed(tmp_path / "x.zip", files), "would swell from ")
+
+
+def test_many_files_that_together_would_swell(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "HARMLESS", 2**16)
+    files = {f"{at}.jsonl": b"\0" * 2**16 for at in range(1000)}
+    refused(packed(tmp_path / "x.zip", files), "would swell from ")
+
+
+def test_more_files_than_anybody_has(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "MOST_FILES", 10)
+    refused(packed(tmp_path / "x.zip", {f"{at}.json": b"1" for at in range(11)}), "holds 11 files")
+
+
+@pytest.mark.parametrize("size", [10, 60, 100])
+def test_an_archive_that_is_cut_off(tmp_path, size):
+    path = packed(tmp_path / "x.zip", {"a.jsonl": lines_of([HI])})
+    path.write_bytes(path.read_bytes()[:size])
+    refused(path, "is a damaged archive")
+
+
+def test_a_member_that_is_damaged_costs_itself_alone(tmp_path):
+    path = packed(tmp_path / "x.zip", {"a.jsonl": lines_of([HI] * 2000), "b.jsonl": lines_of([HI])})
+    data = bytearray(path.read_bytes())
+    data[60:64] = b"\xff\xff\xff\xff"
+    path.write_bytes(data)
+    records, skips = walked(path)
+    assert "b" in {record.room for record in records}
+    assert [skip.place.partition(".zip/")[2][:7] for skip in skips] == ["a.jsonl"]
+
+
+def test_a_member_that_is_encrypted_says_so(tmp_path):
+    path = packed(tmp_path / "x.zip", {"a.jsonl": lines_of([HI]), "b.jsonl": lines_of([HI])})
+    data = path.read_bytes()
+    at = data.index(b"PK\x01\x02")
+    path.write_bytes(data[: at + 8] + struct.pack("<H", 1) + data[at + 10 :])
+    records, skips = walked(path)
+    assert [record.room for record in records] == ["b"]
+    assert [(skip.place, skip.reason) for skip in skips] == [
+        (f"{path}/a.jsonl", "is encrypted: unpack the archive first")
+    ]
+
+
+def test_a_member_that_says_less_than_it_holds_is_damaged(tmp_path):
+    path = packed(tmp_path / "x.zip", {"a.jsonl": lines_of([HI] * 3)})
+    data = path.read_bytes()
+    at = data.index(b"PK\x01\x02")
+    path.write_bytes(data[: at + 24] + struct.pack("<I", len(lines_of([HI]))) + data[at + 28 :])
+    records, skips = walked(path)
+    assert records == []
+    assert "Bad CRC-32" in skips[0].reason
+
+
+def test_a_compressed_file_that_swells_is_left(tmp_path, monkeypatch):
+    monkeypatch.setattr("brimful.importers.source.HARMLESS", 2**16)
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(gzip.compress(lines_of([HI]) + b" " * 2**24))
+    records, skips = walked(path, format="openai")
+    assert [record.content for record in records] == ["Hi"]
+    assert "as only a bomb does" in skips[0].reason
+
+
+def test_the_same_export_in_a_folder_and_in_an_archive_is_the_same(tmp_path):
+    files = samples.chatgpt_export()
+    folder, _ = walked(lay_out(tmp_path / "in", files))
+    zipped, _ = walked(packed(tmp_path / "other-name.zip", files))
+    ids = [each.id for each in folder]
+    assert [each.id for each in zipped] == ids
+    assert len([each for each in folder if isinstance(each, Message)]) == 9
+
+
+def test_an_empty_archive_and_one_without_anything(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w"):
+        pass
+    assert walked(tmp_path / "x.zip") == ([], [])
+    (tmp_path / "y.zip").write_bytes(io.BytesIO(b"PK\x05\x06").getvalue())
+    refused(tmp_path / "y.zip", "is a damaged archive")
