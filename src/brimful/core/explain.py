@@ -1,7 +1,7 @@
 """Views of a record for people and programs: the report, one line a decision, the difference of two contexts."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -72,9 +72,30 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     prefix_share: float
 
 
+class Lines:
+    """Says what became of the candidates of a context, with the numbers that decided it. Many share a headline."""
+
+    def __init__(self, context: "Context") -> None:
+        """Speak of this context."""
+        self._context = context
+        self._headlines: dict[tuple[Reason, str, str, str], str] = {}
+
+    def of(self, decision: Decision) -> str:
+        """Say it of one."""
+        kind = (decision.reason, decision.pool, decision.kind, decision.by)
+        headline = self._headlines.get(kind)
+        if headline is None:
+            headline = self._headlines[kind] = _headline(self._context, decision)
+        return _line(headline, decision, self._context.whys)
+
+
 def decision_line(context: "Context", decision: Decision) -> str:
     """Say what became of a candidate, with the numbers that decided it."""
-    facts = [_headline(context, decision)]
+    return _line(_headline(context, decision), decision, context.whys)
+
+
+def _line(headline: str, decision: Decision, whys: Mapping[str, str]) -> str:
+    facts = [headline]
     if decision.score is not None:
         facts.append(f"score {shown_score(decision.score.total)}")
     if decision.included:
@@ -86,7 +107,7 @@ def decision_line(context: "Context", decision: Decision) -> str:
         facts.append(f"{below} rank{'s' if below > 1 else ''} below the cut")
     if decision.group:
         facts.append(f"one unit with {decision.group!r}" if decision.group != decision.id else "a unit of several")
-    why = "" if decision.reason == "held-back" else context.whys.get(decision.id, "")
+    why = "" if decision.reason == "held-back" else whys.get(decision.id, "")
     return f"{decision.outcome}: {', '.join(facts)}{'; candidate because ' + why if why else ''}"
 
 

@@ -7,7 +7,7 @@ from brimful.answers import Build
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.context import Context
 from brimful.core.decision import Decision
-from brimful.core.explain import decision_line
+from brimful.core.explain import Lines
 from brimful.core.order import reading_order
 from brimful.core.prompt import Prompt
 from brimful.errors import InvalidRequest
@@ -64,9 +64,9 @@ def view_of(
 
 def decisions_of(context: Context, *, brief: bool = False) -> tuple[DecisionView, ...]:
     """Return what became of every candidate, in the order of the record."""
-    places, packages = reading_order(context), packages_of(context)
+    places, packages, lines = reading_order(context), packages_of(context), Lines(context)
     return tuple(
-        _decision(context, each, packages[each.id], places.get(each.id) if each.included else None, brief=brief)
+        _decision(lines, each, packages[each.id], places.get(each.id) if each.included else None, brief=brief)
         for each in context.decisions
     )
 
@@ -121,7 +121,7 @@ def _told(part: Part) -> str:
 
 
 def _decision(
-    context: Context, decision: Decision, package: ContentPackage, place: int | None, *, brief: bool
+    lines: Lines, decision: Decision, package: ContentPackage, place: int | None, *, brief: bool
 ) -> DecisionView:
     return DecisionView(
         id=decision.id,
@@ -137,7 +137,7 @@ def _decision(
         cut=decision.cut,
         by=decision.by,
         group=decision.group,
-        why=decision_line(context, decision),
+        why=lines.of(decision),
         excerpt="" if brief else excerpt(told(package.content)),
         at=package.timestamp,
         place=place,
