@@ -22,7 +22,9 @@ _KEEP: Final = """
 INSERT INTO contents (tenant, hash, body, uses, seen) VALUES (:tenant, :hash, :body, :uses, :seen)
 ON CONFLICT (tenant, hash) DO UPDATE SET seen = excluded.seen WHERE contents.seen < excluded.seen
 """
-_SEE: Final = "UPDATE contents SET seen = :day WHERE tenant = :tenant AND hash IN :addresses AND seen < :day"
+_SEE: Final = """
+UPDATE contents SET seen = :day WHERE tenant = :tenant AND hash IN :addresses AND seen < :day RETURNING hash
+"""
 _RELEASE: Final = "UPDATE contents SET uses = uses - :uses WHERE tenant = :tenant AND hash = :hash"
 
 
@@ -44,23 +46,22 @@ def put_contents(session: Session, contents: Sequence[Content]) -> list[str]:
 def keep_contents(session: Session, contents: Sequence[Content], *, day: int) -> list[str]:
     """Keep contents that no record refers to, only a past context, built on that day; return their addresses."""
     addresses = [address_of(session, content) for content in contents]
-    see_contents(session, addresses, day=day)
     found = session.rows(
-        "SELECT hash FROM contents WHERE tenant = :tenant AND hash IN :addresses",
+        "SELECT hash, seen FROM contents WHERE tenant = :tenant AND hash IN :addresses",
         addresses=list(dict.fromkeys(addresses)),
     )
-    known = {hash for (hash,) in found}
+    known = {hash for hash, seen in found if seen >= day}
+    # One that somebody prunes at this moment is either held by this, or known to be gone.
+    known.update(see_contents(session, [hash for hash, seen in found if seen < day], day=day))
     missing = {hash: content for hash, content in zip(addresses, contents, strict=True) if hash not in known}
     session.many(_KEEP, (_row(session, hash, missing[hash], 0) | {"seen": day} for hash in _in_order(missing)))
     return addresses
 
 
-def see_contents(session: Session, addresses: Sequence[str], *, day: int) -> None:
-    """Note that a context of that day refers to contents, where no later one does.
-
-    It comes before they are looked for: one that somebody prunes at this moment is either held, or known to be gone.
-    """
-    session.run(_SEE, addresses=list(dict.fromkeys(addresses)), day=day)
+def see_contents(session: Session, addresses: Sequence[str], *, day: int) -> list[str]:
+    """Note that a context of that day refers to contents, where no later one does; return where that was so."""
+    found = session.rows(_SEE, addresses=list(dict.fromkeys(addresses)), day=day) if addresses else []
+    return [hash for (hash,) in found]
 
 
 def move_contents(session: Session, uses: Mapping[str, int]) -> dict[str, str]:
