@@ -1,6 +1,8 @@
 """Requests of every kind, made from our own description: none of them breaks the server."""
 
 import json
+import re
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -10,6 +12,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 
 from brimful.server.app import create_app
 from brimful.server.config import config_of
+from brimful.server.inspector.operations import OPERATIONS
 from brimful.server.openapi import description
 from server.upstream import serving
 
@@ -51,3 +54,26 @@ def test_every_operation_of_the_inspector_says_what_a_key_must_allow():
 
 def test_the_description_is_served(address):
     assert httpx2.get(f"{address}/openapi.json").json() == json.loads(description())
+
+
+def told_in(page):
+    return (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
+
+
+def test_every_operation_and_every_name_of_its_query_stands_in_the_docs():
+    text = told_in("inspector.md")
+    names = {"{id:path}": "ID", "{id}": "ID", "{item:path}": "ITEM", "{entry:path}": "ENTRY", "{other}": "OTHER"}
+    missing = []
+    for operation, _ in OPERATIONS:
+        path = operation.path
+        for name, shown in names.items():
+            path = path.replace(name, shown)
+        rows = [line for line in text.splitlines() if line.startswith("|") and re.search(rf"{path}[`,]", line)]
+        if not any(operation.method in row.partition(" |")[0] for row in rows):
+            missing.append(f"{operation.method} {path}")
+        missing += [
+            f"{path}?{field}"
+            for field in (operation.query.__struct_fields__ if operation.query else ())
+            if f"`{field}" not in text
+        ]
+    assert not missing

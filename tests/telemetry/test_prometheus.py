@@ -1,6 +1,7 @@
 """What Prometheus reads."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -99,3 +100,11 @@ def test_an_answer_without_usage_or_time_is_counted_as_an_answer_alone(sqlite_ur
     assert hook.registry.get_sample_value("brimful_answers_total", labels | {"finish": "unknown"}) == 2
     assert hook.registry.get_sample_value("brimful_prompt_tokens_total", labels) == 9
     assert hook.registry.get_sample_value("brimful_answer_seconds_count", labels) == 1
+
+
+def test_every_metric_and_its_labels_stand_in_the_docs():
+    rows = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8").splitlines()
+    for name, (kind, _, labels, _) in METRICS.items():
+        spelled = f"`{name}{'_total' if kind == 'counter' else ''}`"
+        (row,) = [row for row in rows if spelled in row]
+        assert all(f"`{label}`" in row for label in labels), name

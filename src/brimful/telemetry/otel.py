@@ -123,7 +123,7 @@ class OpenTelemetry:
         facts, usage = event.facts, event.facts["usage"]
         told = self._operation(facts["asked"], facts["provider"]) | {
             "gen_ai.response.model": facts["model"],
-            "gen_ai.response.id": facts["id"],
+            "brimful.response.id": facts["id"],
             "gen_ai.response.finish_reasons": [_FINISHES.get(facts["finish"], facts["finish"] or "unknown")],
             "brimful.context.id": facts["context"],
             "brimful.route": facts["route"],

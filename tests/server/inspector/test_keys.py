@@ -73,6 +73,19 @@ def keyed(start, tmp_path):
     return asked
 
 
+@pytest.fixture
+def keyed_client(start, tmp_path):
+    """Return a client with a key that it always sends."""
+
+    async def prepare():
+        async with connect(store_of(tmp_path)) as database:
+            return (await database.callers("acme").create(name="x", scopes=["read"], at=1.0))[1]
+
+    client = start(keys=True)
+    client.headers["x-brimful-key"] = asyncio.run(prepare())
+    return client
+
+
 @pytest.mark.parametrize(("method", "path", "body"), [*READS, *WRITES, ("GET", "/events", None)])
 def test_every_datum_needs_a_key(keyed, method, path, body):
     answer = keyed(None, method, path, body)
@@ -140,9 +153,21 @@ def test_pages_of_other_sites_may_not_ask(client, origin):
     assert answer.json()["error"]["code"] == "other_origin"
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_what_a_browser_says_of_a_page_is_believed(client, site):
+    assert client.get(f"{ROOT}/rooms", headers={"sec-fetch-site": site}).json()["error"]["code"] == "other_origin"
+
+
 def test_the_own_page_may_ask(client):
     own = str(client.base_url).rstrip("/")
     assert client.get(f"{ROOT}/rooms", headers={"origin": own}).status_code == 200
+    behind_a_proxy = {"origin": "https://inspector.example", "sec-fetch-site": "same-origin"}
+    assert client.get(f"{ROOT}/rooms", headers=behind_a_proxy).status_code == 200
+
+
+def test_with_keys_it_does_not_matter_where_a_request_comes_from(keyed_client):
+    headers = {"origin": "https://inspector.example", "host": "inspector.example"}
+    assert keyed_client.get(f"{ROOT}/contexts", headers=headers).status_code == 200
 
 
 def test_without_keys_another_name_of_this_machine_leads_nowhere(client):

@@ -52,7 +52,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     def _serve(self, answer: Answer, *, keyed: bool) -> Serve:
         async def serve(request: Request, caller: Caller, raw: bytes) -> Response:
-            want_own_page(request.headers, keyed=keyed)
+            if not keyed:
+                want_own_page(request.headers)
             told = await answer(await read_inquiry(request, caller, raw, query=self.query, body=self.body))
             if isinstance(told, Response):
                 return told
