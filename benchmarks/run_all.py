@@ -22,6 +22,7 @@ import counting
 import evidence
 import figures
 import fill
+import janitor
 import lore
 import parity
 import prefix
@@ -79,6 +80,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "lore": partial(lore.report, options.data, quick=options.quick),
         "rooms": partial(rooms.report, quick=options.quick),
         "figures": partial(figures.report, quick=options.quick),
+        "janitor": partial(janitor.report, options.data, quick=options.quick),
         "scaling": partial(scaling.report, quick=options.quick),
         "counting": partial(counting.report, options.data, quick=options.quick),
         "calibration": partial(calibration.report, options.data, quick=options.quick),

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from brimful.engine import Engine
-from janitor.rooms import NOW
+from janitor_rooms import NOW
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from brimful.core.tokens import Count
 from brimful.engine import Engine
 from brimful.engine.history import Clusters
 from brimful.records import Message, Summary
-from janitor.rooms import NOW, a_year, chatter, flood
+from janitor_rooms import NOW, a_year, chatter, flood
 
 WINDOW = 32_768
 

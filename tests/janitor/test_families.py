@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from brimful.janitor.families import ALIKE, SHORT, families
 from brimful.janitor.shingles import likeness, normal, shingles
-from janitor.rooms import chatter, flood
+from janitor_rooms import chatter, flood
 
 WORDS = st.sampled_from(["alpha", "beta", "gamma", "delta", "win", "now", "£100", "99", "http://a.example", "ok", "ß"])
 TEXTS = st.lists(st.lists(WORDS, max_size=12).map(" ".join) | st.text(max_size=60), max_size=40)

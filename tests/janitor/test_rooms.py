@@ -10,7 +10,7 @@ from brimful.janitor.telling import change_of, day_summary, digest_of, flood_lin
 from brimful.janitor.topics import subjects, threads
 from brimful.protocols.housekeeping import Place
 from brimful.records import Message
-from janitor.rooms import DAY, NOW, flood
+from janitor_rooms import DAY, NOW, flood
 
 PLACES = st.lists(st.integers(1, 200), unique=True, max_size=60)
 

@@ -9,7 +9,7 @@ from brimful.engine.tidying import LEASE
 from brimful.errors import InvalidValue, StoreUnavailable, UnknownRecord
 from brimful.records import Memory, Message, Summary
 from brimful.testing import ScriptedProvider
-from janitor.rooms import DAY, NOW, chatter, flood, said
+from janitor_rooms import DAY, NOW, chatter, flood, said
 
 
 async def everything(engine):

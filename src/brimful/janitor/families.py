@@ -1,7 +1,9 @@
 """Families: texts that are nearly equal, found by a sketch of each and confirmed by comparing them.
 
-The first text of a family is its head; every other one is at least so much like the head. A sketch (MinHash, by
-`rensa`) finds the heads that a text may be like, so that ten thousand texts need not be compared with each other.
+The first text of a family is its head. Every other one is at least so much like the head, and like the few that came
+after it: without these witnesses, two texts would be of one family for what each shares with the head, and not with
+each other. A sketch (MinHash, by `rensa`) finds the heads that a text may be like, so that ten thousand texts need not
+be compared with each other.
 """
 
 from collections.abc import Sequence
@@ -12,6 +14,7 @@ import msgspec
 from brimful.janitor.shingles import likeness, normal, shingles
 
 ALIKE: Final = 0.6  # of the shingles of both that a text shares with the head of its family
+WITNESSES: Final = 4  # texts after the head that a text must be like, too; more change nothing on real messages
 SHORT: Final = 16  # characters: shorter texts are of one family only if they are equal
 SKETCH: Final = 128  # numbers in a sketch
 BANDS: Final = (
@@ -44,7 +47,7 @@ def families(texts: Sequence[str], alike: float = ALIKE) -> list[Family]:
 
 
 class _Heads:
-    """The heads of families so far, and a sketch of each."""
+    """The heads of families so far: a sketch of each, and the shingles of the first of its family."""
 
     def __init__(self, alike: float) -> None:
         from rensa import RMinHash, RMinHashLSH  # noqa: PLC0415 - only where there is something to compare
@@ -52,19 +55,27 @@ class _Heads:
         self._alike = alike
         self._sketch = RMinHash
         self._index = RMinHashLSH(alike, SKETCH, BANDS)
-        self._heads: list[tuple[str, frozenset[str]]] = []
+        self._heads: list[str] = []
+        self._first: list[list[frozenset[str]]] = []
 
     def of(self, text: str) -> str:
-        """Return the head that a text is most like; a text that is like none becomes one."""
+        """Return the head of the family that a text is of; a text that is like none becomes one."""
         if len(text) < SHORT:
             return text
         pieces = shingles(text)
         sketch = self._sketch(SKETCH, _SEED)
         sketch.update(sorted(pieces))
-        near = [(likeness(pieces, self._heads[at][1]), -at) for at in self._index.query(sketch)]
-        best = max(near, default=(0.0, 0))
+        best = max(((self._likeness(pieces, at), -at) for at in self._index.query(sketch)), default=(0.0, 0))
         if best[0] >= self._alike:
-            return self._heads[-best[1]][0]
+            first = self._first[-best[1]]
+            first.extend([pieces] if len(first) <= WITNESSES else [])
+            return self._heads[-best[1]]
         self._index.insert(len(self._heads), sketch)
-        self._heads.append((text, pieces))
+        self._heads.append(text)
+        self._first.append([pieces])
         return text
+
+    def _likeness(self, pieces: frozenset[str], at: int) -> float:
+        """Return how much a text is like the head of a family; 0 if it is not like the others of its first."""
+        head, *others = (likeness(pieces, other) for other in self._first[at])
+        return head if all(share >= self._alike for share in others) else 0.0
