@@ -6,7 +6,7 @@ from typing import Final, Literal, Self
 
 import msgspec
 
-from brimful.core import explain
+from brimful.core import explain, picture
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
@@ -116,6 +116,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def report(self) -> str:
         """Return the budget report: what went where."""
         return explain.report(self)
+
+    def _repr_html_(self) -> str:
+        """Draw the window for a notebook."""
+        return picture.picture(self)
 
     def to_json(self) -> bytes:
         """Return the whole record as JSON."""

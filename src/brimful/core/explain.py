@@ -1,7 +1,7 @@
 """Views of a record for people and programs: the report, one line a decision, the difference of two contexts."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -134,13 +134,36 @@ def report(context: "Context") -> str:
         f"  {'Reserved:':<18}{context.budget.reserved:>9,} (completion + safety)",
         f"  {'REMAINING:':<18}{context.remaining:>9,}",
         "",
-        f"CANDIDATES: {', '.join(f'{n:,} {outcome}' for outcome, n in _outcomes(context))}",
-        *_closing_lines(context),
+        f"CANDIDATES: {', '.join(f'{n:,} {outcome}' for outcome, n in outcomes(context))}",
+        "",
+        *closing_lines(context),
     ]
-    title = f"BRIMFUL: {context.budget.model}"
-    width = max(len(title) + 4, *(len(line) + 1 for line in lines))
+    return framed(f"BRIMFUL: {context.budget.model}", lines)
+
+
+def framed(title: str, lines: Sequence[str]) -> str:
+    """Draw a frame around lines, open to the right, as wide as the widest of them."""
+    width = max([len(title) + 4, *(len(line) + 1 for line in lines)])
     top = f"┌─ {title} " + "─" * (width - len(title) - 2) + "┐"
     return "\n".join([top, *(f"│ {line}".rstrip() for line in lines), "└" + "─" * (len(top) - 2) + "┘"])
+
+
+def title_of(component: str) -> str:
+    """Return what people call a component.
+
+    >>> title_of("recent"), title_of("weather-report")
+    ('Recent Messages', 'Weather Report')
+    """
+    return _TITLES[component][0] if component in _TITLES else component.replace("-", " ").title()
+
+
+def unit_of(component: str) -> str:
+    """Return what is counted in a component, or nothing where that says nothing.
+
+    >>> unit_of("recent"), unit_of("system")
+    ('msgs', '')
+    """
+    return _TITLES[component][1] if component in _TITLES else "items"
 
 
 def diff(before: "Context", after: "Context") -> Difference:
@@ -198,23 +221,14 @@ def _headline(context: "Context", decision: Decision) -> str:
     return lines[decision.reason]
 
 
-def title_of(component: str) -> str:
-    """Return what people call a component.
-
-    >>> title_of("system"), title_of("tool-output")
-    ('System Prompt', 'Tool Output')
-    """
-    return _TITLES[component][0] if component in _TITLES else component.replace("-", " ").title()
-
-
 def _component_line(component: "Component") -> str:
-    title, unit = title_of(component.name), _TITLES.get(component.name, ("", "items"))[1]
+    unit = unit_of(component.name)
     items = f" ({component.items:,} {unit})" if unit else ""
-    return f"  {title + ':':<18}{component.tokens:>9,}{items}"
+    return f"  {title_of(component.name) + ':':<18}{component.tokens:>9,}{items}"
 
 
-def _closing_lines(context: "Context") -> Iterator[str]:
-    yield ""
+def closing_lines(context: "Context") -> Iterator[str]:
+    """Yield what there is to worry about, or that there is nothing."""
     if context.warnings:
         yield "WARNINGS:"
         yield from (f"  {warning}" for warning in context.warnings)
@@ -222,7 +236,8 @@ def _closing_lines(context: "Context") -> Iterator[str]:
         yield "STATUS: ✅ Within budget, healthy margin"
 
 
-def _outcomes(context: "Context") -> list[tuple[str, int]]:
+def outcomes(context: "Context") -> list[tuple[str, int]]:
+    """Return how many candidates ended how, those that are in first."""
     counts = Counter(decision.outcome for decision in context.decisions)
     order: tuple[Outcome, ...] = ("kept", "shrunk", "replaced", "duplicate", "dropped")
     return [(outcome, counts[outcome]) for outcome in order if counts[outcome]]

@@ -1,0 +1,66 @@
+"""What a model saw, part by part."""
+
+from hypothesis import given
+
+import brimful
+from brimful.core.sections import is_erased, left_out, sections
+from brimful.packagers import lorebook_entry, media, memory, message, package
+from strategies import COUNTER, GENERATED_POLICIES, NOW, models, piles
+from support import build, history
+from test_laws import SLOW, build_if_it_fits
+
+
+@SLOW
+@given(piles(), GENERATED_POLICIES, models())
+def test_every_candidate_is_in_one_part_or_among_those_left_out(pile, policy, model):
+    context = build_if_it_fits(pile, policy, model)
+    seen = [entry.decision for section in sections(context) for entry in section.entries]
+    out = list(left_out(context))
+    assert sorted(seen + out, key=repr) == sorted(context.decisions, key=repr)
+    assert all(decision.included for decision in seen)
+    assert not any(decision.included for decision in out)
+    for section in sections(context):
+        assert section.tokens == sum(entry.decision.cost for entry in section.entries)
+        assert section.entries
+
+
+def everything(**options):
+    picture = brimful.Media(modality="image", url="https://x.example/a.png")
+    pile = [
+        package("system-prompt", "be kind", counter=COUNTER, id="sys"),
+        memory("always tea", counter=COUNTER, id="pinned", pinned=True),
+        *history(3),
+        memory("once tea", counter=COUNTER, id="mem", relevance=0.9),
+        lorebook_entry("tea grows", counter=COUNTER, id="lore"),
+        media(picture, counter=COUNTER, id="pic"),
+        message("what now", counter=COUNTER, id="now", current=True, timestamp=NOW),
+    ]
+    return build(pile, **options)
+
+
+def test_parts_stand_as_they_stand_in_the_prompt():
+    names = ["system", "pinned", "recent", "memories", "lorebook", "media", "current"]
+    assert [section.name for section in sections(everything())] == names
+    before = {"layout.related": "system"}
+    moved = [section.name for section in sections(everything(overrides=before))]
+    assert moved == ["system", "pinned", "memories", "lorebook", "recent", "media", "current"]
+    said = str(everything().request)
+    places = [said.index(text) for text in ("be kind", "always tea", "word", "once tea", "a.png", "what now")]
+    assert places == sorted(places)
+
+
+def test_the_nearest_to_the_cut_come_first():
+    out = list(left_out(build(history(60), window=300)))
+    below = [decision.rank - decision.cut for decision in out]
+    assert below == sorted(below) != []
+    assert out[0].id > out[-1].id  # history ends with the oldest
+
+
+def test_what_was_erased_is_known_by_its_hash():
+    [entry] = history(1)
+    assert not is_erased(entry)
+    gone = brimful.ContentPackage(
+        **{field: getattr(entry, field) for field in entry.__struct_fields__} | {"content": ""}
+    )
+    assert is_erased(gone)
+    assert not is_erased(message("", counter=COUNTER, id="silent"))
