@@ -436,6 +436,7 @@ COMMAND_PAGES = {
     "chat.md": "## Options of both",
     "janitor.md": "## Options of all three",
     "lorebooks.md": "## Options of all",
+    "inspecting.md": "## Options of both",
 }
 """Pages on commands, and where each tells of the options that its commands share."""
 

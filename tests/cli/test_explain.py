@@ -1,6 +1,7 @@
 """brimful explain."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -69,9 +70,10 @@ def test_none_left(run, context):
 
 
 def test_one_that_is_out(run, context):
-    first, _, *facts = run("explain", context, "m00").stdout.splitlines()
+    first, window, _, *facts = run("explain", context, "m00").stdout.splitlines()
     assert first.startswith("dropped: older than the history that fits in pool 'recent'")
     assert "ranks below the cut" in first
+    assert re.fullmatch(r"it would be in a window of [\d,]+ tokens, and not in one of [\d,]+ .*3,000\)", window)
     named = dict(line.split(maxsplit=1) for line in facts)
     assert named["reason"] == "older"
     assert named["date"] == "2025-11-15"
@@ -118,7 +120,7 @@ def test_a_context_of_a_store_is_explained_by_its_id(run, run_json, fails):
     run("message", "post", "den", "The vault is behind the painting.", "--id", "m1")
     built = run_json("assemble", "--room", "den", "--message", "Where is the vault?", "--model", "gpt-4o")
     id = built["id"]
-    assert "(current)" in run("explain", id).stdout
+    assert "Where is the vault?" in run("explain", id).stdout
     assert run_json("explain", id, "m1")["decision"]["outcome"] == "kept"
     assert fails("explain", "ctx-nobody").startswith("no context 'ctx-nobody'")
     assert "there is no such store" in fails("explain", id, "--db", "sqlite:///other.db")

@@ -71,7 +71,9 @@ def test_builds_are_chosen_by_all_that_is_said(store, run):
     context = build(pile())
     for number in range(12):
         room, persona = ("one", "two")[number % 2], ("a", "b", None)[number % 3]
-        run(store.save(snapshot(context, id=f"s{number}", at=float(number), room=room, persona=persona)))
+        asked = f"q{number // 2}"
+        said = {"at": float(number), "room": room, "persona": persona, "message": asked}
+        run(store.save(snapshot(context, id=f"s{number}", **said)))
 
     def ids(**chosen):
         return [each.id for each in run(store.builds(**chosen))]
@@ -83,6 +85,8 @@ def test_builds_are_chosen_by_all_that_is_said(store, run):
     assert ids(since=9.5) == ["s11", "s10"]
     assert ids(until=2.0, room="two") == ["s1"]
     assert ids(model="other") == []
+    assert ids(message="q2") == ["s5", "s4"]
+    assert ids(message="q2", room="one") == ["s4"]
     page = run(store.builds(limit=5))
     assert ids(before=page[-1].number, limit=5) == ["s6", "s5", "s4", "s3", "s2"]
 

@@ -25,11 +25,13 @@ from brimful.cli import (
     fill,
     imports,
     index,
+    inspect,
     janitor,
     lorebooks,
     memories,
     messages,
     models,
+    monitor,
     output,
     personas,
     policies,
@@ -43,22 +45,8 @@ from brimful.errors import BrimfulError
 PROGRAM: Final = "brimful"
 GROUPS: Final = (
     *(fill, explain, compare, count, budget, models, policies, embeddings),
-    *(
-        imports,
-        export,
-        rooms,
-        messages,
-        memories,
-        lorebooks,
-        personas,
-        assemble,
-        chat,
-        index,
-        janitor,
-        contexts,
-        stats,
-        db,
-    ),
+    *(imports, export, rooms, messages, memories, lorebooks, personas, assemble, chat),
+    *(inspect, monitor, contexts, stats, index, janitor, db),
     *(serve, callers),
 )
 """One module a group of commands, in the order in which help lists them."""

@@ -1,30 +1,26 @@
-"""`brimful explain`: why was this in, and that out? Answered from the record of a context."""
+"""`brimful explain`: what did the model see, why was this in, and that out? Answered from the record of a context."""
 
 import sys
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.failure import Failure
-from brimful.cli.opened import ask
+from brimful.cli.candidate import explain_one
+from brimful.cli.explained import cost_of, explanation
+from brimful.cli.located import Located, locate
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
-from brimful.cli.source import read_context
 from brimful.cli.table import Table, columns
-from brimful.core.content import ContentPackage
-from brimful.core.context import PREFIX, Context
+from brimful.core.context import Context
 from brimful.core.decision import Decision, Outcome
-from brimful.core.explain import decision_line, shown_score
-from brimful.core.label import iso_date
-from brimful.errors import UnknownRecord
-
-if TYPE_CHECKING:
-    from brimful.engine import Engine
+from brimful.core.explain import decision_line
+from brimful.core.sections import left_out, sections
+from brimful.errors import MissingExtra
+from brimful.packagers.stored import plain_text
+from brimful.records import Response
 
 EXAMPLES: Final = """\
 Examples:
@@ -32,13 +28,20 @@ Examples:
   brimful explain context.json msg-000012
   brimful explain context.json --outcome dropped --limit 10
   brimful explain context.json --kind 'memory-*' --json
-  brimful explain ctx-81c2f4d19a05b7e36c1f88aa --db sqlite:///brimful.db"""
+  brimful explain msg-0007
+  brimful explain ctx-81c2f4d19a05b7e36c1f88aa mem-refund
+  brimful explain ctx-81c2f4d19a05b7e36c1f88aa --full --db sqlite:///brimful.db"""
 
 _COLUMNS: Final = columns(
     *("outcome", "reason", "id", "kind", "pool", "rank/cut", "tokens"),
     *("score", "priority", "importance", "relevance", "recency"),
     right=("rank/cut", "tokens", "score", "priority", "importance", "relevance", "recency"),
     spare=("pool", "kind", "rank/cut", "relevance", "importance", "priority", "recency"),
+)
+_LEFT_OUT: Final = columns(
+    *("reason", "below", "id", "kind", "tokens", "score", "text"),
+    right=("below", "tokens", "score"),
+    spare=("kind", "text"),
 )
 
 
@@ -79,9 +82,12 @@ def register(app: typer.Typer) -> None:
 
 def explain(  # noqa: PLR0913 - the options of a command
     *,
-    file: Annotated[
+    context: Annotated[
         str,
-        typer.Argument(metavar="CONTEXT", help="A record: a file, `-` for standard input, or its id in the store."),
+        typer.Argument(
+            metavar="CONTEXT",
+            help="A record: a file, `-` for standard input, the id of a context in the store, or of a message.",
+        ),
     ],
     id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One candidate, all that is known of it.")] = None,
     outcome: Annotated[Outcome | None, typer.Option("--outcome", help="Only those that ended so.")] = None,
@@ -90,98 +96,72 @@ def explain(  # noqa: PLR0913 - the options of a command
         str | None, typer.Option("--kind", metavar="PATTERN", help="Only kinds like this, as in 'memory-*'.")
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Show whole texts, and all of them.")] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Say why each candidate is in a context, or out of it.
+    """Say what a model saw when it answered, and why each candidate was in, or out.
 
-    Without an ID: the report, and a table of all candidates. What is in
-    stands first; of what is out, the nearest to the cut.
+    A message means the context that it was answered from, or that it is the
+    answer to. Of a context in the store: the parts of its prompt, the answer
+    with its tokens, time and cost, and all that was left out, the nearest to
+    the cut first. Of a file: the report, and a table of all candidates. With
+    an ID: all about one candidate, with the window that it would have taken.
     """
     wanted = Filter(outcome=outcome, pool=pool, kind=kind, limit=limit)
     if id is not None and wanted != Filter():
         raise typer.BadParameter("one candidate needs no filters", param_hint="ID")
-    context = _stored(file, db, tenant) if _names_stored(file) else read_context(file)
+    found = locate(context, db=db, tenant=tenant, item=id)
+    for note in _doubts(found, context):
+        output.warn(note)
     if id is not None:
-        _explain_one(context, id, as_json=as_json)
+        explain_one(found, id, full=full, as_json=as_json)
     elif as_json:
-        output.show_json(_data(context, wanted.of(context)))
+        output.show_json(_data(found, wanted.of(found.context)))
     else:
-        _show(context, wanted.of(context))
+        _show(found, wanted, full=full)
 
 
-def _names_stored(name: str) -> bool:
-    """Say whether an id of a context is meant, and not a file that is called so."""
-    return name.startswith(PREFIX) and not Path(name).exists()
-
-
-def _stored(id: str, db: str, tenant: str) -> Context:
-    async def read(engine: "Engine") -> Context:
-        snapshot = await engine.store.snapshot(id)
-        if snapshot is None:
-            raise UnknownRecord("context", id)
-        return snapshot.context
-
-    return ask(read, db=db, tenant=tenant)
-
-
-def _explain_one(context: Context, id: str, *, as_json: bool) -> None:
-    decision = _found(context, id)
-    package = _package(context, decision)
-    if as_json:
-        output.show_json({"line": context.explain(id), "decision": decision, "package": package})
-        return
-    output.say(output.one_line(context.explain(id)))
-    output.say()
-    output.show_facts(_facts(decision, package))
-
-
-def _found(context: Context, id: str) -> Decision:
-    try:
-        return context.decision(id)
-    except KeyError:
-        near = get_close_matches(id, [decision.id for decision in context.decisions], n=3)
-        hint = f"; nearest: {', '.join(near)}" if near else ""
-        raise Failure(f"no candidate {id!r} in {context.id}{hint}") from None
-
-
-def _package(context: Context, decision: Decision) -> ContentPackage | None:
-    same = [package for package in context.inputs.packages if package.id == decision.id]
-    return next((package for package in same if package.kind == decision.kind), None)
-
-
-def _facts(decision: Decision, package: ContentPackage | None) -> list[tuple[str, str]]:
-    score = decision.score
-    facts = [
-        ("id", decision.id),
-        ("kind", decision.kind),
-        ("pool", decision.pool),
-        ("outcome", decision.outcome),
-        ("reason", decision.reason),
-        ("tokens", f"{decision.tokens:,}"),
-        ("cost", f"{decision.cost:,}" if decision.cost else ""),
-        ("rank", f"{decision.rank:,} (cut at {decision.cut:,})" if decision.rank else ""),
-        ("by", decision.by),
-        ("group", decision.group),
-    ]
-    if score is not None:
-        parts = ((name, getattr(score, name)) for name in ("priority", "importance", "relevance", "recency"))
-        facts.append(
-            ("score", f"{shown_score(score.total)} ({', '.join(f'{name} {part:.2f}' for name, part in parts)})")
+def _doubts(found: Located, name: str) -> Iterator[str]:
+    if found.others:
+        yield (
+            f"{name!r} stands for {len(found.others) + 1} contexts; this is {found.context.id}, "
+            f"the others are {', '.join(found.others)}"
         )
-    if package is not None:
-        facts += [("date", iso_date(package.timestamp)), ("hash", package.hash), ("text", output.preview(package.text))]
-    return facts
 
 
-def _show(context: Context, decisions: Sequence[Decision]) -> None:
-    output.say(context.report())
+def _show(found: Located, wanted: Filter, *, full: bool) -> None:
+    if found.stored and wanted in (Filter(), Filter(limit=wanted.limit)):
+        output.say(explanation(found, full=full))
+        _show_left_out(found.context, wanted.limit)
+        return
+    output.say(found.context.report())
     output.say()
-    if decisions:
+    if decisions := wanted.of(found.context):
         output.show_table(Table(_COLUMNS, [_row(decision) for decision in decisions]))
     else:
         output.say("no such candidates")
+
+
+def _show_left_out(context: Context, limit: int | None) -> None:
+    """Show what the model did not see: nearest to the cut first, with all that decided."""
+    packages = {(package.id, package.kind): package for package in context.inputs.packages}
+    every = list(left_out(context))
+    if not every:
+        output.say("\nnothing was left out")
+        return
+    output.say(f"\nLEFT OUT: {len(every):,} candidates, the nearest to the cut first")
+    rows = []
+    for decision in every[:limit]:
+        package = packages.get((decision.id, decision.kind))
+        text = output.preview(plain_text(package.content)) if package else ""
+        score = None if decision.score is None else decision.score.total
+        below = f"{decision.rank - decision.cut:+,}" if decision.rank > decision.cut else ""
+        rows.append(
+            [decision.reason, below, decision.id, decision.kind, f"{decision.tokens:,}", output.number(score), text]
+        )
+    output.show_table(Table(_LEFT_OUT, rows))
 
 
 def _row(decision: Decision) -> list[str]:
@@ -192,8 +172,9 @@ def _row(decision: Decision) -> list[str]:
     return [*told, f"{decision.tokens:,}", *map(output.number, parts)]
 
 
-def _data(context: Context, decisions: Sequence[Decision]) -> dict[str, object]:
-    return {
+def _data(found: Located, decisions: Sequence[Decision]) -> dict[str, object]:
+    context = found.context
+    data = {
         "id": context.id,
         "model": context.budget.model,
         "policy": context.budget.policy,
@@ -209,6 +190,27 @@ def _data(context: Context, decisions: Sequence[Decision]) -> dict[str, object]:
             {**msgspec.to_builtins(decision), "line": decision_line(context, decision)} for decision in decisions
         ],
     }
+    return data | _stored_data(found) if found.stored else data
+
+
+def _stored_data(found: Located) -> dict[str, object]:
+    return {
+        "persona": found.persona,
+        "room": found.room,
+        "at": found.at,
+        "message": found.message,
+        "others": found.others,
+        "parts": sections(found.context),
+        "answers": [{**msgspec.to_builtins(each), "cost": _dollars(found.context, each)} for each in found.answers],
+    }
+
+
+def _dollars(context: Context, answer: Response) -> float | None:
+    try:
+        cost = cost_of(context, answer)
+    except MissingExtra:
+        return None
+    return None if cost is None else float(cost)
 
 
 def _below(decision: Decision) -> int:

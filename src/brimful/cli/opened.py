@@ -20,19 +20,36 @@ PATIENCE: Final = 2.0  # seconds that a search waits for what was written and no
 
 
 def ask(
-    question: "Callable[[Engine], Awaitable[T]]", *, db: str, tenant: str, embedder: str = "none", new: bool = False
+    question: "Callable[[Engine], Awaitable[T]]",
+    *,
+    db: str,
+    tenant: str,
+    embedder: str = "none",
+    indexing: bool = True,
+    new: bool = False,
 ) -> T:
-    """Open an engine, ask it, and return its answer. Only with `new` is a store made where there is none."""
+    """Open an engine, ask it, and return its answer. Only with `new` is a store made where there is none.
+
+    Without `indexing`, nothing is embedded meanwhile: whoever only looks leaves no trace.
+    """
     from brimful.engine import Engine  # noqa: PLC0415 - see above
 
     if not new:
         want_store(db)
 
     async def asked() -> T:
-        async with Engine(db, tenant=tenant, embedder=embedder) as engine:
+        async with Engine(db, tenant=tenant, embedder=embedder, indexing=indexing) as engine:
             return await question(engine)
 
     return asyncio.run(asked())
+
+
+def has_store(db: str) -> bool:
+    """Say whether there is a file where a store should be; of a server, only a connection can tell."""
+    from brimful.stores.urls import parse_url  # noqa: PLC0415 - see above
+
+    target = parse_url(db)
+    return not target.path or Path(target.path).exists()
 
 
 def want_store(db: str) -> None:
@@ -40,7 +57,7 @@ def want_store(db: str) -> None:
     from brimful.stores.urls import parse_url  # noqa: PLC0415 - see above
 
     target = parse_url(db)
-    if target.path and not Path(target.path).exists():
+    if not has_store(db):
         raise Failure(f"{target.shown}: there is no such store; `brimful import` or `brimful room create` makes one")
 
 

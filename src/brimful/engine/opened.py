@@ -74,10 +74,12 @@ class Opened:
         clock: Callable[[], float] = time.time,
         keys: Keys | None = None,
         keep: str | float | None = None,
+        indexing: bool = True,
     ) -> None:
         """Prepare; nothing is opened before `open` or `async with`."""
         self._url = url
         self._keys = keys
+        self._indexing = indexing
         self._owned = isinstance(url, str)
         self._database = self._connected()
         self._opening = asyncio.Lock()
@@ -98,7 +100,7 @@ class Opened:
     # -- opening and closing -----------------------------------------------------------------------------------------
 
     async def open(self) -> Self:
-        """Open the store, bring its tables up to date, and begin to embed what waits.
+        """Open the store, bring its tables up to date, and begin to embed what waits, unless `indexing` is off.
 
         A `Database` that was given is the caller's, who opens and closes it.
         """
@@ -111,7 +113,7 @@ class Opened:
                 )
                 if self._model:
                     self._remember_vocabulary(self._model)
-                if parts.indexer is not None:
+                if parts.indexer is not None and self._indexing:
                     await parts.indexer.start()
                 self._open = parts
                 if self._retention is not None:
@@ -189,7 +191,8 @@ class Opened:
         try:
             progress = await indexer.drain(told)
         finally:
-            await indexer.start()
+            if self._indexing:
+                await indexer.start()
         await self._tell("indexed", None, done=progress.done, waiting=progress.waiting)
         return progress
 

@@ -34,12 +34,13 @@ class Log(Protocol):
         room: str | None = None,
         persona: str | None = None,
         model: str | None = None,
+        message: str | None = None,
         since: float | None = None,
         until: float | None = None,
         before: int | None = None,
         limit: int = 100,
     ) -> list[Build]:
-        """Return builds that meet all that is said, newest first; `before` is the number of one."""
+        """Return builds that meet all that is said, newest first; `message` is what they answer, `before` a number."""
         ...
 
     async def inclusions(

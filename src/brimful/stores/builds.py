@@ -45,12 +45,13 @@ def digest_of(snapshot: Snapshot) -> Build:
     )
 
 
-def builds(
+def builds(  # noqa: PLR0913 - all that may be said of them
     session: Session,
     *,
     room: str | None,
     persona: str | None,
     model: str | None,
+    message: str | None,
     since: float | None,
     until: float | None,
     before: int | None,
@@ -60,6 +61,7 @@ def builds(
     which = "" if room is None else " AND l.room = :room"
     which += "" if persona is None else " AND l.persona = :persona"
     which += "" if model is None else " AND l.model = :model"
+    which += "" if message is None else " AND s.message = :message"
     which += "" if since is None else " AND l.at >= :since"
     which += "" if until is None else " AND l.at < :until"
     which += "" if before is None else " AND l.place < :before"
@@ -68,6 +70,7 @@ def builds(
         room=room,
         persona=persona,
         model=model,
+        message=message,
         since=since,
         until=until,
         before=before,

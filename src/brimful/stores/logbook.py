@@ -43,12 +43,13 @@ class Logbook(Transactions):
         room: str | None = None,
         persona: str | None = None,
         model: str | None = None,
+        message: str | None = None,
         since: float | None = None,
         until: float | None = None,
         before: int | None = None,
         limit: int = 100,
     ) -> list[Build]:
-        """Return builds that meet all that is said, newest first; `before` is the number of one."""
+        """Return builds that meet all that is said, newest first; `message` is what they answer, `before` a number."""
         most, begin, end = limited(limit), _moment("since", since), _moment("until", until)
         if before is not None and not check.is_whole(before, 0):
             raise InvalidValue("before", f"must be the number of a build, not {check.shown(before)}")
@@ -58,6 +59,7 @@ class Logbook(Transactions):
                 room=room,
                 persona=persona,
                 model=model,
+                message=message,
                 since=begin,
                 until=end,
                 before=before,

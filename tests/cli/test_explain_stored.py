@@ -1,0 +1,177 @@
+"""`brimful explain` by the id of a context or of a message: what a model saw when it answered."""
+
+import asyncio
+import re
+
+import pytest
+
+from answered import ANSWER, QUESTION, engine, furnish, shape, told
+
+SEED = """\
+┌─ BRIMFUL CONTEXT for message #abc123 ─┐
+│ Persona: Helper AI
+│ Room: general
+│ Timestamp: 2025-01-24 11:30:15
+│
+│ CONTEXT COMPONENTS:
+│
+│ 1. SYSTEM PROMPT (1,234 tokens):
+│    "You are Helper AI, a coding assistant..."
+│
+│ 3. RETRIEVED MEMORIES (5 items, 3,890 tokens):
+│    Memory #1 (episodic, score: 0.82):
+│    Memory #2 (semantic, score: 0.76):
+│ 2. RECENT MESSAGES (20 msgs, 8,120 tokens):
+│ 5. USER MESSAGE (245 tokens):
+│    "How should I handle embedding timeouts?"
+│
+│ RESPONSE GENERATED:
+│   Model: gpt-4o
+│   Completion Tokens: 487
+│   Total Tokens: 16,547
+│   Duration: 3.2s
+└──────────────────────────────────────┘
+"""
+
+
+@pytest.fixture
+def answer():
+    return told()[0]
+
+
+def test_every_line_of_the_founding_document(run, answer):
+    text = run("explain", answer.message.id).stdout
+    said = {shape(line.replace(answer.message.id, "abc123")) for line in text.splitlines()}
+    wanted = {shape(line) for line in SEED.splitlines()}
+    assert wanted <= said, wanted - said
+
+
+def test_more_memories_than_are_shown_are_counted(run):
+    async def story():
+        async with engine() as opened:
+            await furnish(opened)
+            for number in range(9):
+                await opened.remember(f"Embedding timeouts, note {number}: they come and go.", persona="helper-ai")
+            return await opened.respond("general", "helper-ai", QUESTION)
+
+    answer = asyncio.run(story())
+    text = run("explain", answer.context.id).stdout
+    assert re.search(r"\[\.\.\. \d+ more memories \.\.\.\]", text)
+    assert re.search(r"\[\.\.\. \d+ earlier messages \.\.\.\]", text)
+    whole = run("explain", answer.context.id, "--full").stdout
+    assert "more memories" not in whole
+    assert whole.count("they come and go.") == 9
+
+
+def test_the_context_the_question_and_the_answer_lead_to_the_same(run_json, answer):
+    found = [run_json("explain", id) for id in (answer.context.id, "ask-0", answer.message.id, answer.response.id)]
+    assert {each["id"] for each in found} == {answer.context.id}
+    assert [each["message"] for each in found] == [None, "ask-0", answer.message.id, answer.response.id]
+
+
+@pytest.mark.usefixtures("answer")
+def test_what_came_of_it_as_data(run_json):
+    data = run_json("explain", "ask-0")
+    assert (data["persona"], data["room"]) == ("Helper AI", "general")
+    [said] = data["answers"]
+    assert said["usage"] == {"prompt": data["tokens"], "cached": 0, "completion": 487, "reasoning": 0}
+    assert said["cost"] == pytest.approx(data["tokens"] * 2.5e-6 + 487 * 10e-6)
+    names = [part["name"] for part in data["parts"]]
+    assert names == ["system", "recent", "memories", "current"]
+    assert data["parts"][-1]["entries"][0]["package"]["content"] == QUESTION
+
+
+@pytest.mark.usefixtures("answer")
+def test_parts_cost_what_their_candidates_cost(run_json):
+    data = run_json("explain", "ask-0")
+    kept = [row for row in data["candidates"] if row["outcome"] in ("kept", "shrunk")]
+    assert sum(part["tokens"] for part in data["parts"]) == sum(row["cost"] for row in kept)
+    assert sum(len(part["entries"]) for part in data["parts"]) == len(kept)
+
+
+def small(answers=1):
+    return told(questions=answers, window=500, completion=100)
+
+
+def test_the_losers_stand_nearest_to_the_cut_first(run, run_json):
+    [answer] = small()
+    text = run("explain", answer.context.id).stdout
+    table = text[text.index("LEFT OUT: ") :].splitlines()
+    rows = [line.split() for line in table[2:]]
+    below = [int(row[1]) for row in rows if row[1].startswith("+")]
+    assert below == sorted(below) != []
+    every = run_json("explain", answer.context.id)["candidates"]
+    assert len(rows) == sum(row["outcome"] not in ("kept", "shrunk") for row in every)
+    assert len(run("explain", answer.context.id, "--limit", 2).stdout.split("LEFT OUT: ")[1].splitlines()) == 4
+
+
+def test_one_item_with_the_window_it_would_have_taken(run, run_json):
+    small(answers=3)
+    data = run_json("explain", "ask-1", "old-00")
+    assert data["decision"]["reason"] == "older"
+    assert [each["outcome"] for each in data["builds"]] == ["dropped"] * 3
+    text = run("explain", "ask-1", "old-00").stdout
+    assert "last builds" in text
+    assert "no larger window would let it in (this one has 500): history begins where it began in the build" in text
+    kept = run_json("explain", "ask-2", "m-start")
+    assert 0 < kept["window_for"] <= 500
+    less = kept["window_for"] - 1
+    said = f"it would still be in a window of {less + 1:,} tokens, and not in one of {less:,} (this one has 500)"
+    assert said in run("explain", "ask-2", "m-start").stdout
+
+
+def test_the_first_build_tells_the_window(run, run_json):
+    small()
+    data = run_json("explain", "ask-0", "old-00")
+    window = data["window_for"]
+    assert window > 500
+    said = f"it would be in a window of {window:,} tokens, and not in one of {window - 1:,} (this one has 500)"
+    assert said in run("explain", "ask-0", "old-00").stdout
+    context = data["builds"][0]["snapshot"]
+    for size, there in ((window, "kept"), (window - 1, "dropped")):
+        run("replay", context, "--window", size, "--out", f"{size}.json")
+        assert run_json("explain", f"{size}.json", "old-00")["decision"]["outcome"] == there
+
+
+def test_an_id_that_fits_several_contexts_says_so(run, answer):
+    async def again():
+        async with engine() as opened:
+            [asked] = await opened.store.messages(["ask-0"])
+            return await opened.assemble(room="general", persona="helper-ai", message=asked, window=9000)
+
+    context = asyncio.run(again())
+    said = run("explain", "ask-0")
+    assert "'ask-0' stands for 2 contexts" in said.stderr
+    assert context.id in said.stdout
+    assert answer.context.id in said.stderr
+
+
+@pytest.mark.usefixtures("answer")
+def test_erased_content_is_told(run):
+    run("memory", "forget", "m-start", "--erase")
+    text = run("explain", "ask-0").stdout
+    assert "(erased)" in text
+    assert "npm start" not in text
+
+
+@pytest.mark.usefixtures("answer")
+def test_nobody_of_that_name(fails):
+    assert (
+        fails("explain", "nobody") == "nobody: no such file, and no context or answered message of that id in the store"
+    )
+    assert fails("explain", "old-03").startswith("old-03: no such file, and no context")
+    assert fails("explain", "ctx-nobody").startswith("no context 'ctx-nobody'")
+    assert fails("explain", "ask-0", "m-strat").endswith("nearest: m-start")
+
+
+@pytest.mark.usefixtures("answer")
+def test_filters_give_a_table(run):
+    text = run("explain", "ask-0", "--kind", "memory-*").stdout
+    assert "RESPONSE GENERATED" not in text
+    assert sum(line.startswith(("kept", "dropped")) for line in text.splitlines()) == 4
+
+
+@pytest.mark.usefixtures("answer")
+def test_answers_say_what_they_said_nowhere(run):
+    """The answer itself came after the context: it is in the room, and not in what the model saw."""
+    assert ANSWER not in run("explain", "ask-0", "--full").stdout

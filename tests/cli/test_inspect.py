@@ -1,0 +1,126 @@
+"""`brimful inspect`: the next context, without a trace of having looked."""
+
+import asyncio
+import re
+import sqlite3
+
+from answered import QUESTION, engine, screenshot, shape, told
+from brimful.cli.inspected import Inspection
+
+SEED = """\
+┌─ BRIMFUL INSPECTION: Helper AI in general ─┐
+│ Model: gpt-4o
+│ Context Window: 128,000 tokens
+│
+│ COMPONENTS:
+│   System Prompt:    1,245 tokens
+│   Memories:         3,890 tokens (5 items)
+│     - episodic: "Discussed vector search performance..." (score: 0.82)
+│   Recent Messages:  8,120 tokens (20 msgs)
+│   Media:            2,560 tokens (0 items)
+│   Current Message:    245 tokens
+│   ─────────────────────────────────────
+│   TOTAL USED:      16,060 tokens (12.5%)
+│
+│   Reserved:        13,000 tokens (completion + safety)
+│   ─────────────────────────────────────
+│   REMAINING:       98,940 tokens
+│
+└──────────────────────────────────────────┘
+"""
+"""The founding document's inspection, under our names; its numbers stand for any."""
+
+
+def inspect(run, *args):
+    return run("inspect", "--persona", "helper-ai", "--room", "general", *args, "--embedder", "none").stdout
+
+
+def test_every_line_of_the_founding_document(run):
+    told()
+    said = {shape(line) for line in inspect(run, "--message", QUESTION).splitlines()}
+    assert {shape(line) for line in SEED.splitlines()} <= said
+
+
+def test_memories_by_type_and_score_and_what_is_left(run):
+    told()
+    text = inspect(run, "--message", QUESTION)
+    memories = re.findall(r'^│     - (\w+): "(.+)" \(score: (\d\.\d+)\)$', text, re.MULTILINE)
+    assert ("procedural", "When testing embedding timeouts, run npm start first.") in {each[:2] for each in memories}
+    assert [float(score) for *_, score in memories] == sorted((float(score) for *_, score in memories), reverse=True)
+    assert "STATUS: ✅ Within budget, healthy margin" in text
+    assert "RETRIEVAL: " in text
+    assert "Breaker: closed" in text
+
+
+def test_the_numbers_add_up(run_json):
+    told()
+    data = run_json("inspect", "--persona", "helper-ai", "--room", "general", "--embedder", "none")
+    assert sum(each["tokens"] for each in data["components"]) == data["tokens"]
+    assert data["window"] - data["tokens"] - data["reserved"] == data["remaining"]
+    assert {memory["kind"] for memory in data["memories"]} == {
+        "memory-episodic",
+        "memory-semantic",
+        "memory-procedural",
+    }
+    assert data["breaker"] == "closed"
+    assert data["last"]["id"].startswith("ctx-")
+
+
+def dump():
+    with sqlite3.connect("brimful.db") as base:
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+        names = sorted(name for (name,) in base.execute(tables))
+        return {name: sorted(base.execute(f'SELECT * FROM "{name}"'), key=repr) for name in names}  # noqa: S608
+
+
+def test_nothing_is_kept_and_no_access_is_counted(run):
+    told()
+    inspect(run, "--message", "Something that was never counted before: quixotic zephyrs.")
+    before = dump()
+    for args in ((), ("--message", "Something that was never counted before: quixotic zephyrs.")):
+        inspect(run, *args)
+    assert dump() == before
+
+
+def test_media_by_their_names():
+    async def story():
+        async with engine() as opened:
+            media = [screenshot("screenshot"), screenshot("diagram")]
+            return await opened.assemble(
+                room="general", message="Look at this screenshot.", media=media, model="gpt-4o"
+            )
+
+    context = asyncio.run(story())
+    looked = Inspection(
+        context=context, persona="", room="general", seconds=0.1, breaker="open", embedder="static", last=None
+    )
+    text = looked.text()
+    assert re.search(r"^│   Media: +[\d,]+ tokens \(2 images\)$", text, re.MULTILINE)
+    assert re.search(r"^│     - screenshot.png \([\d,]+ tokens\)$", text, re.MULTILINE)
+    assert "Breaker: open" in text
+
+
+def test_what_retrieval_lost_is_told(run):
+    told()
+    dead = ("--embedder", "openai:text-embedding-3-small@http://127.0.0.1:9/v1")
+    text = run("inspect", "--persona", "helper-ai", "--room", "general", "--message", QUESTION, *dead).stdout
+    assert "vector search failed" in text
+    assert "WARNINGS:" in text
+
+
+def test_another_model_and_policy(run_json):
+    told()
+    data = run_json("inspect", "--room", "general", "-m", "gpt-4", "-p", "window", "--embedder", "none")
+    assert (data["model"], data["policy"], data["window"]) == ("gpt-4", "window", 8192)
+
+
+def test_no_store_no_room(fails):
+    assert "there is no such store" in fails("inspect", "--room", "general")
+    told()
+    assert "there is nothing to answer" in fails("inspect", "--room", "nowhere", "--embedder", "none")
+
+
+def test_names_cannot_steer_the_terminal(run):
+    told()
+    text = run("inspect", "--room", "gen\x1b[31meral", "--message", "hi", "-m", "gpt-4o", "--embedder", "none").stdout
+    assert "\x1b" not in text

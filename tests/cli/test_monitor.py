@@ -1,0 +1,245 @@
+"""`brimful monitor`: builds and answers as they happen, from any process."""
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from answered import DB, QUESTION, engine, reply, shape, told
+from brimful.answers import Build
+from brimful.cli.told import Teller, changes
+from brimful.cli.watching import EVERY, LONGEST_WAIT, Wanted, Watch, follow
+from brimful.core.context import Component
+from brimful.errors import StoreUnavailable
+
+SEED = """\
+[11:30:15] BUILD: Helper AI in general (ctx-0)
+  ├─ System Prompt: 1,234 tokens
+  ├─ Memories: 3,890 tokens (5 items)
+  ├─ Recent Messages: 8,120 tokens (20 msgs)
+  ├─ Media: 0 tokens
+  └─ Total: 15,804 tokens (12.3%)
+"""
+
+
+def test_every_line_of_the_founding_document(run):
+    [answer] = told()
+    text = run("monitor").stdout.replace(answer.context.id, "ctx-0")
+    said = {shape(line) for line in text.splitlines()}
+    wanted = {shape(line) for line in SEED.splitlines()}
+    assert wanted <= said, wanted - said
+    assert re.search(r"^\[\d\d:\d\d:\d\d\] RESPONSE: 487 tokens generated in [\d.]+ s by gpt-4o", text, re.MULTILINE)
+
+
+def a_build(number=1, **changed):
+    sizes = {"system": (1234, 1), "memories": (3890, 5), "recent": (8120, 20), "media": (2560, 2), "current": (50, 1)}
+    sizes |= changed.pop("sizes", {})
+    components = tuple(Component(name=name, tokens=tokens, items=items) for name, (tokens, items) in sizes.items())
+    usual = Build(
+        number=number,
+        id=f"ctx-{number}",
+        room="general",
+        persona="helper-ai",
+        at=1_737_718_215.0,
+        model="gpt-4o",
+        policy="default",
+        tokens=sum(each.tokens for each in components),
+        window=128_000,
+        completion=4096,
+        available=123_000,
+        components=components,
+        candidates=40,
+        left_out=12,
+        naive=20_000,
+    )
+    return msgspec.structs.replace(usual, **changed)
+
+
+def test_what_changed_is_marked_and_what_changes_every_turn_is_not():
+    teller = Teller()
+    first = teller.text(a_build(), "Helper AI")
+    assert "Changed!" not in first
+    second = teller.text(
+        a_build(2, sizes={"memories": (4120, 6), "recent": (8365, 21), "media": (0, 0)}, model="gpt-4"), "Helper AI"
+    )
+    assert [line for line in second.splitlines() if "Changed!" in line] == [
+        "  ├─ Model: gpt-4o → gpt-4 ← Changed!",
+        "  ├─ Memories: 4,120 tokens (6 items) ← Changed!",
+    ]
+    assert "  ├─ Media: 0 tokens" in second.splitlines()
+
+
+def test_other_rooms_and_personas_are_compared_with_their_own():
+    teller = Teller()
+    teller.text(a_build(), "")
+    elsewhere = a_build(2, room="den", sizes={"memories": (1, 1)})
+    assert "Changed!" not in teller.text(elsewhere, "")
+    assert "Changed!" not in teller.text(a_build(3), "")
+    assert changes(a_build(), elsewhere) == ["memories"]
+
+
+def test_fallbacks_caches_and_the_bar(run):
+    told(questions=2, script=iter([reply(), reply(cached=True)]))
+    text = run("monitor").stdout
+    assert re.search(r"^  ├─ Cache hit: \d+ of \d+ prompt tokens \(50%\)$", text, re.MULTILINE)
+    [bar, *_] = re.findall(r"^  ├─ ([SΣRTOMLICfx·=-]{60})$", text, re.MULTILINE)
+    assert {"S", "R", "M", "C", "·", "="} <= set(bar)
+    assert "S System Prompt" in text
+    degraded = Teller().text(a_build(degraded=("vector search failed (gone): full text alone",)), "")
+    assert "  ├─ ⚠️  vector search failed (gone): full text alone" in degraded
+
+
+def test_json_is_one_event_a_line(run):
+    told(questions=2)
+    events = [json.loads(line) for line in run("monitor", "--json").stdout.splitlines()]
+    assert [event["event"] for event in events] == ["build", "answer"] * 2
+    assert events[0]["changed"] == []
+    assert events[3]["usage"]["completion"] == 487
+
+
+def test_filters_and_limit(run):
+    told(questions=2)
+
+    async def another():
+        async with engine() as opened:
+            await opened.respond("den", None, "Hello?", id="d")
+
+    asyncio.run(another())
+    one = [json.loads(line) for line in run("monitor", "--room", "den", "--json").stdout.splitlines()]
+    assert {event["room"] for event in one} == {"den"}
+    persona = [json.loads(line) for line in run("monitor", "--persona", "helper-ai", "--json").stdout.splitlines()]
+    assert [event["event"] for event in persona] == ["build", "answer"] * 2
+    assert len(run("monitor", "--limit", 1, "--json").stdout.splitlines()) == 1
+
+
+def test_nothing_yet_and_no_store(run, fails):
+    assert "there is no such store" in fails("monitor", "--follow")
+    run("room", "create", "den")
+    assert "nothing was built yet" in run("monitor").stdout
+
+
+# -- following -------------------------------------------------------------------------------------------------------
+
+
+class World:
+    """A store that a test may take away, and time that passes only when somebody waits."""
+
+    def __init__(self, steps):
+        self.steps = list(steps)
+        self.away = False
+        self.waits = []
+        self.notices = []
+        self.seen = []
+
+    async def pause(self, seconds):
+        self.waits.append(seconds)
+        if self.steps:
+            await self.steps.pop(0)(self)
+
+    def present(self):
+        if self.away:
+            raise StoreUnavailable(DB, "its file is gone", retriable=True)
+
+    @asynccontextmanager
+    async def opening(self):
+        self.present()
+        async with engine() as opened:
+
+            async def look():
+                self.present()
+                return opened.store
+
+            yield look
+
+    async def watch(self, **wanted):
+        events = follow(
+            self.opening,
+            Watch(Wanted(**wanted)),
+            limit=5,
+            pause=self.pause,
+            going=lambda: bool(self.steps),
+            notice=self.notices.append,
+        )
+        async for event, name in events:
+            self.seen.append((type(event).__name__, event.id if isinstance(event, Build) else event.context, name))
+
+
+async def answered(world):
+    """Somebody else, with a connection of their own, asks and is answered."""
+    async with engine() as opened:
+        await opened.respond("general", "helper-ai", f"{QUESTION} {len(world.seen)}")
+
+
+async def nothing(world):
+    """Let time pass."""
+    del world
+
+
+async def gone(world):
+    world.away = True
+
+
+async def back(world):
+    world.away = False
+
+
+def test_what_another_process_does_is_seen_once_and_in_order():
+    [first] = told()
+    world = World([answered, answered, nothing, nothing])
+    asyncio.run(world.watch())
+    assert [kind for kind, *_ in world.seen] == ["Build", "Response"] * 3
+    assert world.seen[0] == ("Build", first.context.id, "Helper AI")
+    assert len({(kind, id) for kind, id, _ in world.seen}) == 6
+    assert set(world.waits) == {EVERY}
+    assert world.notices == []
+
+
+def test_a_store_that_is_away_is_waited_for_and_nothing_is_lost():
+    told()
+
+    async def answered_unseen(world):
+        await answered(world)
+
+    world = World(
+        [answered, gone, answered_unseen, nothing, nothing, nothing, nothing, back, nothing, answered, nothing]
+    )
+    asyncio.run(world.watch())
+    assert [kind for kind, *_ in world.seen] == ["Build", "Response"] * 4
+    assert len(set(world.seen)) == 8
+    assert len(world.notices) == 2
+    assert world.notices[0].startswith("the store is away (")
+    assert world.notices[1] == "the store is back"
+    away = [seconds for seconds in world.waits if seconds > EVERY]
+    assert away == sorted(away)
+    assert max(away) <= LONGEST_WAIT
+
+
+def test_only_one_persona_is_followed():
+    told()
+
+    async def other(world):
+        del world
+        async with engine() as opened:
+            await opened.respond("general", None, "And you?")
+
+    world = World([other, answered, nothing])
+    asyncio.run(world.watch(persona="helper-ai"))
+    assert [kind for kind, *_ in world.seen] == ["Build", "Response"] * 2
+
+
+def test_a_process_follows_and_ends_with_ctrl_c():
+    told()
+    command = [sys.executable, "-m", "brimful", "monitor", "--follow", "--json", "--limit", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        first = [json.loads(process.stdout.readline()) for _ in range(2)]
+        asyncio.run(answered(World([])))
+        then = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert [event["event"] for event in first + then] == ["build", "answer"] * 2
+    assert (process.returncode, errors) == (130, "")

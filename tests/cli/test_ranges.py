@@ -1,0 +1,102 @@
+"""`brimful replay --last`: what many contexts would lose; and diff and replay of contexts in a store."""
+
+import asyncio
+
+import pytest
+
+from answered import engine, told
+from brimful.cli import ranges
+from brimful.cli.ranges import Span, replay_all, survey
+
+
+@pytest.fixture
+def answers():
+    return told(questions=6)
+
+
+LONG = ("replay", "--last", "9999w")
+
+
+@pytest.mark.usefixtures("answers")
+def test_how_many_would_lose_something(run, run_json):
+    same = run_json(*LONG)
+    assert (same["contexts"], same["replayed"], same["losing"], same["unfit"]) == (6, 6, 0, 0)
+    small = run_json(*LONG, "--window", 450, "--completion", 100)
+    assert small["losing"] == 6
+    assert small["lost_tokens"] == pytest.approx(small["mean_lost"] * 6, abs=1)
+    assert [loss["tokens"] for loss in small["worst"]] == sorted((x["tokens"] for x in small["worst"]), reverse=True)
+    worst = small["worst"][0]
+    lost = run_json("replay", worst["id"], "--window", 450, "--completion", 100)["left"]
+    assert sum(change["tokens"] for change in lost) == worst["tokens"]
+    assert len(lost) == worst["items"]
+    text = run(*LONG, "--window", 450, "--completion", 100).stdout
+    assert "lose something  6 (100.0%)" in text
+    assert worst["id"] in text
+
+
+def test_what_would_not_fit_at_all(run, run_json, answers):
+    data = run_json(*LONG, "--window", 120, "--completion", 100)
+    assert (data["unfit"], data["losing"]) == (6, 0)
+    assert data["unfit_ids"] == sorted(answer.context.id for answer in answers)
+    assert "would not fit   6 (100.0%): ctx-" in run(*LONG, "--window", 120, "--completion", 100).stdout
+
+
+@pytest.mark.usefixtures("answers")
+def test_only_a_room_a_persona_a_time(run, run_json):
+    assert run_json(*LONG, "--room", "general", "--persona", "helper-ai")["contexts"] == 6
+    assert run_json(*LONG, "--room", "den")["contexts"] == 0
+    assert "no contexts were built in that time" in run("replay", "--last", "1s").stdout
+
+
+def test_a_sample_is_always_the_same(run_json, answers):
+    def chosen():
+        async def ask():
+            async with engine() as opened:
+                return await survey(opened.store, Span(), 3)
+
+        return asyncio.run(ask())
+
+    assert chosen() == chosen()
+    assert chosen()[0] == 3
+    assert set(chosen()[1]) < {answer.context.id for answer in answers}
+    assert run_json(*LONG, "--sample", 3)["contexts"] == 3
+    assert run_json(*LONG, "--sample", 100)["contexts"] == 6
+
+
+@pytest.mark.usefixtures("answers")
+def test_pages_make_no_difference(monkeypatch):
+    monkeypatch.setattr(ranges, "PAGE", 2)
+
+    async def ask():
+        async with engine() as opened:
+            told = []
+            outcome = await replay_all(opened.store, Span(), None, lambda context: context, told.append)
+            return outcome.replayed, told
+
+    assert asyncio.run(ask()) == (6, [1, 2, 3, 4, 5, 6])
+
+
+@pytest.mark.usefixtures("answers")
+def test_what_was_erased_or_cannot_be_read_is_counted(run, run_json):
+    run("memory", "forget", "m-start", "--erase")
+    data = run_json(*LONG)
+    assert (data["contexts"], data["replayed"], data["erased"]) == (6, 0, 6)
+    assert "erased          6, not replayed" in run(*LONG).stdout
+
+
+def test_a_context_or_a_range_and_not_both(run, answers):
+    run("replay", code=2)
+    run("replay", answers[0].context.id, "--last", "1h", code=2)
+    run("replay", answers[0].context.id, "--room", "general", code=2)
+    run("replay", "--last", "1h", "--out", "x.json", code=2)
+    run("replay", "--last", "soon", code=2)
+
+
+def test_diff_of_contexts_in_a_store(run, run_json, answers):
+    first, second = answers[0].context.id, answers[1].context.id
+    data = run_json("diff", first, second)
+    assert (data["before"], data["after"]) == (first, second)
+    assert data == run_json("diff", "ask-0", "ask-1")
+    run("replay", first, "--out", "first.json")
+    assert run_json("diff", "first.json", first)["entered"] == []
+    assert run_json("diff", first, "first.json")["prefix_share"] == 1.0
