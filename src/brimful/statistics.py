@@ -6,7 +6,9 @@ import msgspec
 
 from brimful.core.warning import WarningKind
 
-Grouping = Literal["", "hour", "day", "model", "policy", "persona"]
+By = Literal["hour", "day", "model", "policy", "persona"]
+"""By what figures may be told apart."""
+Grouping = Literal["", By]
 """By what figures are told apart; empty: all together."""
 
 

@@ -19,7 +19,7 @@ from brimful.cli.options import (
     OfRoom,
     Tenant,
 )
-from brimful.statistics import Grouping, Statistics
+from brimful.statistics import By, Statistics
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -47,7 +47,7 @@ def stats(  # noqa: PLR0913 - the options of a command
     last: Last = None,
     persona: OfPersona = None,
     room: OfRoom = None,
-    by: Annotated[Grouping, typer.Option("--by", show_default=False, help="Tell figures apart, one row each.")] = "",
+    by: Annotated[By | None, typer.Option("--by", help="Tell figures apart, one row each.")] = None,
     counts: Annotated[
         bool, typer.Option("--counts", help="Show how well prompts were counted, by model and server.")
     ] = False,
@@ -78,7 +78,7 @@ def stats(  # noqa: PLR0913 - the options of a command
     _refuse("goes with --counts; for figures by model, say --by model", model=model)
 
     async def asked(engine: "Engine") -> list[Statistics]:
-        return await engine.store.statistics(since=since, persona=persona, room=room, by=by)
+        return await engine.store.statistics(since=since, persona=persona, room=room, by=by or "")
 
     found = [figures.told(each) for each in ask(asked, db=db, tenant=tenant)]
     if as_json:
