@@ -1,0 +1,80 @@
+"""Why something that is in the store was not even a candidate: whose it is, when it came, what was found instead."""
+
+import msgspec
+
+from brimful.core.context import Context
+from brimful.core.explain import shown_score
+from brimful.packagers.stored import plain_text
+from brimful.protocols import Store
+from brimful.records import LoreEntry, Memory, Message, Room, Snapshot
+
+
+class Absence(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a context knew nothing of: what it says, and why it was no candidate."""
+
+    id: str
+    kind: str
+    text: str
+    why: str
+
+
+async def absence_of(store: Store, snapshot: Snapshot, id: str) -> Absence | None:
+    """Say why a memory, a message or an entry was no candidate of a build; None if the store holds nothing of that id.
+
+    It is told from the records as they are now: what was changed since the build may have been otherwise then.
+    """
+    for memory in await store.memories(ids=[id], limit=1):
+        place = await store.get(Room, snapshot.room)
+        return Absence(
+            id=id, kind=f"memory-{memory.type}", text=memory.content, why=_of_memory(memory, snapshot, place)
+        )
+    for message in await store.messages([id]):
+        return Absence(id=id, kind="message", text=plain_text(message.content), why=_of_message(message, snapshot))
+    for entry in await store.lore(ids=[id]):
+        return Absence(id=id, kind="lorebook", text=entry.content, why=_of_entry(entry))
+    return None
+
+
+def _of_memory(memory: Memory, snapshot: Snapshot, place: Room | None) -> str:
+    if memory.at > snapshot.at:
+        return "it was written after this context was built"
+    user = place.user if place else None
+    owners = (
+        ("persona", memory.persona, snapshot.persona),
+        ("room", memory.room, snapshot.room),
+        ("user", memory.user, user),
+    )
+    for what, owner, here in owners:
+        if owner is not None and owner != here:
+            other = f"no {what}" if here is None else f"the {what} {here!r}"
+            return f"it belongs to the {what} {owner!r}; this context has {other}"
+    return _not_found(snapshot.context, "memory-", "pin it to have it in every context")
+
+
+def _of_message(message: Message, snapshot: Snapshot) -> str:
+    if message.room != snapshot.room:
+        return f"it was said in the room {message.room!r}, which was not searched or gave nothing better"
+    if message.at > snapshot.at:
+        return "it was said after this context was built"
+    return _not_found(snapshot.context, "message-older", "it is older than the history that was loaded")
+
+
+def _of_entry(entry: LoreEntry) -> str:
+    if not entry.enabled:
+        return "it is switched off"
+    return "none of its keys was spoken of, and search did not bring it"
+
+
+def _not_found(context: Context, kind: str, more: str) -> str:
+    """Say what search brought instead, or why it could not search."""
+    if context.inputs.degraded:
+        return f"search did not bring it, and something failed: {'; '.join(context.inputs.degraded)}"
+    found = [
+        package.relevance
+        for package in context.inputs.packages
+        if package.kind.startswith(kind) and package.relevance is not None
+    ]
+    if not found:
+        return f"search brought nothing of this kind; {more}"
+    brought = f"{len(found):,} that are nearer to the question (relevance {shown_score(min(found))} and more)"
+    return f"search brought {brought}; {more}"
