@@ -8,13 +8,18 @@ import asyncio
 import subprocess
 import sys
 import tempfile
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 from memory import DAY, MODEL, NOW, QUESTIONS, year
 from rich.console import Console
 
 import brimful
+from brimful.counting import counter_for
+from brimful.models import resolve
 from brimful.records import Memory, Persona, Room
+from brimful.render.given import read_given
 from brimful.testing import ScriptedProvider
 
 ANSWERS = (
@@ -43,23 +48,22 @@ def memories() -> list[Memory]:
     ]
 
 
-def tokens_of(request: dict[str, object]) -> int:
+def tokens_of(request: dict[str, Any]) -> int:
     """Count as a server would report it."""
-    return brimful.count(str(request["messages"]), model=MODEL).tokens
+    return counter_for(resolve(MODEL)).prompt(read_given(request, "openai").prompt).tokens
 
 
 async def live(url: str) -> brimful.Context:
     """Write it all, and return the last context."""
-    provider = ScriptedProvider((*ANSWERS, *ANSWERS), tokens=tokens_of)
-    async with brimful.Engine(url, model=MODEL, provider=provider) as engine:
+    provider, ticks = ScriptedProvider((*ANSWERS, *ANSWERS), tokens=tokens_of), count()
+    async with brimful.Engine(url, model=MODEL, provider=provider, clock=lambda: NOW + next(ticks)) as engine:
         await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova, an old friend. You remember."))
         await engine.put(Room(id="kitchen", name="The kitchen", user="ada"))
         await engine.post_many(year())
         await engine.remember_many(memories())
         await engine.settled()
-        for turn, question in enumerate((*QUESTIONS, *QUESTIONS)):
-            at = NOW + turn * DAY
-            answer = await engine.respond("kitchen", "nova", question, sender="Ada", user="ada", now=at)
+        for question in (*QUESTIONS, *QUESTIONS):
+            answer = await engine.respond("kitchen", "nova", question, sender="Ada", user="ada")
         return answer.context
 
 
