@@ -41,7 +41,7 @@ $(PAGE): web/node_modules/.package-lock.json $(PAGE_SOURCES)
 	touch $@
 
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json web/.npmrc
-	npm --prefix web ci
+	npm --prefix web install --no-save
 	touch $@
 
 # The page is tested in a real browser. Where none can be had, those tests say so.

@@ -126,7 +126,16 @@ def test_a_context_that_is_not_there(client, id, path):
 
 
 def test_an_item_that_is_not_there(client, kept):
-    assert client.get(f"{ROOT}/contexts/{kept.first}/items/nobody").json()["error"]["code"] == "item_not_found"
+    error = client.get(f"{ROOT}/contexts/{kept.first}/items/nobody").json()["error"]
+    assert error["code"] == "item_not_found"
+    assert error["message"] == "'nobody' was no candidate of this context: there is nothing of that name"
+
+
+def test_a_memory_that_was_no_candidate_says_why(client, kept):
+    bobs = client.post(f"{ROOT}/memories", json={"content": "Bob keeps bees.", "user": "bob", "at": 1.0}).json()
+    error = client.get(f"{ROOT}/contexts/{kept.first}/items/{bobs['id']}").json()["error"]
+    assert error["code"] == "item_not_found"
+    assert "it belongs to the user 'bob'; this context has" in error["message"]
 
 
 def test_two_contexts_side_by_side(get, kept):

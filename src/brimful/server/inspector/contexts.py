@@ -8,6 +8,7 @@ from starlette.responses import Response as HttpResponse
 
 from brimful.answers import Build
 from brimful.core.context import Context
+from brimful.engine.absence import absence_of
 from brimful.errors import UnknownRecord
 from brimful.protocols import Store
 from brimful.records import Snapshot
@@ -71,7 +72,7 @@ class Contexts:
         store, item = self._tenants.store(inquiry.tenant), inquiry.name("item")
         snapshot = await self._loaded.snapshot(store, inquiry.name())
         if item not in {decision.id for decision in snapshot.context.decisions}:
-            raise Refusal("unknown", f"no candidate {item[:80]!r} in this context", code="item_not_found", param="item")
+            raise Refusal("unknown", await _absent(store, snapshot, item), code="item_not_found", param="item")
         fates = await store.inclusions(item=item, limit=_MOST_BUILDS)
         window = await self._newest.run(inquiry.tenant, lambda: window_for(snapshot.context, item))
         builds = tuple(Fate(id=each.snapshot, at=each.at, outcome=each.outcome, reason=each.reason) for each in fates)
@@ -84,6 +85,12 @@ async def build_of(store: Store, snapshot: Snapshot) -> Build:
     if found is None:
         raise UnknownRecord("context", snapshot.id)
     return found
+
+
+async def _absent(store: Store, snapshot: Snapshot, item: str) -> str:
+    absence = await absence_of(store, snapshot, item)
+    why = "there is nothing of that name" if absence is None else absence.why
+    return f"{item[:80]!r} was no candidate of this context: {why}"
 
 
 def _shown(snapshot: Snapshot, number: int, answers: tuple[AnswerView, ...]) -> bytes:
