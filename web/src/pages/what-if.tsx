@@ -101,12 +101,15 @@ function DoesNotFit({ exceeded }: { exceeded: Exceeded }) {
 /** A slider over tokens, and a field for those who know the number. */
 function Slider({ label, value, low, high, onInput }: { label: string; value: number; low: number; high: number; onInput: (tokens: number) => void }) {
   const id = useId();
+  const [typed, setTyped] = useState(String(value));
+  useEffect(() => setTyped(String(value)), [value]);
   return (
     <div class="slider">
       <label for={id}>{label}</label>
       <input
-        type="number" min={low} max={high} step={1} value={value} aria-label={`${label}, in tokens`}
-        onChange={(event) => Number(event.currentTarget.value) > 0 && onInput(clamp(Math.round(Number(event.currentTarget.value)), 1, high))}
+        type="number" min={low} max={high} step={1} value={typed} aria-label={`${label}, in tokens`}
+        onInput={(event) => setTyped(event.currentTarget.value)}
+        onChange={() => Number(typed) > 0 && onInput(clamp(Math.round(Number(typed)), 1, high))}
       />
       <input
         id={id} type="range" min={0} max={STEPS} step={1} value={toStep(value, low, high)} aria-valuetext={`${whole(value)} tokens`}

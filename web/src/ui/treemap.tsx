@@ -105,17 +105,12 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
         {drawn.tiles.map((tile, index) => (
           <button
             key={`${tile.part} ${tile.item?.id ?? ""}`} type="button" class={`tile ${look(tile.part)}`} style={placed(tile)}
-            tabIndex={index === focus ? 0 : -1} aria-label={`${title(tile.part)}: ${tile.label.slice(0, 80)}, ${whole(tile.tokens)} tokens`}
+            tabIndex={index === focus ? 0 : -1}
             aria-pressed={tile.item !== null && tile.item.id === selected}
             onFocus={() => (setAt(index), setOver(tile))} onPointerEnter={() => setOver(tile)}
             onClick={() => tile.item && onOpen?.(tile.item.id)}
           >
-            {tile.width > 2.8 * size.rem && tile.height > 1.6 * size.rem && (
-              <span class="tile-text" aria-hidden="true">
-                {linesOf(tile, size.rem) > 0 && <span class="tile-label" style={{ WebkitLineClamp: String(linesOf(tile, size.rem)) }}>{tile.label.slice(0, 200)}</span>}
-                <span class="tile-tokens">{short(tile.tokens)}</span>
-              </span>
-            )}
+            <TileText tile={tile} rem={size.rem} />
           </button>
         ))}
         {drawn.tiles.length === 0 && size.width > 0 && <p class="muted pad">Nothing of this part is in.</p>}
@@ -129,6 +124,19 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
         ) : <span class="muted">Point at a tile, or move with the arrow keys. Enter opens it.</span>}
       </figcaption>
     </figure>
+  );
+}
+
+/** What a tile says: as much as it has room for to the eye, and all of it to a screen reader. */
+function TileText({ tile, rem }: { tile: Tile; rem: number }) {
+  const lines = linesOf(tile, rem);
+  const hasRoom = tile.width > 2.8 * rem && tile.height > 1.6 * rem;
+  return (
+    <span class={hasRoom ? "tile-text" : "hidden"}>
+      <span class="hidden">{title(tile.part)}: </span>
+      <span class={lines > 0 ? "tile-label" : "hidden"} style={{ WebkitLineClamp: String(Math.max(1, lines)) }}>{tile.label.slice(0, 200)}</span>{" "}
+      <span class="tile-tokens">{short(tile.tokens)}<span class="hidden"> tokens</span></span>
+    </span>
   );
 }
 

@@ -1,0 +1,112 @@
+"""For everybody: axe finds no serious fault on any page, light or dark; nothing is wider than a phone; keys are told."""
+
+import pytest
+from playwright.sync_api import expect
+
+from web.conftest import AXE
+from web.world import LOST
+
+PAGES = {
+    "now": "/",
+    "context": "/contexts/{0}",
+    "panel": "/contexts/{0}?item=" + LOST,
+    "what-if": "/contexts/{0}/what-if?window=4000",
+    "diff": "/diff/{1}/{0}",
+    "choose": "/diff",
+    "stats": "/stats",
+    "rooms": "/rooms",
+    "room": "/rooms/support",
+    "personas": "/personas",
+    "persona": "/personas/nova",
+    "memories": "/memories",
+    "lorebooks": "/lorebooks",
+    "lorebook": "/lorebooks/shop",
+    "nowhere": "/nowhere",
+}
+PHONE = {"width": 360, "height": 740}
+
+
+def settle(page):
+    """Wait until nothing is loading."""
+    page.get_by_role("heading", level=1).or_(page.get_by_role("heading", level=2)).first.wait_for()
+    expect(page.locator(".skeleton")).to_have_count(0)
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+
+
+def faults(page):
+    """What axe finds that is serious or critical: the rule, and where."""
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")
+    return [
+        (each["id"], [node["target"] for node in each["nodes"]][:5])
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_no_serious_fault(shop, visit, name, theme):
+    address, _, contexts = shop
+    page = visit(address, PAGES[name].format(*reversed(contexts)), color_scheme=theme, bypass_csp=True)
+    settle(page)
+    assert page.evaluate("document.documentElement.dataset.theme") == theme
+    page.add_script_tag(path=AXE)
+    assert faults(page) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_wider_than_a_phone(shop, visit, name):
+    address, _, contexts = shop
+    page = visit(address, PAGES[name].format(*reversed(contexts)), viewport=PHONE)
+    settle(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+@pytest.mark.parametrize("opener", ["New memory", "Edit mem-0", "Forget mem-0"])
+def test_axe_finds_no_serious_fault_in_dialogs(shop, visit, opener):
+    address, _, _ = shop
+    page = visit(address, "/memories", bypass_csp=True)
+    page.get_by_role("button", name=opener).click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    expect(page.get_by_text("counting…")).to_have_count(0)
+    page.add_script_tag(path=AXE)
+    assert faults(page) == []
+
+
+def test_the_keys_are_told_and_lead_to_the_pages(shop, visit):
+    address, _, _ = shop
+    page = visit(address)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    for letter, heading in {
+        "s": "Stats",
+        "r": "Rooms",
+        "p": "Personas",
+        "m": "Memories",
+        "l": "Lorebooks",
+        "n": "Now",
+    }.items():
+        page.keyboard.press("g")
+        page.keyboard.press(letter)
+        expect(page.get_by_role("heading", name=heading, level=1)).to_be_focused()
+
+
+def test_the_theme_is_chosen_and_stays(shop, visit):
+    address, _, _ = shop
+    page = visit(address, color_scheme="light")
+    root = page.locator("html")
+    expect(root).to_have_attribute("data-theme", "light")
+    page.get_by_role("button", name="Theme: as the system").click()
+    page.get_by_role("button", name="Theme: light").click()
+    expect(root).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(root).to_have_attribute("data-theme", "dark")
+
+
+def test_nothing_moves_for_those_who_prefer_so(tmp_path, shop, visit):
+    address, _, _ = shop
+    page = visit(address, reduced_motion="reduce")
+    settle(page)
+    assert page.evaluate("document.getAnimations().length") == 0

@@ -1,0 +1,145 @@
+"""One context: its picture, its table, its request; and all of it with thousands of candidates."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from web import world
+from web.conftest import in_thread, served
+
+CROWD = 5_000
+
+
+def test_the_picture_shows_every_item_by_what_it_costs(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}")
+    picture = page.get_by_role("group", name="What is in the window, by tokens")
+    tiles = picture.get_by_role("button")
+    expect(tiles.filter(has_text=re.compile("moka pot wants"))).to_be_visible()
+    tile = picture.get_by_role("button", name=re.compile(r"^Lorebook: A moka pot wants dark beans\. \d+ tokens$"))
+    tile.hover()
+    expect(page.locator("figcaption")).to_contain_text("A moka pot wants dark beans.")
+    tile.click()
+    expect(page.get_by_role("complementary", name="Item lore-moka")).to_contain_text("Why is it in?")
+
+
+def test_a_part_of_the_window_can_be_looked_at_alone(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}")
+    tiles = page.get_by_role("group", name="What is in the window").get_by_role("button")
+    parts = page.get_by_role("list", name=re.compile("Parts of the window of 1,400 tokens"))
+    expect(parts.get_by_role("button", name=re.compile("Kept for the answer 200"))).to_be_visible()
+    parts.get_by_role("button", name=re.compile("^Lorebook")).click()
+    expect(tiles).to_have_count(2)
+    parts.get_by_role("button", name=re.compile("^Pinned")).click()
+    expect(tiles).to_have_count(1)
+    expect(tiles).to_have_accessible_name(re.compile("^Pinned: Ada is allergic to hazelnut"))
+
+
+def test_arrow_keys_move_in_the_picture(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}")
+    tiles = page.get_by_role("group", name="What is in the window").get_by_role("button")
+    tiles.first.focus()
+    page.keyboard.press("ArrowDown")
+    expect(tiles.first).not_to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(tiles.first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("complementary")).to_be_visible()
+
+
+def test_filter_and_order_stand_in_the_address_and_back_and_forward_work(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}?outcome=out&sort=-tokens")
+    grid = page.get_by_role("grid", name="Candidates")
+    expect(grid.get_by_role("columnheader", name="Tokens")).to_have_attribute("aria-sort", "descending")
+    rows = grid.locator("tr[data-row]")
+    expect(rows.first).to_contain_text("Ada was promised a refund")
+    rows.first.click()
+    expect(page.get_by_role("complementary")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("complementary")).to_have_count(0)
+    page.go_forward()
+    expect(page.get_by_role("complementary")).to_be_visible()
+    page.get_by_role("combobox", name="Outcome").select_option("dropped")
+    expect(page).to_have_url(re.compile("outcome=dropped"))
+    page.get_by_role("link", name="Memories", exact=True).click()
+    expect(page.get_by_role("heading", name="Memories", exact=True)).to_be_focused()
+    page.go_back()
+    expect(page.get_by_role("combobox", name="Outcome")).to_have_value("dropped")
+
+
+def test_the_request_is_shown_as_the_provider_got_it_and_the_answer_with_its_numbers(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}")
+    answer = page.get_by_role("region", name="Its answer")
+    for fact in ("scripted", "±0 to our count", "9 tokens", "stop"):
+        expect(answer).to_contain_text(fact)
+    page.get_by_text("As the provider got it (JSON)").click()
+    shown = page.locator("pre.json")
+    expect(shown).to_contain_text("You are Nova of the coffee shop.")
+    assert json.loads(shown.inner_text())["model"] == world.MODEL
+    expect(page.get_by_role("list", name="Messages of the request").get_by_role("listitem").last).to_contain_text(
+        "Question 2"
+    )
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("crowd")
+    store = f"sqlite:///{folder}/brimful.db"
+    id = in_thread(world.crowd(store, CROWD))
+    with served(folder, store) as address:
+        yield address, id
+
+
+# Time that the page's own thread was busy. Other processes on the machine do not count; 100 ms is what feels immediate,
+# and a slow machine gets five times as much.
+MOST_BUSY = 0.5  # seconds
+
+
+def busy(page, action):
+    """Return how long the page's thread worked for something, in seconds."""
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent():
+        return next(
+            each["value"]
+            for each in session.send("Performance.getMetrics")["metrics"]
+            if each["name"] == "TaskDuration"
+        )
+
+    before = spent()
+    action()
+    return spent() - before
+
+
+def test_thousands_of_candidates_are_scrolled_sorted_and_filtered_quickly(crowd, visit):
+    address, id = crowd
+    page = visit(address, f"/contexts/{id}")
+    grid = page.get_by_role("grid", name="Candidates")
+    rows = grid.locator("tr[data-row]")
+    rows.first.wait_for()
+    count = int(grid.get_attribute("aria-rowcount")) - 1
+    assert count > 3_000
+    assert rows.count() < 60
+
+    def to_the_end():
+        rows.first.focus()
+        page.keyboard.press("End")
+        expect(grid.locator(f"tr[data-row='{count - 1}']")).to_be_focused()
+
+    def by_tokens():
+        grid.get_by_role("columnheader", name="Tokens").get_by_role("button").click()
+        expect(grid.get_by_role("columnheader", name="Tokens")).to_have_attribute("aria-sort", "descending")
+
+    def one_lot():
+        page.get_by_role("searchbox", name="Find").fill("lot 34993")
+        expect(page.get_by_text(re.compile(r"^1 of [\d,]+ candidates$"))).to_be_visible()
+
+    for action in (to_the_end, by_tokens, one_lot):
+        assert busy(page, action) < MOST_BUSY, action.__name__

@@ -1,0 +1,78 @@
+"""Where the server wants a key, the page asks for one; and a tenant sees only its own."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from playwright.sync_api import expect
+
+from web import world
+from web.conftest import in_thread, served
+
+REFUSED = ("401", "403")
+
+
+def made_key(store, tenant, scopes):
+    command = [sys.executable, "-m", "brimful", "callers", "create", "--db", store, "--tenant", tenant]
+    done = subprocess.run([*command, "--scopes", scopes, "--name", "test", "--json"], capture_output=True, check=True)
+    return json.loads(done.stdout)["key"]
+
+
+@pytest.fixture
+def guarded(tmp_path):
+    """A server with keys: a support case of one tenant, and an empty house of another."""
+    store = f"sqlite:///{tmp_path}/brimful.db"
+    in_thread(world.support(store, tenant="acme", turns=1))
+    with served(tmp_path, store, keys=True) as address:
+        yield address, store
+
+
+def enter(page, key):
+    dialog = page.get_by_role("dialog", name="A key, please")
+    dialog.get_by_label("Key", exact=True).fill(key)
+    dialog.get_by_role("button", name="Use this key").click()
+
+
+def test_a_key_is_asked_for_and_stays_in_the_tab(guarded, visit):
+    address, store = guarded
+    page = visit(address, allowed=REFUSED)
+    expect(page.get_by_role("dialog", name="A key, please")).to_contain_text("This server wants a key.")
+    enter(page, "bf-wrong")
+    expect(page.get_by_role("dialog")).to_contain_text("not known")
+    enter(page, made_key(store, "acme", "read"))
+    expect(page.get_by_role("link", name=re.compile("nova in support"))).to_be_visible()
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("link", name=re.compile("nova in support"))).to_be_visible()
+    assert page.evaluate("Object.keys(localStorage).filter(name => name.includes('key'))") == []
+    page.get_by_role("button", name="Forget key").click()
+    expect(page.get_by_role("dialog", name="A key, please")).to_be_visible()
+
+
+def test_a_tenant_sees_only_its_own(guarded, visit):
+    address, store = guarded
+    [build] = in_thread(newest(store))
+    page = visit(address, "/memories", allowed=(*REFUSED, "404"))
+    enter(page, made_key(store, "globex", "read,write"))
+    expect(page.get_by_role("heading", name="Nothing is remembered yet")).to_be_visible()
+    page.goto("/")
+    expect(page.get_by_role("heading", name="No context yet")).to_be_visible()
+    page.goto(f"/contexts/{build.id}")
+    expect(page.get_by_role("alert")).to_contain_text("no context")
+
+
+async def newest(store):
+    async with world.brimful.Engine(store, tenant="acme", embedder="none") as engine:
+        return await engine.store.builds(limit=1)
+
+
+def test_a_key_that_may_only_read_changes_nothing_and_is_told_so(guarded, visit):
+    address, store = guarded
+    page = visit(address, "/memories?q=hazelnut", allowed=REFUSED)
+    enter(page, made_key(store, "acme", "read"))
+    memory = page.get_by_role("listitem").filter(has_text="allergic to hazelnut")
+    memory.get_by_role("button", name=re.compile("^Unpin")).click()
+    expect(memory.get_by_role("alert")).to_contain_text("this key has no scope 'write'")
+    expect(memory.get_by_role("button", name=re.compile("^Unpin"))).to_be_visible()

@@ -1,0 +1,49 @@
+"""What if: the picture follows the slider, and the newest question wins."""
+
+import re
+
+from playwright.sync_api import expect
+
+
+def test_the_picture_changes_while_one_drags(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}/what-if")
+    slider = page.get_by_role("slider", name="Window", exact=True)
+    box = slider.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    asked = []
+    page.on("response", lambda response: asked.append(response) if "/what-if" in response.url else None)
+    status = page.get_by_role("status").filter(has_text="tokens used")
+    expect(status).to_contain_text("of 1,400 tokens used")
+    page.mouse.move(box["x"] + box["width"] * 0.2, middle)
+    page.mouse.down()
+    for step in range(20, 61, 2):
+        page.mouse.move(box["x"] + box["width"] * step / 100, middle)
+    # the finger still holds the slider, and the picture has followed it
+    expect(page.get_by_role("region", name="Entered")).to_contain_text("Ada was promised a refund")
+    page.mouse.up()
+    window = int(page.get_by_role("spinbutton", name="Window, in tokens").input_value())
+    expect(status).to_contain_text(f"of {window:,} tokens used")
+    expect(page).to_have_url(re.compile(f"window={window}"))
+    assert 1 <= len(asked) <= 22  # as many as could be answered, and not one for each move in a queue
+
+
+def test_what_cannot_be_is_said_with_its_numbers_and_the_way_back(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}/what-if?window=256&completion=250")
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("That cannot be.")
+    expect(alert).to_contain_text(re.compile(r"takes \d+ tokens, and there are \d+"))
+    page.get_by_role("button", name="As it was").click()
+    expect(alert).to_have_count(0)
+
+
+def test_another_model_and_another_policy(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}/what-if")
+    page.get_by_role("combobox", name="Model").select_option("claude-sonnet-4-5")
+    expect(page.get_by_role("status").filter(has_text="tokens used")).to_contain_text("of 200,000 tokens")
+    expect(page.get_by_role("region", name="Entered")).to_contain_text("Ada was promised a refund")
+    page.get_by_role("combobox", name="Policy").select_option("window")
+    expect(page.get_by_role("region", name="Left")).to_contain_text("Ada prefers short answers")
+    expect(page).to_have_url(re.compile("model=claude-sonnet-4-5&policy=window"))

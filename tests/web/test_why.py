@@ -1,0 +1,94 @@
+"""Why was a given memory not in a given answer's context, and what window would it have taken? By mouse, and by keyboard."""
+
+import re
+
+from playwright.sync_api import expect
+
+from web.world import LOST
+
+
+def test_somebody_finds_out_why_a_memory_was_not_in_and_what_window_it_would_have_taken(shop, visit):
+    address, _, contexts = shop
+    page = visit(address)
+    page.get_by_role("link", name=re.compile("nova in support")).first.click()
+    expect(page).to_have_url(re.compile(contexts[-1]))
+    page.get_by_role("searchbox", name="Find").fill("promised refund")
+    row = page.get_by_role("row").filter(has_text="Ada was promised a refund")
+    expect(row).to_contain_text("dropped")
+    row.click()
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict).to_contain_text("Why is it not in?")
+    expect(verdict).to_contain_text("pool 'related' full")
+    needed = re.search(r"from a window of ([\d,]+) tokens on", verdict.inner_text())
+    window = int(needed[1].replace(",", ""))
+
+    # the promise is kept: with that window it is in, with one token less it is not
+    page.get_by_role("link", name="What if …").click()
+    tokens = page.get_by_role("spinbutton", name="Window, in tokens")
+    tokens.fill(str(window))
+    tokens.press("Enter")
+    entered = page.get_by_role("region", name="Entered")
+    expect(entered).to_contain_text("Ada was promised a refund")
+    tokens.fill(str(window - 1))
+    tokens.press("Enter")
+    expect(page.get_by_text("Ada was promised a refund")).to_have_count(0)
+
+
+def test_by_keyboard_alone(shop, visit):
+    address, _, contexts = shop
+    page = visit(address)
+    page.get_by_role("link", name=re.compile("nova in support")).first.wait_for()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    press_until(page, "Tab", "a.context-link")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="nova in support")).to_be_focused()
+    page.get_by_role("grid", name="Candidates").wait_for()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name="Find")).to_be_focused()
+    page.keyboard.type(LOST)
+    press_until(page, "Tab", "tr[data-row]")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=LOST)).to_be_focused()
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("It would have been in from a window of")
+    expect(page).to_have_url(re.compile(f"{contexts[-1]}.*item={LOST}"))
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("complementary")).to_have_count(0)
+    expect(page.locator("tr[data-row]").first).to_be_focused()
+
+
+def press_until(page, key, selector, *, most=40):
+    """Press a key until something of that sort has the focus."""
+    for _ in range(most):
+        page.keyboard.press(key)
+        if page.locator(f"{selector}:focus").count():
+            return
+    raise AssertionError(f"{key} does not lead to {selector}")
+
+
+def test_the_address_of_a_panel_can_be_sent_to_somebody(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[0]}?item={LOST}")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("Why is it not in?")
+    expect(page.get_by_role("complementary")).to_contain_text("this context")
+    others = page.get_by_role("complementary").get_by_role("listitem").filter(has_text="dropped")
+    expect(others).to_have_count(len(contexts))
+
+
+def test_what_the_losers_nearest_the_cut_are(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}")
+    missed = page.get_by_role("region", name="Nearest to the cut")
+    expect(missed.get_by_role("listitem").first).to_contain_text("Ada was promised a refund")
+    missed.get_by_role("button").first.click()
+    expect(page.get_by_role("complementary", name=f"Item {LOST}")).to_be_visible()
+
+
+def test_an_item_that_there_is_not_is_said_in_words(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}?item=nobody", allowed=("404",))
+    expect(page.get_by_role("alert")).to_contain_text("nobody")
+    page.goto("/contexts/none-of-ours")
+    expect(page.get_by_role("alert")).to_contain_text("none-of-ours")
+    expect(page.get_by_role("button", name="Try again")).to_be_visible()
