@@ -1,4 +1,4 @@
-"""For everybody: axe finds no serious fault on any page, light or dark; nothing is wider than a phone; keys are told."""
+"""For everybody: axe finds no serious fault on any page, light or dark; all fits on a phone; keys are told."""
 
 import pytest
 from playwright.sync_api import expect
@@ -105,7 +105,7 @@ def test_the_theme_is_chosen_and_stays(shop, visit):
     expect(root).to_have_attribute("data-theme", "dark")
 
 
-def test_nothing_moves_for_those_who_prefer_so(tmp_path, shop, visit):
+def test_nothing_moves_for_those_who_prefer_so(shop, visit):
     address, _, _ = shop
     page = visit(address, reduced_motion="reduce")
     settle(page)

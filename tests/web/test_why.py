@@ -1,4 +1,4 @@
-"""Why was a given memory not in a given answer's context, and what window would it have taken? By mouse, and by keyboard."""
+"""Why was a memory not in an answer's context, and what window would it have taken? By mouse, and by keyboard."""
 
 import re
 
