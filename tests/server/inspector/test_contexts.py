@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 
 import pytest
 
@@ -61,6 +62,8 @@ def test_bands_add_up_to_the_window(get, kept):
     assert names[:2] == ["system", "pinned"]
     assert names[-3:] == ["free", "margin", "completion"]
     assert names.index("recent") < names.index("lorebook") < names.index("current")
+    items = Counter(each["component"] for each in seen["decisions"] if each["place"] is not None)
+    assert {band["name"]: band["items"] for band in seen["bands"] if band["items"]} == items
     used = [band for band in seen["bands"] if band["name"] not in ("free", "margin", "completion")]
     assert sum(band["tokens"] for band in used) == seen["tokens"]
 

@@ -35,7 +35,7 @@ export function LorebookPage({ id }: { id: string }) {
         <button type="button" class="danger" onClick={() => setRemoving("book")}>Remove the book</button>
       </Heading>
       <div class="filters" role="search" aria-label="Search entries">
-        <TextField label="Find" type="search" value={find} placeholder="name, key or text" onInput={setFind} />
+        <TextField label="Find" type="search" grow value={find} placeholder="name, key or text" onInput={setFind} />
         <CountModel />
       </div>
       {book.error && <p class="bad" role="alert">{book.error}</p>}

@@ -26,7 +26,7 @@ export function LorebooksPage() {
     <>
       <Heading title="Lorebooks"><button type="button" class="main" onClick={() => setMaking(true)}>New lorebook</button></Heading>
       <div class="filters" role="search" aria-label="Search lorebooks">
-        <TextField label="Find" type="search" value={find} placeholder="id or name" onInput={setFind} />
+        <TextField label="Find" type="search" grow value={find} placeholder="id or name" onInput={setFind} />
         <CountModel />
       </div>
       <Loaded of={list.first}>

@@ -34,7 +34,7 @@ export function MemoriesPage() {
     <>
       <Heading title="Memories"><button type="button" class="main" onClick={() => setEditing("new")}>New memory</button></Heading>
       <div class="filters" role="search" aria-label="Search memories">
-        <TextField label="Find" type="search" value={said("q")} placeholder="words that are in it" onInput={(q) => ask({ q })} />
+        <TextField label="Find" type="search" grow value={said("q")} placeholder="words that are in it" onInput={(q) => ask({ q })} />
         <TextField label="Persona" type="search" value={said("persona")} placeholder="all" onInput={(persona) => ask({ persona })} />
         <TextField label="User" type="search" value={said("user")} placeholder="all" onInput={(user) => ask({ user })} />
         <TextField label="Room" type="search" value={said("room")} placeholder="all" onInput={(room) => ask({ room })} />

@@ -29,7 +29,7 @@ export function PersonasPage() {
     <>
       <Heading title="Personas"><button type="button" class="main" onClick={() => setMaking(true)}>New persona</button></Heading>
       <div class="filters" role="search" aria-label="Search personas">
-        <TextField label="Find" type="search" value={find} placeholder="id, name or prompt" onInput={setFind} />
+        <TextField label="Find" type="search" grow value={find} placeholder="id, name or prompt" onInput={setFind} />
         <CountModel />
       </div>
       <Loaded of={list.first}>

@@ -86,7 +86,7 @@ function Messages({ room }: { room: string }) {
     <section aria-labelledby="messages-heading">
       <h2 id="messages-heading">{q ? "Found" : "What was said"}</h2>
       <div class="filters" role="search" aria-label="Search messages">
-        <TextField label="Find" type="search" value={q} placeholder="by words and by meaning" onInput={(text) => ask({ q: text })} />
+        <TextField label="Find" type="search" grow value={q} placeholder="by words and by meaning" onInput={(text) => ask({ q: text })} />
       </div>
       <Loaded of={list.first}>
         {() => (

@@ -27,7 +27,7 @@ export function RoomsPage() {
     <>
       <Heading title="Rooms"><button type="button" class="main" onClick={() => setMaking(true)}>New room</button></Heading>
       <div class="filters" role="search" aria-label="Search rooms">
-        <TextField label="Find" type="search" value={find} placeholder="id, name, user or goal" onInput={setFind} />
+        <TextField label="Find" type="search" grow value={find} placeholder="id, name, user or goal" onInput={setFind} />
         <CountModel />
       </div>
       <Loaded of={list.first}>

@@ -11,7 +11,9 @@ interface Field {
   required?: boolean;
 }
 
-export function TextField({ label, value, onInput, hint, required, list, type = "text", ...more }: Field & {
+export function TextField({ label, value, onInput, hint, required, list, type = "text", grow = false, ...more }: Field & {
+  /** It takes the room that other fields leave. */
+  grow?: boolean;
   list?: readonly string[];
   type?: "text" | "search" | "number";
   min?: number;
@@ -21,7 +23,7 @@ export function TextField({ label, value, onInput, hint, required, list, type = 
 }) {
   const id = useId();
   return (
-    <label class="field">
+    <label class={grow ? "field grow" : "field"}>
       <span>{label}</span>
       <input
         type={type} value={value} required={required} list={list && id} autocomplete="off"

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Band, Decision } from "../api/types";
 import { included } from "../logic/candidates";
 import { look, ROOM, title } from "../logic/components";
-import { short, whole } from "../logic/format";
+import { plural, short, whole } from "../logic/format";
 import { type Box, neighbour, treemap } from "../logic/treemap";
 
 interface Part {
@@ -55,10 +55,13 @@ function partTiles(part: Part, box: Box): Tile[] {
     return [{ ...box, part: part.name, item: null, label: title(part.name), tokens: part.tokens }];
   }
   const large = [...part.items].sort((a, b) => b.cost - a.cost);
-  const shown = large.slice(0, MOST_TILES);
-  return treemap(shown, (item) => Math.max(1, item.cost), box).map(({ value, x, y, width, height }) => ({
-    x, y, width, height, part: part.name, item: value, label: value.excerpt || value.id, tokens: value.cost,
-  }));
+  const rest = large.slice(MOST_TILES);
+  const tiles: Omit<Tile, keyof Box>[] = large.slice(0, MOST_TILES).map((item) => (
+    { part: part.name, item, label: item.excerpt || item.id, tokens: item.cost }
+  ));
+  const left = rest.reduce((sum, item) => sum + item.cost, 0);
+  if (left > 0) tiles.push({ part: part.name, item: null, label: `${plural(rest.length, "more item")} of this part, in the table below`, tokens: left });
+  return treemap(tiles, (tile) => Math.max(1, tile.tokens), box).map(({ value, x, y, width, height }) => ({ ...value, x, y, width, height }));
 }
 
 export function Treemap({ bands, decisions, chosen, selected, onOpen }: {

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from brimful.core.content import ContentPackage
 from brimful.core.context import Context
 from brimful.core.cost import place_of
 from brimful.core.explain import COMPONENTS, title_of
@@ -27,9 +28,9 @@ def bands_of(context: Context) -> tuple[Band, ...]:
     return (*_used(context), *_unused(context))
 
 
-def component_of(kind: str) -> str:
-    """Return the component that a kind belongs to."""
-    return COMPONENTS.get(kind, kind)
+def band_of(package: ContentPackage) -> str:
+    """Return the name of the part that a candidate belongs to: its component, or `pinned`."""
+    return "pinned" if _is_pinned(package) else _component_of(package.kind)
 
 
 def _used(context: Context) -> Iterator[Band]:
@@ -49,7 +50,7 @@ def _parts(context: Context) -> dict[str, tuple[int, int]]:
     pinned, costs, items = _pinned(context), Counter[tuple[str, bool]](), Counter[tuple[str, bool]]()
     for decision in context.decisions:
         if decision.included:
-            name = component_of(decision.kind)
+            name = _component_of(decision.kind)
             costs[name, decision.id in pinned] += decision.cost
             items[name, decision.id in pinned] += 1
     parts = {}
@@ -62,8 +63,16 @@ def _parts(context: Context) -> dict[str, tuple[int, int]]:
     return parts | {"pinned": (apart[0], apart[1])}
 
 
+def _component_of(kind: str) -> str:
+    return COMPONENTS.get(kind, kind)
+
+
 def _pinned(context: Context) -> set[str]:
-    return {package.id for package in context.inputs.packages if package.metadata and place_of(package) == "pinned"}
+    return {package.id for package in context.inputs.packages if _is_pinned(package)}
+
+
+def _is_pinned(package: ContentPackage) -> bool:
+    return bool(package.metadata) and place_of(package) == "pinned"
 
 
 def _unused(context: Context) -> Iterator[Band]:

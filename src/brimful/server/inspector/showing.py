@@ -13,7 +13,7 @@ from brimful.core.prompt import Prompt
 from brimful.errors import InvalidRequest
 from brimful.records import Snapshot
 from brimful.render import renderer_of
-from brimful.server.inspector.bands import bands_of, component_of
+from brimful.server.inspector.bands import band_of, bands_of
 from brimful.server.inspector.views import AnswerView, ContextRow, ContextView, DecisionView, PromptPart
 
 EXCERPT: Final = 200  # characters
@@ -126,7 +126,7 @@ def _decision(
     return DecisionView(
         id=decision.id,
         kind=decision.kind,
-        component=component_of(decision.kind),
+        component=band_of(package),
         outcome=decision.outcome,
         reason=decision.reason,
         tokens=decision.tokens,

@@ -63,7 +63,8 @@ class Band(View, frozen=True, kw_only=True):
 class DecisionView(View, frozen=True, kw_only=True, gc=False):
     """What became of one candidate, and why.
 
-    `place` counts from 0 in the order of the request, null if it is not in. `excerpt` is the beginning of its text.
+    `component` is the name of the band that it is part of, if it is in. `place` counts from 0 in the order of the
+    request, null if it is not in. `excerpt` is the beginning of its text.
     """
 
     id: str
