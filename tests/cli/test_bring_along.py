@@ -89,6 +89,17 @@ def test_a_second_card_of_the_same_name_is_told(run_json):
     ]
 
 
+def test_a_book_that_is_there_stands_and_another_is_told(run, run_json):
+    Path("Eldoria.json").write_bytes(samples.written(samples.world_info()))
+    run("import", "Eldoria.json")
+    assert run_json("import", "Eldoria.json")["skipped"] == []
+    other = samples.world_info()
+    other["entries"]["0"]["content"] = "Eldoria is a sea."
+    Path("Eldoria.json").write_bytes(samples.written(other))
+    assert run_json("import", "Eldoria.json")["skipped"][0]["places"] == ["Eldoria/0"]
+    assert "forest" in run("lorebook", "export", "Eldoria").stdout
+
+
 # -- killed, damaged, hostile ----------------------------------------------------------------------------------------
 
 KILLED = """
@@ -181,7 +192,7 @@ def test_what_was_changed_is_changed_in_the_card(run):
 def test_a_lorebook_comes_back_entry_by_entry(run):
     Path("Eldoria.json").write_bytes(samples.written(samples.world_info()))
     run("import", "Eldoria.json")
-    told = json.loads(run("export", "--lorebook", "Eldoria", "--format", "world-info").stdout)
+    told = json.loads(run("lorebook", "export", "Eldoria").stdout)
     assert told["entries"] == samples.world_info()["entries"]
 
 

@@ -153,8 +153,8 @@ def test_other_records_come_too_and_stay_as_they_are(run, run_json, write_lines)
     ("data", "reason"),
     [
         (b"", "x.json: is empty"),
-        (b"nonsense", "x.json: is of no known format; say which it is: records, chatgpt"),
-        (b"[" * 100_000, "x.json: is of no known format; say which it is: records, chatgpt"),
+        (b"nonsense", "x.json: is of no known format; `--format` says which it is"),
+        (b"[" * 100_000, "x.json: is of no known format; `--format` says which it is"),
         (
             '[{"role": "ü"}]'.encode("utf-16"),
             "x.json: is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)",

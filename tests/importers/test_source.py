@@ -39,7 +39,7 @@ def test_another_encoding(tmp_path, encoding):
 def test_no_known_format(tmp_path, data):
     path = tmp_path / "a.jsonl"
     path.write_bytes(data)
-    refused(path, f"is of no known format; say which it is: {', '.join(importer_names())}")
+    refused(path, "is of no known format; `--format` says which it is")
     refused(path, f"must be one of {', '.join(importer_names())}, not 'morse'", format="morse")
 
 

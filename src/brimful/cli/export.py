@@ -21,15 +21,13 @@ Examples:
   brimful export --tenant acme --out acme.jsonl
   brimful export | brimful import - --db postgresql://ada@db.example.org/chat
   brimful export --room support --format openai --out support.jsonl
-  brimful export --persona nova --format card --out nova.json
-  brimful export --lorebook eldoria --format world-info --out eldoria.json"""
+  brimful export --persona nova --format card --out nova.json"""
 
 FORMATS: Final = {
     "records": ("room", "persona", "lorebook", ""),
     "openai": ("room",),
     "sillytavern": ("room",),
     "card": ("persona",),
-    "world-info": ("lorebook",),
 }
 """The formats, and what can be written in each; everything is the empty name."""
 
@@ -71,7 +69,8 @@ def export(
     observations and memories: each line is one record and says which
     (`record`). `brimful import` reads them again, into any store. Vectors
     stay behind. Other formats are for other programs; what was imported from
-    one of them says again all that it said.
+    one of them says again all that it said. `brimful lorebook export` writes
+    lorebooks for others.
     """
     chosen = {"room": room, "persona": persona, "lorebook": lorebook}
     named = [(kind, id) for kind, id in chosen.items() if id is not None]
@@ -108,7 +107,6 @@ async def _lines(store: "Store", kind: str, id: str, format: str) -> AsyncIterat
     whole: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
         "room": outflow.conversation,
         "persona": outflow.card,
-        "lorebook": outflow.world_info,
     }
     return _one(await whole[kind](store, record))
 

@@ -32,6 +32,9 @@ from brimful.records import (
 BATCH: Final = 500  # records a transaction
 BATCH_BYTES: Final = 16 * 2**20  # … or so much of them, for messages may hold whole pictures
 ANOTHER: Final = "another message has its id"
+ANOTHER_ENTRY: Final = (
+    "it is another entry, or was changed here; `brimful lorebook import` puts the file's in its place"
+)
 ANOTHER_CARD: Final = "another card made the persona of that name; `brimful persona remove` makes way for it"
 DELETED: Final = "it was deleted before"
 
@@ -131,16 +134,15 @@ async def _known(store: Store, batch: Sequence[Imported]) -> dict[str, Imported]
 
 def _recognise(record: Imported, held: Imported, tally: Tally) -> None:
     """Count a record that is there; one that is something else under the same id is skipped."""
-    if isinstance(record, Message) and isinstance(held, Message) and _differs(record, held):
-        tally.skip(Skipped(record.id, ANOTHER))
-    elif (
-        isinstance(record, Persona)
-        and isinstance(held, Persona)
-        and held.metadata.get(CARD) != record.metadata.get(CARD)
-    ):
-        tally.skip(Skipped(record.id, ANOTHER_CARD))
-    else:
-        tally.know([record])
+    match record, held:
+        case Message(), Message() if _differs(record, held):
+            tally.skip(Skipped(record.id, ANOTHER))
+        case Persona(), Persona() if held.metadata.get(CARD) != record.metadata.get(CARD):
+            tally.skip(Skipped(record.id, ANOTHER_CARD))
+        case LoreEntry(), LoreEntry() if held != record:
+            tally.skip(Skipped(record.id, ANOTHER_ENTRY))
+        case _:
+            tally.know([record])
 
 
 def _differs(message: Message, held: Message) -> bool:

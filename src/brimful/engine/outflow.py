@@ -7,9 +7,8 @@ from brimful.errors import UnknownRecord
 from brimful.exporters import card_of, head_of, line_of, spoken
 from brimful.exporters.card import book_of
 from brimful.importers import Imported
-from brimful.lore.formats import exported
 from brimful.protocols import Store
-from brimful.records import Lorebook, LoreEntry, Message, Persona, Plain, Room, User
+from brimful.records import Lorebook, Message, Persona, Plain, Room, User
 
 R = TypeVar("R", bound=Plain)
 
@@ -83,13 +82,4 @@ async def card(store: Store, persona: Persona) -> dict[str, Any]:
     """Return a persona as a character card, with its book."""
     id = book_of(persona)
     book = await store.get(Lorebook, id) if id else None
-    return card_of(persona, book, await _entries(store, book) if book else ())
-
-
-async def world_info(store: Store, book: Lorebook) -> dict[str, Any]:
-    """Return a lorebook as a World Info file of SillyTavern."""
-    return exported(book, await _entries(store, book), "sillytavern")
-
-
-async def _entries(store: Store, book: Lorebook) -> list[LoreEntry]:
-    return await store.lore([book.id])
+    return card_of(persona, book, await store.lore([book.id]) if book else ())

@@ -57,7 +57,7 @@ def importer_for(source: Source, format: str | None = None) -> Importer:
         raise InvalidValue(source.name, "is empty")
     if source.head.startswith(_PICTURES):
         raise InvalidValue(source.name, "is a picture, and no character card")
-    raise InvalidValue(source.name, f"is of no known format; say which it is: {', '.join(importer_names())}")
+    raise InvalidValue(source.name, "is of no known format; `--format` says which it is")
 
 
 def _named(name: str) -> Iterator[Importer]:
