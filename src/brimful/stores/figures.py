@@ -74,7 +74,7 @@ def _found(session: Session, span: Span, *, persona: str | None, room: str | Non
     for size, first, last in _parts(span, by):
         yield from tallies.read(session, size, first, last, room=room or EVERYWHERE, persona=persona)
     which = "" if persona is None else " AND persona = :persona"
-    which += "" if room is None else " AND room = :room"
+    which += "" if room is None else " AND coalesce(room, '') = :room"  # by time: a room may be as old as the store
     for since, until in span.edges:
         rows = session.rows(f"{_EVENTS}{which}", since=since, until=until, persona=persona, room=room)
         for at, who, model, policy, body in rows:

@@ -3,7 +3,7 @@
 They are written in the transaction of what they count, and stay when that is pruned.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,8 +21,7 @@ Size = Literal[1, 24]
 _COLUMNS: Final = ("room", "size", "hour", "persona", "model", "policy")
 _KEYS: Final = ", ".join(_COLUMNS)
 _HELD: Final = f"""
-SELECT {_KEYS}, body FROM tallies
-WHERE tenant = :tenant AND room IN :rooms AND size = :size AND hour IN :hours
+SELECT body FROM tallies WHERE tenant = :tenant AND {" AND ".join(f"{name} = :{name}" for name in _COLUMNS)}
 """  # noqa: S608 - our own columns
 _PUT: Final = f"""
 INSERT INTO tallies (tenant, {_KEYS}, body) VALUES (:tenant, :room, :size, :hour, :persona, :model, :policy, :body)
@@ -73,13 +72,12 @@ def decoded(body: bytes) -> Tally:
 
 def add(session: Session, events: Sequence[Added]) -> None:
     """Add events to the tallies that they belong to. Whoever calls this holds the tenant's log."""
-    for size in (1, DAY):
-        sums = _summed(events, size)
-        held = session.rows(_HELD, rooms=_each(key[0] for key in sums), size=size, hours=_each(key[2] for key in sums))
-        for *key, body in held:
-            if tuple(key) in sums:
-                sums[tuple(key)].add(decoded(body))
-        session.many(_PUT, (_row(key, sums[key]) for key in sorted(sums)))
+    sums = _summed(events, 1) | _summed(events, DAY)
+    for key, tally in sums.items():
+        held = session.row(_HELD, **_named(key))
+        if held is not None:
+            tally.add(decoded(held[0]))
+    session.many(_PUT, (_named(key) | {"body": msgspec.json.encode(sums[key])} for key in sorted(sums)))
 
 
 def read(
@@ -110,9 +108,5 @@ def _summed(events: Sequence[Added], size: int) -> dict[_Key, Tally]:
     return sums
 
 
-def _row(key: _Key, tally: Tally) -> dict[str, Any]:
-    return {**dict(zip(_COLUMNS, key, strict=True)), "body": msgspec.json.encode(tally)}
-
-
-def _each(values: Iterable[Any]) -> list[Any]:
-    return list(dict.fromkeys(values))
+def _named(key: _Key) -> dict[str, Any]:
+    return dict(zip(_COLUMNS, key, strict=True))
