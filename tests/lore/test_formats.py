@@ -188,6 +188,23 @@ def test_what_is_no_lorebook_is_refused(data, told):
     assert told in str(caught.value)
 
 
+@pytest.mark.parametrize("field", ["key", "order", "unknown"])
+def test_what_is_nested_without_end_is_refused(field):
+    deep = []
+    for _ in range(20_000):
+        deep = [deep]
+    with pytest.raises(InvalidValue, match=r"entries\[0\]"):
+        entries_of({"entries": {"0": {field: deep}}}, "w")
+    with pytest.raises(InvalidValue, match="lorebook"):
+        book_of({"entries": {}, "name" if field == "key" else field: deep}, "w")
+
+
+def test_no_two_books_share_an_id():
+    one = {"entries": {"0": {"uid": "b/1"}, "1": {"uid": 1}, "2": {"uid": 1}}}
+    ids = [entry.id for book in ("a", "a/b", "a/1") for entry in entries_of(one, book)]
+    assert len(set(ids)) == 9
+
+
 def test_an_unknown_format_is_refused():
     with pytest.raises(InvalidValue, match="must be one of sillytavern, v2, v3"):
         exported(Lorebook(id="w"), [], "v4")

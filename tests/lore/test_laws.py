@@ -91,6 +91,14 @@ def test_a_group_has_one_winner(books, entries, texts, found):
     assert all(times == 1 for times in groups.values())
 
 
+@given(books, entries(), said)
+def test_turns_that_are_passed_over_would_have_changed_nothing(books, entries, texts):
+    shelf, thorough = Shelf(books, entries), Shelf(books, entries)
+    thorough.stirring = None
+    one, other = (activate(each, turns(*texts), seed="room", tokens=cost) for each in (shelf, thorough))
+    assert one == other
+
+
 @settings(max_examples=30)
 @given(entries(), said)
 def test_what_a_turn_tells_does_not_hang_on_when_it_is_built(entries, texts):

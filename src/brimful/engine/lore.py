@@ -21,7 +21,7 @@ from brimful.retrieval.wanted import LOREBOOK
 _KEPT: Final = 64  # sets of books that a process keeps ready
 _KEPT_FOR: Final = 86_400.0  # seconds; a change of a book is noticed at once
 _DEEPEST: Final = 1_000  # messages that are looked through, however many a book wants
-_BLOCK: Final = 256  # messages: where the past begins to matter moves in steps, so that it is the same for many turns
+_BLOCK: Final = 64  # messages: where the past begins to matter moves in steps, so that it is the same for many turns
 _PAGE: Final = 512
 _RULES: Final = tuple(
     field.name for field in msgspec.structs.fields(Lorebook) if field.name not in ("description", "settings")
@@ -91,19 +91,24 @@ class Library:
         """
         if not shelf.entries:
             return []
-        last = _number(current, recent)
+        messages = list(recent) or await self._before(room, None, current, persona)
+        last = _number(current, messages)
         first = max(1, (last - shelf.memory) // _BLOCK * _BLOCK) if shelf.memory else last
-        messages = list(recent)
-        while messages and messages[-1].seq > max(1, min(first, last - min(shelf.depth, _DEEPEST))):
-            page = await self._store.history(room, before=messages[-1].seq, limit=_PAGE)
-            messages += [seen for seen in as_seen([entry.message for entry in page], persona) if seen.id != current.id]
-            if len(page) < _PAGE:
+        deep = min(shelf.depth, _DEEPEST)
+        while messages and messages[-1].seq > max(1, min(first, last - deep)):
+            more = await self._before(room, messages[-1].seq, current, persona)
+            if not more:
                 break
+            messages += more
         said = [_turn(message, message.seq) for message in messages]
         if current.message is not None:
             said.insert(0, _turn(current.message, last))
-        deep = min(shelf.depth, _DEEPEST)
         return [turn for at, turn in enumerate(said) if at < deep or turn.number >= first]
+
+    async def _before(self, room: str, seq: int | None, current: Current, persona: Persona | None) -> list[Message]:
+        """Return a page of what was said before a place, as the persona sees it."""
+        page = await self._store.history(room, before=seq, limit=_PAGE)
+        return [seen for seen in as_seen([entry.message for entry in page], persona) if seen.id != current.id]
 
 
 def _number(current: Current, recent: Sequence[Message]) -> int:

@@ -65,7 +65,8 @@ def activate(
     past = [at for at in range(1, len(turns)) if turns[at].asks] if shelf.timed else []
     for at in reversed(past):
         before = _Telling(shelf, turns[at:], timed, seed, tokens, who)
-        timed.told(turns[at].number, [told.entry for told in before.run({}).told])
+        if before.spoken.stirs():
+            timed.told(turns[at].number, [told.entry for told in before.run({}).told])
     return _Telling(shelf, turns, timed, seed, tokens, who).run(found)
 
 
@@ -116,7 +117,7 @@ class _Telling:
                 held = self._forbidden(ready, number, level)
                 if held is None:
                     reasons[id] = why
-                else:
+                elif held.reason != "persona" or why.by == "key":  # what is always told to others is no news here
                     self.held[id] = msgspec.structs.replace(held, why=why)
         return reasons
 

@@ -40,7 +40,7 @@ class Spoken:
     def tell(self, told: Iterable[Ready]) -> None:
         """Add what was told, to be looked through for more."""
         for ready in told:
-            for number in self._shelf.finder.found(ready.text):
+            for number in self._shelf.mentioned(ready):
                 self._told.setdefault(number, ready.entry.id)
 
     def candidates(self, *, recursing: bool) -> set[str]:
@@ -50,6 +50,11 @@ class Spoken:
             numbers |= self._told.keys()
         owners = self._shelf.owners
         return {id for number in numbers if number in owners for id in owners[number]}
+
+    def stirs(self) -> bool:
+        """Say whether an entry that is sticky or cools down may begin to be told here."""
+        keys = self._shelf.stirring
+        return keys is None or not (keys.isdisjoint(self._plain) and keys.isdisjoint(self._named))
 
     def where(self, number: int, ready: Ready, *, recursing: bool) -> tuple[Place, str] | None:
         """Return where a key stands for an entry: a message, a text of the persona, or another entry."""

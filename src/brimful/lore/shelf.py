@@ -57,6 +57,24 @@ class Shelf:
         self.depth = max((each.depth for each in everyone), default=0)
         self.rounds = max((each.book.recursion for each in everyone), default=0)
         self.sources = {source for each in everyone for source in each.entry.sources}
+        self.stirring = self._stirring()
+        self._mentioned: dict[str, frozenset[int]] = {}
+
+    def mentioned(self, ready: Ready) -> frozenset[int]:
+        """Return the numbers of the keys that stand in an entry's own text, which is looked through once."""
+        id = ready.entry.id
+        if id not in self._mentioned:
+            self._mentioned[id] = self.finder.found(ready.text)
+        return self._mentioned[id]
+
+    def _stirring(self) -> frozenset[int] | None:
+        """Return the keys without which no sticky or cooling entry begins to be told; None if one may without any."""
+        timed = [self.entries[entry.id] for entry in self.timed]
+        if any(ready.entry.sources or ready.entry.id in self.always for ready in timed):
+            return None
+        if self.rounds and (self.always or self.sources):
+            return None
+        return frozenset(self.owners if self.rounds else (number for ready in timed for number in ready.keys))
 
     @property
     def memory(self) -> int:

@@ -64,6 +64,15 @@ def format_of(data: object) -> Format:
 
 def book_of(data: Mapping[str, Any], id: str, name: str = "") -> Lorebook:
     """Return the record of a book; `name` is for one that has none."""
+    try:
+        return _book(data, id, name)
+    except msgspec.ValidationError as error:
+        raise InvalidValue("lorebook", str(error)) from None
+    except RecursionError:
+        raise InvalidValue("lorebook", "is nested too deeply") from None
+
+
+def _book(data: Mapping[str, Any], id: str, name: str) -> Lorebook:
     format = format_of(data)
     shape, raw = _SHAPES[format], _inner(data)
     rest = {key: value for key, value in raw.items() if key != _ENTRIES}
@@ -121,24 +130,27 @@ def _entry(format: Format, place: str | int, raw: object, lorebook: str, taken: 
     if not isinstance(raw, Mapping):
         raise InvalidValue(f"entries[{place}]", f"must be a JSON object, not {check.shown(raw)}")
     id = _id(lorebook, place, raw, taken)
-    ours, rest = _ours(raw, LoreEntry, id=id, lorebook=lorebook, content="")
-    read = take(rest, _SHAPES[format].entry)
-    kept = _without_nothing({"at": place, "kept": read.kept, "absent": read.absent})
-    values = {**read.values, **ours.fields, "settings": {**ours.formats, format: kept}}
     try:
+        ours, rest = _ours(raw, LoreEntry, id=id, lorebook=lorebook, content="")
+        read = take(rest, _SHAPES[format].entry)
+        kept = _without_nothing({"at": place, "kept": read.kept, "absent": read.absent})
+        values = {**read.values, **ours.fields, "settings": {**ours.formats, format: kept}}
         return msgspec.convert({"id": id, "lorebook": lorebook, **values}, LoreEntry)
     except (BrimfulError, msgspec.ValidationError) as error:
         raise InvalidValue(f"entries[{place}]", str(error)) from None
+    except RecursionError:
+        raise InvalidValue(f"entries[{place}]", "is nested too deeply") from None
 
 
 def _id(lorebook: str, place: str | int, raw: Raw, taken: set[str]) -> str:
     """Return an id that no other entry of the file has."""
+    # The last slash parts the book from the entry, so that no two books share an id.
     given = next((raw[key] for key in ("uid", "id") if isinstance(raw.get(key), str | int) and raw[key] != ""), place)
-    base = id = f"{lorebook}/{given}".replace("\0", "_")
+    base = id = f"{lorebook}/{str(given).replace('/', '%2F')}".replace("\0", "_")
     again = 1
     while id in taken:
         again += 1
-        id = f"{base}/{again}"
+        id = f"{base}~{again}"
     taken.add(id)
     return id
 
