@@ -59,7 +59,9 @@ def everything(text):
         ],
         "message": Message(id="m", room="r", content=text, sender=text, **more),
         "memory": Memory(id="k", content=text, source=text, **more),
-        "lore": LoreEntry(id="l", lorebook="b", content=text, name=text, keys=(text,), settings={"note": text}),
+        "lore": LoreEntry(
+            id="l", lorebook="b", content=text, name=text, keys=(text,), secondary=(text,), settings={"note": text}
+        ),
         "summary": Summary(id="s", room="r", content=text, cluster=text, **more),
         "response": Response(id="a", context="c", room="r", finish=text, **more),
     }
