@@ -4,6 +4,9 @@ import socket
 
 import pytest
 
+from brimful.cli import callers
+from brimful.server.access import SCOPES
+
 LOCAL = '[[upstreams]]\nname = "local"\nurl = "http://127.0.0.1:1/v1"\n'
 
 
@@ -62,6 +65,12 @@ def test_keys_are_made_listed_and_revoked(run, run_json, fails):
     assert run("callers", "revoke", made["id"], "--tenant", "acme").stdout == f"revoked {made['id']}\n"
     assert "revoked 20" in run("callers", "list", "--tenant", "acme").stdout
     assert fails("callers", "revoke", made["id"], "--tenant", "acme").startswith(f"no key '{made['id']}' that holds")
+
+
+def test_every_scope_of_the_server_can_be_given(run_json):
+    assert callers.SCOPES == SCOPES
+    made = run_json("callers", "create", "--name", "the page", "--scopes", ",".join(SCOPES))
+    assert made["scopes"] == list(SCOPES)
 
 
 def test_a_key_is_printed_alone(run):

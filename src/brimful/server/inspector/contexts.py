@@ -23,7 +23,6 @@ from brimful.server.inspector.showing import decisions_of, packages_of, row_of, 
 from brimful.server.inspector.views import AnswerView, ContextList, Fate, ItemView
 from brimful.server.tasks import Tasks
 from brimful.server.tenants import Tenants
-from brimful.whatif import window_for
 
 _MOST_ANSWERS: Final = 20
 _MOST_BUILDS: Final = 20
@@ -70,11 +69,12 @@ class Contexts:
     async def item(self, inquiry: Inquiry) -> ItemView:
         """Show one candidate, whole."""
         store, item = self._tenants.store(inquiry.tenant), inquiry.name("item")
-        snapshot = await self._loaded.snapshot(store, inquiry.name())
+        held = await self._loaded.held(store, inquiry.name())
+        snapshot = held.snapshot
         if item not in {decision.id for decision in snapshot.context.decisions}:
             raise Refusal("unknown", await _absent(store, snapshot, item), code="item_not_found", param="item")
         fates = await store.inclusions(item=item, limit=_MOST_BUILDS)
-        window = await self._newest.run(inquiry.tenant, lambda: window_for(snapshot.context, item))
+        window = await self._newest.run(inquiry.tenant, lambda: held.window_for(item))
         builds = tuple(Fate(id=each.snapshot, at=each.at, outcome=each.outcome, reason=each.reason) for each in fates)
         return await asyncio.to_thread(_item, snapshot.context, item, window, builds)
 

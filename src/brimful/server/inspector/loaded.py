@@ -1,6 +1,6 @@
 """Contexts that were looked at a moment ago: kept at hand, for who looks at one asks again."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from threading import Lock
 from typing import Final
@@ -13,46 +13,63 @@ from brimful.core.policy import Policy
 from brimful.protocols import Store
 from brimful.records import Snapshot
 from brimful.server.errors import Refusal
+from brimful.whatif import window_for
 
-KEPT: Final = 8  # contexts of each tenant
-TENANTS: Final = 64
+OF_TENANT: Final = 8  # contexts of one tenant, so that nobody takes the place of all others
+CANDIDATES: Final = 50_000  # of all contexts at hand together; each takes some kilobytes
 PILES: Final = 4  # of one context
 FRESH: Final = 30.0  # seconds; what was erased elsewhere in the meantime is shown no longer than that
 
-
-_NONE: Final["OrderedDict[str, Held]"] = OrderedDict()
+_Key = tuple[str, str]
 
 
 class Held:
-    """A context at hand, and its candidates made ready for the models and policies that were asked about."""
+    """A context at hand, and what was worked out of it: it takes a while the first time."""
 
     def __init__(self, snapshot: Snapshot, at: float) -> None:
         """Begin with the context alone; `at` is when it was read."""
         self.snapshot = snapshot
         self.at = at
         self._piles: OrderedDict[tuple[ModelInfo, Policy], Pile] = OrderedDict()
-        self._making = Lock()
+        self._windows: dict[str, int | None] = {}
+        self._working = Lock()
+
+    @property
+    def candidates(self) -> int:
+        """How large it is."""
+        return len(self.snapshot.context.inputs.packages)
 
     def pile(self, inputs: Inputs) -> Pile:
-        """Return the candidates, ready for the model and the policy of these inputs. Takes a while the first time."""
+        """Return the candidates, ready for the model and the policy of these inputs."""
         key = (inputs.model, inputs.policy)
-        with self._making:
+        with self._working:
             pile = self._piles.pop(key, None) or piled(inputs)
             self._piles[key] = pile
             if len(self._piles) > PILES:
                 self._piles.popitem(last=False)
             return pile
 
+    def window_for(self, item: str) -> int | None:
+        """Return the window in which a candidate would be in."""
+        if item not in self._windows:
+            self._windows[item] = window_for(self.snapshot.context, item)
+        return self._windows[item]
+
 
 class Loaded:
-    """Reads contexts, and keeps the last ones of each tenant for some seconds."""
+    """Reads contexts, and keeps the last ones for some seconds."""
 
-    def __init__(self, clock: Callable[[], float], *, kept: int = KEPT, tenants: int = TENANTS) -> None:
+    def __init__(self, clock: Callable[[], float], *, of_tenant: int = OF_TENANT, candidates: int = CANDIDATES) -> None:
         """Keep so many."""
         self._clock = clock
-        self._kept = kept
-        self._most = tenants
-        self._tenants: OrderedDict[str, OrderedDict[str, Held]] = OrderedDict()
+        self._of_tenant = of_tenant
+        self._candidates = candidates
+        self._held: OrderedDict[_Key, Held] = OrderedDict()
+        self._dropped: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        """Return how many are at hand."""
+        return len(self._held)
 
     async def snapshot(self, store: Store, id: str) -> Snapshot:
         """Return a context; refuse an id that is not known."""
@@ -60,31 +77,36 @@ class Loaded:
 
     async def held(self, store: Store, id: str) -> Held:
         """Return a context with what is at hand of it."""
-        held = self._tenants.get(store.tenant, _NONE).get(id)
-        if held is not None and 0 <= self._clock() - held.at < FRESH:
-            self._keep(store.tenant, held)
-            return held
+        self._let_go_of_the_old()
+        key = (store.tenant, id)
+        if key in self._held:
+            self._held.move_to_end(key)
+            return self._held[key]
+        began, dropped = self._clock(), self._dropped[store.tenant]
         snapshot = await store.snapshot(id)
         if snapshot is None:
             raise Refusal("unknown", f"no context {id[:80]!r}", code="context_not_found", param="id")
-        held = Held(snapshot, self._clock())
-        self._keep(store.tenant, held)
+        held = Held(snapshot, began)
+        if dropped == self._dropped[store.tenant]:  # else it may have been read before something in it was erased
+            self._keep(key, held)
         return held
 
     def drop(self, tenant: str) -> None:
         """Let go of a tenant's contexts: something was erased that may be in them."""
-        self._tenants.pop(tenant, None)
+        self._dropped[tenant] += 1
+        for key in [key for key in self._held if key[0] == tenant]:
+            del self._held[key]
 
-    def __len__(self) -> int:
-        """Return how many are at hand."""
-        return sum(map(len, self._tenants.values()))
+    def _keep(self, key: _Key, held: Held) -> None:
+        self._held[key] = held
+        self._held.move_to_end(key)
+        own = [each for each in self._held if each[0] == key[0]]
+        for each in own[: -self._of_tenant]:
+            del self._held[each]
+        while len(self._held) > 1 and sum(each.candidates for each in self._held.values()) > self._candidates:
+            self._held.popitem(last=False)
 
-    def _keep(self, tenant: str, held: Held) -> None:
-        contexts = self._tenants.setdefault(tenant, OrderedDict())
-        self._tenants.move_to_end(tenant)
-        contexts[held.snapshot.id] = held
-        contexts.move_to_end(held.snapshot.id)
-        if len(contexts) > self._kept:
-            contexts.popitem(last=False)
-        if len(self._tenants) > self._most:
-            self._tenants.popitem(last=False)
+    def _let_go_of_the_old(self) -> None:
+        now = self._clock()
+        for key in [key for key, held in self._held.items() if not 0 <= now - held.at < FRESH]:
+            del self._held[key]

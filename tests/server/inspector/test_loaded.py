@@ -1,0 +1,108 @@
+"""Contexts at hand: few, fresh, and each its tenant's."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+import brimful
+from brimful.records import Snapshot
+from brimful.server.errors import Refusal
+from brimful.server.inspector.loaded import FRESH, Loaded
+
+
+class Shelves:
+    """A store of one context by any name, which counts how often it is read."""
+
+    def __init__(self, tenant="acme"):
+        self.tenant = tenant
+        self.read = []
+        packages = [brimful.package("message-current", "Hi", model="gpt-4o", id="now")]
+        self._context = brimful.assemble(packages, model="gpt-4o", now=0.0)
+
+    async def snapshot(self, id):
+        self.read.append(id)
+        return None if id == "none" else Snapshot(id=id, room="r", context=self._context)
+
+
+class Clock(msgspec.Struct):
+    now: float = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def look(loaded, store, *ids):
+    async def story():
+        for id in ids:
+            assert (await loaded.snapshot(store, id)).id == id
+
+    asyncio.run(story())
+
+
+def test_a_context_is_read_once_as_long_as_it_is_fresh():
+    clock, store = Clock(), Shelves()
+    loaded = Loaded(clock)
+    look(loaded, store, "a", "a", "b", "a")
+    assert store.read == ["a", "b"]
+    clock.now += FRESH
+    look(loaded, store, "a")
+    assert store.read == ["a", "b", "a"]
+    assert len(loaded) == 1
+    clock.now -= 1  # a clock may be set back
+    look(loaded, store, "a")
+    assert store.read == ["a", "b", "a", "a"]
+
+
+def test_of_one_tenant_only_the_last_are_kept():
+    acme, other = Shelves(), Shelves("other")
+    loaded = Loaded(Clock(), of_tenant=2)
+    look(loaded, other, "x")
+    look(loaded, acme, "a", "b", "a", "c", "a")
+    look(loaded, other, "x")
+    assert (acme.read, other.read) == (["a", "b", "c"], ["x"])
+    look(loaded, acme, "b")
+    assert acme.read == ["a", "b", "c", "b"]
+
+
+def test_large_contexts_make_room_for_each_other():
+    store = Shelves()
+    loaded = Loaded(Clock(), candidates=2)
+    look(loaded, store, "a", "b", "c")
+    assert len(loaded) == 2
+    large = Loaded(Clock(), candidates=0)
+    look(large, store, "a")
+    assert len(large) == 1
+
+
+def test_what_belongs_to_another_tenant_is_not_mixed_up():
+    acme, other = Shelves(), Shelves("other")
+    loaded = Loaded(Clock())
+    look(loaded, acme, "a")
+    look(loaded, other, "a")
+    assert other.read == ["a"]
+    loaded.drop("acme")
+    look(loaded, acme, "a")
+    look(loaded, other, "a")
+    assert (acme.read, other.read) == (["a", "a"], ["a"])
+
+
+def test_what_is_not_there_is_not_kept():
+    loaded = Loaded(Clock())
+    with pytest.raises(Refusal, match="no context"):
+        look(loaded, Shelves(), "none")
+    assert len(loaded) == 0
+
+
+def test_what_was_read_while_something_was_erased_is_not_kept():
+    store, loaded = Shelves(), Loaded(Clock())
+    read = store.snapshot
+
+    async def slow(id):
+        snapshot = await read(id)
+        loaded.drop("acme")
+        return snapshot
+
+    store.snapshot = slow
+    look(loaded, store, "a")
+    assert len(loaded) == 0
