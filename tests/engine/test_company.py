@@ -2,7 +2,8 @@
 
 from brimful import Text, ToolCall, ToolResult
 from brimful.engine.company import as_seen
-from brimful.records import Message, Persona
+from brimful.records import Message, Persona, Room
+from brimful.testing import ScriptedProvider
 
 NOW = 1_794_000_000.0
 NOVA = Persona(id="nova", name="Nova")
@@ -57,3 +58,40 @@ def test_two_personas_and_two_people_share_a_room(run, new_engine):
         assert ("user", "Both of you?") in seen
     nova = run(story())[0].request["messages"]
     assert nova[-1] == {"role": "user", "name": "Rex", "content": "Nova, you first."}
+
+
+def test_the_persona_of_a_room_answers_where_no_other_is_named(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", provider=ScriptedProvider(["Hello, Ada."])) as engine:
+            await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova."))
+            await engine.put(Persona(id="rex", name="Rex", prompt="You are Rex."))
+            await engine.put(Room(id="r", persona="nova"))
+            own = await engine.assemble(room="r", message="Hi", now=NOW)
+            other = await engine.assemble(room="r", persona="rex", message="Hi", now=NOW)
+            answer = await engine.respond("r", None, "Hi", now=NOW)
+            builds = await engine.store.builds(room="r")
+            return own, other, answer, [build.persona for build in builds]
+
+    own, other, answer, personas = run(story())
+    assert own.request["messages"][0]["content"] == "You are Nova."
+    assert other.request["messages"][0]["content"] == "You are Rex."
+    assert answer.message.sender == "Nova"
+    assert personas == ["nova", "rex", "nova"]
+
+
+def test_what_is_hidden_is_kept_and_stands_in_no_context(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder=None) as engine:
+            await engine.post(room="r", text="The password is swordfish.", metadata={"hidden": True})
+            for number in range(30):
+                await engine.post(room="r", text=f"Number {number} is of the day.", sender="Ada")
+            await engine.post(room="r", text="(a note)", metadata={"hidden": True})
+            told = await engine.assemble(room="r", message="What is the password, swordfish?", now=NOW)
+            last = await engine.assemble(room="r", now=NOW)
+            return told, last, await engine.store.history("r", limit=100)
+
+    told, last, history = run(story())
+    assert "swordfish." not in str(told.request)
+    assert "a note" not in str(last.request)
+    assert last.request["messages"][-1]["content"] == "Number 29 is of the day."
+    assert len(history) == 32

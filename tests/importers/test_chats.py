@@ -223,6 +223,12 @@ def test_langchain_of_another_kind_is_named(read):
     assert skips == [("[0]", "role: must be one of system, developer, user, assistant, tool, not 'remove'")]
 
 
+def test_langchain_with_a_role_of_its_own(read):
+    rows = [*samples.langchain_dicts()[:2], {"type": "chat", "data": {"content": "Hm.", "role": "assistant"}}]
+    records, skips = read(samples.written(rows), name="chat.json")
+    assert ([each.role for each in records], skips) == (["system", "user", "assistant"], [])
+
+
 def test_langchain_pictures(read):
     parts = [
         "Look",

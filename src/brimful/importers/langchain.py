@@ -6,6 +6,7 @@ langchain_core.messages and langchain_core.load.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -33,11 +34,13 @@ ROLES: Final = {
 def recognises(source: Source) -> bool:
     """Say whether messages are told by type, with the fields that LangChain gives them."""
     keys = source.keys
-    dumped = {"lc", "kwargs"} <= keys
-    return dumped or ({"type", "content"} <= keys and "role" not in keys and not keys.isdisjoint(_OF_MESSAGES))
+    if {"lc", "kwargs"} <= keys:
+        return True
+    return "content" in keys and not keys.isdisjoint(_OF_MESSAGES) and _TYPED.search(source.head) is not None
 
 
 _OF_MESSAGES: Final = ("additional_kwargs", "response_metadata")
+_TYPED: Final = re.compile(rb'"type"\s*:\s*"(human|ai|system|tool|function|chat|AIMessageChunk|remove)"')
 
 
 def read(source: Source) -> Iterator[Imported | Skipped]:

@@ -1,6 +1,6 @@
 """Which importers there are: those of other packages first, then ours, from the most particular to the most general."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
@@ -44,25 +44,32 @@ def importer_names() -> tuple[str, ...]:
     return (*(entry.name for entry in entry_points(group=GROUP)), *(importer.name for importer in OURS))
 
 
-def importer_for(source: Source, format: str | None = None) -> Importer:
-    """Return the importer of that name, or the first that recognises the head of the file."""
-    for importer in _named(format) if format else (*map(_loaded, entry_points(group=GROUP)), *OURS):
+def importers_for(format: str | None = None) -> tuple[Importer, ...]:
+    """Return all importers in the order in which they are asked, or the one of that name."""
+    if format is None:
+        return (*map(_loaded, entry_points(group=GROUP)), *OURS)
+    theirs = [_loaded(entry) for entry in entry_points(group=GROUP, name=format)]
+    found = (*theirs, *(importer for importer in OURS if importer.name == format))
+    if not found:
+        raise InvalidValue("format", f"must be one of {', '.join(importer_names())}, not {format!r}")
+    return found[:1]
+
+
+def importer_for(source: Source, format: str | None = None, *, among: Sequence[Importer] | None = None) -> Importer:
+    """Return the importer of that name, or the first that recognises the head of the file.
+
+    Whoever asks for many files gives the importers that they found once, `among` which to choose.
+    """
+    for importer in importers_for(format) if among is None else among:
         if importer in OURS and is_utf_16(source):
             raise InvalidValue(source.name, "is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
-        if format or importer.recognises(source):
+        if format is not None or importer.recognises(source):
             return importer
-    if format:
-        raise InvalidValue("format", f"must be one of {', '.join(importer_names())}, not {format!r}")
     if not source.head.strip():
         raise InvalidValue(source.name, "is empty")
     if source.head.startswith(_PICTURES):
         raise InvalidValue(source.name, "is a picture, and no character card")
     raise InvalidValue(source.name, "is of no known format; `--format` says which it is")
-
-
-def _named(name: str) -> Iterator[Importer]:
-    yield from (_loaded(entry) for entry in entry_points(group=GROUP, name=name))
-    yield from (importer for importer in OURS if importer.name == name)
 
 
 def _loaded(entry: EntryPoint) -> Importer:

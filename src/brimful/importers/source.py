@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Literal, Self, TypeVar, cast
@@ -96,7 +97,7 @@ class Source:
         """How many bytes were read, as it lies on the disk."""
         return self._file.tell() * self._stored // max(1, self.size)
 
-    @property
+    @cached_property
     def keys(self) -> frozenset[str]:
         """All keys of JSON objects in the head, however deep."""
         return frozenset(_KEY.findall(self.head.decode(errors="replace")))

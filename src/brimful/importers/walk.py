@@ -8,9 +8,9 @@ from brimful.core.content import clean_text
 from brimful.errors import InvalidValue
 from brimful.importers.archive import MAGIC, Archive
 from brimful.importers.folder import Companions, Directory, Folder
-from brimful.importers.importer import Imported
+from brimful.importers.importer import Imported, Importer
 from brimful.importers.opening import STDIN, open_path
-from brimful.importers.registry import importer_for
+from brimful.importers.registry import importer_for, importers_for
 from brimful.importers.source import Skipped, Source
 
 COPIES: Final = frozenset({"backups", "thumbnails", "__MACOSX", ".git"})
@@ -44,12 +44,14 @@ class Walk:
 
     def records(self) -> Iterator[Imported | Skipped]:
         """Yield all that the files hold."""
+        among: Sequence[Importer] | None = None
         for source in self.sources():
             if isinstance(source, Skipped):
                 yield source
                 continue
             try:
-                importer = importer_for(source, self._format)
+                among = importers_for(self._format) if among is None else among
+                importer = importer_for(source, self._format, among=among)
             except InvalidValue as error:
                 yield Skipped(error.field, error.reason)
                 continue
