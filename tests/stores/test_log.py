@@ -281,6 +281,7 @@ _DIGEST = (
     '{"id":"s1","room":"general","persona":"helper","at":7.0,"model":"m","policy":"default","tokens":1,"window":1}'
 )
 OLDER = (
+    "DROP INDEX snapshots_by_message",
     "DROP INDEX responses_by_message",
     "DROP INDEX contents_unused",
     "DROP TABLE log",
@@ -288,7 +289,7 @@ OLDER = (
     "DROP TABLE tallies",
     "ALTER TABLE responses DROP COLUMN message",
     "ALTER TABLE contents DROP COLUMN seen",
-    "DELETE FROM migrations WHERE name LIKE '%_log'",
+    "DELETE FROM migrations WHERE name LIKE '%_log' OR name LIKE '%_answered'",
     f"UPDATE snapshots SET digest = '{_DIGEST}'",  # noqa: S608 - our own
 )
 

@@ -114,6 +114,7 @@ async def listed(store):
     await store.builds(room="general", since=1.0, until=9.0)
     await store.builds(persona="p", before=9)
     await store.builds(model="m")
+    await store.builds(room="general", message="m1")
     await store.builds(since=1.0, until=9.0)
 
 
@@ -196,6 +197,7 @@ COLUMNS = "SELECT r.id, m.id, m.seq, m.at, m.edited, m.detail, m.hash, c.body"
         ("SELECT l.place", "l USING INDEX log_by_room (tenant=? AND room=?)"),
         ("SELECT l.place", "l USING INDEX log_by_persona (tenant=? AND persona=? AND place<?)"),
         ("SELECT l.place", "l USING INDEX log_by_model (tenant=? AND model=?)"),
+        ("SELECT l.place", "s USING INDEX snapshots_by_message (tenant=? AND message=?)"),
         ("SELECT l.place", "l USING INDEX log_by_time (tenant=? AND at>? AND at<?)"),
         ("SELECT place, kind, item FROM log", "log USING INDEX log_by_time (tenant=? AND at<?)"),
         ("SELECT number, id, model, route", "observations USING INDEX observations_unusual (tenant=? AND model=?"),

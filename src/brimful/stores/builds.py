@@ -1,7 +1,7 @@
 """Builds in one line each, as lists show them."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -66,7 +66,7 @@ def builds(  # noqa: PLR0913 - all that may be said of them
     which += "" if until is None else " AND l.at < :until"
     which += "" if before is None else " AND l.place < :before"
     rows = session.rows(
-        f"{_READ}{which} ORDER BY {_order(room, persona, model, since)} DESC LIMIT :limit",
+        f"{_READ}{which} ORDER BY {_order(room or persona or model, message, since)} DESC LIMIT :limit",
         room=room,
         persona=persona,
         model=model,
@@ -104,10 +104,9 @@ def bare(session: Session, id: str) -> Snapshot | None:
     return Snapshot(id=id, room=room, context=context, persona=persona, at=at, message=message)
 
 
-def _order(*chosen: Any) -> str:
-    """Return by what to order. Where only a time is known, its index is the one to use, and not that of places."""
-    *keys, since = chosen
-    return "+l.place" if since is not None and all(key is None for key in keys) else "l.place"
+def _order(key: str | None, message: str | None, since: float | None) -> str:
+    """Return by what to order. Where a message or only a time is known, its index is to be used, not that of places."""
+    return "+l.place" if message is not None or (since is not None and key is None) else "l.place"
 
 
 def _build_of(session: Session, row: Row) -> Build:
