@@ -22,12 +22,13 @@ def recalled(talk: Talk, model: str, embedder: str, budgets: Sequence[int]) -> l
 async def _recalled(talk: Talk, model: str, embedder: str, budgets: Sequence[int]) -> list[dict[int, set[str]]]:
     with tempfile.TemporaryDirectory() as folder:
         async with Engine(f"sqlite:///{folder}/talk.db", model=model, embedder=embedder) as engine:
-            await engine.post_many(list(_messages(talk)))
+            await engine.post_many(list(messages(talk)))
             await engine.index()
             return [await _asked(engine, talk, question, budgets) for question in talk.questions]
 
 
-def _messages(talk: Talk) -> Sequence[Message]:
+def messages(talk: Talk) -> Sequence[Message]:
+    """Return a conversation as a store takes it."""
     return [
         Message(
             id=turn.id,

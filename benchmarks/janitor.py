@@ -12,14 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from statistics import mean
 
 import numpy as np
 
+import evidence_data
+import evidence_engine
 from brimful.core.context import Context
 from brimful.engine import Engine
 from brimful.janitor.families import ALIKE, SHORT, families
 from brimful.janitor.shingles import normal, shingles
 from brimful.records import Message, Summary
+from evidence_data import Asked, Talk
 from tables import Section, duration, table
 from texts import Texts
 
@@ -30,6 +34,9 @@ FLOOD = 10_000
 A_DAY = 100
 QUICK_A_DAY = 6
 BATCH = 2_000
+WINDOWS = (2_048, 4_096, 8_192)
+TALKS = 3  # of each collection
+QUESTIONS = 7  # every seventh of them
 PEOPLE = ("Ada", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal")
 FACT = "The passphrase of the old vault is heliotrope-cormorant, please keep it safe."
 QUESTION = "What was the passphrase of the old vault?"
@@ -41,7 +48,12 @@ what was said; no model is asked. On the 120th day of the year somebody says som
 
 Families are measured on the SMS Spam Collection, if it is there, against exact similarity: every text is compared with
 every other one by Jaccard's index of their shingles. A pair that was found is right if the two are at least {ALIKE}
-alike, or equal where they are short. Recall is the share of all such pairs that were found."""
+alike, or equal where they are short. Recall is the share of all such pairs that were found.
+
+Summaries take room from what was found. The last table tells what that costs, if the conversations are there: the
+share of turns that hold the answer to a question, as annotators marked them, that is in the context itself, in windows
+of so many tokens under the default policy, in conversations that were tidied 40 days after their end. What a summary
+quotes of them does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,8 @@ def report(data: Path | None, *, quick: bool) -> Section:
     collection = data / "sms_spam" / "SMSSpamCollection" if data else None
     if collection is not None and collection.exists():
         tables.append(_families(collection))
+    if data is not None and not quick and (found := evidence_data.talks(data)):
+        tables.append(_evidence(found))
     return Section("The janitor", ABOUT, tuple(tables))
 
 
@@ -114,6 +128,50 @@ def _alike(texts: Sequence[str]) -> set[tuple[int, int]]:
         likeness = shared / (sizes + len(pieces) - shared)
         found.update((at, int(other)) for other in np.flatnonzero(likeness >= ALIKE) if other > at)
     return found
+
+
+# -- evidence --------------------------------------------------------------------------------------------------------
+
+
+def _evidence(found: dict[str, list[Talk]]) -> str:
+    rows = []
+    for name, talks in found.items():
+        recalls = [asyncio.run(_recalls(talk)) for talk in talks[:TALKS]]
+        rows += [
+            [name, phase, *(f"{mean(each[phase, window] for each in recalls):.3f}" for window in WINDOWS)]
+            for phase in ("before", "after")
+        ]
+    return table(["conversations", "", *(f"{window:,}" for window in WINDOWS)], rows, words=2)
+
+
+async def _recalls(talk: Talk) -> dict[tuple[str, int], float]:
+    later = max(turn.at or 0.0 for turn in talk.turns) + 40 * DAY
+    questions = [question for question in talk.questions if question.evidence][::QUESTIONS]
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        async with Engine(f"sqlite:///{folder}/talk.db", model="gpt-4", clock=lambda: later) as engine:
+            await engine.post_many(list(evidence_engine.messages(talk)))
+            for phase in ("before", "after"):
+                if phase == "after":
+                    await engine.tidy()
+                await engine.settled()
+                for window in WINDOWS:
+                    shares = [await _share(engine, talk, question, window) for question in questions]
+                    found[phase, window] = mean(shares)
+    return found
+
+
+async def _share(engine: Engine, talk: Talk, question: Asked, window: int) -> float:
+    context = await engine.assemble(
+        room=evidence_engine.ROOM,
+        message=question.text,
+        sender=talk.asker,
+        window=window,
+        completion=window // 8,
+        save=False,
+    )
+    inside = {id.removesuffix("/recalled") for id in context.kept}
+    return len(inside & question.evidence) / len(question.evidence)
 
 
 # -- contexts --------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import brimful
 from brimful.core.content import ContentPackage
 from brimful.core.tokens import Count
 from brimful.engine import Engine
+from brimful.engine.candidates import worth_telling
 from brimful.engine.history import Clusters
 from brimful.records import Message, Summary
 from janitor_rooms import NOW, a_year, chatter, flood
@@ -107,3 +108,36 @@ def test_a_message_belongs_to_the_summary_whose_spans_hold_it(drawn, oldest):
         own = next((each for each in summaries if each.first <= message.seq <= each.last), None)
         assert package.cluster == (own and own.cluster)
         assert whole.cluster == (own.cluster if own and own.first >= oldest else None)
+
+
+def test_the_newest_messages_do_not_give_way_and_are_not_told_twice():
+    def told(name, first, last, **metadata):
+        spans = ((first, last),)
+        more = {"cluster": name, "first": first, "last": last, "spans": spans, "metadata": metadata}
+        return Summary(id=name, room="r", content="", **more)
+
+    summaries = [
+        told("today", 51, 60, janitor="day"),
+        told("flood", 55, 58, janitor="family"),
+        told("before", 31, 50, janitor="day"),
+        Summary(id="mine", room="r", content="", cluster="mine", first=1, last=60),
+    ]
+    assert [each.id for each in worth_telling(summaries, 45)] == ["flood", "before", "mine"]
+    assert worth_telling(summaries, None) == summaries
+    days = [each for each in summaries if each.id in ("today", "before")]
+    clusters = Clusters(days)
+    messages = [Message(id=f"m{seq}", room="r", content="", seq=seq) for seq in range(60, 30, -1)]
+    packages = [
+        ContentPackage(
+            id=each.id,
+            kind="message-recent",
+            content="x",
+            tokens=Count(tokens=1, basis="exact"),
+            position=each.seq,
+            cluster=clusters.of(each),
+        )
+        for each in messages
+    ]
+    left = {package.position: package.cluster for package in clusters.whole(packages, messages, 45)}
+    assert {left[seq] for seq in range(45, 61)} == {None}
+    assert {left[seq] for seq in range(31, 45)} == {"before"}

@@ -193,7 +193,7 @@ def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
         *candidates.pinned_memories(known.pinned, counter=counter),
         *candidates.lore(loaded.lore.told, known.titles, counter=counter),
         *candidates.held_lore(loaded.lore.held, loaded.shelf, known.titles, counter=counter),
-        *candidates.summaries_of(known.summaries, counter=counter),
+        *candidates.summaries_of(candidates.worth_telling(known.summaries, loaded.recent.sure), counter=counter),
         *history,
         *asked.current.packages(counter),
         *(package_media(part, counter=counter) for part in asked.media),

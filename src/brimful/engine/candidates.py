@@ -8,6 +8,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage
 from brimful.core.tokens import Count, TokenCounter
+from brimful.janitor.rooms import MARK
 from brimful.lore import Activation, Held, Shelf, Told, Why
 from brimful.packagers.package import Options
 from brimful.packagers.stored import plain_text, recalled, remembered, summed_up, told
@@ -15,6 +16,7 @@ from brimful.records import LoreEntry, Memory, Message, Summary
 from brimful.retrieval.rank import worth
 from brimful.retrieval.wanted import Hit
 
+ROUTINE = 0.0002  # the relevance of what the janitor tells: whatever may well hold an answer comes first
 TRIGGERED = 1.0  # the relevance of lore whose key was spoken
 _LABEL = 12  # tokens around a find: day and speaker, or tags
 
@@ -60,7 +62,21 @@ def found_lore(hits: Iterable[Hit], activation: Activation) -> list[Hit]:
 
 def summaries_of(summaries: Iterable[Summary], *, counter: TokenCounter) -> list[ContentPackage]:
     """Package summaries: those of messages that are candidates stand ready for them, the others compete."""
-    return [summed_up(summary, counter=counter) for summary in summaries]
+    return [
+        summed_up(summary, counter=counter, relevance=ROUTINE)
+        if MARK in summary.metadata
+        else summed_up(summary, counter=counter)
+        for summary in summaries
+    ]
+
+
+def worth_telling(summaries: Iterable[Summary], sure: int | None) -> list[Summary]:
+    """Return summaries without those of days that stand in the window themselves, from the place `sure` on."""
+    return [
+        summary
+        for summary in summaries
+        if sure is None or summary.first < sure or summary.metadata.get(MARK) in (None, "family")
+    ]
 
 
 def found(

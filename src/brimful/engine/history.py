@@ -140,7 +140,7 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
             break
         before, page_size = page[-1].message.seq, min(2 * page_size, LONGEST_PAGE)
     packaged.met(room, reach, len(messages))
-    packages = clusters.whole(packages, messages)
+    packages = clusters.whole(packages, messages, sure)
     if asker and (asked := await _last_words(store, room, messages)):
         counted += await know(store, vocabulary, [asked.content])
         messages.append(asked)
@@ -199,17 +199,23 @@ class Clusters:
         """Return the cluster of a message, if it has one."""
         return self._named.get(message.id) or self._at(message.seq)
 
-    def whole(self, packages: list[ContentPackage], messages: Sequence[Message]) -> list[ContentPackage]:
-        """Take a cluster off the messages of which not all were read: its summary tells of the others, and is needed.
+    def whole(
+        self, packages: list[ContentPackage], messages: Sequence[Message], sure: int | None = None
+    ) -> list[ContentPackage]:
+        """Take a cluster off messages that are not to give way to its summary.
 
-        It then competes by itself, and does not wait for those few to give way to it.
+        Of those that were read only in part, the summary tells of the others, too: it competes by itself. And the
+        newest, from the place `sure` on, are worth more than what the janitor tells of them.
         """
         oldest = messages[-1].seq if messages else 0
         parted = {cluster for cluster, first in self._first.items() if first < oldest}
-        if not parted:
+        told = {cluster for _, _, cluster in self._spans} if sure is not None else set()
+        if not parted and not told:
             return packages
         return [
-            msgspec.structs.replace(package, cluster=None) if package.cluster in parted else package
+            msgspec.structs.replace(package, cluster=None)
+            if package.cluster in parted or (package.cluster in told and package.position >= (sure or 0))
+            else package
             for package in packages
         ]
 
