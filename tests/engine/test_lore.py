@@ -269,3 +269,20 @@ def test_records_of_before_still_load():
     assert msgspec.json.decode(record, type=LoreEntry) == LoreEntry(
         id="e", lorebook="w", content="x", settings={"depth": 2}
     )
+
+
+def test_keys_are_looked_for_in_messages_that_the_window_does_not_hold(run, new_engine, tmp_path):
+    policy = tmp_path / "forgetful.toml"
+    policy.write_text(
+        'name = "forgetful"\ndescription = "No history."\n[[pools]]\nname = "all"\nkinds = ["*", "!message-recent"]\n',
+        encoding="utf-8",
+    )
+
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none", policy=str(policy)) as engine:
+            await furnished(engine, lore("tower", "tower"), scan_depth=3)
+            await talk(engine, "The tower!", "Yes.")
+            return await engine.assemble(room="r", message="Go on.", now=NOW)
+
+    context = run(story())
+    assert context.whys["tower"].startswith("its key 'tower' stands in message 'msg-")

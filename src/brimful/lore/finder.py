@@ -1,7 +1,7 @@
 """All keys of some books, numbered, and which of them stand in a text."""
 
+import hashlib
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from brimful.lore.patterns import MESSAGE, Pattern, Patterns, compiled, slashed
@@ -25,7 +25,7 @@ class Finder:
     def __init__(self) -> None:
         """Begin without any key."""
         self._numbers: dict[Key, int] = {}
-        self.found = lru_cache(_REMEMBERED)(self._found)
+        self._known: dict[bytes, frozenset[int]] = {}
 
     def number(self, key: Key) -> int:
         """Return the number of a key. All keys must be numbered before the first text is looked through."""
@@ -40,9 +40,15 @@ class Finder:
         self._exact = Words(_literal(number, key) for number, key in plain if key.case_sensitive)
         return self
 
-    def _found(self, text: str) -> frozenset[int]:
+    def found(self, text: str) -> frozenset[int]:
         """Return the numbers of all keys that stand in a text."""
-        return frozenset(self._all(text))
+        digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()  # texts may be long
+        found = self._known.get(digest)
+        if found is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            found = self._known[digest] = frozenset(self._all(text))
+        return found
 
     def _all(self, text: str) -> Iterator[int]:
         yield from self._folded.found(folded(text))
