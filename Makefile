@@ -41,7 +41,7 @@ $(PAGE): web/node_modules/.package-lock.json $(PAGE_SOURCES)
 	touch $@
 
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json web/.npmrc
-	npm --prefix web install --no-save
+	npm --prefix web install --no-save  # not `ci`, which wants all systems' binaries in the lock: some registries lack them
 	touch $@
 
 # The page is tested in a real browser. Where none can be had, those tests say so.

@@ -11,13 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 
 import brimful.server
 from web import world
 
 WEB = Path(__file__).parents[2] / "web"
 PAGE = Path(brimful.server.__file__).parent / "static" / "index.html"
+PATIENCE = 30_000  # milliseconds until something that does not come is taken to fail
 AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
+
+expect.set_options(timeout=PATIENCE)
 
 
 def in_thread(coroutine):
@@ -55,13 +59,12 @@ def served(folder, store, *, keys=False, port=0):
 @pytest.fixture(scope="session")
 def chromium():
     """A browser; where there is none, the reason why these tests are skipped."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="the browser's tests need playwright")
     found = shutil.which("chromium")
     if found is None:
         pytest.skip("the browser's tests need chromium: apt-get install chromium")
     if not PAGE.is_file():
         pytest.skip("the page is not built: make web")
-    with playwright.sync_playwright() as starting:
+    with sync_playwright() as starting:
         browser = starting.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield browser
         browser.close()
@@ -98,7 +101,7 @@ def visit(chromium):
 
     def open_page(address, path="/", *, allowed=(), **context):
         new = chromium.new_context(base_url=address, **({"viewport": {"width": 1280, "height": 900}} | context))
-        new.set_default_timeout(20_000)
+        new.set_default_timeout(PATIENCE)
         page = new.new_page()
         watched = Watched(page, address)
         watched.allowed = allowed

@@ -21,6 +21,7 @@ PAGES = {
     "memories": "/memories",
     "lorebooks": "/lorebooks",
     "lorebook": "/lorebooks/shop",
+    "message": "/messages/support-0001",
     "nowhere": "/nowhere",
 }
 PHONE = {"width": 360, "height": 740}

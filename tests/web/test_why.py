@@ -76,6 +76,26 @@ def test_the_address_of_a_panel_can_be_sent_to_somebody(shop, visit):
     expect(others).to_have_count(len(contexts))
 
 
+def test_from_an_answer_in_its_room_to_what_the_model_saw(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, "/rooms/support")
+    for said, context in (("Answer 1:", contexts[1]), ("Question 2:", contexts[2])):
+        message = page.get_by_role("list", name="Messages").get_by_role("listitem").filter(has_text=said)
+        message.get_by_role("link", name="What the model saw").click()
+        expect(page).to_have_url(f"{address}/contexts/{context}")
+        page.go_back()
+    page.goto("/messages/support-0001")
+    expect(page.get_by_role("heading", name="No context is kept")).to_be_visible()
+
+
+def test_what_was_no_candidate_at_all_is_told_why(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}", allowed=("404",))
+    page.get_by_role("searchbox", name="Find").fill("mem-bob")
+    page.get_by_role("button", name="Ask why it was no candidate").click()
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("it belongs to the user 'bob'")
+
+
 def test_what_the_losers_nearest_the_cut_are(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
@@ -88,7 +108,7 @@ def test_what_the_losers_nearest_the_cut_are(shop, visit):
 def test_an_item_that_there_is_not_is_said_in_words(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}?item=nobody", allowed=("404",))
-    expect(page.get_by_role("alert")).to_contain_text("nobody")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("there is nothing of that name")
     page.goto("/contexts/none-of-ours")
     expect(page.get_by_role("alert")).to_contain_text("none-of-ours")
     expect(page.get_by_role("button", name="Try again")).to_be_visible()

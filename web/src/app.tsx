@@ -10,6 +10,7 @@ import { DiffPage } from "./pages/diff";
 import { LorebookPage } from "./pages/lorebook";
 import { LorebooksPage } from "./pages/lorebooks";
 import { MemoriesPage } from "./pages/memories";
+import { MessagePage } from "./pages/message";
 import { NowPage } from "./pages/now";
 import { PersonaPage, PersonasPage } from "./pages/personas";
 import { RoomPage } from "./pages/room";
@@ -23,7 +24,7 @@ import { KeysDialog } from "./ui/keys-dialog";
 import { Patience } from "./ui/states";
 
 const PLACES: [string, string, Page[]][] = [
-  ["/", "Now", ["now", "context", "what-if"]],
+  ["/", "Now", ["now", "context", "message", "what-if"]],
   ["/diff", "Diff", ["diff"]],
   ["/stats", "Stats", ["stats"]],
   ["/rooms", "Rooms", ["rooms", "room"]],
@@ -84,6 +85,8 @@ function Current(): ComponentChildren {
       return <NowPage />;
     case "context":
       return <ContextPage key={first} id={first} />;
+    case "message":
+      return <MessagePage key={first} id={first} />;
     case "what-if":
       return <WhatIfPage key={first} id={first} />;
     case "diff":

@@ -14,6 +14,7 @@ describe("addresses", () => {
     ["/diff", "diff", []],
     [roomPath("Łódź #1"), "room", ["Łódź #1"]],
     ["/rooms/100%", "room", ["100%"]],
+    ["/messages/res-1%2Fmessage", "message", ["res-1/message"]],
     ["/nowhere", null, []],
     ["/contexts", null, []],
   ])("%s is %s", (address, page, params) => {

@@ -181,3 +181,12 @@ def test_nothing_is_written_by_looking(client, get, kept, tmp_path):
             return await database.tenant("default").builds()
 
     assert len(asyncio.run(builds())) == 2
+
+
+def test_the_contexts_behind_a_message(get, kept):
+    seen = get(f"/contexts/{kept.first}")
+    [answer] = seen["answers"]
+    assert [each["id"] for each in get("/contexts", message=answer["message"])["contexts"]] == [kept.first]
+    assert get("/contexts", message=answer["message"], persona="nobody")["contexts"] == []
+    assert get("/contexts", message=answer["message"], before=seen["number"])["contexts"] == []
+    assert get("/contexts", message="m1") == {"contexts": [], "next": None}

@@ -82,6 +82,11 @@ export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
+/** What the server calls an error, for who wants to tell one from another. */
+export function codeOf(error: unknown): string {
+  return error instanceof ApiError ? error.code : "";
+}
+
 /** What an error says to a person. */
 export function words(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

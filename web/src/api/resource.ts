@@ -2,11 +2,13 @@
 
 import { useCallback, useEffect, useState } from "preact/hooks";
 
-import { isAbort, json, key, words } from "./client";
+import { codeOf, isAbort, json, key, words } from "./client";
 
 export interface Resource<T> {
   data: T | null;
   error: string;
+  /** What the server called the error, if it did. */
+  code: string;
   busy: boolean;
   reload(): void;
   put(data: T): void;
@@ -16,6 +18,7 @@ interface State<T> {
   where: string | null;
   data: T | null;
   error: string;
+  code: string;
   busy: boolean;
 }
 
@@ -24,18 +27,18 @@ interface State<T> {
  * do not jump while somebody types a filter. Nothing is read while the address is null.
  */
 export function useResource<T>(where: string | null, { keep = false } = {}): Resource<T> {
-  const [state, setState] = useState<State<T>>({ where: null, data: null, error: "", busy: true });
+  const [state, setState] = useState<State<T>>({ where: null, data: null, error: "", code: "", busy: true });
   const [turn, setTurn] = useState(0);
   const secret = key.value;
 
   useEffect(() => {
     if (where === null) return;
     const controller = new AbortController();
-    setState((old) => ({ ...old, where, busy: true, error: "", data: keep || old.where === where ? old.data : null }));
+    setState((old) => ({ ...old, where, busy: true, error: "", code: "", data: keep || old.where === where ? old.data : null }));
     json<T>(where, { signal: controller.signal }).then(
-      (data) => setState({ where, data, error: "", busy: false }),
+      (data) => setState({ where, data, error: "", code: "", busy: false }),
       (error: unknown) => {
-        if (!isAbort(error)) setState((old) => ({ ...old, busy: false, error: words(error) }));
+        if (!isAbort(error)) setState((old) => ({ ...old, busy: false, error: words(error), code: codeOf(error) }));
       },
     );
     return () => controller.abort();
@@ -44,5 +47,6 @@ export function useResource<T>(where: string | null, { keep = false } = {}): Res
   const reload = useCallback(() => setTurn((n) => n + 1), []);
   const put = useCallback((data: T) => setState((old) => ({ ...old, data })), []);
   const stale = !keep && state.where !== where;
-  return { data: stale ? null : state.data, error: stale ? "" : state.error, busy: stale || state.busy, reload, put };
+  if (stale) return { data: null, error: "", code: "", busy: true, reload, put };
+  return { data: state.data, error: state.error, code: state.code, busy: state.busy, reload, put };
 }

@@ -1,7 +1,7 @@
 /** Which page an address means. */
 
 export type Page =
-  | "now" | "context" | "what-if" | "diff" | "stats"
+  | "now" | "context" | "message" | "what-if" | "diff" | "stats"
   | "rooms" | "room" | "personas" | "persona" | "memories" | "lorebooks" | "lorebook";
 
 export interface Route {
@@ -15,6 +15,7 @@ export interface Route {
 const ROUTES: [RegExp, Page][] = [
   [/^\/$/, "now"],
   [/^\/contexts\/([^/]+)$/, "context"],
+  [/^\/messages\/([^/]+)$/, "message"],
   [/^\/contexts\/([^/]+)\/what-if$/, "what-if"],
   [/^\/diff(?:\/([^/]+)\/([^/]+))?$/, "diff"],
   [/^\/stats$/, "stats"],
@@ -49,6 +50,7 @@ export const contextPath = (id: string): string => `/contexts/${encodeURICompone
 export const itemPath = (id: string, item: string): string => `${contextPath(id)}?${new URLSearchParams({ item })}`;
 export const whatIfPath = (id: string): string => `${contextPath(id)}/what-if`;
 export const diffPath = (a: string, b: string): string => `/diff/${encodeURIComponent(a)}/${encodeURIComponent(b)}`;
+export const messagePath = (id: string): string => `/messages/${encodeURIComponent(id)}`;
 export const roomPath = (id: string): string => `/rooms/${encodeURIComponent(id)}`;
 export const personaPath = (id: string): string => `/personas/${encodeURIComponent(id)}`;
 export const lorebookPath = (id: string): string => `/lorebooks/${encodeURIComponent(id)}`;

@@ -10,6 +10,7 @@ import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
 import { lines, spoken } from "../logic/texts";
 import { moment, plural, score, whole } from "../logic/format";
+import { messagePath } from "../logic/routes";
 import { ask, go, route } from "../router";
 import { Confirm } from "../ui/dialog";
 import { TextArea, TextField } from "../ui/fields";
@@ -102,7 +103,7 @@ function Messages({ room }: { room: string }) {
                     <span>{plural(each.tokens, "token")}</span>
                     {each.relevance !== null && <span class="muted">relevance {score(each.relevance)}</span>}
                     <code>{each.id}</code>
-                    <span class="record-buttons"><button type="button" class="quiet" onClick={() => setRemoving(each)}>Remove<span class="hidden"> {each.id}</span></button></span>
+                    <span class="record-buttons"><a class="quiet" href={messagePath(each.id)}>What the model saw<span class="hidden"> for {each.id}</span></a> <button type="button" class="quiet" onClick={() => setRemoving(each)}>Remove<span class="hidden"> {each.id}</span></button></span>
                   </div>
                 </li>
               ))}

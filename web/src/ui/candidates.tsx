@@ -71,6 +71,17 @@ export function Candidates({ decisions, filter, order, selected, onFilter, onOrd
         {rows.length === decisions.length ? plural(rows.length, "candidate") : `${whole(rows.length)} of ${plural(decisions.length, "candidate")}`}
       </p>
       <Rows rows={rows} order={order} selected={selected} onOrder={onOrder} onOpen={onOpen} />
+      {rows.length === 0 && <NoRows text={filter.text.trim()} onOpen={onOpen} />}
+    </div>
+  );
+}
+
+/** What was looked for was perhaps no candidate at all: its id tells why. */
+function NoRows({ text, onOpen }: { text: string; onOpen: (id: string) => void }) {
+  return (
+    <div class="note">
+      <p>Nothing among the candidates is like that.</p>
+      {text && <p><button type="button" onClick={() => onOpen(text)}>Is <code>{text.slice(0, 60)}</code> an id? Ask why it was no candidate</button></p>}
     </div>
   );
 }
@@ -217,7 +228,6 @@ function Rows({ rows, order, selected, onOrder, onOpen }: {
           {to < rows.length && <Gap height={(rows.length - to) * rowHeight} />}
         </tbody>
       </table>
-      {rows.length === 0 && <p class="pad muted">Nothing is like that. Take something out of the filter.</p>}
     </div>
   );
 }

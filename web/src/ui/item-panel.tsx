@@ -43,10 +43,22 @@ export function ItemPanel({ context, window, item, onClose }: {
         <h2 ref={heading} tabIndex={-1}><code>{item}</code></h2>
         <button type="button" class="round" aria-label="Close the panel" onClick={onClose}><span aria-hidden="true">✕</span></button>
       </div>
-      <Loaded of={read} rows={8}>
-        {(view) => <Told view={view} context={context} window={window} />}
-      </Loaded>
+      {read.code === "item_not_found" ? <Absent why={read.error} /> : (
+        <Loaded of={read} rows={8}>
+          {(view) => <Told view={view} context={context} window={window} />}
+        </Loaded>
+      )}
     </aside>
+  );
+}
+
+/** Something that this context knew nothing of. */
+function Absent({ why }: { why: string }) {
+  return (
+    <section class="verdict out" aria-label="Verdict">
+      <h3>Why is it not in?</h3>
+      <p>{why}.</p>
+    </section>
   );
 }
 

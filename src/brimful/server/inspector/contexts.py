@@ -43,9 +43,17 @@ class Contexts:
     async def listed(self, inquiry: Inquiry) -> ContextList:
         """List contexts, newest first."""
         query: ContextsQuery = inquiry.query
-        builds = await self._tenants.store(inquiry.tenant).builds(
-            room=query.room, persona=query.persona, model=query.model, before=query.before, limit=query.limit
+        store = self._tenants.store(inquiry.tenant)
+        builds = await store.builds(
+            room=query.room,
+            persona=query.persona,
+            model=query.model,
+            message=query.message,
+            before=query.before,
+            limit=query.limit,
         )
+        if query.message is not None:
+            builds = [*await _behind(store, query), *builds]
         after = builds[-1].number if len(builds) == query.limit else None
         return ContextList(contexts=tuple(map(row_of, builds)), next=after)
 
@@ -85,6 +93,19 @@ async def build_of(store: Store, snapshot: Snapshot) -> Build:
     if found is None:
         raise UnknownRecord("context", snapshot.id)
     return found
+
+
+async def _behind(store: Store, query: ContextsQuery) -> list[Build]:
+    """Return the context that a message is the answer of, if it meets all else that is asked."""
+    found = [await store.build(answer.context) for answer in await store.responses(message=query.message, limit=1)]
+    asked = {"room": query.room, "persona": query.persona, "model": query.model}
+    return [
+        build
+        for build in found
+        if build is not None
+        and all(value is None or getattr(build, field) == value for field, value in asked.items())
+        and (query.before is None or build.number < query.before)
+    ]
 
 
 async def _absent(store: Store, snapshot: Snapshot, item: str) -> str:

@@ -19,11 +19,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextsQuery(Asked, frozen=True, kw_only=True):
-    """Which contexts: of a room, a persona, a model; older than `before`."""
+    """Which contexts: of a room, a persona, a model; behind a message; older than `before`."""
 
     room: _Name | None = None
     persona: _Name | None = None
     model: _Name | None = None
+    message: Annotated[_Name, Meta(description="Those that answer this message, or that it answers.")] | None = None
     before: Annotated[_Number, Meta(description="Only those before this number.")] | None = None
     limit: _Page = 100
 
