@@ -8,7 +8,6 @@ import asyncio
 import subprocess
 import sys
 import tempfile
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +54,8 @@ def tokens_of(request: dict[str, Any]) -> int:
 
 async def live(url: str) -> brimful.Context:
     """Write it all, and return the last context."""
-    provider, ticks = ScriptedProvider((*ANSWERS, *ANSWERS), tokens=tokens_of), count()
-    async with brimful.Engine(url, model=MODEL, provider=provider, clock=lambda: NOW + next(ticks)) as engine:
+    provider = ScriptedProvider((*ANSWERS, *ANSWERS), tokens=tokens_of)
+    async with brimful.Engine(url, model=MODEL, provider=provider) as engine:
         await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova, an old friend. You remember."))
         await engine.put(Room(id="kitchen", name="The kitchen", user="ada"))
         await engine.post_many(year())
