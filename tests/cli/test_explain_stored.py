@@ -175,3 +175,9 @@ def test_filters_give_a_table(run):
 def test_answers_say_what_they_said_nowhere(run):
     """The answer itself came after the context: it is in the room, and not in what the model saw."""
     assert ANSWER not in run("explain", "ask-0", "--full").stdout
+
+
+def test_a_memory_that_was_no_candidate_says_why(fails, run, answer):
+    run("memory", "add", "Bob keeps bees.", "--user", "bob", "--id", "bees", "--at", 1)
+    said = fails("explain", answer.context.id, "bees")
+    assert said.startswith(f"'bees' was no candidate of {answer.context.id}: it belongs to the user 'bob'")

@@ -21,7 +21,7 @@ _BUILDS: Final = columns("built", "outcome", "reason", "context", spare=["reason
 def explain_one(found: Located, id: str, *, full: bool, as_json: bool) -> None:
     """Show all that is known of a candidate."""
     context = found.context
-    decision = _found(context, id)
+    decision = _found(found, id)
     package = _package(context, decision)
     window = window_for(context, id)
     if as_json:
@@ -64,10 +64,13 @@ def _why_never(context: Context, decision: Decision) -> str:
     return ": history begins where it began in the build before it, so that the provider's cache holds"
 
 
-def _found(context: Context, id: str) -> Decision:
+def _found(found: Located, id: str) -> Decision:
+    context = found.context
     try:
         return context.decision(id)
     except KeyError:
+        if found.absence:
+            raise Failure(f"{id!r} was no candidate of {context.id}: {found.absence}") from None
         near = get_close_matches(id, [decision.id for decision in context.decisions], n=3)
         hint = f"; nearest: {', '.join(near)}" if near else ""
         raise Failure(f"no candidate {id!r} in {context.id}{hint}") from None

@@ -14,7 +14,7 @@ from brimful.cli.source import STDIN, read_context
 from brimful.core.content import clean_text
 from brimful.core.context import PREFIX, Context
 from brimful.errors import UnknownRecord
-from brimful.records import Inclusion, Persona, Response
+from brimful.records import Inclusion, Persona, Response, Snapshot
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -29,7 +29,8 @@ class Located(msgspec.Struct, frozen=True, kw_only=True):
     """A context, and what its store knows of it; of a file, the context is all.
 
     `message` is the id that it was found by, where that is a message's. `others` are contexts that the same id may mean
-    as well, and `inclusions` tell what became of one candidate in the last builds.
+    as well, and `inclusions` tell what became of one candidate in the last builds; `absence` is why something in the
+    store was no candidate at all.
     """
 
     context: Context
@@ -40,6 +41,7 @@ class Located(msgspec.Struct, frozen=True, kw_only=True):
     answers: tuple[Response, ...] = ()
     others: tuple[str, ...] = ()
     inclusions: tuple[Inclusion, ...] = ()
+    absence: str = ""
 
     @property
     def stored(self) -> bool:
@@ -77,7 +79,17 @@ async def in_store(store: "Store", name: str, item: str | None = None) -> Locate
         answers=tuple(await store.responses(context=ids[0], limit=MOST_ANSWERS)),
         others=tuple(ids[1:]),
         inclusions=tuple(seen),
+        absence=await _absence(store, snapshot, item),
     )
+
+
+async def _absence(store: "Store", snapshot: Snapshot, item: str | None) -> str:
+    if item is None or any(decision.id == item for decision in snapshot.context.decisions):
+        return ""
+    from brimful.engine.absence import absence_of  # noqa: PLC0415 - the engine is heavy, and most commands need none
+
+    absence = await absence_of(store, snapshot, item)
+    return "" if absence is None else absence.why
 
 
 async def _of_message(store: "Store", id: str) -> list[str]:
