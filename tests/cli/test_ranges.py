@@ -1,6 +1,8 @@
 """`brimful replay --last`: what many contexts would lose; and diff and replay of contexts in a store."""
 
 import asyncio
+import sqlite3
+import zlib
 
 import pytest
 
@@ -82,6 +84,15 @@ def test_what_was_erased_or_cannot_be_read_is_counted(run, run_json):
     data = run_json(*LONG)
     assert (data["contexts"], data["replayed"], data["erased"]) == (6, 0, 6)
     assert "erased          6, not replayed" in run(*LONG).stdout
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00\xff", zlib.compress(b"[]"), zlib.compress(b"no JSON")])
+def test_what_is_damaged_is_counted_and_told_in_one_line(run_json, fails, answers, body):
+    with sqlite3.connect("brimful.db") as base:
+        base.execute("UPDATE snapshots SET body = ? WHERE id = ?", (body, answers[1].context.id))
+    data = run_json(*LONG)
+    assert (data["contexts"], data["replayed"], data["unreadable"]) == (6, 5, 1)
+    assert fails("explain", "ask-1").startswith("context: ")
 
 
 def test_a_context_or_a_range_and_not_both(run, answers):

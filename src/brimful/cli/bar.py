@@ -12,6 +12,7 @@ from brimful.core.bands import Band, widths
 WIDTH: Final = 60
 _LETTERS: Final = {
     "system": "S",
+    "pinned": "P",
     "summaries": "Σ",
     "recent": "R",
     "tools": "T",
@@ -22,11 +23,13 @@ _LETTERS: Final = {
     "current": "C",
     "format": "f",
     "free": "·",
-    "reserve": "-",
+    "margin": "-",
+    "capped": "/",
     "completion": "=",
 }
 _COLOURS: Final = {
     "system": "magenta",
+    "pinned": "bright_yellow",
     "summaries": "bright_magenta",
     "recent": "blue",
     "tools": "bright_blue",
@@ -37,17 +40,18 @@ _COLOURS: Final = {
     "current": "red",
     "format": "bright_black",
     "free": "white",
-    "reserve": "bright_black",
+    "margin": "bright_black",
+    "capped": "bright_black",
     "completion": "bright_black",
 }
 _OTHER: Final = ("x", "bright_cyan")  # a component of a kind that nobody knows
-_EMPTY: Final = ("free", "reserve", "completion")
+_SHADES: Final = {"free": "░", "margin": "▒", "capped": "▒", "completion": "▓"}
 
 
 def bar(bands: Sequence[Band], width: int = WIDTH) -> str:
     """Draw the bands of a window side by side.
 
-    >>> bar([Band(name="system", title="", tokens=25), Band(name="free", title="", tokens=75)], 8)
+    >>> bar([Band(name="system", title="", tokens=25, items=1), Band(name="free", title="", tokens=75, items=0)], 8)
     'SS······'
     """
     cells = zip(bands, widths([band.tokens for band in bands], width), strict=True)
@@ -58,7 +62,7 @@ def bar(bands: Sequence[Band], width: int = WIDTH) -> str:
 def legend(bands: Sequence[Band]) -> str:
     """Say what the letters, or the colours, of a bar mean.
 
-    >>> legend([Band(name="system", title="System Prompt", tokens=25), Band(name="media", title="Media", tokens=0)])
+    >>> legend([Band(name="system", title="System Prompt", tokens=25, items=1)])
     'S System Prompt'
     """
     draw = _coloured if _in_colour() else _lettered
@@ -74,4 +78,4 @@ def _lettered(name: str, count: int) -> str:
 
 
 def _coloured(name: str, count: int) -> str:
-    return typer.style(("░" if name in _EMPTY else "█") * count, fg=_COLOURS.get(name, _OTHER[1]))
+    return typer.style(_SHADES.get(name, "█") * count, fg=_COLOURS.get(name, _OTHER[1]))

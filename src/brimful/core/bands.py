@@ -1,52 +1,75 @@
 """A window as bands that lie side by side: what stands in it, what is free, and what is kept back."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from brimful.core.explain import title_of
+from brimful.core.content import ContentPackage
+from brimful.core.cost import place_of
+from brimful.core.explain import COMPONENTS, title_of
 
 if TYPE_CHECKING:
     from brimful.core.context import Component, Context
 
-_ORDER: Final = ("system", "summaries", "recent", "tools", "older", "memories", "lorebook")
-_LAST: Final = ("media", "current", "format")
+_OPENING: Final = ("system", "pinned")
+_HISTORY: Final = ("summaries", "recent", "tools")
+_RELATED: Final = ("lorebook", "memories", "older")
+_CLOSING: Final = ("media", "current", "format")
+_TITLES: Final = {
+    "pinned": "Pinned",
+    "free": "Free",
+    "margin": "Safety Margin",
+    "capped": "Beyond the Prompt's Limit",
+    "completion": "Answer",
+}
+"""Titles of what is no component."""
+
+Size = tuple[int, int]  # tokens, items
 
 
 class Band(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a window, so many tokens wide."""
+    """A part of a window, so many tokens wide.
+
+    Beside the components there are `pinned`, `free`, `margin` (kept for what a count may miss), `capped` (beyond what
+    the policy or the model lets a prompt have) and `completion`.
+    """
 
     name: str
     title: str
     tokens: int
-    items: int = 0
-
-
-def bands(components: Sequence["Component"], *, window: int, available: int, completion: int) -> list[Band]:
-    """Return the bands of a window: its components, then what is free, the safety margin, and the answer's share.
-
-    They add up to the window. `reserve` is what is left of the margin, and what a policy or a model leaves unused.
-    """
-    inside = [
-        Band(name=each.name, title=title_of(each.name), tokens=each.tokens, items=each.items)
-        for each in sorted(components, key=_place)
-    ]
-    used = sum(band.tokens for band in inside)
-    free = max(0, available - used)
-    answer = min(completion, max(0, window - used))
-    return [
-        *inside,
-        Band(name="free", title="Free", tokens=free),
-        Band(name="reserve", title="Safety Margin", tokens=max(0, window - answer - used - free)),
-        Band(name="completion", title="Answer", tokens=answer),
-    ]
+    items: int
 
 
 def bands_of(context: "Context") -> list[Band]:
-    """Return the bands of a context's window."""
-    budget = context.budget
-    return bands(context.components, window=budget.window, available=budget.available, completion=budget.completion)
+    """Return the bands of a context's window, in the order of its request; they add up to the window."""
+    budget, used = context.budget, context.tokens
+    return [
+        *_used(_parts(context), related_first=context.inputs.policy.layout.related == "system"),
+        _band("free", max(0, budget.available - used)),
+        _band("margin", max(0, budget.hard_limit - max(budget.available, used))),
+        *_capped(budget.window - budget.completion - budget.hard_limit),
+        _band("completion", budget.completion),
+    ]
+
+
+def bands(components: Iterable["Component"], *, window: int, available: int, completion: int) -> list[Band]:
+    """Return the same from a digest, which does not tell what is pinned, nor whether the prompt is capped."""
+    parts = {each.name: (each.tokens, each.items) for each in components}
+    used = sum(tokens for tokens, _ in parts.values())
+    free = max(0, available - used)
+    return [
+        *_used(parts, related_first=False),
+        _band("free", free),
+        _band("margin", max(0, window - completion - used - free)),
+        _band("completion", completion),
+    ]
+
+
+def band_of(package: ContentPackage) -> str:
+    """Return the name of the band that a candidate belongs to: its component, or `pinned`."""
+    return "pinned" if _is_pinned(package) else COMPONENTS.get(package.kind, package.kind)
 
 
 def widths(parts: Sequence[int], width: int) -> list[int]:
@@ -68,9 +91,47 @@ def widths(parts: Sequence[int], width: int) -> list[int]:
     return cells
 
 
-def _place(component: "Component") -> tuple[int, str]:
-    """Return where a component stands in the window; kinds that nobody knows stand with what was retrieved."""
-    name = component.name
-    if name in _ORDER:
-        return (_ORDER.index(name), "")
-    return (len(_ORDER) + 1 + _LAST.index(name), "") if name in _LAST else (len(_ORDER), name)
+def _used(parts: Mapping[str, Size], *, related_first: bool) -> Iterator[Band]:
+    """Yield what is in the request, in its order; kinds that nobody knows stand with what was retrieved."""
+    known = {*_OPENING, *_HISTORY, *_RELATED, *_CLOSING}
+    related = (*_RELATED, *(name for name in parts if name not in known))
+    middle = (*related, *_HISTORY) if related_first else (*_HISTORY, *related)
+    for name in (*_OPENING, *middle, *_CLOSING):
+        tokens, items = parts.get(name, (0, 0))
+        if tokens or items:
+            yield _band(name, tokens, items)
+
+
+def _parts(context: "Context") -> dict[str, Size]:
+    """Return tokens and items by component, with those that are pinned taken out of each."""
+    pinned, costs, items = _pinned(context), Counter[tuple[str, bool]](), Counter[tuple[str, bool]]()
+    for decision in context.decisions:
+        if decision.included:
+            name = COMPONENTS.get(decision.kind, decision.kind)
+            costs[name, decision.id in pinned] += decision.cost
+            items[name, decision.id in pinned] += 1
+    parts: dict[str, Size] = {}
+    apart = (0, 0)
+    for component in context.components:
+        name, whole = component.name, costs[component.name, True] + costs[component.name, False]
+        taken = component.tokens * costs[name, True] // whole if whole else 0
+        apart = (apart[0] + taken, apart[1] + items[name, True])
+        parts[name] = (component.tokens - taken, component.items - items[name, True])
+    return parts | {"pinned": apart}
+
+
+def _pinned(context: "Context") -> set[str]:
+    return {package.id for package in context.inputs.packages if _is_pinned(package)}
+
+
+def _is_pinned(package: ContentPackage) -> bool:
+    return bool(package.metadata) and place_of(package) == "pinned"
+
+
+def _capped(tokens: int) -> Iterator[Band]:
+    if tokens > 0:
+        yield _band("capped", tokens)
+
+
+def _band(name: str, tokens: int, items: int = 0) -> Band:
+    return Band(name=name, title=_TITLES.get(name) or title_of(name), tokens=tokens, items=items)

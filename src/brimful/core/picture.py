@@ -20,6 +20,7 @@ _NEAREST: Final = 5  # candidates that nearly got in
 _LONGEST: Final = 80  # characters of an id
 _COLOURS: Final = {
     "system": ("#7b4fb5", "#b794f4"),
+    "pinned": ("#4a3fa8", "#8f88f0"),
     "summaries": ("#b3459c", "#f08fd8"),
     "recent": ("#2463c9", "#6ea8fe"),
     "tools": ("#0f6f8f", "#4fc3e0"),
@@ -31,7 +32,8 @@ _COLOURS: Final = {
     "other": ("#8d5a3b", "#d2a184"),
     "format": ("#6b7280", "#9aa3b2"),
     "free": ("#e8eaee", "#2a2f38"),
-    "reserve": ("#c9ced8", "#3d4450"),
+    "margin": ("#c9ced8", "#3d4450"),
+    "capped": ("#dfe2e8", "#333a46"),
     "completion": ("#aab1bf", "#525b6b"),
 }
 """A colour for light paper and one for dark, of each band."""

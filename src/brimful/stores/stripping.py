@@ -14,6 +14,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.context import Context
+from brimful.errors import InvalidRecord
 from brimful.records import Content
 
 _MARK: Final = "\0"  # begins a text of the request that is told in pieces
@@ -203,4 +204,7 @@ def _packed(kept: Stripped) -> bytes:
 
 
 def _unpacked(body: bytes) -> Stripped:
-    return _DECODER.decode(zlib.decompress(body))
+    try:
+        return _DECODER.decode(zlib.decompress(body))
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise InvalidRecord("context", f"its record is damaged: {error}") from None

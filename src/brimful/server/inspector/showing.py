@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from brimful.answers import Build
+from brimful.core.bands import band_of, bands_of
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.context import Context
 from brimful.core.decision import Decision
@@ -13,7 +14,6 @@ from brimful.core.prompt import Prompt
 from brimful.errors import InvalidRequest
 from brimful.records import Snapshot
 from brimful.render import renderer_of
-from brimful.server.inspector.bands import band_of, bands_of
 from brimful.server.inspector.views import AnswerView, ContextRow, ContextView, DecisionView, PromptPart
 
 EXCERPT: Final = 200  # characters
@@ -53,7 +53,7 @@ def view_of(
         warnings=context.warnings,
         degraded=context.inputs.degraded,
         components=context.components,
-        bands=bands_of(context),
+        bands=tuple(bands_of(context)),
         pools=context.pools,
         prompt=() if brief else tuple(prompt_of(context)),
         decisions=decisions_of(context, brief=brief),

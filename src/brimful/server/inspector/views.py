@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from brimful.core.bands import Band
 from brimful.core.context import Component
 from brimful.core.decision import Outcome, Reason
 from brimful.core.score import Score
@@ -45,19 +46,6 @@ class ContextList(View, frozen=True, kw_only=True):
 
     contexts: tuple[ContextRow, ...]
     next: int | None
-
-
-class Band(View, frozen=True, kw_only=True):
-    """A part of the window. All bands of a context add up to its window.
-
-    Beside the components there are `pinned`, `free`, `margin` (kept for what a count may miss), `capped` (beyond what
-    the policy or the model lets a prompt have) and `completion`.
-    """
-
-    name: str
-    title: str
-    tokens: int
-    items: int
 
 
 class DecisionView(View, frozen=True, kw_only=True, gc=False):
