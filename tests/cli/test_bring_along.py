@@ -73,6 +73,12 @@ def test_the_folder_and_its_archive_are_the_same(run, tavern):
     assert without_times(run("export").stdout) == without_times(run("export", "--db", "sqlite:///other.db").stdout)
 
 
+def test_both_sorts_of_stores_hold_the_same(run, tavern, postgres_url):
+    run("import", str(tavern))
+    run("import", str(tavern), "--db", postgres_url)
+    assert run("export").stdout == run("export", "--db", postgres_url).stdout
+
+
 def without_times(text):
     """Lines without the time of the file, where that stands for one that nobody told."""
     rows = map(json.loads, text.splitlines())

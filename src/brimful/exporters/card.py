@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.character import Character
-from brimful.importers.cards import BOOK, CARD, FIELDS, character_of, fields_of
+from brimful.importers.cards import BOOK, CARD, FIELDS, character_of, fields_of, name_of
 from brimful.importers.loose import mapping
 from brimful.lore.formats import FORMATS, exported
 from brimful.records import Lorebook, LoreEntry, Persona
@@ -32,14 +32,14 @@ def card_of(persona: Persona, book: Lorebook | None = None, entries: Sequence[Lo
     'You are Nova.'
     """
     card = mapping(persona.metadata.get(CARD)) or {**SPEC, "data": dict(_EMPTY)}
-    changed = _changed(persona, fields_of(card), new=CARD not in persona.metadata)
+    changed = _changed(persona, fields_of(card), name_of(card), new=CARD not in persona.metadata)
     if book is not None:
         changed["character_book"] = exported(book, entries, _format_of(book, card))
     top = {field: value for field, value in changed.items() if field in card}  # V2 cards tell it twice, for old readers
     return {**card, **top, "data": {**card["data"], **changed}} if mapping(card.get("data")) else {**card, **changed}
 
 
-def _changed(persona: Persona, told: dict[str, Any], *, new: bool) -> dict[str, Any]:
+def _changed(persona: Persona, told: dict[str, Any], name: str, *, new: bool) -> dict[str, Any]:
     """Return the fields that say something else than the card did."""
     was, now = character_of(told), persona.character or Character()
     if persona.prompt:
@@ -47,7 +47,7 @@ def _changed(persona: Persona, told: dict[str, Any], *, new: bool) -> dict[str, 
     fields = {
         theirs: getattr(now, ours) for theirs, ours in FIELDS.items() if new or getattr(now, ours) != getattr(was, ours)
     }
-    named = {"name": persona.called} if new or persona.called != told.get("name") else {}
+    named = {"name": persona.called} if new or persona.name != name else {}
     return {**named, **fields}
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from brimful.importers.loose import mapping, texts
+from brimful.importers.loose import mapping
 from brimful.importers.sillytavern import KEPT
 from brimful.packagers.stored import plain_text
 from brimful.records import Message, Room
@@ -29,24 +29,24 @@ def line_of(message: Message) -> dict[str, Any]:
     True
     """
     said = plain_text(message.content)
-    kept = mapping(message.metadata.get(KEPT)) or {
-        "is_user": message.role == "user",
-        "is_system": message.hidden or message.role in ("system", "tool"),
-        "send_date": _moment(message.at),
-        "extra": {},
-    }
-    return {"name": message.sender, **_swiped(kept, said), "mes": said}
+    kept = mapping(message.metadata.get(KEPT))
+    if not kept:
+        return {
+            "name": message.sender,
+            "is_user": message.role == "user",
+            "is_system": message.hidden or message.role in ("system", "tool"),
+            "send_date": _moment(message.at),
+            "mes": said,
+            "extra": {},
+        }
+    named = {"name": message.sender} if message.sender else {}
+    return {**named, **(kept if message.edited is None else _swiped(kept, said)), "mes": said}
 
 
 def _swiped(kept: dict[str, Any], said: str) -> dict[str, Any]:
-    """Return the rest of a line, in which the swipe that is shown says what the message says."""
+    """Return the rest of a line, in which the swipe that is shown says what the message says now."""
     swipes, at = kept.get("swipes"), kept.get("swipe_id")
-    if (
-        not isinstance(swipes, list)
-        or not isinstance(at, int)
-        or not 0 <= at < len(swipes)
-        or len(texts(swipes)) != len(swipes)
-    ):
+    if not isinstance(swipes, list) or not isinstance(at, int) or not 0 <= at < len(swipes):
         return kept
     return {**kept, "swipes": [*swipes[:at], said, *swipes[at + 1 :]]}
 

@@ -90,7 +90,7 @@ def _decoded(data: bytes) -> bytes:
 def _records(source: Source, entry: Entry) -> Iterator[Imported]:
     card = mapping(entry.data)
     told = fields_of(card)
-    name = text(told.get("name")) or text(card.get("name"))
+    name = name_of(card)
     if not name and not text(told.get("description")):
         raise InvalidValue(source.name, "is no character card: it has neither a name nor a description")
     persona = persona_id(source, name)
@@ -118,6 +118,11 @@ def _without_book(card: dict[str, Any]) -> dict[str, Any]:
 def fields_of(card: dict[str, Any]) -> dict[str, Any]:
     """Return where a card tells of the character: V1 at its top, V2 and V3 under `data`."""
     return mapping(card.get("data")) or card
+
+
+def name_of(card: dict[str, Any]) -> str:
+    """Return what the character is called; empty if nobody says."""
+    return text(fields_of(card).get("name")) or text(card.get("name"))
 
 
 def character_of(told: dict[str, Any]) -> Character:

@@ -97,7 +97,8 @@ class _Chat:
         self._at = self._at if given is None else given
         sender, mine = text(data.get("name")), data.get("is_user") is True
         hidden = {"hidden": True} if data.get("is_system") is True else {}
-        rest = {key: value for key, value in data.items() if key not in ("mes", "name")}
+        told = ("mes", "name") if text(data.get("name")) else ("mes",)
+        rest = {key: value for key, value in data.items() if key not in told}
         try:
             return Message(
                 id=self._ids.next(sender, mine, data.get("send_date")),

@@ -1,0 +1,96 @@
+"""What an importer took, the exporter gives back: every field, known to us or not."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brimful.exporters import card_of, head_of, line_of, spoken
+from brimful.importers import Walk
+from brimful.records import Lorebook, LoreEntry, Message, Persona, Room
+from importers import samples
+from importers.test_damage import changed, paths
+
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+MORE = st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), JUNK, max_size=2)
+
+
+def read(name, data):
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / name
+        path.write_bytes(data)
+        return list(Walk([str(path)]).records())
+
+
+def of(kind, records):
+    return [each for each in records if isinstance(each, kind)]
+
+
+@st.composite
+def cards(draw):
+    card = draw(st.sampled_from([samples.v1_card(), samples.v2_card(), samples.v3_card()]))
+    way = draw(st.sampled_from([way for way in paths(card) if way and way[0] not in ("spec", "spec_version")]))
+    card = changed(card, way, draw(JUNK))
+    if isinstance(card.get("data"), dict):
+        card = {**card, "data": {**draw(MORE), **card["data"]}}
+    return {**draw(MORE), **card}
+
+
+@settings(max_examples=300)
+@given(cards())
+def test_a_card_comes_back_as_it_was(card):
+    data = samples.png(samples.text_chunk("ccv3", card))
+    records = read("nova.png", data)
+    for persona in of(Persona, records):  # or it was refused
+        book = next(iter(of(Lorebook, records)), None)
+        assert card_of(persona, book, of(LoreEntry, records)) == card
+
+
+@st.composite
+def chats(draw):
+    rows = samples.tavern_chat()
+    for at in draw(st.lists(st.integers(1, len(rows) - 1), max_size=2)):
+        way = draw(st.sampled_from([way for way in paths(rows[at]) if way and way != ("mes",)]))
+        rows[at] = {**draw(MORE), **changed(rows[at], way, draw(JUNK))}
+    return rows
+
+
+@settings(max_examples=200)
+@given(chats())
+def test_a_chat_comes_back_as_it_was(rows):
+    records = read("x.jsonl", samples.lines(rows))
+    (room,) = of(Room, records)
+    told = [head_of(room, user="", character=""), *map(line_of, of(Message, records))]
+    assert told == rows
+
+
+def test_a_message_that_was_edited_is_said_in_the_swipe_that_is_shown():
+    message = of(Message, read("x.jsonl", samples.lines(samples.tavern_chat())))[0]
+    line = line_of(msgspec.structs.replace(message, content="Come in.", edited=1.0))
+    assert (line["mes"], line["swipes"]) == ("Come in.", ["Hello, Ada!", "Come in."])
+
+
+def test_a_room_of_ours_becomes_a_chat_and_is_read_again():
+    room = Room(id="den", created=1_700_000_000.0)
+    said = Message(id="m1", room="den", content="Hi", sender="Ada", at=1_700_000_001.5)
+    rows = [head_of(room, user="Ada", character="Nova"), line_of(said)]
+    records = read("x.jsonl", samples.lines(rows))
+    (again,) = of(Message, records)
+    assert (again.content, again.sender, again.role, again.at) == ("Hi", "Ada", "user", 1_700_000_001.5)
+    assert of(Room, records)[0].created == 1_700_000_000.0
+
+
+def test_messages_in_openais_form_are_read_again():
+    (message,) = of(Message, read("x.jsonl", json.dumps({"role": "user", "content": "Hi", "id": 1}).encode()))
+    assert list(spoken(message)) == [{"role": "user", "content": "Hi", "id": "x/1", "timestamp": message.at}]
