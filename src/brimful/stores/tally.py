@@ -69,7 +69,9 @@ class Tally(msgspec.Struct, kw_only=True, array_like=True):
             for name in _MAPS:
                 _add_up(getattr(self, name), getattr(other, name))
         for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            more = getattr(other, name)
+            if more:  # most are of answers, or of builds
+                setattr(self, name, getattr(self, name) + more)
 
     def _compare(self, other: "Tally") -> None:
         first = not self.contexts
