@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from answered import ANSWER, QUESTION, engine, furnish, shape, told
+from answered import ANSWER, QUESTION, engine, furnish, screenshot, shape, told
 
 SEED = """\
 ┌─ BRIMFUL CONTEXT for message #abc123 ─┐
@@ -144,6 +144,29 @@ def test_an_id_that_fits_several_contexts_says_so(run, answer):
     assert "'ask-0' stands for 2 contexts" in said.stderr
     assert context.id in said.stdout
     assert answer.context.id in said.stderr
+
+
+def test_media_by_their_names(run):
+    async def story():
+        async with engine() as opened:
+            await furnish(opened)
+            media = [screenshot("screenshot"), screenshot("diagram")]
+            await opened.respond("general", "helper-ai", "Look at these.", id="look", media=media)
+
+    asyncio.run(story())
+    text = run("explain", "look").stdout
+    assert re.search(r"^│ \d\. MEDIA \(2 images, [\d,]+ tokens\):$", text, re.MULTILINE)
+    for name in ("screenshot", "diagram"):
+        assert re.search(rf"^│    - {name}\.png \([\d,]+ tokens\)$", text, re.MULTILINE)
+    assert re.search(
+        r"^│   Media: +[\d,]+ tokens", run("inspect", "--room", "general", "--embedder", "none").stdout, re.MULTILINE
+    )
+
+
+@pytest.mark.usefixtures("answer")
+def test_a_message_that_was_deleted_still_leads_to_its_context(run):
+    run("message", "delete", "ask-0")
+    assert "CONTEXT for message #ask-0" in run("explain", "ask-0").stdout
 
 
 @pytest.mark.usefixtures("answer")

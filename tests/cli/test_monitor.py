@@ -90,6 +90,9 @@ def test_fallbacks_caches_and_the_bar(run):
     [bar, *_] = re.findall(r"^  ├─ ([SΣRTOMLICfx·=-]{60})$", text, re.MULTILINE)
     assert {"S", "R", "M", "C", "·", "="} <= set(bar)
     assert "S System Prompt" in text
+    full = Teller().text(a_build(warnings=("⚠️  Using 84.5% of context window (>80%)", "ℹ️  No memories")), "")
+    assert [line for line in full.splitlines() if "⚠️" in line] == ["  ├─ ⚠️  Using 84.5% of context window (>80%)"]
+    assert "No memories" not in full
     degraded = Teller().text(a_build(degraded=("vector search failed (gone): full text alone",)), "")
     assert "  ├─ ⚠️  vector search failed (gone): full text alone" in degraded
 

@@ -96,9 +96,7 @@ async def _of_message(store: "Store", id: str) -> list[str]:
     """Return the contexts behind a message that is an answer, then those of answers to it, each the newest first."""
     answers = await store.responses(message=id, limit=MOST_CONTEXTS)
     answers += await store.responses(message=f"{id}/message", limit=MOST_CONTEXTS)  # the answer's own id
-    builds = []
-    for message in await store.messages([id]):
-        builds = await store.builds(room=message.room, message=id, limit=MOST_CONTEXTS)
+    builds = await store.builds(message=id, limit=MOST_CONTEXTS)
     return list(dict.fromkeys([*(answer.context for answer in answers), *(build.id for build in builds)]))
 
 

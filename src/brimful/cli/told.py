@@ -61,7 +61,7 @@ class Teller:
                 yield f"  ├─ {name.title()}: {_value(before, name)} → {_value(build, name)}{CHANGED}"
         for component in _shown(build):
             yield f"  ├─ {_component(component)}{CHANGED if component.name in changed else ''}"
-        yield from (f"  ├─ ⚠️  {output.one_line(note)}" for note in build.degraded)
+        yield from (f"  ├─ ⚠️  {output.one_line(note)}" for note in _worries(build))
         yield f"  ├─ Left out: {build.left_out:,} of {build.candidates:,} candidates"
         parts = bands(build.components, window=build.window, available=build.available, completion=build.completion)
         yield f"  ├─ {bar(parts)}"
@@ -102,6 +102,12 @@ def _shown(build: Build) -> Iterator[Component]:
     for component in build.components:
         if component.tokens or component.name in ("system", "memories", "recent", "media"):
             yield component
+
+
+def _worries(build: Build) -> Iterator[str]:
+    """Yield what a build had to do without, and what its window warns of; what is merely worth knowing is left out."""
+    yield from build.degraded
+    yield from (warning.removeprefix("⚠️").strip() for warning in build.warnings if warning.startswith("⚠️"))
 
 
 def _component(component: Component) -> str:
