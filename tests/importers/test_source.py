@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from brimful.errors import InvalidValue
-from brimful.importers import Importer, Source, importer_for, importer_names, registry
+from brimful.importers import Importer, Source, Walk, importer_for, importer_names, registry
 from brimful.records import Memory, Message, Room
 from importers.conftest import lines_of
 
@@ -107,6 +107,23 @@ def test_another_package_adds_a_format(read, installed):
         ("log", "ada", "Hi"),
         ("log", "bob", "Hello"),
     ]
+
+
+def _fail(source):
+    yield Message(id="m", room=source.room, content="Hi")
+    raise KeyError("who")
+
+
+FAILING = Importer(name="failing", description="", recognises=lambda source: b"fail" in source.head, read=_fail)
+
+
+def test_a_package_that_fails_costs_its_file_alone(tmp_path, installed):
+    installed(failing="importers.test_source:FAILING")
+    (tmp_path / "a.txt").write_bytes(b"fail")
+    (tmp_path / "b.jsonl").write_bytes(lines_of([HI]))
+    first, skipped, last = Walk([str(tmp_path)]).records()
+    assert (first.room, last.room) == ("a", "b")
+    assert skipped.reason == "the importer 'failing' failed (KeyError: 'who')"
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,12 @@ def test_a_chat_without_a_head_or_with_one_that_names_nobody(read):
         assert len(of(Message, records)) == 4
 
 
+def test_a_name_for_all_rooms_keeps_chats_apart(walk):
+    rooms = of(Room, walk(samples.tavern_folder(), room="old")[0])
+    assert [id.partition("/")[0] for id in rooms] == ["old", "old"]
+    assert len(rooms) == 2
+
+
 def test_a_message_that_was_edited_keeps_its_id(read):
     rows = samples.tavern_chat()
     ids = list(of(Message, read(samples.lines(rows), name="x.jsonl")[0]))

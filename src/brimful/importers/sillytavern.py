@@ -65,7 +65,7 @@ class _Chat:
         self._head = head
         self._group = group_of(source)
         self._character = _character(source, head)
-        self._room = source.named or joined(self._character or "group", room_name(source.name))
+        self._room = joined(source.named or self._character or "group", room_name(source.name))
         begun = (seconds(each.get("send_date")) for each in _first_lines(source))
         self._at = seconds(head.get("create_date")) or next(filter(None, begun), source.modified)
         self._ids = Counted(self._room)

@@ -10,7 +10,7 @@ from brimful.importers.archive import MAGIC, Archive
 from brimful.importers.folder import Companions, Directory, Folder
 from brimful.importers.importer import Imported, Importer
 from brimful.importers.opening import STDIN, open_path
-from brimful.importers.registry import importer_for, importers_for
+from brimful.importers.registry import OURS, importer_for, importers_for
 from brimful.importers.source import Skipped, Source
 
 COPIES: Final = frozenset({"backups", "thumbnails", "__MACOSX", ".git"})
@@ -55,7 +55,7 @@ class Walk:
             except InvalidValue as error:
                 yield Skipped(error.field, error.reason)
                 continue
-            yield from importer.read(source)
+            yield from importer.read(source) if importer in OURS else _read_guarded(importer, source)
 
     def sources(self) -> Iterator[Source | Skipped]:
         """Yield each file, open until the next one is asked for, or why it is passed over."""
@@ -104,6 +104,14 @@ class Walk:
             yield Skipped(error.field, error.reason)
         self._here = None
         self._behind += size
+
+
+def _read_guarded(importer: Importer, source: Source) -> Iterator[Imported | Skipped]:
+    """Read with an importer of another package. If it fails, it costs this file, and not all that follow."""
+    try:
+        yield from importer.read(source)
+    except Exception as error:  # noqa: BLE001 - code of others, of which nothing is sure
+        yield Skipped(source.name, f"the importer {importer.name!r} failed ({type(error).__name__}: {error})")
 
 
 def _is_archive(path: str) -> bool:
