@@ -1,5 +1,6 @@
 """Requests of every kind, made from our own description: none of them breaks the server."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -14,24 +15,53 @@ from brimful.server.app import create_app
 from brimful.server.config import config_of
 from brimful.server.inspector.operations import OPERATIONS
 from brimful.server.openapi import description
+from server.inspector.conftest import tell_story
 from server.upstream import serving
 
-schema = schemathesis.openapi.from_dict(json.loads(description())).exclude(path="/brimful/v1/events")  # it never ends
+schema = schemathesis.openapi.from_dict(json.loads(description()))
+inspecting = schema.include(path_regex="^/brimful/v1/").exclude(path="/brimful/v1/events")  # which never ends
+asking = schema.exclude(path_regex="^/brimful/v1/")
+
+ANY = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def told_of(upstream, folder, mode):
+    local = {"name": "local", "url": f"{upstream.address}/v1", "window": 2048}
+    store = f"sqlite:///{folder}/brimful.db"
+    data = {"upstreams": [local], "store": store, "mode": mode, "remember": {"embedder": "none"}}
+    return config_of(data, "brimful.toml")
 
 
 @pytest.fixture(scope="module", params=["fit", "remember"])
 def address(request, upstream_server, tmp_path_factory):
     upstream_server.reset()
-    local = {"name": "local", "url": f"{upstream_server.address}/v1", "window": 2048}
-    store = f"sqlite:///{tmp_path_factory.mktemp('store')}/brimful.db"
-    data = {"upstreams": [local], "store": store, "mode": request.param, "remember": {"embedder": "none"}}
-    with serving(create_app(config_of(data, "brimful.toml"), environ={})) as (address, _):
+    config = told_of(upstream_server, tmp_path_factory.mktemp("store"), request.param)
+    with serving(create_app(config, environ={})) as (address, _):
         yield address
 
 
-@schema.parametrize()
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.fixture(scope="module")
+def inspector(upstream_server, tmp_path_factory):
+    """The address of a server with something to look at."""
+    folder = tmp_path_factory.mktemp("store")
+    asyncio.run(tell_story(f"sqlite:///{folder}/brimful.db"))
+    with serving(create_app(told_of(upstream_server, folder, "fit"), environ={})) as (address, _):
+        yield address
+
+
+@asking.parametrize()
+@ANY
 def test_no_request_breaks_the_server(case, address):
+    want_sound_answer(case, address)
+
+
+@inspecting.parametrize()
+@ANY
+def test_no_question_breaks_the_inspector(case, inspector):
+    want_sound_answer(case, inspector)
+
+
+def want_sound_answer(case, address):
     response = case.call(base_url=address)
     assert response.status_code < 500, response.text
     case.validate_response(response, checks=[response_schema_conformance, content_type_conformance])

@@ -163,8 +163,9 @@ class Fitting:
         """Keep a context, and tell of it."""
         if self._is_kept(fitted.context):
             self._tasks.start(self._saved(asked, fitted.context), "keeping a context")
-        facts = build_facts(fitted.context, seconds=fitted.seconds)
-        await self._watch.tell("assembled", asked.caller.tenant, _room(asked), **facts)
+        if self._watch.hooks:
+            facts = build_facts(fitted.context, seconds=fitted.seconds)
+            await self._watch.tell("assembled", asked.caller.tenant, _room(asked), **facts)
 
     async def _saved(self, asked: Asked, context: Context) -> None:
         await asyncio.sleep(_HEAD_START)

@@ -1,0 +1,56 @@
+"""Answers have the form that the description gives them, with something to tell."""
+
+import json
+
+import jsonschema_rs
+import pytest
+
+from brimful.server.inspector.operations import OPERATIONS
+from brimful.server.openapi import description
+from server.inspector.conftest import ROOT
+from server.inspector.test_keys import READS, WRITES
+
+DESCRIBED = json.loads(description())
+PATHS = {
+    "/contexts/{id}/items/nuts": "/contexts/{id}/items/{item}",
+    "/contexts/{id}/diff/{id}": "/contexts/{id}/diff/{other}",
+    "/rooms/tea/room": "/rooms/{id}",
+    "/rooms/tea/room/messages": "/rooms/{id}/messages",
+    "/messages/m1": "/messages/{id}",
+    "/personas/nova": "/personas/{id}",
+    "/memories/nuts": "/memories/{id}",
+    "/memories/four": "/memories/{id}",
+    "/lorebooks/teas": "/lorebooks/{id}",
+    "/lorebooks/teas/entries": "/lorebooks/{id}/entries",
+    "/lorebooks/teas/entries/teas/1": "/lorebooks/{id}/entries/{entry}",
+}
+
+
+def operation(method, path):
+    return DESCRIBED["paths"][ROOT + PATHS.get(path, path)][method.lower()]
+
+
+def check(said, schema):
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", "components": DESCRIBED["components"]} | schema
+    jsonschema_rs.validator_for(whole).validate(said)
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [*READS, *WRITES])
+def test_an_answer_has_the_form_that_is_described(client, kept, method, path, body):
+    answer = client.request(method, ROOT + path.replace("{id}", kept.first), json=body)
+    said = operation(method, path)
+    check(answer.json(), said["responses"][str(answer.status_code)]["content"]["application/json"]["schema"])
+    if body is not None:
+        check(body, said["requestBody"]["content"]["application/json"]["schema"])
+
+
+def test_all_operations_are_tried_but_the_stream():
+    tried = {(method, PATHS.get(path, path)) for method, path, _ in (*READS, *WRITES)}
+    there = {(each.method, each.described_path.removeprefix(ROOT)) for each, _ in OPERATIONS}
+    assert there - tried == {("GET", "/events")}
+
+
+def test_an_error_has_the_form_that_is_described(client):
+    answer = client.get(f"{ROOT}/contexts/none")
+    schema = operation("GET", "/contexts/{id}")["responses"]["404"]["content"]["application/json"]["schema"]
+    check(answer.json(), schema)
