@@ -286,3 +286,15 @@ def test_keys_are_looked_for_in_messages_that_the_window_does_not_hold(run, new_
 
     context = run(story())
     assert context.whys["tower"].startswith("its key 'tower' stands in message 'msg-")
+
+
+def test_a_users_own_notes_keep_no_message_out(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            notes = {"held": "x", "why": "y", "constant": True}
+            await engine.post(room="r", text="Hello.", id="m1", at=NOW - 9, metadata=notes)
+            return await engine.assemble(room="r", message="Hi", now=NOW)
+
+    context = run(story())
+    assert "m1" in context.kept
+    assert context.whys == {}

@@ -11,6 +11,7 @@ from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
 from brimful.core.frame import Frame
+from brimful.core.held import HELD, WHY
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Request, Tool
@@ -106,7 +107,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def whys(self) -> dict[str, str]:
         """What brought candidates in or held them back before they competed, by id, for those that say so."""
-        said = ((each.id, each.metadata.get("held") or each.metadata.get("why")) for each in self.inputs.packages)
+        said = ((each.id, each.metadata.get(HELD) or each.metadata.get(WHY)) for each in self.inputs.packages)
         return {id: why for id, why in said if isinstance(why, str)}
 
     def explain(self, id: str) -> str:

@@ -1,11 +1,18 @@
 """Candidates that were held back before they could compete, and are on the record for it."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
 
-HELD = "held"  # in the metadata of a package: why it was held back
+HELD: Final = "brimful.held"
+WHY: Final = "brimful.why"
+CONSTANT: Final = "brimful.constant"
+"""In the metadata of a package: why it was held back, what brought it in, and that it is always to be told.
+
+They bear our name, for metadata are the user's, and nobody's own note may keep a message out.
+"""
 
 
 def held_back(packages: Sequence[ContentPackage]) -> tuple[list[ContentPackage], list[Decision]]:

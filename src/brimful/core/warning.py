@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from brimful.core.held import CONSTANT
+
 if TYPE_CHECKING:
     from brimful.core.context import Context
 
@@ -77,7 +79,7 @@ def _lost_pins(context: "Context") -> list[str]:
     standing = {
         package.id
         for package in context.inputs.packages
-        if package.metadata and (package.metadata.get("pinned") or package.metadata.get("constant"))
+        if package.metadata and (package.metadata.get("pinned") or package.metadata.get(CONSTANT))
     }
     out = (each for each in context.decisions if each.outcome == "dropped" and each.reason != "held-back")
     return sorted(each.id for each in out if each.id in standing)

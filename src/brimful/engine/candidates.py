@@ -7,6 +7,7 @@ from typing import Any, Final, Unpack
 import msgspec
 
 from brimful.core.content import ContentPackage
+from brimful.core.held import HELD, WHY
 from brimful.core.tokens import Count, TokenCounter
 from brimful.janitor.rooms import MARK
 from brimful.lore import Activation, Held, Shelf, Told, Why
@@ -43,7 +44,7 @@ def held_lore(
     for each in held:
         ready = shelf.entries[each.entry]
         brought = _brought(each.why) if each.why else {}
-        metadata = {**brought, "held": each.line}
+        metadata = {**brought, HELD: each.line}
         packages.append(_told(ready.entry, ready.text, books, counter, metadata=metadata))
     return packages
 
@@ -136,7 +137,7 @@ def _as_told(lore: Told) -> LoreEntry:
 
 def _brought(why: Why) -> dict[str, Any]:
     facts = {name: value for name, value in msgspec.structs.asdict(why).items() if value}
-    return {"lore": facts, "why": why.line}
+    return {"lore": facts, WHY: why.line}
 
 
 _FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreEntry: "lorebook"}

@@ -10,10 +10,10 @@ from brimful.core.content import ContentPackage, Flex, ToolCall, ToolResult
 from brimful.core.tokens import TokenCounter
 from brimful.engine.company import as_seen
 from brimful.errors import InvalidValue
+from brimful.lore.why import CURRENT
 from brimful.packagers.stored import plain_text, said
 from brimful.records import Content, Message, Persona
 
-CURRENT = "(current)"  # the id of a message that is given as a text, and stands in no room yet
 _REQUIRED = Flex(can_drop=False, priority=10)
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from brimful.character import Character, has_names, with_names
 from brimful.engine.company import as_seen
-from brimful.engine.current import CURRENT, Current
+from brimful.engine.current import Current
 from brimful.engine.introduction import ANSWERER, name_of
 from brimful.lore import Shelf, Turn, Who
 from brimful.lorebook import Source
@@ -121,7 +121,7 @@ def _number(current: Current, recent: Sequence[Message]) -> int:
 
 def _turn(message: Message, number: int) -> Turn:
     return Turn(
-        id=message.id if message.seq else CURRENT,
+        id=message.id,
         number=number,
         text=plain_text(message.content),
         speaker=message.sender,

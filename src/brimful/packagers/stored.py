@@ -7,6 +7,7 @@ from typing import Final, Unpack
 
 from brimful.character import Character
 from brimful.core.content import ContentPackage, Media, Text, ToolCall, ToolResult
+from brimful.core.held import CONSTANT
 from brimful.core.tokens import TokenCounter
 from brimful.packagers.lorebook import lorebook_entry
 from brimful.packagers.memory import memory
@@ -68,7 +69,7 @@ def told(record: LoreEntry, *, counter: TokenCounter, book: str = "", **options:
     One that is told in every context is pinned: it stands in the stable part of the prompt. One that only may be, does
     not, for whatever comes and goes there breaks the prefix.
     """
-    constant = {"constant": True} if record.constant and not record.steady else {}
+    constant = {CONSTANT: True} if record.constant and not record.steady else {}
     whole: Options = {
         "id": record.id,
         "importance": record.importance,
