@@ -1,7 +1,8 @@
-"""JSON lines, to a file or to standard output."""
+"""JSON lines, to a file or to standard output. A file is there when it is whole."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,8 +15,24 @@ async def write_lines(lines: AsyncIterator[Any], out: Path | None) -> None:
         sys.stdout.flush()
         await _write(lines, sys.stdout.buffer)
         return
-    with out.open("wb") as file:
+    with _whole(out) as file:
         await _write(lines, file)
+
+
+@contextmanager
+def _whole(out: Path) -> Iterator[BinaryIO]:
+    """Open a file to be written, which takes its place when all is in it. What stood there before stays until then."""
+    if out.exists() and not out.is_file():  # a pipe or a device
+        with out.open("wb") as file:
+            yield file
+        return
+    part = out.with_name(f"{out.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 async def _write(lines: AsyncIterator[Any], file: BinaryIO) -> None:
