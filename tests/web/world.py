@@ -52,7 +52,7 @@ async def _knowledge(engine, now):
         entry = LoreEntry(id=f"lore-{name}", lorebook="shop", name=name.title(), keys=(name,), content=told)
         await engine.write_lore([entry])
     for at, fact in enumerate(_FACTS):
-        await engine.remember(fact, user="ada", id=f"mem-{at}", importance=0.7, at=now - 5000 + at)
+        await engine.remember(fact, user="ada", id=f"mem-{at}", importance=0.84, at=now - 5000 + at)
     await engine.remember("Ada is allergic to hazelnut.", user="ada", id="mem-nut", pinned=True, at=now - 6000)
     await engine.remember("Bob wants his beans ground.", user="bob", id="mem-bob", at=now - 5000)
     await engine.remember(REFUND, user="ada", id=LOST, importance=0.6, at=now - 4000)

@@ -77,7 +77,8 @@ function Play({ view, item }: { view: ContextView; item: string }) {
       {answer?.exceeded && <DoesNotFit exceeded={answer.exceeded} />}
       <p class="what-if-line" role="status" aria-busy={busy}>
         <b class="num">{whole(shown.tokens)}</b> of <span class="num">{whole(shown.window)}</span> tokens used ({percent(shown.tokens / shown.window)}, <span class="num">{signed(shown.tokens - view.tokens)}</span>) · {plural(shown.left_out, "candidate")} left out (<span class="num">{signed(shown.left_out - view.left_out)}</span>)
-        {answer && <> · {percent(answer.prefix_share)} of the request as it was · {Math.round(took)} ms</>}
+        {answer?.context && <> · {percent(answer.prefix_share)} of the request as it was</>}
+        <span aria-hidden="true">{busy ? " · asking …" : answer && ` · ${Math.round(took)} ms`}</span>
       </p>
       <section aria-label="The window" class={answer?.exceeded ? "pale" : ""}>
         <BandChoice bands={shown.bands} window={shown.window} chosen={chosen} onChoose={setChosen} />

@@ -7,7 +7,7 @@ import { json, path } from "../api/client";
 import type { LoreEntry } from "../api/kept";
 import { lines } from "../logic/texts";
 import { Dialog } from "./dialog";
-import { Check, TextArea, TextField } from "./fields";
+import { Check, ShareField, shownShare, TextArea, TextField } from "./fields";
 import { TokenCost } from "./token-cost";
 
 export function EntryDialog({ lorebook, entry, onDone, onClose }: { lorebook: string; entry: LoreEntry | null; onDone: () => void; onClose: () => void }) {
@@ -17,13 +17,15 @@ export function EntryDialog({ lorebook, entry, onDone, onClose }: { lorebook: st
     keys: entry?.keys.join("\n") ?? "",
     constant: entry?.constant ?? false,
     order: String(entry?.order ?? 100),
-    importance: String(entry?.importance ?? 0.5),
+    importance: shownShare(entry?.importance ?? 0.5),
   });
   const change = useChange();
   const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
   const save = async (event: Event) => {
     event.preventDefault();
-    const body = { ...draft, keys: lines(draft.keys), order: Number(draft.order), importance: Number(draft.importance) };
+    const { importance, ...rest } = draft;
+    const changed = importance === shownShare(entry?.importance ?? NaN) ? {} : { importance: Number(importance) };
+    const body = { ...rest, ...changed, keys: lines(draft.keys), order: Number(draft.order) };
     const where = entry ? path`/lorebooks/${lorebook}/entries/${entry.id}` : path`/lorebooks/${lorebook}/entries`;
     if (await change.run(() => json(where, { method: entry ? "PUT" : "POST", body }))) onDone();
   };
@@ -35,7 +37,7 @@ export function EntryDialog({ lorebook, entry, onDone, onClose }: { lorebook: st
         <TextArea label="Keys, one a line" rows={3} value={draft.keys} onInput={(keys) => put({ keys })} hint="it is told when one of them is spoken of" />
         <div class="columns">
           <TextField label="Order" type="number" step={1} value={draft.order} onInput={(order) => put({ order })} />
-          <TextField label="Importance" type="number" min={0} max={1} step={0.05} value={draft.importance} onInput={(importance) => put({ importance })} hint="from 0 to 1" />
+          <ShareField label="Importance" value={draft.importance} onInput={(importance) => put({ importance })} />
           <Check label="Always told" checked={draft.constant} onInput={(constant) => put({ constant })} />
         </div>
         {change.error && <p class="bad" role="alert">{change.error}</p>}

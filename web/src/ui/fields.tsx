@@ -18,7 +18,7 @@ export function TextField({ label, value, onInput, hint, required, list, type = 
   type?: "text" | "search" | "number";
   min?: number;
   max?: number;
-  step?: number;
+  step?: number | "any";
   placeholder?: string;
 }) {
   const id = useId();
@@ -33,6 +33,16 @@ export function TextField({ label, value, onInput, hint, required, list, type = 
       {hint && <span class="hint" id={`${id}-hint`}>{hint}</span>}
     </label>
   );
+}
+
+/** A number from 0 to 1. Any is right: the browser is not to complain about digits that somebody else wrote. */
+export function ShareField({ label, value, onInput }: { label: string; value: string; onInput: (value: string) => void }) {
+  return <TextField label={label} type="number" min={0} max={1} step="any" required value={value} onInput={onInput} hint="from 0 to 1" />;
+}
+
+/** A share with the digits that count; what is not touched is not written back. */
+export function shownShare(value: number): string {
+  return String(Number(value.toFixed(4)));
 }
 
 export function TextArea({ label, value, onInput, hint, required, rows = 5 }: Field & { rows?: number }) {

@@ -6,7 +6,7 @@ import { useChange } from "../api/change";
 import { json, path } from "../api/client";
 import type { Memory, MemoryType } from "../api/kept";
 import { Dialog } from "./dialog";
-import { Check, Choice, TextArea, TextField } from "./fields";
+import { Check, Choice, ShareField, shownShare, TextArea, TextField } from "./fields";
 import { TokenCost } from "./token-cost";
 
 const TYPES = [
@@ -19,7 +19,7 @@ export function MemoryDialog({ memory, onDone, onClose }: { memory: Memory | nul
   const [draft, setDraft] = useState({
     content: memory?.content ?? "",
     type: memory?.type ?? ("semantic" as MemoryType),
-    importance: String(memory?.importance ?? 0.5),
+    importance: shownShare(memory?.importance ?? 0.5),
     persona: memory?.persona ?? "",
     user: memory?.user ?? "",
     room: memory?.room ?? "",
@@ -30,7 +30,8 @@ export function MemoryDialog({ memory, onDone, onClose }: { memory: Memory | nul
   const save = async (event: Event) => {
     event.preventDefault();
     const { persona, user, room, importance, ...rest } = draft;
-    const body = { ...rest, importance: Number(importance), persona: persona || null, user: user || null, room: room || null };
+    const changed = importance === shownShare(memory?.importance ?? NaN) ? {} : { importance: Number(importance) };
+    const body = { ...rest, ...changed, persona: persona || null, user: user || null, room: room || null };
     const where = memory ? path`/memories/${memory.id}` : "/memories";
     if (await change.run(() => json(where, { method: memory ? "PUT" : "POST", body }))) onDone();
   };
@@ -40,7 +41,7 @@ export function MemoryDialog({ memory, onDone, onClose }: { memory: Memory | nul
         <TextArea label="What is to be known" value={draft.content} required onInput={(content) => put({ content })} hint={<TokenCost text={draft.content} before={memory?.tokens} />} />
         <div class="columns">
           <Choice label="Type" value={draft.type} options={TYPES} onInput={(type) => put({ type: type as MemoryType })} />
-          <TextField label="Importance" type="number" min={0} max={1} step={0.05} value={draft.importance} onInput={(importance) => put({ importance })} hint="from 0 to 1" />
+          <ShareField label="Importance" value={draft.importance} onInput={(importance) => put({ importance })} />
           <TextField label="Persona" value={draft.persona} placeholder="any" onInput={(persona) => put({ persona })} />
           <TextField label="User" value={draft.user} placeholder="any" onInput={(user) => put({ user })} />
           <TextField label="Room" value={draft.room} placeholder="any" onInput={(room) => put({ room })} />
