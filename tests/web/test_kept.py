@@ -5,6 +5,13 @@ import re
 from playwright.sync_api import expect
 
 
+def save(page, name):
+    """Press a button that saves, and wait until the server has it."""
+    with page.expect_response(lambda response: response.request.method == "PUT") as told:
+        page.get_by_role("button", name=name).click()
+    assert told.value.ok
+
+
 def record(page, text):
     return page.get_by_role("listitem").filter(has_text=text)
 
@@ -55,8 +62,7 @@ def test_a_room_is_changed_and_searched_and_a_message_is_removed(own_shop, visit
     goal = page.get_by_role("textbox", name="Goal")
     goal.fill("Solve her problem before noon")
     expect(page.locator(".cost").first).to_contain_text(re.compile(r"5 tokens \(\+2\)"))
-    page.get_by_role("button", name="Save the room").click()
-    expect(page.get_by_role("button", name="Save the room")).to_be_enabled()
+    save(page, "Save the room")
     page.reload()
     expect(goal).to_have_value("Solve her problem before noon")
 
@@ -74,7 +80,7 @@ def test_a_persona_and_a_lorebook_are_changed(own_shop, visit):
     page.get_by_role("link", name="Nova").click()
     page.get_by_role("textbox", name="Prompt").fill("You are Nova.")
     expect(page.locator(".cost").first).to_contain_text(re.compile(r"4 tokens \(−\d+\)"))
-    page.get_by_role("button", name="Save the persona").click()
+    save(page, "Save the persona")
     page.get_by_role("link", name="Personas").click()
     expect(record(page, "You are Nova.")).to_contain_text("4 tokens in every context")
 
@@ -85,11 +91,29 @@ def test_a_persona_and_a_lorebook_are_changed(own_shop, visit):
     dialog.get_by_role("textbox", name="What is told").fill("Grinders come with a brush.")
     dialog.get_by_role("textbox", name="Keys").fill("grinder\nburr")
     expect(dialog.locator(".cost")).to_contain_text(re.compile(r"\d+ tokens"))
+    dialog.get_by_text("When it is told").click()
+    dialog.get_by_role("textbox", name="Secondary keys").fill("brush")
+    dialog.get_by_role("combobox", name="It is told if").select_option("not-any")
+    dialog.get_by_role("spinbutton", name="Probability").fill("0.333")
     dialog.get_by_role("button", name="Write it").click()
     entry = record(page, "Grinders come with a brush.")
     expect(entry).to_contain_text("burr")
+    entry.get_by_role("button", name=re.compile("^Edit")).click()
+    dialog = page.get_by_role("dialog", name="Change an entry")
+    dialog.get_by_text("When it is told").click()
+    expect(dialog.get_by_role("combobox", name="It is told if")).to_have_value("not-any")
+    expect(dialog.get_by_role("spinbutton", name="Probability")).to_have_value("0.333")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_have_count(0)
     entry.get_by_role("button", name=re.compile("^Turn off")).click()
     expect(entry.get_by_role("button", name=re.compile("^Turn on"))).to_be_visible()
     entry.get_by_role("button", name=re.compile("^Remove")).click()
     page.get_by_role("dialog").get_by_role("button", name="Remove it").click()
     expect(entry).to_have_count(0)
+
+    page.get_by_text("About the book").click()
+    page.get_by_role("spinbutton", name="Tokens at the most").fill("300")
+    save(page, "Save the book")
+    page.reload()
+    page.get_by_text("About the book").click()
+    expect(page.get_by_role("spinbutton", name="Tokens at the most")).to_have_value("300")

@@ -83,6 +83,10 @@ export interface MemoryList {
 export interface Lorebook {
   id: string;
   name: string;
+  description: string;
+  scan_depth: number;
+  budget: number | null;
+  recursion: number;
   settings: Settings;
   entries: number;
   tokens: number;
@@ -99,6 +103,14 @@ export interface LoreEntry {
   content: string;
   name: string;
   keys: string[];
+  secondary: string[];
+  logic: string;
+  regex: boolean;
+  vector: boolean;
+  probability: number;
+  sticky: number;
+  cooldown: number;
+  delay: number;
   constant: boolean;
   enabled: boolean;
   order: number;

@@ -9,6 +9,7 @@ import type { EntryList, Lorebook, LoreEntry } from "../api/kept";
 import { useResource } from "../api/resource";
 import { plural, whole } from "../logic/format";
 import { go } from "../router";
+import { BookForm } from "../ui/book-form";
 import { CountModel } from "../ui/count-model";
 import { Confirm } from "../ui/dialog";
 import { EntryDialog } from "../ui/entry-dialog";
@@ -34,6 +35,7 @@ export function LorebookPage({ id }: { id: string }) {
         <button type="button" class="main" onClick={() => setEditing("new")}>New entry</button>
         <button type="button" class="danger" onClick={() => setRemoving("book")}>Remove the book</button>
       </Heading>
+      {book.data && <BookForm key={JSON.stringify(book.data)} book={book.data} onSaved={book.reload} />}
       <div class="filters" role="search" aria-label="Search entries">
         <TextField label="Find" type="search" grow value={find} placeholder="name, key or text" onInput={setFind} />
         <CountModel />

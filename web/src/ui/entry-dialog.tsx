@@ -7,8 +7,15 @@ import { json, path } from "../api/client";
 import type { LoreEntry } from "../api/kept";
 import { lines } from "../logic/texts";
 import { Dialog } from "./dialog";
-import { Check, ShareField, shownShare, TextArea, TextField } from "./fields";
+import { Check, Choice, ShareField, shownShare, TextArea, TextField } from "./fields";
 import { TokenCost } from "./token-cost";
+
+const LOGICS = [
+  ["and-any", "any secondary key is spoken of"],
+  ["and-all", "all secondary keys are spoken of"],
+  ["not-any", "no secondary key is spoken of"],
+  ["not-all", "not all secondary keys are spoken of"],
+] as const;
 
 export function EntryDialog({ lorebook, entry, onDone, onClose }: { lorebook: string; entry: LoreEntry | null; onDone: () => void; onClose: () => void }) {
   const [draft, setDraft] = useState({
@@ -18,14 +25,27 @@ export function EntryDialog({ lorebook, entry, onDone, onClose }: { lorebook: st
     constant: entry?.constant ?? false,
     order: String(entry?.order ?? 100),
     importance: shownShare(entry?.importance ?? 0.5),
+    secondary: entry?.secondary.join("\n") ?? "",
+    logic: entry?.logic ?? "and-any",
+    regex: entry?.regex ?? false,
+    vector: entry?.vector ?? true,
+    probability: shownShare(entry?.probability ?? 1),
+    sticky: String(entry?.sticky ?? 0),
+    cooldown: String(entry?.cooldown ?? 0),
+    delay: String(entry?.delay ?? 0),
   });
   const change = useChange();
   const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
   const save = async (event: Event) => {
     event.preventDefault();
-    const { importance, ...rest } = draft;
-    const changed = importance === shownShare(entry?.importance ?? NaN) ? {} : { importance: Number(importance) };
-    const body = { ...rest, ...changed, keys: lines(draft.keys), order: Number(draft.order) };
+    const { importance, probability, ...rest } = draft;
+    const body = {
+      ...rest,
+      ...(importance !== shownShare(entry?.importance ?? NaN) && { importance: Number(importance) }),
+      ...(probability !== shownShare(entry?.probability ?? NaN) && { probability: Number(probability) }),
+      keys: lines(draft.keys), secondary: lines(draft.secondary), order: Number(draft.order),
+      sticky: Number(draft.sticky), cooldown: Number(draft.cooldown), delay: Number(draft.delay),
+    };
     const where = entry ? path`/lorebooks/${lorebook}/entries/${entry.id}` : path`/lorebooks/${lorebook}/entries`;
     if (await change.run(() => json(where, { method: entry ? "PUT" : "POST", body }))) onDone();
   };
@@ -40,6 +60,19 @@ export function EntryDialog({ lorebook, entry, onDone, onClose }: { lorebook: st
           <ShareField label="Importance" value={draft.importance} onInput={(importance) => put({ importance })} />
           <Check label="Always told" checked={draft.constant} onInput={(constant) => put({ constant })} />
         </div>
+        <details>
+          <summary>When it is told</summary>
+          <TextArea label="Secondary keys, one a line" rows={2} value={draft.secondary} onInput={(secondary) => put({ secondary })} />
+          <div class="columns">
+            <Choice label="It is told if" value={draft.logic} options={LOGICS} onInput={(logic) => put({ logic })} />
+            <ShareField label="Probability" value={draft.probability} onInput={(probability) => put({ probability })} />
+            <TextField label="Sticky, in messages" type="number" min={0} step={1} value={draft.sticky} onInput={(sticky) => put({ sticky })} />
+            <TextField label="Cooldown, in messages" type="number" min={0} step={1} value={draft.cooldown} onInput={(cooldown) => put({ cooldown })} />
+            <TextField label="Delay, in messages" type="number" min={0} step={1} value={draft.delay} onInput={(delay) => put({ delay })} />
+            <Check label="Keys are patterns" checked={draft.regex} onInput={(regex) => put({ regex })} />
+            <Check label="Found by meaning, too" checked={draft.vector} onInput={(vector) => put({ vector })} />
+          </div>
+        </details>
         {change.error && <p class="bad" role="alert">{change.error}</p>}
         <div class="buttons">
           <button type="button" onClick={onClose}>Leave it</button>

@@ -1,0 +1,39 @@
+/** What holds for a whole lorebook. */
+
+import { useState } from "preact/hooks";
+
+import { useChange } from "../api/change";
+import { json, path } from "../api/client";
+import type { Lorebook } from "../api/kept";
+import { TextField } from "./fields";
+
+export function BookForm({ book, onSaved }: { book: Lorebook; onSaved: () => void }) {
+  const [draft, setDraft] = useState({
+    name: book.name, description: book.description, scan_depth: String(book.scan_depth),
+    budget: book.budget === null ? "" : String(book.budget), recursion: String(book.recursion),
+  });
+  const change = useChange();
+  const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
+  const save = async (event: Event) => {
+    event.preventDefault();
+    const { budget, scan_depth, recursion, ...rest } = draft;
+    const body = { ...rest, scan_depth: Number(scan_depth), recursion: Number(recursion), budget: budget ? Number(budget) : null };
+    if (await change.run(() => json(path`/lorebooks/${book.id}`, { method: "PUT", body }))) onSaved();
+  };
+  return (
+    <details class="form">
+      <summary>About the book</summary>
+      <form aria-label="Lorebook" onSubmit={(event) => void save(event)}>
+        <div class="columns">
+          <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
+          <TextField label="Description" value={draft.description} onInput={(description) => put({ description })} />
+          <TextField label="Messages that are looked through" type="number" min={0} step={1} value={draft.scan_depth} onInput={(depth) => put({ scan_depth: depth })} />
+          <TextField label="Tokens at the most" type="number" min={0} step={1} value={draft.budget} placeholder="no limit of its own" onInput={(budget) => put({ budget })} />
+          <TextField label="Rounds of recursion" type="number" min={0} step={1} value={draft.recursion} onInput={(recursion) => put({ recursion })} />
+        </div>
+        {change.error && <p class="bad" role="alert">{change.error}</p>}
+        <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the book</button></div>
+      </form>
+    </details>
+  );
+}
