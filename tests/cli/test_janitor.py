@@ -24,7 +24,7 @@ def test_a_dry_run_says_what_a_run_does_and_undo_takes_it_back(run, run_json):
     dry = run_json("janitor", "run", "--dry-run")
     assert (dry["run"], dry["dry_run"]) == (None, True)
     assert run_json("janitor", "status") == {"runs": [], "aside": {"messages": 0, "memories": 0}}
-    before = run("db", "export").stdout
+    before = run("export").stdout
     shown = run("janitor", "run").stdout.splitlines()
     assert shown[0].split() == ["room", "floods", "summaries", "set", "aside", "notes"]
     assert shown[1].split() == ["busy", "1", "2", "30"]
@@ -37,7 +37,7 @@ def test_a_dry_run_says_what_a_run_does_and_undo_takes_it_back(run, run_json):
     assert run("janitor", "run").stdout == "there was nothing to do\n"
     assert run("janitor", "run", "--dry-run").stdout == "there is nothing to do\n"
     assert run("janitor", "undo").stdout == "run 1 is undone\n"
-    assert run("db", "export").stdout == before
+    assert run("export").stdout == before
     assert "undone" in run("janitor", "status").stdout
 
 
@@ -45,7 +45,7 @@ def test_only_a_room_and_what_is_gone_for_good(run, run_json):
     done = run_json("janitor", "run", "--room", "busy", "--older", "1d")
     assert [room["room"] for room in done["rooms"]] == ["busy"]
     assert run_json("janitor", "run", "--purge")["purged"] == 30
-    records = [json.loads(line) for line in run("db", "export").stdout.splitlines()]
+    records = [json.loads(line) for line in run("export").stdout.splitlines()]
     assert sum(record["record"] == "message" for record in records) == 3
     assert run("janitor", "status").stdout.splitlines()[-1] == "set aside: 0 messages, 0 memories"
 

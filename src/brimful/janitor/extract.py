@@ -19,7 +19,7 @@ from brimful.protocols.summarizer import Digest, Passage
 LONGEST_QUOTE: Final = 160  # characters of a sentence
 MOST_SENTENCES: Final = 4_000  # that are weighed; of more, every second, third, … one is
 LONGEST_READ: Final = 320  # characters of it whose words are weighed
-_LEAST_TERMS: Final = 3  # what has fewer says nothing by itself
+_LEAST_TERMS: Final = 3  # what has fewer is quoted only where there is nothing else
 _LETTERS_A_TOKEN: Final = 4  # characters that a token stands for, roughly: a summary is no place to be exact
 _AGAIN: Final = 2.0  # how much less a second sentence of one topic is worth
 
@@ -65,7 +65,8 @@ class Extractive:
             _Sentence(quoted(text, LONGEST_QUOTE), speaker, at, topic, frozenset(self._terms(text[:LONGEST_READ])))
             for at, (text, speaker, topic) in enumerate(parts[::step])
         ]
-        return [sentence for sentence in found if len(sentence.terms) >= _LEAST_TERMS]
+        telling = [sentence for sentence in found if len(sentence.terms) >= _LEAST_TERMS]
+        return telling or [sentence for sentence in found if sentence.terms]
 
 
 def _weights(sentences: Sequence[_Sentence]) -> dict[str, float]:
