@@ -24,11 +24,11 @@ async def wanted(store: Store, kind: type[R], id: str) -> R:
 
 
 async def said_in(store: Store, room: Room) -> AsyncIterator[Message]:
-    """Yield the messages of a room in the order in which they were said."""
-    newest = await store.history(room.id, limit=1)
+    """Yield the messages of a room in the order in which they were said, those that are set aside included."""
+    newest = await store.history(room.id, limit=1, aside=True)
     last = newest[0].message.seq if newest else 0
     for first in range(1, last + 1, PAGE):
-        for said in await store.messages_at(room.id, range(first, min(first + PAGE, last + 1))):
+        for said in await store.messages_at(room.id, range(first, min(first + PAGE, last + 1)), aside=True):
             yield said.message
 
 

@@ -71,17 +71,25 @@ class Store(Log, Protocol):
         ...
 
     async def history(
-        self, room: str, *, before: int | None = None, limit: int = 100, tokenizer: str = ""
+        self, room: str, *, before: int | None = None, limit: int = 100, tokenizer: str = "", aside: bool = False
     ) -> list[Counted]:
-        """Return messages of a room, newest first, older than the `seq` `before`, with their stored counts."""
+        """Return messages of a room, newest first, older than the `seq` `before`, with their stored counts.
+
+        With `aside`, those that the janitor set aside are among them.
+        """
         ...
 
     async def messages(self, ids: Sequence[str]) -> list[Message]:
         """Return the messages of these ids, in this order, those that are there."""
         ...
 
-    async def messages_at(self, room: str, seqs: Sequence[int], *, tokenizer: str = "") -> list[Counted]:
-        """Return the messages at these places of a room, in order, those that are there, with their stored counts."""
+    async def messages_at(
+        self, room: str, seqs: Sequence[int], *, tokenizer: str = "", aside: bool = False
+    ) -> list[Counted]:
+        """Return the messages at these places of a room, in order, those that are there, with their stored counts.
+
+        With `aside`, those that the janitor set aside are among them.
+        """
         ...
 
     async def edit(self, id: str, content: Content, indexed: Indexed, *, at: float) -> Message | None:

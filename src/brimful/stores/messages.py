@@ -26,21 +26,23 @@ READ: Final = f"SELECT {_COLUMNS}, m.room {_TABLES}"
 HISTORY: Final = f"""
 SELECT {_COLUMNS}, n.tokens {_TABLES} {_COUNTS}
 WHERE m.tenant = :tenant AND m.room = (SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)
-  AND m.seq < :before AND m.deleted = 0 AND m.aside IS NULL
+  AND m.seq < :before AND m.deleted = 0 AND (m.aside IS NULL OR :aside = 1)
 ORDER BY m.seq DESC LIMIT :limit
 """  # noqa: S608 - our own columns
 BY_ID: Final = f"SELECT {_COLUMNS} {_TABLES} WHERE m.tenant = :tenant AND m.id IN :ids"
 BY_SEQ: Final = f"""
 SELECT {_COLUMNS}, n.tokens {_TABLES} {_COUNTS}
 WHERE m.tenant = :tenant AND m.room = (SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)
-  AND m.seq IN :seqs AND m.deleted = 0 AND m.aside IS NULL
+  AND m.seq IN :seqs AND m.deleted = 0 AND (m.aside IS NULL OR :aside = 1)
 ORDER BY m.seq
 """  # noqa: S608 - our own columns
 
 
-def history(session: Session, room: str, before: int, limit: int, tokenizer: str) -> list[Counted]:
+def history(
+    session: Session, room: str, before: int, limit: int, tokenizer: str, *, aside: bool = False
+) -> list[Counted]:
     """Return messages of a room, newest first, older than `before`, with their stored counts."""
-    found = session.rows(HISTORY, room=room, before=before, limit=limit, tokenizer=tokenizer)
+    found = session.rows(HISTORY, room=room, before=before, limit=limit, tokenizer=tokenizer, aside=int(aside))
     return [Counted(message=message_of(session, row), tokens=row[-1]) for row in found]
 
 
@@ -50,9 +52,11 @@ def messages(session: Session, ids: Sequence[str]) -> list[Message]:
     return [found[id] for id in ids if id in found]
 
 
-def messages_at(session: Session, room: str, seqs: Sequence[int], tokenizer: str) -> list[Counted]:
+def messages_at(
+    session: Session, room: str, seqs: Sequence[int], tokenizer: str, *, aside: bool = False
+) -> list[Counted]:
     """Return the messages at these places of a room, in order, with their stored counts."""
-    found = session.rows(BY_SEQ, room=room, seqs=list(seqs), tokenizer=tokenizer)
+    found = session.rows(BY_SEQ, room=room, seqs=list(seqs), tokenizer=tokenizer, aside=int(aside))
     return [Counted(message=message_of(session, row), tokens=row[-1]) for row in found]
 
 

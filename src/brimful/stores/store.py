@@ -76,19 +76,27 @@ class TenantStore(Logbook):
         return await self._write(lambda session: posting.post(session, messages))
 
     async def history(
-        self, room: str, *, before: int | None = None, limit: int = 100, tokenizer: str = ""
+        self, room: str, *, before: int | None = None, limit: int = 100, tokenizer: str = "", aside: bool = False
     ) -> list[Counted]:
-        """Return messages of a room, newest first, older than the `seq` `before`, with their stored counts."""
+        """Return messages of a room, newest first, older than the `seq` `before`, with their stored counts.
+
+        With `aside`, those that the janitor set aside are among them.
+        """
         most, end = limited(limit), check.LARGEST if before is None else min(before, check.LARGEST)
-        return await self._read(lambda session: _messages.history(session, room, end, most, tokenizer))
+        return await self._read(lambda session: _messages.history(session, room, end, most, tokenizer, aside=aside))
 
     async def messages(self, ids: Sequence[str]) -> list[Message]:
         """Return the messages of these ids, in this order, those that are there."""
         return await self._read(lambda session: _messages.messages(session, ids))
 
-    async def messages_at(self, room: str, seqs: Sequence[int], *, tokenizer: str = "") -> list[Counted]:
-        """Return the messages at these places of a room, in order, those that are there, with their stored counts."""
-        return await self._read(lambda session: _messages.messages_at(session, room, seqs, tokenizer))
+    async def messages_at(
+        self, room: str, seqs: Sequence[int], *, tokenizer: str = "", aside: bool = False
+    ) -> list[Counted]:
+        """Return the messages at these places of a room, in order, those that are there, with their stored counts.
+
+        With `aside`, those that the janitor set aside are among them.
+        """
+        return await self._read(lambda session: _messages.messages_at(session, room, seqs, tokenizer, aside=aside))
 
     async def edit(self, id: str, content: Content, indexed: Indexed, *, at: float) -> Message | None:
         """Give a message another content; None if there is no such message."""
