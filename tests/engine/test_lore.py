@@ -46,6 +46,10 @@ def test_the_record_says_why_lore_is_told_and_why_it_is_held_back(run, new_engin
 
     context, stored = run(story())
     assert {"tower", "moat", "law"} <= set(context.kept)
+    assert {package.id: package.metadata["lore"] for package in context.inputs.packages if package.id in "lawmoat"} == {
+        "law": {"by": "constant"},
+        "moat": {"by": "key", "key": "moat", "place": "entry", "where": "tower"},
+    }
     assert context.explain("tower").endswith("candidate because its key 'tower' stands in the message to be answered")
     assert context.explain("moat").endswith("candidate because its key 'moat' stands in entry 'tower'")
     assert context.explain("never").startswith("dropped: held back, probability: rolled 0.")

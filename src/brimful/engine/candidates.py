@@ -136,7 +136,8 @@ def _as_told(lore: Told) -> LoreEntry:
 
 
 def _brought(why: Why) -> dict[str, Any]:
-    facts = {name: value for name, value in msgspec.structs.asdict(why).items() if value}
+    said = msgspec.structs.asdict(why)
+    facts = {name: value for name, value in said.items() if value and (name != "place" or why.where)}
     return {"lore": facts, WHY: why.line}
 
 
