@@ -1,6 +1,7 @@
 """Files taken in: batch by batch, each id once, and search over what came."""
 
 import json
+import random
 
 import pytest
 
@@ -83,3 +84,23 @@ def test_reasons_and_places_are_few_however_much_is_skipped(run, new_engine, pat
     assert len(skipped) == MOST_REASONS + 1
     assert skipped[0].reason == OTHER_REASONS
     assert all(len(skips.places) == MOST_PLACES for skips in skipped)
+
+
+def test_an_id_that_no_index_takes_costs_itself_alone(run, new_engine):
+    long = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz", k=5000))
+    found = [
+        Message(id="a", room="r", content="Hi"),
+        Message(id=long, room="r", content="Hi"),
+        Message(id="b", room=long, content="Hi"),
+        Message(id="c", room="r", content="Hi"),
+    ]
+
+    async def story():
+        tally = Tally()
+        async with new_engine(embedder=None) as engine:
+            await take_in(engine, iter(found), tally)
+        return tally.intake()
+
+    taken = run(story())
+    assert taken.records == {"message": 2}
+    assert [(skips.reason, skips.count) for skips in taken.skipped] == [(intake.TOO_LONG, 2)]

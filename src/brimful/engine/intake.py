@@ -32,6 +32,8 @@ from brimful.records import (
 BATCH: Final = 500  # records a transaction
 BATCH_BYTES: Final = 16 * 2**20  # … or so much of them, for messages may hold whole pictures
 ANOTHER: Final = "another message has its id"
+LONGEST_ID: Final = 2000  # bytes: an index of PostgreSQL takes a little more
+TOO_LONG: Final = f"its id, or one that it names, is longer than {LONGEST_ID:,} bytes"
 ANOTHER_ENTRY: Final = (
     "it is another entry, or was changed here; `brimful lorebook import` puts the file's in its place"
 )
@@ -69,8 +71,8 @@ def _batches(found: Found, tally: Tally) -> Iterator[list[Imported]]:
     batch: dict[tuple[type[Imported], str], Imported] = {}
     size = 0
     for record in found:
-        if isinstance(record, Skipped):
-            tally.skip(record)
+        if isinstance(record, Skipped) or _is_too_long(record):
+            tally.skip(record if isinstance(record, Skipped) else Skipped(f"{record.id[:80]}…", TOO_LONG))
             continue
         key = (type(record), record.id)
         if key in batch:
@@ -83,6 +85,12 @@ def _batches(found: Found, tally: Tally) -> Iterator[list[Imported]]:
             batch, size = {}, 0
     if batch:
         yield sorted(batch.values(), key=_rank)
+
+
+def _is_too_long(record: Imported) -> bool:
+    """Say whether no index would take a record: it must not cost the batch in which it stands."""
+    names = (getattr(record, field, None) for field in ("id", "room", "lorebook", "context", "user"))
+    return any(isinstance(name, str) and len(name.encode()) > LONGEST_ID for name in names)
 
 
 def _rank(record: Imported) -> tuple[int, str]:

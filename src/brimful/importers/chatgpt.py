@@ -36,7 +36,7 @@ def read(source: Source) -> Iterator[Imported | Skipped]:
             case Entry(data={"mapping": dict(nodes)} as conversation) if nodes:
                 yield from _Conversation(source, entry.place, conversation).read(nodes)
             case Entry(data={"chatgpt_plus_user": _, "id": str(id)} as user) if id:
-                yield User(id=id, metadata=kept(email=text(user.get("email"))))
+                yield User(id=joined(id), metadata=kept(email=text(user.get("email"))))
             case _:
                 yield Skipped(entry.place, "is no conversation: it has no nodes")
 
@@ -71,9 +71,15 @@ class _Conversation:
             branch_of=None if main else self._room,
             after=None if main or branch.after is None else joined(self._room, branch.after),
         )
-        user = name(mapping(self._source.beside("user.json")).get("id")) or None
+        user = name(mapping(self._source.beside("user.json")).get("id"))
         try:
-            yield Room(id=room, name=text(data.get("title")), user=user, created=self._created, metadata=beside)
+            yield Room(
+                id=room,
+                name=text(data.get("title")),
+                user=joined(user) if user else None,
+                created=self._created,
+                metadata=beside,
+            )
         except BrimfulError as error:
             yield Skipped(self._place, str(error))
 

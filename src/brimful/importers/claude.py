@@ -49,7 +49,9 @@ def _records(source: Source, entry: Entry) -> Iterator[Imported | Skipped]:
         case {"conversations_memory": _} | {"project_memories": _}:
             yield from _memories(source, entry.data)
         case {"uuid": str(id), "full_name": _} as data:
-            yield User(id=id, name=text(data["full_name"]), metadata=kept(email=text(data.get("email_address"))))
+            yield User(
+                id=joined(id), name=text(data["full_name"]), metadata=kept(email=text(data.get("email_address")))
+            )
         case {"uuid": str(id), "name": _} as data:
             yield from _project(source, id, data)
         case _:
@@ -78,7 +80,8 @@ def _project(source: Source, id: str, data: dict[str, Any]) -> Iterator[Imported
 
 def _memories(source: Source, data: dict[str, Any]) -> Iterator[Imported]:
     """Yield what Claude knew in every conversation: it is pinned, for the user or for a project."""
-    user = name(data.get("account_uuid")) or None
+    account = name(data.get("account_uuid"))
+    user = joined(account) if account else None
     told = [(None, data.get("conversations_memory")), *mapping(data.get("project_memories")).items()]
     for project, said in told:
         if text(said).strip():
@@ -123,11 +126,12 @@ class _Conversation:
 
     def _made(self, room: str, after: str | None) -> Room:
         data = self._data
+        account = name(mapping(data.get("account")).get("uuid"))
         project = name(data.get("project_uuid")) or name(mapping(data.get("project")).get("uuid"))
         return Room(
             id=room,
             name=text(data.get("name")),
-            user=name(mapping(data.get("account")).get("uuid")) or None,
+            user=joined(account) if account else None,
             persona=joined(PREFIX, "project", project) if project else None,
             created=self._created,
             metadata=kept(

@@ -75,14 +75,14 @@ class _Chat:
         user = text(self._head.get("user_name"))
         user = _speaker(self._source) if user in _NOBODY else user
         if user and self._source.first(f"user {user}"):
-            yield User(id=user, name=user)
-        members = [PurePosixPath(member).stem for member in texts(self._group.get("members"))]
+            yield User(id=joined(user), name=user)
+        members = [joined(PurePosixPath(member).stem) for member in texts(self._group.get("members"))]
         metadata = mapping(self._head.get("chat_metadata"))
         yield Room(
             id=self._room,
             name=text(self._group.get("name")) or self._character,
-            user=user or None,
-            persona=self._character or next(iter(members), None),
+            user=joined(user) if user else None,
+            persona=joined(self._character) if self._character else next(iter(members), None),
             lorebooks=tuple(open_books(self._source, text(metadata.get("world_info")))),
             created=self._at,
             metadata={KEPT: self._head, **({"members": members} if members else {})},
