@@ -101,15 +101,16 @@ class Assembling(Writing):
             await self.store.save(
                 Snapshot(id=context.id, room=room, persona=persona, at=moment, message=current.id, context=context)
             )
-        await self._tell(
-            "assembled",
-            room,
-            **build_facts(context, seconds=self._clock() - begun),
-            persona=persona,
-            cached=built.cached,
-            tokenized=built.tokenized,
-            breaker=self._breaker.state(self._clock()),
-        )
+        if self._hooks:
+            await self._tell(
+                "assembled",
+                room,
+                **build_facts(context, seconds=self._clock() - begun),
+                persona=persona,
+                cached=built.cached,
+                tokenized=built.tokenized,
+                breaker=self._breaker.state(self._clock()),
+            )
         return context
 
     async def search(
