@@ -8,6 +8,7 @@ It is not called `statistics`, since it would stand in the way of Python's own.
 
 import argparse
 import asyncio
+import math
 import sqlite3
 import tempfile
 import time
@@ -57,7 +58,7 @@ class Shape:
     @property
     def rooms(self) -> int:
         """Rooms that are spoken in, in each hour."""
-        return max(1, round(self.builds / (DAYS * DAY * BURST)))
+        return math.ceil(self.builds / (DAYS * DAY * BURST))
 
     @property
     def total(self) -> int:

@@ -1,6 +1,6 @@
 """Measure everything that Brimful claims, side by side with its peers in one run, and write docs/benchmarks.md.
 
-python benchmarks/run_all.py                    all, in less than ten minutes on two cores
+python benchmarks/run_all.py                    all, in a quarter of an hour on two cores that have nothing else to do
 python benchmarks/run_all.py --quick            a smoke run that prints and writes nothing
 python benchmarks/run_all.py --only fill,prefix
 BENCH_DATA=folder python benchmarks/run_all.py  texts and transcripts from a folder of JSON files
