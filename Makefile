@@ -16,6 +16,7 @@ demo: $(VENV)/.base $(VENV)/.model
 	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/memory.py
 	$(BIN)/python examples/chat.py
+	@echo 'What a model sees, in a browser: make inspect'
 
 # Contexts to look at in a browser.
 inspect: $(VENV)/.base $(VENV)/.server web
@@ -23,7 +24,7 @@ inspect: $(VENV)/.base $(VENV)/.server web
 
 test: check web browser $(VENV)/.models
 	npm --prefix web test
-	$(BIN)/python -m pytest --numprocesses auto --cov=brimful --cov-branch --cov-report=
+	$(BIN)/python -m pytest --numprocesses auto --ignore=tests/test_docs.py --cov=brimful --cov-branch --cov-report=
 	$(BIN)/coverage report --include='src/brimful/core/*' --fail-under=100 --skip-covered
 
 check: $(VENV)/.dev
@@ -31,7 +32,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/test_docs.py
+	$(BIN)/python -m pytest --numprocesses auto tests/test_docs.py
 
 web: $(PAGE)
 
