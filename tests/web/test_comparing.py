@@ -1,6 +1,12 @@
 """Two contexts side by side, and figures over time."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
 from playwright.sync_api import expect
+
+from brimful import Engine
+from web.conftest import served
 
 
 def test_two_contexts_side_by_side_with_the_equal_prefix_marked(shop, visit):
@@ -23,6 +29,23 @@ def test_two_contexts_are_chosen_from_the_latest(shop, visit):
     page.get_by_role("button").filter(has_text=contexts[2]).click()
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("region", name="Entered")).to_contain_text("Question 2")
+
+
+def test_a_time_without_contexts_leads_to_all_time(tmp_path, visit):
+    store = f"sqlite:///{tmp_path}/brimful.db"
+
+    async def long_ago():
+        async with Engine(store, model="gpt-4o", embedder="none", clock=lambda: 1_700_000_000.0) as engine:
+            await engine.assemble(room="hall", message="Anyone?")
+
+    with ThreadPoolExecutor(1) as aside:  # the browser has this thread's event loop
+        aside.submit(asyncio.run, long_ago()).result()
+    with served(tmp_path, store) as address:
+        page = visit(address, "/stats")
+        expect(page.get_by_role("heading", name="No context in that time")).to_be_visible()
+        page.get_by_role("link", name="All time").click()
+        expect(page.locator("dl.tiles")).to_contain_text("Contexts1")
+        expect(page.get_by_role("img", name="Contexts a day")).to_be_visible()
 
 
 def test_figures_and_plots(shop, visit):

@@ -5,15 +5,17 @@ import { useMemo } from "preact/hooks";
 import { query } from "../api/client";
 import { useResource } from "../api/resource";
 import type { Statistics, StatisticsList } from "../api/statistics";
+import type { ContextList } from "../api/types";
 import { look, title } from "../logic/components";
 import { moment, money, percent, plural, seconds, short, whole } from "../logic/format";
 import { ask, route } from "../router";
 import { Choice } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
 import { Plot } from "../ui/plot";
-import { Heading, Loaded } from "../ui/states";
+import { Heading, Loaded, Patience } from "../ui/states";
 
-const TIMES = [["1h", "last hour"], ["24h", "last 24 hours"], ["7d", "last 7 days"], ["30d", "last 30 days"], ["365d", "last year"]] as const;
+const ALL = "all";
+const TIMES = [["1h", "last hour"], ["24h", "last 24 hours"], ["7d", "last 7 days"], ["30d", "last 30 days"], ["365d", "last year"], [ALL, "all time"]] as const;
 const SECONDS: Record<string, number> = { "1h": 3600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000, "365d": 31_536_000 };
 const GROUPS = [["model", "model"], ["policy", "policy"], ["persona", "persona"]] as const;
 
@@ -22,9 +24,10 @@ export function StatsPage() {
   const last = search.get("last") ?? "24h";
   const by = search.get("by") ?? "model";
   const over = last === "1h" || last === "24h" ? "hour" : "day";
-  const whole = useResource<StatisticsList>(`/statistics${query({ last })}`, { keep: true });
-  const times = useResource<StatisticsList>(`/statistics${query({ last, by: over })}`, { keep: true });
-  const groups = useResource<StatisticsList>(`/statistics${query({ last, by })}`, { keep: true });
+  const within = { last: last === ALL ? "" : last };
+  const whole = useResource<StatisticsList>(`/statistics${query(within)}`, { keep: true });
+  const times = useResource<StatisticsList>(`/statistics${query({ ...within, by: over })}`, { keep: true });
+  const groups = useResource<StatisticsList>(`/statistics${query({ ...within, by })}`, { keep: true });
   const found = whole.data?.statistics[0];
   return (
     <>
@@ -34,16 +37,28 @@ export function StatsPage() {
         <Choice label="Table by" value={by} options={GROUPS} onInput={(group) => ask({ by: group })} />
       </div>
       <Loaded of={whole} rows={4}>
-        {() => (found === undefined || found.contexts === 0 ? <FirstContext /> : <Figures of={found} />)}
+        {() => (found === undefined || found.contexts === 0 ? <Nothing /> : <Figures of={found} />)}
       </Loaded>
       {found && found.contexts > 0 && (
         <>
-          <Loaded of={times} rows={6}>{({ statistics }) => <Plots rows={statistics} over={over} seconds={SECONDS[last] ?? 86_400} />}</Loaded>
+          <Loaded of={times} rows={6}>{({ statistics }) => <Plots rows={statistics} over={over} seconds={SECONDS[last] ?? null} />}</Loaded>
           <Loaded of={groups} rows={3}>{({ statistics }) => <Table rows={statistics} caption={`By ${by}`} first={by} />}</Loaded>
           {times.data && <Table rows={times.data.statistics} caption={`By ${over}`} first={over} />}
         </>
       )}
     </>
+  );
+}
+
+/** Where there is nothing in a time, there may be something before it. */
+function Nothing() {
+  const any = useResource<ContextList>("/contexts?limit=1");
+  return (
+    <Loaded of={any} rows={3}>
+      {({ contexts }) => contexts.length === 0
+        ? <FirstContext />
+        : <Patience title="No context in that time" text="There are older ones." action={<a href={`/stats?last=${ALL}`}>All time</a>} />}
+    </Loaded>
   );
 }
 
@@ -93,14 +108,14 @@ function Composition({ of }: { of: Statistics }) {
   );
 }
 
-function Plots({ rows, over, seconds: length }: { rows: Statistics[]; over: string; seconds: number }) {
+function Plots({ rows, over, seconds: length }: { rows: Statistics[]; over: string; seconds: number | null }) {
   const drawn = useMemo(() => {
     const timed = rows.filter((row) => row.begin !== null).sort((a, b) => (a.begin ?? 0) - (b.begin ?? 0));
     const line = (name: string, colour: string, of: (row: Statistics) => number | null, dash?: number[]) =>
       ({ name, colour, values: timed.map(of), ...(dash && { dash }) });
     const now = Date.now() / 1000;
     return {
-      range: [now - length, now] as const,
+      range: [length === null ? (timed[0]?.begin ?? now) - 1 : now - length, now] as const,
       times: timed.map((row) => row.begin ?? 0),
       contexts: [line("contexts", "--accent", (row) => row.contexts)],
       use: [line("mean", "--accent", (row) => row.share.mean), line("largest", "--muted", (row) => row.share.max, [6, 4])],
