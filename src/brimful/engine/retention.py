@@ -1,13 +1,12 @@
 """Builds and answers that are older than is wanted go, now and then, in the background."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Final
 
 from brimful.answers import Pruned
 from brimful.core.check import finite, shown
+from brimful.engine.rounds import Rounds
 from brimful.errors import BrimfulError, InvalidValue
 from brimful.fields import duration
 from brimful.protocols import Store
@@ -44,9 +43,8 @@ class Retention:
         """Keep what is younger than `keep`. `tell` is told what went, if anything did."""
         self._stores = stores
         self._keep = seconds_kept(keep)
-        self._clock = clock
         self._tell = tell
-        self._task: asyncio.Task[None] | None = None
+        self._rounds = Rounds(lambda: self.prune(clock()), EVERY, "nothing is pruned for now")
 
     async def prune(self, now: float) -> None:
         """Let go what is old by now. A store that fails spoils it for no other, and is looked at again later."""
@@ -61,20 +59,8 @@ class Retention:
 
     def start(self) -> None:
         """Begin to look, at once and then every hour."""
-        self._task = asyncio.create_task(self._run())
+        self._rounds.start()
 
     async def stop(self) -> None:
         """Stop looking; what is being removed at this moment is removed."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self.prune(self._clock())
-            except BrimfulError as error:
-                _log.warning("nothing is pruned for now: %s", error)
-            await asyncio.sleep(EVERY)
+        await self._rounds.stop()

@@ -1,11 +1,10 @@
 """The rooms of all tenants, put in order every so often while the server runs."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 from brimful.engine.retention import seconds_kept
+from brimful.engine.rounds import Rounds
 from brimful.errors import BrimfulError
 from brimful.server.tenants import Tenants
 
@@ -19,8 +18,7 @@ class Janitor:
         """Begin a new round when the last one has ended for a time such as `6h`."""
         self._tenants = tenants
         self._names = names
-        self._every = seconds_kept(every)
-        self._task: asyncio.Task[None] | None = None
+        self._rounds = Rounds(self.tidy, seconds_kept(every), "no room is put in order for now")
 
     async def tidy(self) -> None:
         """Put everything in order once. What fails for one tenant is told, and done in the next round."""
@@ -33,20 +31,8 @@ class Janitor:
 
     def start(self) -> None:
         """Begin, at once."""
-        self._task = asyncio.create_task(self._run(), name="brimful-janitor")
+        self._rounds.start()
 
     async def stop(self) -> None:
         """Stop. What is half done is whole, and goes on the next time."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self.tidy()
-            except BrimfulError as error:
-                _log.warning("no room is put in order for now: %s", error)
-            await asyncio.sleep(self._every)
+        await self._rounds.stop()
