@@ -20,7 +20,7 @@ import evidence_data
 import evidence_engine
 from brimful.core.context import Context
 from brimful.engine import Engine
-from brimful.janitor.families import ALIKE, SHORT, families
+from brimful.janitor.families import ALIKE, LONG, SHORT, families
 from brimful.janitor.shingles import normal, shingles
 from brimful.records import Message, Summary
 from evidence_data import Asked, Talk
@@ -48,7 +48,7 @@ what was said; no model is asked. On the 120th day of the year somebody says som
 
 Families are measured on the SMS Spam Collection, if it is there, against exact similarity: every text is compared with
 every other one by Jaccard's index of their shingles. A pair that was found is right if the two are at least {ALIKE}
-alike, or equal where they are short. Recall is the share of all such pairs that were found.
+alike, or equal where they are short or very long. Recall is the share of all such pairs that were found.
 
 Summaries take room from what was found. The last table tells what that costs, if the conversations are there: the
 share of turns that hold the answer to a question, as annotators marked them, that is in the context itself, in windows
@@ -115,7 +115,7 @@ def measure(texts: Sequence[str]) -> Found:
 def _alike(texts: Sequence[str]) -> set[tuple[int, int]]:
     """Return every pair that is as much alike as a family wants, by comparing all of them."""
     plain = [normal(text) for text in texts]
-    sets = [shingles(text) if len(text) >= SHORT else frozenset({f"={text}"}) for text in plain]
+    sets = [shingles(text) if SHORT <= len(text) <= LONG else frozenset({f"={text}"}) for text in plain]
     postings: dict[str, list[int]] = {}
     for at, pieces in enumerate(sets):
         for piece in pieces:

@@ -73,6 +73,14 @@ def flood(count, *, at=NOW - 7200, room="r", name="spam", every=0.2):
     ]
 
 
+def echoes(count, *, at=NOW - 7200, room="r"):
+    """Return a flood in which names vary, and numbers do not: however few and slow, it tells nothing new."""
+    text = "CONGRATS {}! You won 5000 EUR in our spring lottery, claim it at http://win.example/77 within 24 hours"
+    return [
+        said(f"spam-{n}", text.format(PEOPLE[n % 6]), at=at + n, room=room, sender=f"bot{n % 3}") for n in range(count)
+    ]
+
+
 def chatter(count, *, at, room="r", seed=0, prefix="m", every=60.0):
     """Return a conversation in which people say different things about a few subjects."""
     rng = random.Random(seed)

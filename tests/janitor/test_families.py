@@ -1,5 +1,7 @@
 """Families are what is nearly equal, whatever the order of the others; a sketch only finds what is compared."""
 
+import random
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,5 +44,17 @@ def test_what_is_short_must_be_equal():
     ]
 
 
-def test_a_text_of_a_megabyte_is_compared_by_its_beginning():
-    assert len(families(["spam and eggs " * 80_000, "spam and eggs " * 70_000])) == 1
+def test_long_texts_are_compared_to_their_end():
+    rng = random.Random(1)
+
+    def letters(length):
+        return "".join(rng.choices("abcdefghijklmnopqrstuvwxyz ", k=length))
+
+    header = letters(2_500)
+    assert len(families([header + letters(4_500) for _ in range(12)])) == 12
+    assert len(families([header + f" page {n}" for n in range(12)])) == 1
+
+
+def test_what_is_very_long_must_be_equal():
+    long = "spam and eggs " * 80_000
+    assert [family.members for family in families([long, long[:-20], long.upper()])] == [(0, 2), (1,)]

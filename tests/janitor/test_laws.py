@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from brimful.engine import Engine
 from brimful.records import Memory, Message, Room, Summary
-from janitor_rooms import DAY, NOW, flood
+from janitor_rooms import DAY, NOW, echoes
 
 TEXTS = st.sampled_from(["Lunch at noon?", "ok", "The build is green again, thanks to Bo."]) | st.text(max_size=30)
 AGES = st.sampled_from([0.0, 0.1, 1.0, 40.0, 100.0, 500.0, 900.0])
@@ -28,7 +28,7 @@ def room_of(said, spam, drawn):
         for n, (text, age, pinned) in enumerate(said)
     ]
     at = min(drawn, len(messages))
-    return [*messages[:at], *flood(spam, room="r0"), *messages[at:]]
+    return [*messages[:at], *echoes(spam, room="r0"), *messages[at:]]
 
 
 @given(

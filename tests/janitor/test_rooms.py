@@ -10,7 +10,7 @@ from brimful.janitor.telling import change_of, day_summary, digest_of, flood_lin
 from brimful.janitor.topics import subjects, threads
 from brimful.protocols.housekeeping import Place
 from brimful.records import Message
-from janitor_rooms import DAY, NOW, flood
+from janitor_rooms import DAY, NOW, echoes
 
 PLACES = st.lists(st.integers(1, 200), unique=True, max_size=60)
 
@@ -41,7 +41,7 @@ def rooms(draw):
         content = draw(texts) or "…"
         messages.append(("m", content, at, {"pinned": True} if pinned else {}))
     if draw(st.booleans()):
-        spam = flood(draw(st.integers(8, 14)))
+        spam = echoes(draw(st.integers(8, 14)))
         at = NOW - draw(st.sampled_from([0, 40, 500])) * DAY
         messages += [("s", message.content, at, {}) for message in spam]
     order = sorted(messages, key=lambda each: each[2]) if draw(st.booleans()) else messages

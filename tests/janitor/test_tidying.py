@@ -9,7 +9,7 @@ from brimful.engine.tidying import LEASE
 from brimful.errors import InvalidValue, StoreUnavailable, UnknownRecord
 from brimful.records import Memory, Message, Summary
 from brimful.testing import ScriptedProvider
-from janitor_rooms import DAY, NOW, chatter, flood, said
+from janitor_rooms import DAY, NOW, chatter, echoes, said
 
 
 async def everything(engine):
@@ -28,7 +28,7 @@ def test_what_a_run_did_is_undone_to_the_last_record(run, new_engine):
     async def story():
         async with new_engine(embedder="static") as engine:
             await engine.post_many(chatter(60, at=NOW - 500 * DAY, every=DAY / 3))
-            await engine.post_many(flood(40))
+            await engine.post_many(echoes(40))
             await engine.post_many(chatter(30, at=NOW - 3600, prefix="n", seed=5))
             await engine.summarize([Summary(id="mine", room="r", content="By hand.", cluster="c", first=1, last=9)])
             await engine.remember_many(
@@ -126,7 +126,7 @@ def test_two_janitors_exclude_each_other_and_a_dead_one_is_relieved(run, new_eng
     async def story():
         now = [NOW]
         async with new_engine(clock=lambda: now[0]) as engine:
-            await engine.post_many(flood(30))
+            await engine.post_many(echoes(30))
             house = engine._housekeeping  # noqa: SLF001 - a run that dies half way
             dead = await house.begin(holder="dead", now=NOW, lease=LEASE)
             with pytest.raises(StoreUnavailable, match="at work"):
@@ -211,7 +211,7 @@ def test_what_is_pinned_and_what_was_used_stays(run, new_engine):
 def test_purged_is_purged_and_summaries_go_on_to_stand_for_it(run, new_engine):
     async def story():
         async with new_engine() as engine:
-            await engine.post_many([*flood(25), said("end", "Anybody here?", at=NOW)])
+            await engine.post_many([*echoes(25), said("end", "Anybody here?", at=NOW)])
             first = await engine.tidy("r")
             kept = await engine.tidy("r", purge=True)
             again = await engine.tidy("r")

@@ -84,10 +84,11 @@ def run(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Put rooms in order: floods become a line, days, months and years a summary.
 
-    Ten or more nearly equal messages of a day are a flood: a line says how
-    many they were, from whom and when, and they are set aside. All else of a
-    day is told by a summary, which stands in a context for what the window
-    does not hold. Without --model, a summary quotes what was said.
+    Ten or more nearly equal messages of a day with the same numbers are a
+    flood, and whatever their numbers, a hundred within a quarter of an hour: a
+    line says how many they were, from whom and when, and they are set aside.
+    All else of a day is told by a summary, which stands in a context for what
+    the window does not hold. Without --model, a summary quotes what was said.
 
     Nothing is deleted: what is set aside is in the store, and `brimful janitor
     undo` gives it back. What is pinned is never touched. What is unchanged

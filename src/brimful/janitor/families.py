@@ -16,6 +16,7 @@ from brimful.janitor.shingles import likeness, normal, shingles
 ALIKE: Final = 0.6  # of the shingles of both that a text shares with the head of its family
 WITNESSES: Final = 4  # texts after the head that a text must be like, too; more change nothing on real messages
 SHORT: Final = 16  # characters: shorter texts are of one family only if they are equal
+LONG: Final = 10_000  # characters: so are longer ones, since whoever floods does not write novels
 SKETCH: Final = 128  # numbers in a sketch
 BANDS: Final = (
     32  # of them that must agree in four: what is ALIKE is found in 99 of 100 cases, what is more alike always
@@ -60,7 +61,7 @@ class _Heads:
 
     def of(self, text: str) -> str:
         """Return the head of the family that a text is of; a text that is like none becomes one."""
-        if len(text) < SHORT:
+        if not SHORT <= len(text) <= LONG:
             return text
         pieces = shingles(text)
         sketch = self._sketch(SKETCH, _SEED)

@@ -1,10 +1,9 @@
-"""How alike two texts are: what is said in passing does not count, and neither do numbers, which floods vary."""
+"""How alike two texts are, apart from their numbers. Those are looked at by themselves: they may be what matters."""
 
 import re
 import unicodedata
 from typing import Final
 
-LONGEST: Final = 2_000  # characters of a text that are compared: whoever floods does not write novels
 WIDTH: Final = 4  # characters of a shingle
 
 _NUMBERS: Final = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -16,8 +15,16 @@ def normal(text: str) -> str:
     >>> normal("You  WON £1,000! Call 0906-55")
     'you won £0! call 0-0'
     """
-    plain = unicodedata.normalize("NFKC", text[:LONGEST]).casefold()
-    return " ".join(_NUMBERS.sub("0", plain).split())
+    return " ".join(_NUMBERS.sub("0", _plain(text)).split())
+
+
+def numbers(text: str) -> tuple[str, ...]:
+    """Return the numbers of a text, in order.
+
+    >>> numbers("You  WON £1,000! Call 0906-55")
+    ('1,000', '0906', '55')
+    """
+    return tuple(_NUMBERS.findall(_plain(text)))
 
 
 def shingles(text: str) -> frozenset[str]:
@@ -37,3 +44,7 @@ def likeness(one: frozenset[str], other: frozenset[str]) -> float:
     """
     shared = len(one & other)
     return shared / (len(one) + len(other) - shared)
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()

@@ -8,9 +8,9 @@ import msgspec
 
 from brimful.janitor.aggregate import line, people
 from brimful.janitor.days import Level, hours
-from brimful.janitor.families import SHORT, families
+from brimful.janitor.families import families
+from brimful.janitor.floods import floods_of
 from brimful.janitor.rooms import MARK, Due, Past, level_of
-from brimful.janitor.shingles import normal
 from brimful.janitor.spans import Spans, holds, joined, spans_of
 from brimful.janitor.topics import Topics
 from brimful.packagers.stored import plain_text
@@ -18,8 +18,6 @@ from brimful.protocols.housekeeping import Change
 from brimful.protocols.summarizer import Digest, Passage
 from brimful.records import Message, Summary
 
-FLOOD: Final = 10  # near-equal messages within a day that are a flood
-SHORT_FLOOD: Final = 50  # … of those that are so short that people may say the same: "ok", "good morning"
 TOKENS: Final[dict[Level, int]] = {"family": 0, "day": 100, "month": 240, "year": 400}
 """What a summary of each level may come to, beside its title."""
 
@@ -37,8 +35,7 @@ def sort_out(messages: Sequence[Message]) -> Sorted:
     pinned = tuple(message for message in messages if message.metadata.get("pinned"))
     plain = [message for message in messages if _may_flood(message)]
     found = families([plain_text(message.content) for message in plain])
-    grouped = [tuple(plain[at] for at in family.members) for family in found if len(family.members) >= FLOOD]
-    floods = tuple(group for group in grouped if len(group) >= _needed(group[0]))
+    floods = tuple(flood for family in found for flood in floods_of([plain[at] for at in family.members]))
     taken = {message.id for group in (*floods, pinned) for message in group}
     return Sorted(floods, pinned, tuple(message for message in messages if message.id not in taken))
 
@@ -136,12 +133,9 @@ def _may_flood(message: Message) -> bool:
     return said and not message.metadata.get("pinned")
 
 
-def _needed(head: Message) -> int:
-    return SHORT_FLOOD if len(normal(plain_text(head.content))) < SHORT else FLOOD
-
-
 def _name(flood: Sequence[Message]) -> str:
-    return hashlib.blake2b(normal(plain_text(flood[0].content)).encode(), digest_size=6).hexdigest()
+    """Return what tells a flood from the others of its day, whose texts may be the same: who stands first in it."""
+    return hashlib.blake2b(flood[0].id.encode(), digest_size=6).hexdigest()
 
 
 def _passage(message: Message) -> Passage:
