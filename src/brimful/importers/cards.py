@@ -50,7 +50,7 @@ def recognises(source: Source) -> bool:
 
 
 def _names_spec(source: Source) -> bool:
-    return any(spec.encode() in source.head for spec in _SPECS)
+    return any(spec.encode() in source.outline for spec in _SPECS)
 
 
 def read(source: Source) -> Iterator[Imported | Skipped]:

@@ -27,6 +27,13 @@ _TIMES: Final = ("timestamp", "created", "created_at")
 _TEXTS: Final = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
 """Parts that are texts under another name, and the field in which they hold it."""
 
+_OF_A_MESSAGE: Final = frozenset({"content", "tool_calls", "function_call", "refusal"})
+"""What something with a role must have one of: else it is of a form that we do not know."""
+_PLACED: Final = frozenset(
+    {"role", "content", "tool_calls", "refusal", "name", "id", "metadata", "tool_call_id", *_TIMES}
+)
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+
 _SORTS: Final[dict[type, str]] = {
     str: "a text",
     int: "a number",
@@ -37,21 +44,31 @@ _SORTS: Final[dict[type, str]] = {
 
 
 def read_conversations(source: Source, translate: Translate) -> Iterator[Imported | Skipped]:
-    """Yield messages, and rooms where a request brings tools."""
+    """Yield messages, and rooms where a request says more than them."""
     loose = Conversation(source.room, source.modified)
-    for entry in source.entries():
+    for found in source.entries():
+        entry = found if isinstance(found, Skipped) else _unwrapped(found)
         match entry:
             case Skipped():
                 yield entry
             case Entry(data={"messages": list(messages)} as request) if "role" not in request:
                 room = _room(source, entry)
-                yield from _read_tools(room, entry, request)
+                yield from _read_request(room, entry, request)
                 yield from read_conversation(room, source, f"{entry.place}: messages", messages, translate)
             case Entry(data=list(messages)):
                 room = _room(source, entry)
                 yield from read_conversation(room, source, f"{entry.place}: messages", messages, translate)
             case _:
                 yield loose.read(entry.place, _told(entry.data, translate))
+
+
+def _unwrapped(entry: Entry) -> Entry:
+    """Return the request of a line of a batch, by the batch's id for it."""
+    match entry.data:
+        case {"custom_id": id, "body": {"messages": list()} as body}:
+            return Entry(entry.place, {**body, "id": id}, entry.number)
+        case _:
+            return entry
 
 
 def read_conversation(
@@ -67,13 +84,14 @@ def _told(data: Any, translate: Translate) -> Any:
     return translate(data) if isinstance(data, dict) else data
 
 
-def _read_tools(room: str, entry: Entry, request: Mapping[str, Any]) -> Iterator[Room | Skipped]:
-    """Yield the room of a request that has tools: it keeps them."""
-    if request.get("tools"):
+def _read_request(room: str, entry: Entry, request: Mapping[str, Any]) -> Iterator[Room | Skipped]:
+    """Yield the room of a request that says more than messages: it keeps the tools, the model and all else."""
+    metadata = _saying({key: value for key, value in request.items() if key not in ("id", "messages")})
+    if metadata:
         try:
-            yield Room(id=room, metadata={"tools": request["tools"]})
+            yield Room(id=room, metadata=metadata)
         except BrimfulError as error:
-            yield Skipped(entry.place, f"tools: {error}")
+            yield Skipped(entry.place, f"{', '.join(metadata)}: {error}")
 
 
 def _room(source: Source, entry: Entry) -> str:
@@ -99,6 +117,8 @@ class Conversation:
             return Skipped(place, f"must be a JSON object, not {_SORTS.get(type(data), 'null')}")
         if "role" not in data:
             return Skipped(place, "has neither a role, as a message has, nor a list of messages")
+        if _OF_A_MESSAGE.isdisjoint(data) and data["role"] in _ROLES:
+            return Skipped(place, "has no content, as a message has")
         try:
             [spoken] = read_history([_mended(data)])
             return self._record(spoken, data)
@@ -149,9 +169,16 @@ def _mended_part(part: Any) -> Any:
 
 
 def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = data.get("metadata")
-    kept = dict(metadata) if isinstance(metadata, dict) else {}
-    return {**kept, "refusal": True} if isinstance(data.get("refusal"), str) else kept
+    """Return what the message says of itself, and whatever has no place of its own."""
+    given = data.get("metadata")
+    metadata = dict(given) if isinstance(given, dict) else _saying({"metadata": given})
+    beside = _saying({key: value for key, value in data.items() if key not in _PLACED})
+    return {**beside, **metadata, **({"refusal": True} if isinstance(data.get("refusal"), str) else {})}
+
+
+def _saying(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields that say anything; 0 and False do."""
+    return {key: value for key, value in fields.items() if value is not None and value not in ("", [], {})}
 
 
 def _is_id(value: object) -> bool:

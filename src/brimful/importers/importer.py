@@ -24,7 +24,7 @@ Imported = User | Persona | Room | Message | Memory | Lorebook | LoreEntry | Sum
 
 
 class Importer(msgspec.Struct, frozen=True, kw_only=True):
-    """One format. `recognises` gets the source with its `head` and `keys`, and reads no further."""
+    """One format. `recognises` gets the source with its `head`, `outline` and `keys`, and reads no further."""
 
     name: str
     description: str

@@ -31,16 +31,27 @@ ROLES: Final = {
 """What the types and the classes of messages are called as roles."""
 
 
+ASSISTANTS: Final = frozenset({"ai", "agent", "bot", "chatbot", "gpt", "model"})
+"""Roles of a `ChatMessage` that are an assistant's, whatever their case. Any other that we do not know is a user's."""
+
+
 def recognises(source: Source) -> bool:
-    """Say whether messages are told by type, with the fields that LangChain gives them."""
+    """Say whether messages are told by type, with the fields that LangChain gives them.
+
+    Calls of tools have a type as well, so that where messages have roles, only a type that no call has counts.
+    """
     keys = source.keys
     if {"lc", "kwargs"} <= keys:
         return True
-    return "content" in keys and not keys.isdisjoint(_OF_MESSAGES) and _TYPED.search(source.head) is not None
+    if "content" not in keys or keys.isdisjoint(_OF_MESSAGES) or not keys.isdisjoint(_OF_LLAMAINDEX):
+        return False
+    return (_TYPED if "role" in keys else _TYPED_OR_CALLED).search(source.outline) is not None
 
 
 _OF_MESSAGES: Final = ("additional_kwargs", "response_metadata")
-_TYPED: Final = re.compile(rb'"type"\s*:\s*"(human|ai|system|tool|function|chat|AIMessageChunk|remove)"')
+_OF_LLAMAINDEX: Final = ("block_type", "chat_store")
+_TYPED: Final = re.compile(rb'"type"\s*:\s*"(human|ai|system|chat|AIMessageChunk|remove)"')
+_TYPED_OR_CALLED: Final = re.compile(rb'"type"\s*:\s*"(human|ai|system|tool|function|chat|AIMessageChunk|remove)"')
 
 
 def read(source: Source) -> Iterator[Imported | Skipped]:
@@ -55,19 +66,29 @@ def told(data: dict[str, Any]) -> dict[str, Any]:
     {'role': 'user', 'content': 'Hi', 'name': 'Ada'}
     """
     kind, fields = _unpacked(data)
-    role = ROLES.get(kind) or (text(fields.get("role")) if kind in ("chat", "ChatMessage") else "")
+    own = text(fields.get("role")) if kind in ("chat", "ChatMessage") else ""
+    role = ROLES.get(kind) or _nearest(own)
     if not role:
-        return {"role": kind} if kind else data
+        return {"role": kind} if kind else {}
     calls = _calls(fields) if role == "assistant" else []
     return kept(
         role=role,
-        content=_content(fields.get("content")),
         name=text(fields.get("name")) if role != "tool" else None,
         id=name(fields.get("id")),
         tool_calls=calls,
         tool_call_id=name(fields.get("tool_call_id")) or (text(fields.get("name")) if kind == "function" else None),
-        metadata=_beside(fields),
-    ) | ({} if fields.get("content") or calls else {"content": ""})
+        metadata={**_beside(fields), **kept(role=own if own != role else None)},
+    ) | ({"content": _content(fields["content"]) or (None if calls else "")} if "content" in fields else {})
+
+
+def _nearest(role: str) -> str:
+    """Return the role of ours for one that a user of LangChain made up."""
+    if not role or role in _OURS:
+        return role
+    return ROLES.get(role) or ("assistant" if role.lower() in ASSISTANTS else "user")
+
+
+_OURS: Final = ("system", "developer", "user", "assistant", "tool")
 
 
 def _unpacked(data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -112,12 +133,32 @@ def _call(at: int, call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _beside(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return all that has no place of its own."""
     answered = mapping(fields.get("response_metadata"))
+    added = {key: value for key, value in mapping(fields.get("additional_kwargs")).items() if key != "tool_calls"}
+    status = text(fields.get("status"))
     return kept(
         model=text(answered.get("model_name")) or text(answered.get("model")),
         usage=mapping(fields.get("usage_metadata")),
-        status=text(fields.get("status")) if fields.get("status") == "error" else None,
+        status=status if status != "success" else None,
+        thoughts="\n\n".join(filter(None, map(_thought, mappings(fields.get("content"))))),
+        additional_kwargs=added,
+        response_metadata={key: value for key, value in answered.items() if key not in ("model_name", "model")},
+        **{key: value for key, value in fields.items() if key not in _PLACED},
     )
+
+
+_PLACED: Final = frozenset(
+    {"additional_kwargs", "content", "id", "lc", "name", "response_metadata", "role", "status", "tool_call_chunks"}
+    | {"tool_call_id", "tool_calls", "type", "usage_metadata", "model", "thoughts", "usage"}
+)
+"""Fields that are read, and names that are ours."""
+
+
+def _thought(part: dict[str, Any]) -> str:
+    if part.get("type") not in ("thinking", "reasoning"):
+        return ""
+    return text(part.get("thinking")) or text(part.get("reasoning")) or text(part.get("text"))
 
 
 IMPORTER: Final = Importer(

@@ -64,9 +64,28 @@ def told(data: dict[str, Any]) -> dict[str, Any]:
         name=None if result else text(beside.get("name")),
         tool_calls=calls or mappings(beside.get("tool_calls")),
         tool_call_id=name(beside.get("tool_call_id")),
-        metadata=kept(thoughts="\n\n".join(filter(None, map(_thought, blocks)))),
+        metadata=_beside(data, blocks),
     )
-    return message if "content" in message or "tool_calls" in message else {**message, "content": ""}
+    return (
+        message
+        if {"content", "blocks"}.isdisjoint(data)
+        else {"content": None if "tool_calls" in message else "", **message}
+    )
+
+
+def _beside(data: dict[str, Any], blocks: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return all that has no place of its own, also blocks of which the text only names what they hold."""
+    added = mapping(data.get("additional_kwargs"))
+    return kept(
+        thoughts="\n\n".join(filter(None, map(_thought, blocks))),
+        blocks=[block for block in blocks if block.get("block_type") not in _TOLD],
+        additional_kwargs={key: value for key, value in added.items() if key not in _PLACED},
+        **{key: value for key, value in data.items() if key not in ("role", "content", "blocks", "additional_kwargs")},
+    )
+
+
+_PLACED: Final = ("name", "tool_calls", "tool_call_id")
+_TOLD: Final = ("text", "image", "audio", "tool_call", "thinking", "cache")
 
 
 def _parts(block: dict[str, Any]) -> Iterator[dict[str, Any]]:

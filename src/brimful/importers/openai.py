@@ -9,13 +9,16 @@ from brimful.importers.source import Skipped, Source
 
 
 def recognises(source: Source) -> bool:
-    """Say whether there is talk of roles or messages."""
-    return not source.keys.isdisjoint(("role", "messages"))
+    """Say whether there is talk of roles or messages. Prompts of SillyTavern's settings are not said."""
+    return not source.keys.isdisjoint(("role", "messages")) and not source.keys >= _SETTINGS
 
 
 def read(source: Source) -> Iterator[Imported | Skipped]:
-    """Yield messages, and rooms where a request brings tools."""
+    """Yield messages, and rooms where a request says more than them."""
     return read_conversations(source, lambda message: message)
+
+
+_SETTINGS: Final = {"prompts", "prompt_order"}
 
 
 IMPORTER: Final = Importer(

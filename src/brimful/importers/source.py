@@ -20,6 +20,7 @@ from brimful.importers.archive import HARMLESS, SWELLING
 from brimful.importers.fields import fields
 from brimful.importers.folder import Companions
 from brimful.importers.opening import STDIN, open_path
+from brimful.importers.outline import REACH, keys_of, outline_of
 from brimful.importers.pieces import elements, lines, too_long
 
 MOST: Final = 64 * 2**20  # bytes of a line, of an element of an array, or of one object: a few large images
@@ -29,7 +30,6 @@ T = TypeVar("T")
 Shape = Literal["lines", "array", "object"]
 
 _SUFFIX: Final = re.compile(r"(\.(jsonl|ndjson|json|txt|png|charx))?(\.gz)?$", re.IGNORECASE)
-_KEY: Final = re.compile(r'"((?:[^"\\]|\\.){1,64})"\s*:')
 _BOM: Final = b"\xef\xbb\xbf"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0[")
 _GZIP: Final = b"\x1f\x8b"
@@ -99,8 +99,27 @@ class Source:
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """All keys of JSON objects in the head, however deep."""
-        return frozenset(_KEY.findall(self.head.decode(errors="replace")))
+        """All keys of JSON objects in the outline, however deep."""
+        return keys_of(self.outline)
+
+    @cached_property
+    def outline(self) -> bytes:
+        """The beginning of its JSON, in which long texts are empty: it shows what stands behind them."""
+        if len(self.head) < HEAD - len(_BOM) or not self.head.lstrip().startswith((b"{", b"[")):
+            return self.head
+        try:
+            self._rewind()
+            return outline_of(self._stream.read, HEAD)
+        except _DAMAGE:
+            return self.head
+
+    def mentions(self, *keys: str) -> bool:
+        """Say whether one of these keys stands anywhere in the first 4 MiB."""
+        if not self.keys.isdisjoint(keys):
+            return True
+        with self._readable():
+            self._rewind()
+            return not keys_of(self._stream.read(REACH)).isdisjoint(keys)
 
     @property
     def shape(self) -> Shape:

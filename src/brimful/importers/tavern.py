@@ -44,7 +44,7 @@ def open_books(source: Source, linked: str) -> list[str]:
 
 def is_settings(source: Source) -> bool:
     """Say whether it is SillyTavern's file of settings."""
-    return source.path.name == "settings.json" and not source.keys.isdisjoint(_SETTINGS)
+    return source.path.name == "settings.json" and source.mentions(*_SETTINGS)
 
 
 def is_group(source: Source) -> bool:
