@@ -246,3 +246,13 @@ def test_a_process_follows_and_ends_with_ctrl_c():
         _, errors = process.communicate(timeout=20)
     assert [event["event"] for event in first + then] == ["build", "answer"] * 2
     assert (process.returncode, errors) == (130, "")
+
+
+def test_it_ends_when_nobody_reads_it_any_more():
+    told()
+    command = [sys.executable, "-m", "brimful", "monitor", "--follow", "--db", DB]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as monitor:
+        assert monitor.stdout.readline()
+        monitor.stdout.close()
+        monitor.wait(60)
+    assert monitor.returncode in (0, 141)

@@ -29,7 +29,8 @@ def test_how_many_would_lose_something(run, run_json):
     assert [loss["tokens"] for loss in small["worst"]] == sorted((x["tokens"] for x in small["worst"]), reverse=True)
     worst = small["worst"][0]
     lost = run_json("replay", worst["id"], "--window", 450, "--completion", 100)["left"]
-    assert sum(change["tokens"] for change in lost) == worst["tokens"]
+    costs = {each["id"]: each["cost"] for each in run_json("explain", worst["id"])["candidates"]}
+    assert sum(costs[change["id"]] for change in lost) == worst["tokens"]
     assert len(lost) == worst["items"]
     text = run(*LONG, "--window", 450, "--completion", 100).stdout
     assert "lose something  6 (100.0%)" in text
@@ -38,7 +39,7 @@ def test_how_many_would_lose_something(run, run_json):
 
 def test_what_would_not_fit_at_all(run, run_json, answers):
     data = run_json(*LONG, "--window", 120, "--completion", 100)
-    assert (data["unfit"], data["losing"]) == (6, 0)
+    assert (data["unfit"], data["losing"], data["mean_lost"]) == (6, 6, 0)
     assert data["unfit_ids"] == sorted(answer.context.id for answer in answers)
     assert "would not fit   6 (100.0%): ctx-" in run(*LONG, "--window", 120, "--completion", 100).stdout
 

@@ -58,9 +58,9 @@ def test_an_empty_store_says_what_to_do(run, run_json):
 LINES = (
     r"Statistics of helper \(last 24 hours\):",
     r"Contexts built: +3",
-    r"Average use: +[\d,]+ tokens \([\d.]+ % of the window\)",
-    r"Max use: +[\d,]+ tokens \([\d.]+ % of the window\)",
-    r"Min use: +[\d,]+ tokens \([\d.]+ % of the window\)",
+    r"Average use: +[\d,]+ tokens \([\d.]+ % of all windows together\)",
+    r"Max use: +[\d,]+ tokens \(at most [\d.]+ % of a window\)",
+    r"Min use: +[\d,]+ tokens \(at least [\d.]+ % of a window\)",
     r"COMPONENTS \(average\):",
     r"  System Prompt: +[\d,]+ tokens \([\d.]+ %",
     r"  Memories: +[\d,]+ tokens \([\d.]+ %",

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { ago, money, percent, plural, score, seconds, short, signed, whole } from "../src/logic/format";
+import { ago, machine, moment, money, percent, plural, score, seconds, short, signed, whole } from "../src/logic/format";
 
 describe("numbers as people read them", () => {
   it.each([[0, "0"], [950, "950"], [12_345, "12.3k"], [999_949, "1000k"], [1_048_576, "1.05M"], [-2048, "-2.05k"]])("shortens %d to %s", (value, text) => {
@@ -10,7 +10,7 @@ describe("numbers as people read them", () => {
   it.each([[0, "0 %"], [0.0004, "<0.1 %"], [0.0456, "4.6 %"], [0.1234, "12.3 %"], [1, "100 %"], [NaN, "–"]])("says %d as %s", (share, text) => {
     expect(percent(share)).toBe(text);
   });
-  it.each([[0.614, "0.61"], [0.000123, "0.0001"], [0, "0.00"], [1, "1.00"]])("shows a score of %d as %s", (value, text) => {
+  it.each([[0.614, "0.61"], [0.000123, "1e-4"], [0, "0.00"], [1, "1.00"]])("shows a score of %d as %s", (value, text) => {
     expect(score(value)).toBe(text);
   });
   it.each([[null, "–"], [0, "$0"], [0.00042, "$0.00042"], [0.05, "$0.050"], [12.3, "$12.30"], [-0.002, "−$0.0020"]])("tells %d dollars as %s", (value, text) => {
@@ -26,5 +26,16 @@ describe("numbers as people read them", () => {
   it("has signs and plurals", () => {
     expect([signed(6), signed(-6), signed(0)]).toEqual(["+6", "−6", "±0"]);
     expect([plural(1, "entry", "entries"), plural(2, "entry", "entries"), plural(0, "item")]).toEqual(["1 entry", "2 entries", "0 items"]);
+  });
+});
+
+describe("times that no calendar has", () => {
+  it.each([1e15, -1e300, Number.MAX_VALUE])("survives %s", (at) => {
+    expect(moment(at)).toBe("a time in no calendar");
+    expect(machine(at)).toBeUndefined();
+  });
+
+  it("is a moment for programs otherwise", () => {
+    expect(machine(0)).toBe("1970-01-01T00:00:00.000Z");
   });
 });

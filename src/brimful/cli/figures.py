@@ -18,6 +18,12 @@ _COLUMNS: Final = (
     *("contexts", "tokens", "max", "window", "memories", "warned", "answers", "cached", "error", "cost", "saved"),
 )
 _TROUBLES: Final[tuple[WarningKind, ...]] = ("overflowed", "margin", "nearly-full", "pins-lost", "degraded")
+_USES: Final = (
+    ("Average use", "mean", "{} of all windows together"),
+    ("Max use", "max", "at most {} of a window"),
+    ("Min use", "min", "at least {} of a window"),
+)
+"""The largest context need not be the one that takes the largest share of its window."""
 _SPARE: Final = ("memories", "warned", "max", "error", "cached", "saved")
 
 
@@ -90,9 +96,9 @@ def dollars(amount: Decimal) -> str:
 
 def _use(figures: Statistics) -> Iterator[str]:
     yield _line("Contexts built", f"{figures.contexts:,}")
-    for name, part in (("Average use", "mean"), ("Max use", "max"), ("Min use", "min")):
+    for name, part, of in _USES:
         tokens, share = getattr(figures.tokens, part), getattr(figures.share, part)
-        yield _line(name, f"{tokens:,.0f} tokens ({percent(share)} of the window)")
+        yield _line(name, f"{tokens:,.0f} tokens ({of.format(percent(share))})")
     yield _line("Candidates", f"{figures.candidates:,}, of them {figures.left_out:,} left out")
 
 

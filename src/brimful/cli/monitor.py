@@ -110,7 +110,7 @@ async def _follow(
             yield look
 
     watch = Watch(Wanted(room=room, persona=persona))
-    events = follow(opening, watch, limit=limit, pause=asyncio.sleep, going=lambda: True, notice=output.warn)
+    events = follow(opening, watch, limit=limit, pause=asyncio.sleep, going=output.is_read, notice=output.warn)
     async for event, name in events:
         show(event, name)
 

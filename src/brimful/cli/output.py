@@ -1,5 +1,6 @@
 """What a command says: tables, facts, lines, JSON. Rich in a terminal, plain aligned text anywhere else."""
 
+import select
 import sys
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -52,6 +53,16 @@ def say(text: str = "") -> None:
 def say_on(text: str) -> None:
     """Print a text at once, without ending the line: more is to come."""
     typer.echo(text, nl=False)
+
+
+def is_read() -> bool:
+    """Say whether somebody may still read what is printed; a pipe knows when its reader has gone, as `head` does."""
+    try:
+        watched = select.poll()
+        watched.register(sys.stdout.fileno(), 0)  # what is told without being asked for: that the other end is closed
+        return not watched.poll(0)
+    except (AttributeError, OSError, ValueError):  # no such question on this system, or no file behind it
+        return True
 
 
 def warn(text: str) -> None:

@@ -40,8 +40,9 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True, order=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of many contexts under other conditions.
 
-    Of those that were `replayed`, `losing` lost something that was in, and `gaining` won something; `unfit` cannot be
-    built at all, for what is required does not fit. `erased` and `unreadable` were not replayed: their contents are
+    Of those that were `replayed`, `losing` lost something that was in, or a part of it, and `gaining` won something.
+    Of the losing ones, `unfit` cannot be built at all: what is required does not fit. `lost_tokens` are what the others
+    lost, with what stood around it in the request. `erased` and `unreadable` were not replayed: their contents are
     gone, or cannot be opened.
     """
 
@@ -58,8 +59,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_lost(self) -> float:
-        """Tokens that a context loses, on the average of those that lose something."""
-        return self.lost_tokens / self.losing if self.losing else 0.0
+        """Tokens that a context loses, on the average of those that lose something and can be built."""
+        return self.lost_tokens / (self.losing - self.unfit) if self.losing > self.unfit else 0.0
 
 
 class Tally:
@@ -82,13 +83,14 @@ class Tally:
         try:
             after = replay(before)
         except BudgetExceeded:
-            self._note("unfit")
+            self._note("losing", "unfit")
             self._unfit = sorted([*self._unfit, before.id])[:WORST]
             return
-        then = {each.id: each.tokens for each in before.decisions if each.included}
-        now = {each.id for each in after.decisions if each.included}
-        lost = [tokens for id, tokens in then.items() if id not in now]
-        if now - then.keys():
+        then = {each.id: each.cost for each in before.decisions if each.included}
+        now = {each.id: each.cost for each in after.decisions if each.included}
+        cut = {each.id for each in after.decisions if each.outcome == "shrunk"}
+        lost = [cost - now.get(id, 0) for id, cost in then.items() if id not in now or (id in cut and now[id] < cost)]
+        if now.keys() - then.keys():
             self._note("gaining")
         if lost:
             self._note("losing")

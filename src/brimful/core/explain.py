@@ -211,7 +211,7 @@ def _headline(context: "Context", decision: Decision) -> str:
         "most": f"{named} has its most items ({pool.items if pool else 0:,})",
         "low-water": f"{named} was trimmed in one large step{numbers}",
         "no-modality": f"{context.budget.model} takes no {decision.kind.removeprefix('media-')} on this wire",
-        "older": f"older than the history that fits in {named}{numbers}",
+        "older": f"older than {_beginning(context)} in {named}{numbers}",
         "trimmed": f"trimmed from {named} to fit the window",
         "no-pool": f"no pool of policy {context.budget.policy!r} takes kind {decision.kind!r}",
         "verbatim": "not needed, what it covers is in or out by itself",
@@ -219,6 +219,13 @@ def _headline(context: "Context", decision: Decision) -> str:
         "unpaired": "a tool call without its result, or a result without its call",
     }
     return lines[decision.reason]
+
+
+def _beginning(context: "Context") -> str:
+    """Name what history ended at: where it began in the build before, kept for the prompt cache, or what fits."""
+    before, now = context.inputs.previous, context.history
+    kept = before is not None and now is not None and before.first == now.first
+    return "where history began in the build before" if kept else "the history that fits"
 
 
 def _component_line(component: "Component") -> str:

@@ -48,7 +48,8 @@ def _of_memory(memory: Memory, snapshot: Snapshot, place: Room | None) -> str:
         if owner is not None and owner != here:
             other = f"no {what}" if here is None else f"the {what} {here!r}"
             return f"it belongs to the {what} {owner!r}; this context has {other}"
-    return _not_found(snapshot.context, "memory-", "pin it to have it in every context")
+    unknown = "" if memory.at else "when it was written is not known, and it may have come later; else "
+    return unknown + _not_found(snapshot.context, "memory-", "pin it to have it in every context")
 
 
 def _of_message(message: Message, snapshot: Snapshot) -> str:

@@ -44,20 +44,22 @@ def spending(models: Sequence[ModelFigures]) -> Spending | None:
 
 
 def _of_model(figures: ModelFigures) -> Spending | None:
-    """Price the mean request, and take it as often as there were answers: some prices rise with a prompt's length."""
+    """Price all tokens at the rates of the mean request: some prices rise with a prompt's length."""
     info, answers = default_registry().resolve(figures.model), figures.answers
-    prompt, cached = _mean(answers, answers.prompt), _mean(answers, answers.cached)
-    more = _mean(answers, max(0, answers.naive - answers.counted))
-    billed = price(info, prompt, _mean(answers, answers.completion), min(cached, prompt))
-    plain, everything = price(info, prompt), price(info, prompt + more)
-    if billed is None or plain is None or everything is None:
+    more = max(0, answers.naive - answers.counted)
+    prompt, longer = _mean(answers, answers.prompt), _mean(answers, answers.prompt + more)
+    plain, cached = price(info, prompt, 1), price(info, prompt, 0, prompt)
+    everything = price(info, longer)
+    if plain is None or cached is None or everything is None:
         return None
+    rate, cached_rate = plain.prompt / prompt, cached.prompt / prompt
+    by_cache = (rate - cached_rate) * min(answers.cached, answers.prompt)
     return Spending(
-        cost=billed.total * answers.reported,
-        saved=(everything.prompt - plain.prompt) * answers.reported,
-        saved_by_cache=(plain.prompt - billed.prompt) * answers.reported,
+        cost=rate * answers.prompt - by_cache + plain.completion * answers.completion,
+        saved=everything.prompt / longer * (answers.prompt + more) - rate * answers.prompt,
+        saved_by_cache=by_cache,
     )
 
 
 def _mean(answers: AnswerFigures, total: int) -> int:
-    return round(total / answers.reported)
+    return max(1, round(total / answers.reported))

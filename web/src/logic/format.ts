@@ -26,9 +26,10 @@ export function percent(share: number): string {
   return `${value >= 10 || value === 0 ? Math.round(value * 10) / 10 : Number(value.toPrecision(2))} %`;
 }
 
-/** A score from 0 to 1, with two digits, or one that counts where two would be nothing. */
+/** A score from 0 to 1, with two digits, or one that counts where two would be nothing: 0.005, 8e-6. */
 export function score(value: number): string {
-  return value > 1e-9 && value < 0.01 ? value.toPrecision(1) : value.toFixed(2);
+  if (value <= 1e-9 || value >= 0.01) return value.toFixed(2);
+  return value < 0.001 ? value.toExponential(0) : value.toPrecision(1);
 }
 
 /** US dollars: 0.00042 → "$0.00042", 12.3 → "$12.30" */
@@ -65,9 +66,17 @@ export function ago(at: number, now: number): string {
 
 const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 
-/** Seconds since 1970 → a date and a time. A time of 0 is one that nobody told. */
+const LATEST = 8.64e12; // seconds: the last moment that a date can be
+
+/** Seconds since 1970 → a date and a time. A time of 0 is one that nobody told, and some are in no calendar. */
 export function moment(at: number | null): string {
-  return at ? MOMENT.format(at * 1000) : "no time given";
+  if (!at) return "no time given";
+  return Math.abs(at) <= LATEST ? MOMENT.format(at * 1000) : "a time in no calendar";
+}
+
+/** Seconds since 1970 → the same for programs; nothing where there is no such time. */
+export function machine(at: number): string | undefined {
+  return Math.abs(at) <= LATEST ? new Date(at * 1000).toISOString() : undefined;
 }
 
 /** 1 → "1 item", 2 → "2 items" */

@@ -8,7 +8,7 @@ import { useResource } from "../api/resource";
 import type { Answer, ContextList, ContextRow } from "../api/types";
 import { bandsOf } from "../logic/components";
 import { merged, wanted, type Wanted } from "../logic/feed";
-import { ago, moment, percent, plural, seconds, whole } from "../logic/format";
+import { ago, machine, moment, percent, plural, seconds, whole } from "../logic/format";
 import { contextPath, diffPath, roomPath } from "../logic/routes";
 import { ask, route } from "../router";
 import { WindowBar } from "../ui/bar";
@@ -99,7 +99,7 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
         <a class="context-link" href={contextPath(row.id)}>
           <b>{row.persona ?? row.model}</b> in <b>{row.room}</b>
         </a>
-        <time class="muted" dateTime={new Date(row.at * 1000).toISOString()} title={moment(row.at)}>{ago(row.at, now)}</time>
+        <time class="muted" dateTime={machine(row.at)} title={moment(row.at)}>{ago(row.at, now)}</time>
       </div>
       <WindowBar bands={bandsOf(row)} window={row.window} />
       <div class="context-line small">

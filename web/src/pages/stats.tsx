@@ -69,7 +69,7 @@ function Figures({ of }: { of: Statistics }) {
     <>
       <dl class="tiles">
         <div><dt>Contexts</dt><dd>{whole(of.contexts)}</dd></div>
-        <div><dt>Window in use, mean</dt><dd>{percent(of.share.mean)}</dd><dd class="small muted">from {percent(of.share.min)} to {percent(of.share.max)}</dd></div>
+        <div><dt>Windows in use, together</dt><dd>{percent(of.share.mean)}</dd><dd class="small muted">one by one from {percent(of.share.min)} to {percent(of.share.max)}</dd></div>
         <div><dt>Tokens a context</dt><dd>{whole(of.tokens.mean)}</dd><dd class="small muted">at most {whole(of.tokens.max)}</dd></div>
         <div><dt>Left out</dt><dd>{percent(of.left_out / Math.max(1, of.candidates))}</dd><dd class="small muted">{whole(of.left_out)} of {plural(of.candidates, "candidate")}</dd></div>
         <div><dt>Prompt cached</dt><dd>{answers.prompt ? percent(answers.cached / answers.prompt) : "–"}</dd><dd class="small muted">{answers.prompt ? `${percent(answers.expected_cached / answers.prompt)} expected` : "no usage reported"}</dd></div>
@@ -118,7 +118,7 @@ function Plots({ rows, over, seconds: length }: { rows: Statistics[]; over: stri
       range: [length === null ? (timed[0]?.begin ?? now) - 1 : now - length, now] as const,
       times: timed.map((row) => row.begin ?? 0),
       contexts: [line("contexts", "--accent", (row) => row.contexts)],
-      use: [line("mean", "--accent", (row) => row.share.mean), line("largest", "--muted", (row) => row.share.max, [6, 4])],
+      use: [line("together", "--accent", (row) => row.share.mean), line("largest", "--muted", (row) => row.share.max, [6, 4])],
       tokens: [line("sent", "--accent", (row) => row.total_tokens), line("all candidates", "--muted", (row) => row.naive, [6, 4])],
       cost: [line("cost", "--accent", (row) => row.cost), line("saved", "--good", (row) => row.saved, [2, 3])],
     };

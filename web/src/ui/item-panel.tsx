@@ -108,10 +108,10 @@ function WindowFor({ decision, needed, window }: { decision: Decision; needed: n
   if (included(decision)) {
     return needed === null
       ? <>The model saw it{decision.outcome === "shrunk" ? ", in part" : ""}.</>
-      : <>The model saw it. It is in from a window of <b class="num">{whole(needed)}</b> tokens on; this one has {whole(window)}.</>;
+      : <>The model saw it. It would have been in a window of <b class="num">{whole(needed)}</b> tokens, too, and not in one of {whole(needed - 1)}; this one has {whole(window)}.</>;
   }
   if (needed === null) return <>No window would have brought it in: its reason is another one.</>;
-  return <>It would have been in from a window of <b class="num">{whole(needed)}</b> tokens on. This one has {whole(window)}.</>;
+  return <>It would have been in a window of <b class="num">{whole(needed)}</b> tokens, and not in one of {whole(needed - 1)}. This one has {whole(window)}.</>;
 }
 
 function Scores({ score: scores }: { score: Score }) {
