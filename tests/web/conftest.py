@@ -56,9 +56,12 @@ def served(folder, store, *, keys=False, port=0):
             process.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
-    """A browser; where there is none, the reason why these tests are skipped."""
+    """A browser; where there is none, the reason why these tests are skipped.
+
+    For one file at a time: as long as it runs, this thread has an event loop, and no other test could start its own.
+    """
     found = shutil.which("chromium")
     if found is None:
         pytest.skip("the browser's tests need chromium: apt-get install chromium")

@@ -1,12 +1,9 @@
 """Two contexts side by side, and figures over time."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-
 from playwright.sync_api import expect
 
 from brimful import Engine
-from web.conftest import served
+from web.conftest import in_thread, served
 
 
 def test_two_contexts_side_by_side_with_the_equal_prefix_marked(shop, visit):
@@ -38,8 +35,7 @@ def test_a_time_without_contexts_leads_to_all_time(tmp_path, visit):
         async with Engine(store, model="gpt-4o", embedder="none", clock=lambda: 1_700_000_000.0) as engine:
             await engine.assemble(room="hall", message="Anyone?")
 
-    with ThreadPoolExecutor(1) as aside:  # the browser has this thread's event loop
-        aside.submit(asyncio.run, long_ago()).result()
+    in_thread(long_ago())
     with served(tmp_path, store) as address:
         page = visit(address, "/stats")
         expect(page.get_by_role("heading", name="No context in that time")).to_be_visible()
