@@ -74,3 +74,96 @@ def test_llamaindex_keeps_arguments_and_documents(read):
     (message,), _ = read(samples.written([row]))
     assert isinstance(message, Message)
     assert (message.content, message.metadata) == ("d.pdf", {"blocks": [document], "additional_kwargs": {"lang": "en"}})
+
+
+def slack_day(*messages):
+    common = {"type": "message", "user": "U1"}
+    return samples.written([{**common, "ts": f"170000000{at}.0", **each} for at, each in enumerate(messages)])
+
+
+CARD = {"pretext": "Build", "title": "main", "fields": [{"title": "State", "value": "ok"}], "fallback": "no"}
+PREVIEW = {"from_url": "https://a.example", "title": "A page", "text": "About it"}
+RICH = {
+    "type": "rich_text",
+    "elements": [
+        {"type": "rich_text_section", "elements": [{"type": "text", "text": "Hi "}, {"type": "user", "user_id": "U2"}]},
+        {
+            "type": "rich_text_list",
+            "elements": [
+                {"type": "rich_text_section", "elements": [{"type": "link", "url": "https://b", "text": "b"}]}
+            ],
+        },
+    ],
+}
+SECTION = {"type": "section", "text": {"type": "mrkdwn", "text": "*Deployed*"}, "fields": [{"text": "1.2"}]}
+
+
+def test_slack_says_what_stands_in_blocks_and_attachments(read):
+    messages, skips = read(
+        slack_day(
+            {"text": "Done", "attachments": [CARD]},
+            {"text": "See <https://a.example>", "attachments": [PREVIEW]},
+            {"text": "", "attachments": [PREVIEW]},
+            {"text": "", "blocks": [RICH]},
+            {"text": "", "blocks": [SECTION]},
+            {"text": "Deployed", "blocks": [SECTION]},
+        ),
+        name="2023-11-14.json",
+    )
+    assert skips == []
+    assert [each.content for each in messages] == [
+        "Done\nBuild\nmain\nState: ok",
+        "See https://a.example",
+        "A page\nAbout it",
+        "Hi @U2\n- b (https://b)",
+        "*Deployed*\n1.2",
+        "Deployed",
+    ]
+    assert [each.metadata.get("attachments") for each in messages[:3]] == [[CARD], [PREVIEW], [PREVIEW]]
+    assert messages[5].metadata["blocks"] == [SECTION]
+
+
+def test_slack_blocks_without_end_are_left_where_that_shows(read):
+    deep = {"type": "context", "text": "in"}
+    for _ in range(200):
+        deep = {"type": "context", "elements": [deep]}
+    _, skips = read(slack_day({"text": "", "blocks": [deep]}), name="2023-11-14.json")
+    assert [reason for _, reason in skips] == ["says nothing"]
+
+
+def test_slack_rooms_know_what_is_pinned(read):
+    channel = {"id": "C1", "name": "general", "members": [], "pins": [{"id": "1700000000.1", "type": "C"}]}
+    (room,), _ = read(samples.written([channel]), name="channels.json")
+    assert room.metadata["pins"] == ["slack/general/1700000000.1"]
+
+
+def test_discord_keeps_embeds_whole_and_reads_what_was_forwarded(read):
+    embed = {
+        "title": "",
+        "author": {"name": "CI"},
+        "fields": [{"name": "State", "value": "ok", "isInline": True}],
+        "footer": {"text": "now"},
+        "images": [{"url": "https://i"}],
+    }
+    forwarded = {
+        "content": "Tea at five",
+        "timestamp": "2024-01-15T09:00:00+00:00",
+        "attachments": [{"fileName": "t.png"}],
+    }
+    channel = samples.discord_channel()
+    channel["messages"] = [
+        samples.discord_message("1", "", 1, embeds=[embed]),
+        samples.discord_message("2", "Look", 2, embeds=[embed]),
+        samples.discord_message("3", "", 3, embeds=[{"image": {"url": "https://i"}}]),
+        samples.discord_message("4", "", 4, forwardedMessage=forwarded),
+    ]
+    (_, *messages), skips = read(samples.written(channel), name="general.json")
+    assert skips == []
+    assert [each.content for each in messages] == [
+        "CI\nState: ok\nnow",
+        "Look",
+        "[image https://i]",
+        "[forwarded]\nTea at five\n[file t.png]",
+    ]
+    assert messages[1].metadata["embeds"] == [{key: value for key, value in embed.items() if value}]
+    assert messages[3].metadata["forwarded"] == forwarded

@@ -1,7 +1,8 @@
 """A channel of Discord, as DiscordChatExporter writes it (`--format Json`): one object, with the messages in a list.
 
 The messages are read one by one, however large the file is. Replies, reactions and embeds stay with the message as
-metadata; the names of files stand in its text. Links to Discord's files expire, so they are only kept beside it.
+metadata; the names of files, and what was forwarded, stand in its text. Links to Discord's files expire, so they are
+only kept beside it.
 """
 
 from collections.abc import Iterator
@@ -97,7 +98,9 @@ class _Channel:
             pinned=data.get("isPinned") is True,
             reactions=reactions,
             files=[text(each.get("url")) for each in mappings(data.get("attachments"))],
-            embeds=[kept(**{key: text(each.get(key)) for key in _EMBED}) for each in mappings(data.get("embeds"))],
+            embeds=[kept(**each) for each in mappings(data.get("embeds"))],
+            forwarded=kept(**mapping(data.get("forwardedMessage"))),
+            interaction=mapping(data.get("interaction")),
             mentions=[text(each.get("name")) for each in mappings(data.get("mentions"))],
         )
 
@@ -111,16 +114,32 @@ def _emoji(reaction: dict[str, Any]) -> str:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield what is said: the text, else what is embedded, and the names of what is attached."""
+    """Yield what is said: the text, else what is embedded; the names of what is attached, and what was forwarded."""
     if said := text(data.get("content")):
         yield said
     else:
         for embed in mappings(data.get("embeds")):
-            yield from filter(None, (text(embed.get(key)) for key in _EMBED))
+            yield from _embedded(embed)
     for file in mappings(data.get("attachments")):
         yield f"[file {text(file.get('fileName'))}]"
     for sticker in mappings(data.get("stickers")):
         yield f"[sticker {text(sticker.get('name'))}]"
+    if forwarded := mapping(data.get("forwardedMessage")):
+        yield "[forwarded]"
+        yield from _lines({key: value for key, value in forwarded.items() if key != "forwardedMessage"})
+
+
+def _embedded(embed: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of an embed, from its author to its footer; a picture where there is nothing else."""
+    author = text(mapping(embed.get("author")).get("name"))
+    fields = [
+        ": ".join(filter(None, (text(field.get("name")), text(field.get("value")))))
+        for field in mappings(embed.get("fields"))
+    ]
+    footer = text(mapping(embed.get("footer")).get("text"))
+    told = [*filter(None, (author, *(text(embed.get(key)) for key in _EMBED), *fields, footer))]
+    shown = [mapping(embed.get(key)) for key in ("image", "thumbnail", "video")] + mappings(embed.get("images"))
+    yield from told or (f"[image {text(each.get('url'))}]" for each in shown if text(each.get("url")))
 
 
 IMPORTER: Final = Importer(

@@ -12,6 +12,7 @@ from brimful.errors import BrimfulError
 from brimful.importers.ids import joined
 from brimful.importers.importer import Imported, Importer
 from brimful.importers.loose import kept, mapping, mappings, name, text, texts
+from brimful.importers.slack_blocks import attachment_lines, block_lines, is_preview
 from brimful.importers.source import Entry, Skipped, Source
 from brimful.importers.times import seconds
 from brimful.records import Message, Room, User
@@ -74,8 +75,9 @@ def _person(user: dict[str, Any]) -> dict[str, Any]:
 def _room(source: Source, data: dict[str, Any], people: dict[str, str]) -> Room:
     members = [people.get(member, member) for member in texts(data.get("members"))]
     folder = text(data.get("name")) or name(data.get("id"))
+    room = joined(source.named or PREFIX, folder)
     return Room(
-        id=joined(source.named or PREFIX, folder),
+        id=room,
         name=f"#{text(data['name'])}" if text(data.get("name")) else ", ".join(members),
         created=seconds(data.get("created")) or 0.0,
         metadata=kept(
@@ -84,6 +86,7 @@ def _room(source: Source, data: dict[str, Any], people: dict[str, str]) -> Room:
             purpose=text(mapping(data.get("purpose")).get("value")),
             archived=data.get("is_archived") is True,
             members=members,
+            pins=[joined(room, name(pin.get("id"))) for pin in mappings(data.get("pins")) if name(pin.get("id"))],
         ),
     )
 
@@ -109,6 +112,8 @@ def _message(source: Source, place: str, data: dict[str, Any], people: dict[str,
             thread=joined(room, thread) if thread else None,
             reactions={text(each.get("name")): each.get("count") for each in mappings(data.get("reactions"))},
             files=[text(each.get("url_private")) for each in mappings(data.get("files"))],
+            attachments=mappings(data.get("attachments")),
+            blocks=[each for each in mappings(data.get("blocks")) if each.get("type") != "rich_text"],
         ),
     )
 
@@ -122,14 +127,15 @@ def _sender(data: dict[str, Any], people: dict[str, str]) -> str:
 
 
 def _lines(data: dict[str, Any], people: dict[str, str]) -> Iterator[str]:
-    """Yield what is said: the text, else what is attached to it, and the names of files."""
-    if said := text(data.get("text")):
-        yield readable(said, people)
-    else:
-        for attached in mappings(data.get("attachments")):
-            shown = text(attached.get("text")) or text(attached.get("fallback")) or text(attached.get("title"))
-            if shown:
-                yield readable(shown, people)
+    """Yield what is said: the text, else the blocks; what is attached, and the names of files.
+
+    Previews of links are told where nothing else is.
+    """
+    attached = mappings(data.get("attachments"))
+    told = [text(data["text"])] if text(data.get("text")) else [*block_lines(data.get("blocks"))]
+    told += [line for each in attached if not is_preview(each) for line in attachment_lines(each)]
+    told = told or [line for each in attached for line in attachment_lines(each)]
+    yield from (readable(line, people) for line in told)
     for file in mappings(data.get("files")):
         yield f"[file {text(file.get('name')) or text(file.get('title')) or name(file.get('id'))}]"
 
