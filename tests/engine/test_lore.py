@@ -58,6 +58,19 @@ def test_the_record_says_why_lore_is_told_and_why_it_is_held_back(run, new_engin
     assert brimful.replay(stored).decisions == context.decisions
 
 
+def test_entries_of_a_book_take_no_more_of_the_window_than_its_budget(run, new_engine):
+    async def story(budget):
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            entries = [lore(f"e{n}", "tower", content=f"The tower has a window no. {n}.") for n in range(20)]
+            await furnished(engine, *entries, lore("law", constant=True), budget=budget)
+            return await engine.assemble(room="r", message="Who built the tower?", now=NOW)
+
+    for budget in (60, 100, 200):
+        context = run(story(budget))
+        costs = [each.cost for each in context.decisions if each.kind.startswith("lorebook") and each.included]
+        assert budget - max(costs) < sum(costs) <= budget
+
+
 def test_sticky_and_cooldown_survive_a_restart_and_a_second_build(run, new_engine):
     said = ["The tower!", "Yes.", "Hm.", "So.", "Well.", "Yes."]
 

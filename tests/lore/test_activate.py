@@ -25,6 +25,40 @@ def test_secondary_keys_have_their_say(logic, expected):
     assert told(entries, "gold and crown") == [], "without the first key, nothing is told"
 
 
+@pytest.mark.parametrize(
+    ("logic", "text", "line"),
+    [
+        ("and-any", "The king.", "secondary: none of 'gold', 'crown' stands there"),
+        ("and-all", "The king has gold.", "secondary: 'crown' does not stand there"),
+        ("not-any", "The king has gold.", "secondary: 'gold' stands there, too"),
+        ("not-all", "The king has gold and a crown.", "secondary: all of 'gold', 'crown' stand there, too"),
+    ],
+)
+def test_what_secondary_keys_hold_back_is_on_the_record(logic, text, line):
+    entries = [entry("e", "king", secondary=("gold", "crown"), logic=logic)]
+    (one,) = tell(entries, text).held
+    assert (one.line, one.why.line) == (line, "its key 'king' stands in message 'm1'")
+    assert tell(entries, "gold and crown").held == (), "nobody spoke of it"
+
+
+def test_decorators_hold_back_as_secondary_keys_do():
+    entries = [
+        entry("more", "king", content="@@additional_keys gold\nRich."),
+        entry("less", "king", content="@@exclude_keys poor\nRich."),
+    ]
+    assert {each.entry: each.line for each in tell(entries, "A poor king.").held} == {
+        "more": "secondary: none of 'gold' stands there",
+        "less": "secondary: 'poor' stands there, too",
+    }
+
+
+def test_what_secondary_keys_hold_back_may_be_told_later_or_found():
+    entries = [entry("e", "king", secondary=("gold",)), entry("rich", "king", content="He has gold.")]
+    assert held(entries, "The king.", book=DEEP) == {}
+    assert held(entries, "The king.") == {"e": "secondary"}
+    assert told(entries, "The king.", found={"e": 0.7}) == ["e", "rich"]
+
+
 def test_scan_depth_is_the_books_or_the_entrys_own():
     entries = [entry("book", "elf"), entry("deep", "elf", scan_depth=3), entry("none", "elf", scan_depth=0)]
     book = Lorebook(id="w", scan_depth=1)
@@ -205,6 +239,7 @@ ONCE = ["", "", "", "tower", *[""] * 8]
     [
         ({}, "...x........"),
         ({"sticky": 4}, "...xxxx....."),
+        ({"sticky": 3}, "...xxx......"),
         ({"delay": 6}, "............"),
         ({"delay": 4}, "...x........"),
     ],

@@ -147,7 +147,7 @@ class Builder:
             shelf,
             turns,
             seed=plan.room.id,
-            tokens=lambda entry: plan.counter.text(shelf.entries[entry.id].text).tokens,
+            tokens=candidates.lore_cost(shelf, known.titles, counter=plan.counter),
             who=await self._library.who(plan.persona, user, shelf.sources),
             found={hit.record.id: hit.relevance for hit in retrieved.hits if isinstance(hit.record, LoreEntry)},
         )

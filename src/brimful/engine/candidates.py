@@ -1,12 +1,13 @@
 """Everything beside the recent history that may go into a context: pins, lore, summaries, and what was found."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, Unpack
 
 import msgspec
 
 from brimful.core.content import ContentPackage
+from brimful.core.cost import cost_in_place
 from brimful.core.held import HELD, WHY
 from brimful.core.tokens import Count, TokenCounter
 from brimful.janitor.rooms import MARK
@@ -34,6 +35,12 @@ def lore(lore: Iterable[Told], books: Mapping[str, str], *, counter: TokenCounte
         for each in lore
         if each.why.by != "found"
     ]
+
+
+def lore_cost(shelf: Shelf, books: Mapping[str, str], *, counter: TokenCounter) -> Callable[[LoreEntry], int]:
+    """Return a function that tells what an entry takes of the window if it is told: its text, and its label."""
+    cost = cost_in_place(counter, names_in_text=False)  # lore has no speaker
+    return lambda entry: cost(_told(entry, shelf.entries[entry.id].text, books, counter))
 
 
 def held_lore(

@@ -83,6 +83,7 @@ class _Telling:
         self.spoken = Spoken(shelf, turns, who.sources)
         self.told: dict[str, Told] = {}
         self.held: dict[str, Held] = {}
+        self.unfit: dict[str, Held] = {}  # by other keys, for now: one that is told later may bring them
         self.settled: set[str] = set()  # by chance or budget: not asked again
         self.spent: dict[str, int] = {}
         self.groups: dict[str, str] = {}
@@ -110,16 +111,23 @@ class _Telling:
         """Return the entries that may be told in a round, and why; those that may not are held back."""
         ids = {*self.shelf.always, *self.timed.sticky, *self.spoken.candidates(recursing=number > 0)}
         reasons: dict[str, Why] = {}
-        for id in ids - self.told.keys() - self.settled:
-            ready = self.shelf.entries.get(id)
-            why = None if ready is None else self._why(ready, number)
-            if ready is not None and why is not None:
-                held = self._forbidden(ready, number, level)
-                if held is None:
-                    reasons[id] = why
-                elif held.reason != "persona" or why.by == "key":  # what is always told to others is no news here
-                    self.held[id] = msgspec.structs.replace(held, why=why)
+        for id in (ids - self.told.keys() - self.settled) & self.shelf.entries.keys():
+            ready = self.shelf.entries[id]
+            why = self._why(ready, number)
+            if why is None:
+                self._note_unfit(ready, number)
+                continue
+            held = self._forbidden(ready, number, level)
+            if held is None:
+                reasons[id] = why
+            elif held.reason != "persona" or why.by == "key":  # what is always told to others is no news here
+                self.held[id] = msgspec.structs.replace(held, why=why)
         return reasons
+
+    def _note_unfit(self, ready: Ready, number: int) -> None:
+        held = self.spoken.objection(ready, recursing=_recursing(ready, number))
+        if held is not None:
+            self.unfit[ready.entry.id] = held
 
     def _why(self, ready: Ready, number: int) -> Why | None:
         entry = ready.entry
@@ -129,8 +137,7 @@ class _Telling:
             return Why(by="constant")
         if entry.id in self.timed.sticky:
             return Why(by="sticky", until=self.timed.sticky[entry.id])
-        recursing = 0 < number <= ready.book.recursion and not entry.exclude_recursion
-        return self.spoken.why(ready, recursing=recursing)
+        return self.spoken.why(ready, recursing=_recursing(ready, number))
 
     def _forbidden(self, ready: Ready, number: int, level: int) -> Held | None:
         """Return why an entry that is spoken of may not be told in this round; None if it may."""
@@ -236,6 +243,8 @@ class _Telling:
             for id in self.shelf.owners.get(number, ()):
                 if id not in self.told and id not in self.held:
                     self.held[id] = Held(entry=id, reason="pattern", detail=f"its pattern {text!r} took too long")
+        unfit = {id: held for id, held in self.unfit.items() if id not in self.told}
+        self.held = unfit | self.held
         return tuple(self.held[id] for id in sorted(self.held))
 
     def _notes(self) -> list[str]:
@@ -244,6 +253,11 @@ class _Telling:
         if self.shelf.finder.patterns.exhausted:
             notes.append("⚠️  Patterns of lorebooks took too long: further ones were not searched for")
         return notes
+
+
+def _recursing(ready: Ready, number: int) -> bool:
+    """Say whether what was told is looked through for an entry in a round."""
+    return 0 < number <= ready.book.recursion and not ready.entry.exclude_recursion
 
 
 def _is_constant(held: Held) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from brimful.lore.shelf import Ready, Shelf
-from brimful.lore.why import Place, Why
+from brimful.lore.why import Held, Place, Why
 from brimful.lorebook import Source
 
 
@@ -69,18 +69,17 @@ class Spoken:
         return None
 
     def why(self, ready: Ready, *, recursing: bool) -> Why | None:
-        """Return why an entry is spoken of; None if it is not."""
-        found = {n: there for n in ready.keys if (there := self.where(n, ready, recursing=recursing))}
-        if not found or any(self.where(n, ready, recursing=recursing) for n in ready.excluded):
+        """Return why an entry is spoken of; None if it is not, or if its other keys hold it back."""
+        brought = self._brought(ready, recursing=recursing)
+        if brought is None or self._against(ready, recursing=recursing):
             return None
-        if ready.additional and not any(self.where(n, ready, recursing=recursing) for n in ready.additional):
-            return None
-        secondary = self._secondary(ready, recursing=recursing)
-        if secondary is None:
-            return None
-        number = next(iter(found))
-        place, where = found[number]
-        return Why(by="key", key=ready.keys[number], place=place, where=where, secondary=secondary)
+        return msgspec.structs.replace(brought, secondary=self._secondary(ready, recursing=recursing))
+
+    def objection(self, ready: Ready, *, recursing: bool) -> Held | None:
+        """Return what an entry's other keys have against it, though one of its keys stands there; None if nothing."""
+        brought = self._brought(ready, recursing=recursing)
+        detail = self._against(ready, recursing=recursing) if brought else ""
+        return Held(entry=ready.entry.id, reason="secondary", detail=detail, why=brought) if detail else None
 
     def score(self, ready: Ready, *, recursing: bool) -> int:
         """Return how many of an entry's keys stand there; secondary ones count where they are asked for."""
@@ -89,21 +88,55 @@ class Spoken:
         counts = ready.entry.logic == "and-any" or (ready.entry.logic == "and-all" and second == len(ready.secondary))
         return first + second if first and counts else first
 
-    def _secondary(self, ready: Ready, *, recursing: bool) -> str | None:
-        """Say what the secondary keys do, or None if they forbid the entry."""
-        if not ready.secondary:
-            return ""
-        there = [key for n, key in ready.secondary.items() if self.where(n, ready, recursing=recursing)]
-        missing = [key for key in ready.secondary.values() if key not in there]
+    def _brought(self, ready: Ready, *, recursing: bool) -> Why | None:
+        """Return the first of an entry's keys that stands somewhere, and where."""
+        for number, key in ready.keys.items():
+            there = self.where(number, ready, recursing=recursing)
+            if there is not None:
+                return Why(by="key", key=key, place=there[0], where=there[1])
+        return None
+
+    def _against(self, ready: Ready, *, recursing: bool) -> str:
+        """Say which keys that should stand there do not, or the other way round; nothing if all is as it should be."""
+        excluded, _ = self._parted(ready.excluded, ready, recursing=recursing)
+        if excluded:
+            return f"{excluded[0]!r} stands there, too"
+        additional, without = self._parted(ready.additional, ready, recursing=recursing)
+        if without and not additional:
+            return f"none of {_listed(without)} stands there"
+        return self._against_secondary(ready, recursing=recursing) if ready.secondary else ""
+
+    def _against_secondary(self, ready: Ready, *, recursing: bool) -> str:
+        there, missing = self._parted(ready.secondary, ready, recursing=recursing)
         match ready.entry.logic:
             case "and-any":
-                return f", with {there[0]!r}" if there else None
+                return "" if there else f"none of {_listed(missing)} stands there"
             case "and-all":
-                return f", with {', '.join(map(repr, there))}" if not missing else None
+                return f"{missing[0]!r} does not stand there" if missing else ""
             case "not-any":
-                return f", without {', '.join(map(repr, missing))}" if not there else None
+                return f"{there[0]!r} stands there, too" if there else ""
             case "not-all":
-                return f", without {missing[0]!r}" if missing else None
+                return "" if missing else f"all of {_listed(there)} stand there, too"
+
+    def _secondary(self, ready: Ready, *, recursing: bool) -> str:
+        """Say what the secondary keys do for an entry that they allow."""
+        if not ready.secondary:
+            return ""
+        there, missing = self._parted(ready.secondary, ready, recursing=recursing)
+        match ready.entry.logic:
+            case "and-any":
+                return f", with {there[0]!r}"
+            case "and-all":
+                return f", with {_listed(there)}"
+            case "not-any":
+                return f", without {_listed(missing)}"
+            case "not-all":
+                return f", without {missing[0]!r}"
+
+    def _parted(self, keys: Mapping[int, str], ready: Ready, *, recursing: bool) -> tuple[list[str], list[str]]:
+        """Return the keys that stand there, and those that do not."""
+        there = [key for number, key in keys.items() if self.where(number, ready, recursing=recursing)]
+        return there, [key for key in keys.values() if key not in there]
 
     def _first(self, texts: Iterable[str]) -> dict[int, int]:
         """Return the newest message in which each key stands."""
@@ -112,3 +145,7 @@ class Spoken:
             for number in self._shelf.finder.found(text):
                 first.setdefault(number, at)
         return first
+
+
+def _listed(keys: Iterable[str]) -> str:
+    return ", ".join(map(repr, keys))

@@ -6,7 +6,7 @@ import msgspec
 
 By = Literal["constant", "key", "sticky", "found", "decorator"]
 Place = Literal["message", "entry", "source"]
-Reason = Literal["delay", "cooldown", "persona", "recursion", "group", "probability", "budget", "pattern"]
+Reason = Literal["delay", "cooldown", "persona", "recursion", "secondary", "group", "probability", "budget", "pattern"]
 
 CURRENT = "(current)"  # the id of a message that stands in no room yet
 
