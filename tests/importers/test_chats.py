@@ -23,7 +23,7 @@ def said(records, room):
 def test_chatgpt_keeps_the_branch_that_was_shown_and_the_others_beside_it(walk):
     records, skips = walk(samples.chatgpt_export())
     call = ToolCall(id="call", name="python", arguments='{"input": "print(2**10)"}')
-    *before, asked, answer = said(records, "chatgpt/c-1")
+    *before, asked, answer = said(records, "chatgpt/c-1/shown/think")
     assert before == [
         ("user", "", "I am Ada.\n\nBe brief."),
         ("user", "", "What is 2 to the 10?"),
@@ -34,7 +34,7 @@ def test_chatgpt_keeps_the_branch_that_was_shown_and_the_others_beside_it(walk):
     media, question = asked[2]
     assert (media.modality, media.media_type, question) == ("image", "image/png", Text(text="What is on it?"))
     assert answer == ("assistant", "", "A dot.")
-    assert said(records, "chatgpt/c-1/a1-old") == [
+    assert said(records, "chatgpt/c-1")[2:] == [
         ("assistant", "", "About a thousand."),
         ("user", "", "Exactly, please."),
     ]
@@ -46,7 +46,12 @@ def test_chatgpt_rooms_know_whose_they_are_and_where_they_left(walk):
     room, branch = of(Room, records)
     assert (room.name, room.user, room.created) == ("Powers of two", "user-1", 1_700_000_000.0)
     assert room.metadata == {"model": "gpt-5"}
-    assert branch.metadata == {"model": "gpt-5", "branch_of": "chatgpt/c-1", "after": "chatgpt/c-1/q1"}
+    assert branch.metadata == {
+        "model": "gpt-5",
+        "branch_of": "chatgpt/c-1",
+        "after": "chatgpt/c-1/q1",
+        "shown": True,
+    }
     assert of(User, records) == [User(id="user-1", metadata={"email": "ada@example.org"})]
 
 
@@ -62,7 +67,7 @@ def test_chatgpt_messages_have_times_models_and_thoughts(walk):
 
 def test_chatgpt_alone_names_its_pictures(read):
     records, _ = read(samples.chatgpt_export()["conversations.json"], name="conversations.json")
-    assert ("user", "", "[image file_0000abc]\n\nWhat is on it?") in said(records, "chatgpt/c-1")
+    assert ("user", "", "[image file_0000abc]\n\nWhat is on it?") in said(records, "chatgpt/c-1/shown/think")
 
 
 def test_chatgpt_without_weight_is_hidden_and_calls_without_answers_are_words(read):
@@ -82,13 +87,85 @@ def test_one_conversation_by_itself_is_read_too(read):
     assert (of(Room, records)[0].id, skips) == ("mine/c-1", [])
 
 
+def grown(*steps, read, conversation):
+    """Read a conversation as it was exported again and again; return what each room holds, as a store keeps it."""
+    rooms, ids = {}, set()
+    for nodes, current in steps:
+        records, skips = read(samples.written([conversation(nodes, current)]), name="conversations.json")
+        assert skips == []
+        for each in of(Message, records):
+            if each.id not in ids:
+                ids.add(each.id)
+                rooms.setdefault(each.room, []).append(each.content)
+        assert {each.id for each in of(Room, records)} == {each.room for each in of(Message, records)}
+    return rooms
+
+
+def chatgpt_grown(nodes, current):
+    mapping = samples.tree(*(samples.node(*each, at) for at, each in enumerate(nodes, 1_700_000_000)))
+    return {**samples.chatgpt_conversation(), "mapping": mapping, "current_node": current}
+
+
+def claude_grown(nodes, current):
+    roles = {"user": "human", "assistant": "assistant"}
+    messages = [
+        samples.claude_message(id, parent or samples.ROOT, roles[role], [samples.claude_text(said)], at)
+        for at, (id, parent, role, said) in enumerate(nodes)
+    ]
+    return {
+        **samples.claude_conversation(),
+        "uuid": "c-1",
+        "chat_messages": messages,
+        "current_leaf_message_uuid": current,
+    }
+
+
+@pytest.mark.parametrize(("program", "conversation"), [("chatgpt", chatgpt_grown), ("claude", claude_grown)])
+def test_a_later_export_that_shows_another_branch_mixes_nothing_and_loses_nothing(read, program, conversation):
+    asked = [("u1", None, "user", "Which city?"), ("a1", "u1", "assistant", "Paris")]
+    again = [*asked, ("a2", "u1", "assistant", "Rome"), ("u2", "a2", "user", "More"), ("a3", "u2", "assistant", "Old")]
+    other = [*again, ("a4", "u2", "assistant", "Seven hills"), ("u3", "a1", "user", "Why Paris?")]
+    rooms = grown((asked, "a1"), (again, "a3"), (other, "a4"), (other, "u3"), read=read, conversation=conversation)
+    assert rooms == {
+        f"{program}/c-1": ["Which city?", "Paris", "Why Paris?"],
+        f"{program}/c-1/shown/a2": ["Which city?", "Rome", "More", "Old"],
+        f"{program}/c-1/shown/a4": ["Which city?", "Rome", "More", "Seven hills"],
+        f"{program}/c-1/a2": ["Rome", "More", "Old"],
+        f"{program}/c-1/a4": ["Seven hills"],
+    }
+
+
+def test_chatgpt_tells_what_it_cannot_read(read):
+    conversation = {**samples.chatgpt_conversation(), "current_node": "s"}
+    conversation["mapping"] = {
+        **samples.tree(
+            samples.node("q", None, "user", "Hi", metadata={"citations": [{"url": "https://a.example"}]}),
+            samples.node("r", "q", "critic", "Bad"),
+            samples.node("x", "r", "assistant", {"content_type": "hologram", "beam": "…"}),
+            samples.node("s", "x", "assistant", ""),
+        ),
+        "broken": 7,
+        "odd": {"id": "odd", "message": "Hi", "parent": "q", "children": []},
+    }
+    records, skips = read(samples.written([conversation]))
+    assert [(each.content, each.metadata) for each in of(Message, records)] == [
+        ("Hi", {"citations": [{"url": "https://a.example"}]})
+    ]
+    assert skips == [
+        ("[0]: mapping.r", "author.role: must be one of system, user, assistant, tool, not 'critic'"),
+        ("[0]: mapping.x", "says nothing that is known: its content_type is 'hologram'"),
+        ("[0]: mapping.broken", "is no node with a message"),
+        ("[0]: mapping.odd", "is no node with a message"),
+    ]
+
+
 # -- Claude ----------------------------------------------------------------------------------------------------------
 
 
 def test_claude_parts_calls_and_results_and_keeps_branches(walk):
     records, skips = walk(samples.claude_export())
     assert skips == []
-    assert said(records, "claude/conv-1") == [
+    assert said(records, "claude/conv-1/shown/m2") == [
         ("user", "", "What is on Monday?\n\n[file pasted]\nMonday: tea"),
         (
             "assistant",
@@ -99,11 +176,11 @@ def test_claude_parts_calls_and_results_and_keeps_branches(walk):
         ("assistant", "", "Tea."),
         ("user", "", "Thanks.\n\n[file cup.png]"),
     ]
-    assert said(records, "claude/conv-1/m2-old") == [("assistant", "", "I cannot see.")]
+    assert said(records, "claude/conv-1")[1:] == [("assistant", "", "I cannot see.")]
     room, branch = of(Room, records)
     assert (room.name, room.user, room.metadata) == ("Calendar", "acct-1", {"summary": "About Monday."})
     assert branch.metadata["after"] == "claude/conv-1/m1"
-    assert next(each for each in of(Message, records) if each.id == "claude/conv-1/m2").metadata == {
+    assert next(each for each in of(Message, records) if each.id == "claude/conv-1/shown/m2/m2").metadata == {
         "thoughts": "Look it up."
     }
 
@@ -117,6 +194,29 @@ def test_claude_projects_are_personas_and_memories_are_pinned(walk):
     assert (by_text["Ada drinks tea."].user, by_text["Ada drinks tea."].pinned) == ("acct-1", True)
     assert by_text["Weeks begin on Monday."].persona == persona.id
     assert of(User, records) == [User(id="acct-1", name="Ada", metadata={"email": "ada@example.org"})]
+
+
+def test_claude_keeps_files_without_text_and_citations(read):
+    conversation = samples.claude_conversation()
+    cited = {**samples.claude_text("See there."), "citations": [{"url": "https://a.example"}]}
+    attachment = {"file_name": "a.bin", "file_size": 3, "file_type": "", "extracted_content": ""}
+    conversation["chat_messages"] = [
+        samples.claude_message(
+            "a", samples.ROOT, "human", [], 1, attachments=[attachment], files=[{"file_uuid": "f1"}]
+        ),
+        samples.claude_message("b", "a", "assistant", [cited, {"type": "token_budget"}], 2),
+        samples.claude_message("c", "b", "assistant", [{"type": "hologram"}], 3),
+        "Hi",
+    ]
+    records, skips = read(samples.written([conversation]), name="conversations.json")
+    first, second = of(Message, records)
+    assert first.content == "[file a.bin]\n\n[file f1]"
+    assert first.metadata["attachments"] == [{"file_name": "a.bin", "file_size": 3, "file_type": ""}]
+    assert second.metadata == {"citations": [{"url": "https://a.example"}], "blocks": [{"type": "token_budget"}]}
+    assert skips == [
+        ("[0]: chat_messages[2]", "says nothing that is known"),
+        ("[0]: chat_messages[3]", "is no message: it must be a JSON object"),
+    ]
 
 
 def test_claude_of_old_has_no_parents_and_a_text(read):

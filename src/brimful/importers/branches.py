@@ -1,40 +1,75 @@
-"""A tree of messages → branches that share none: the one that was shown last, and what was said beside it."""
+"""A tree of messages → branches, so that a later export of the same tree, whatever it shows, only adds to them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from brimful.importers.ids import joined
+
 
 class Branch(msgspec.Struct, frozen=True):
-    """Nodes one after the other, and the node of another branch after which they begin."""
+    """Nodes one after the other. `start` is the node that parts it from another branch: it was said `after` that one.
+
+    The `shown` one repeats what was said before it parted.
+    """
 
     nodes: tuple[str, ...]
+    start: str | None = None
     after: str | None = None
+    shown: bool = False
+
+    def room(self, main: str) -> str:
+        """Return the room of a branch, after that of the first one."""
+        if self.start is None:
+            return main
+        return joined(main, "shown", self.start) if self.shown else joined(main, self.start)
+
+    def id(self, main: str, node: str) -> str:
+        """Return the id of a message in it: only in the branch that repeats others, it is one of its room's own."""
+        return joined(self.room(main) if self.shown else main, node)
 
 
 def branches(parents: Mapping[str, str | None], current: str | None = None) -> list[Branch]:
-    """Part a tree, given as each node's parent in the order of the file.
+    """Part a tree, given as each node's parent in the order in which nodes were made.
 
-    The branch that ends in `current` is the first; without it, the one that ends in the last node of the file. Damaged
-    trees, with circles or without a root, are parted as well: every node is in exactly one branch.
+    The first branch begins at the root and goes on with what was said first. Every other answer or question begins a
+    branch of what was said only there. If what was shown last, up to `current` or to the last node, is not in the first
+    branch, then it is one as a whole. Damaged trees, with circles or without a root, are parted as well.
 
-    >>> [branch.nodes for branch in branches({"a": None, "b": "a", "c": "a", "d": "c"}, "b")]
-    [('a', 'b'), ('c', 'd')]
+    >>> [branch.nodes for branch in branches({"a": None, "b": "a", "c": "a", "d": "c", "e": "a"}, "d")]
+    [('a', 'b'), ('a', 'c', 'd'), ('e',)]
     """
+    parts = _parts(parents)
+    line = _way_up(parents, current if current in parents else next(reversed(list(parents)), None))
+    starts = {part.start for part in parts[1:]}
+    start = next((node for node in line if node in starts), None)
+    if start is None:
+        return parts
+    whole = Branch(tuple(reversed(line)), start, parents[start] if parents[start] in parents else None, shown=True)
+    told = set(line)
+    return [parts[0], whole, *(part for part in parts[1:] if not told.issuperset(part.nodes))]
+
+
+def ids_of(found: Iterable[Branch], main: str) -> dict[str, str]:
+    """Return the ids of messages by their nodes; of one that is repeated, that of where it was said."""
+    shown_first = sorted(found, key=lambda branch: not branch.shown)
+    return {node: branch.id(main, node) for branch in shown_first for node in branch.nodes}
+
+
+def _parts(parents: Mapping[str, str | None]) -> list[Branch]:
+    """Return branches of which every node is in exactly one. What is shown does not matter."""
     children: dict[str, list[str]] = {}
     for node, parent in parents.items():
         if parent in parents:
             children.setdefault(str(parent), []).append(node)
     taken: set[str] = set()
-    first = _way_up(parents, current if current in parents else next(reversed(list(parents)), None))
-    found = [Branch(tuple(reversed(first)))] if first else []
-    taken.update(first)
+    found: list[Branch] = []
     for node in parents:
         if node not in taken:
             start = _highest(node, parents, taken)
-            nodes = _way_down(start, children, taken)
-            parent = parents[start]
-            found.append(Branch(tuple(nodes), parent if parent in taken and parent not in nodes else None))
+            after = parents[start] if parents[start] in taken else None
+            nodes = tuple(_way_down(start, children, taken))
+            found.append(Branch(nodes, start, after) if found else Branch(nodes))
     return found
 
 

@@ -1,7 +1,7 @@
 """ChatGPT's export: `conversations.json`, alone or in the archive that OpenAI sends, with pictures and `user.json`.
 
 A conversation is a tree of nodes (`mapping`, with `parent` and `children`), of which `current_node` ends the branch
-that was shown last. That branch is the room; every other one is a room of its own with what was said only there.
+that was shown last. What was said first is the room; every other branch is a room of its own (see `branches`).
 """
 
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
 from brimful.errors import BrimfulError
-from brimful.importers.branches import Branch, branches
-from brimful.importers.chatgpt_content import arguments, instructions, parts_of, thoughts_of
+from brimful.importers.branches import Branch, branches, ids_of
+from brimful.importers.chatgpt_content import SILENT, arguments, instructions, parts_of, thoughts_of
 from brimful.importers.ids import joined
 from brimful.importers.importer import Imported, Importer
 from brimful.importers.loose import content_of, kept, mapping, mappings, name, text
@@ -20,6 +20,7 @@ from brimful.records import Message, Room, User
 
 PREFIX: Final = "chatgpt"
 _EVERYBODY: Final = ("", "all")
+_ROLES: Final = ("system", "user", "assistant", "tool")
 
 
 def recognises(source: Source) -> bool:
@@ -54,27 +55,33 @@ class _Conversation:
 
     def read(self, nodes: dict[str, Any]) -> Iterator[Imported | Skipped]:
         """Yield a room and its messages, then those of each other branch that says anything."""
-        parents = {node: name(mapping(each).get("parent")) or None for node, each in nodes.items()}
-        for number, branch in enumerate(branches(parents, name(self._data.get("current_node")) or None)):
-            room = self._room if number == 0 else joined(self._room, branch.nodes[0])
-            said = list(self._messages(room, branch, nodes))
-            if said or number == 0:
-                yield from self._made(room, branch, main=number == 0)
-                yield from said
+        made = sorted(nodes, key=lambda node: seconds(_message(nodes[node]).get("create_time")) or 0.0)
+        parents = {node: name(mapping(nodes[node]).get("parent")) or None for node in made}
+        found = branches(parents, name(self._data.get("current_node")) or None)
+        ids = ids_of(found, self._room)
+        for branch in found:
+            said = list(self._messages(branch, nodes))
+            if branch.start is None or any(isinstance(each, Message) for each in said):
+                yield from self._made(branch, ids)
+            yield from said
+        for node, each in nodes.items():
+            if reason := _lost(each):
+                yield Skipped(f"{self._place}: mapping.{node}", reason)
 
-    def _made(self, room: str, branch: Branch, *, main: bool) -> Iterator[Room | Skipped]:
+    def _made(self, branch: Branch, ids: dict[str, str]) -> Iterator[Room | Skipped]:
         data = self._data
         beside = kept(
             model=text(data.get("default_model_slug")),
             gizmo=text(data.get("gizmo_id")),
             archived=data.get("is_archived") is True,
-            branch_of=None if main else self._room,
-            after=None if main or branch.after is None else joined(self._room, branch.after),
+            branch_of=None if branch.start is None else self._room,
+            after=None if branch.after is None else ids[branch.after],
+            shown=branch.shown,
         )
         user = name(mapping(self._source.beside("user.json")).get("id"))
         try:
             yield Room(
-                id=room,
+                id=branch.room(self._room),
                 name=text(data.get("title")),
                 user=joined(user) if user else None,
                 created=self._created,
@@ -83,21 +90,21 @@ class _Conversation:
         except BrimfulError as error:
             yield Skipped(self._place, str(error))
 
-    def _messages(self, room: str, branch: Branch, nodes: dict[str, Any]) -> Iterator[Message | Skipped]:
+    def _messages(self, branch: Branch, nodes: dict[str, Any]) -> Iterator[Message | Skipped]:
         at, thoughts, call = self._created, "", ""
         for node, following in zip(branch.nodes, (*branch.nodes[1:], ""), strict=True):
-            message = mapping(mapping(nodes[node]).get("message"))
+            message = _message(nodes[node])
             at = seconds(message.get("create_time")) or at
             thoughts = thoughts_of(message) or thoughts
-            answered = _role(mapping(mapping(nodes.get(following)).get("message"))) == "tool"
+            answered = _role(_message(nodes.get(following))) == "tool"
             parts = self._parts(node, message, answered=answered, call=call)
             call = next((part.id for part in parts if isinstance(part, ToolCall)), "")
-            if not parts:
+            if not parts or _role(message) not in _ROLES:
                 continue
             try:
                 yield Message(
-                    id=joined(self._room, node),
-                    room=room,
+                    id=branch.id(self._room, node),
+                    room=branch.room(self._room),
                     content=content_of(parts),
                     sender=text(mapping(message.get("author")).get("name")),
                     role=_spoken_as(message, parts),
@@ -118,6 +125,24 @@ class _Conversation:
             answer = "\n\n".join(part.text for part in said if isinstance(part, Text))
             return [ToolResult(id=call, content=answer, name=text(mapping(message.get("author")).get("name")))]
         return [part for part in said if isinstance(part, Media) or (isinstance(part, Text) and part.text.strip())]
+
+
+def _message(node: object) -> dict[str, Any]:
+    return mapping(mapping(node).get("message"))
+
+
+def _lost(node: object) -> str:
+    """Return why nothing can be told of a node; empty if it is told, or has nothing to tell."""
+    message = mapping(node).get("message") if isinstance(node, dict) else node
+    if not isinstance(message, dict):
+        return "" if message is None and node is not None else "is no node with a message"
+    if _role(message) not in _ROLES:
+        return f"author.role: must be one of {', '.join(_ROLES)}, not {_role(message)!r}"
+    content = message.get("content")
+    sort = text(mapping(content).get("content_type"))
+    if content is None or sort in SILENT or any(parts_of(message, None, pictures=False)):
+        return ""
+    return f"says nothing that is known: its content_type is {sort!r}"
 
 
 def _role(message: dict[str, Any]) -> str:
@@ -141,6 +166,9 @@ def _beside(message: dict[str, Any]) -> dict[str, Any]:
         visually_hidden=told.get("is_visually_hidden_from_conversation") is True,
         to=recipient if recipient not in _EVERYBODY else None,
         files=[text(each.get("name")) or name(each.get("id")) for each in mappings(told.get("attachments"))],
+        citations=told.get("citations"),
+        content_references=told.get("content_references"),
+        finish_details=told.get("finish_details"),
     )
 
 

@@ -26,11 +26,13 @@ _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "thoughts": (),
 }
 """Where the text is, by type of content; what the model thought is told apart."""
+SILENT: Final = ("text", "multimodal_text", *_FIELDS)
+"""Types of content that we know: where one of them says nothing, there is nothing to miss."""
 _ANYWHERE: Final = ("text", "result", "content")
 _FILE: Final = re.compile(r"^[a-z-]+://(?:[^/]*/)?([\w-]+)")
 
 
-def parts_of(message: dict[str, Any], source: Source, *, pictures: bool) -> Iterator[Part]:
+def parts_of(message: dict[str, Any], source: Source | None, *, pictures: bool) -> Iterator[Part]:
     """Yield texts, and pictures where the export holds them and they may stand; else a line says what was there."""
     content = mapping(message.get("content"))
     for field in _FIELDS.get(text(content.get("content_type")), _ANYWHERE):
@@ -44,14 +46,16 @@ def parts_of(message: dict[str, Any], source: Source, *, pictures: bool) -> Iter
             yield from _part(part, source, pictures=pictures)
 
 
-def _part(part: dict[str, Any], source: Source, *, pictures: bool) -> Iterator[Part]:
+def _part(part: dict[str, Any], source: Source | None, *, pictures: bool) -> Iterator[Part]:
     pointer = text(part.get("asset_pointer"))
     if said := text(part.get("text")):  # audio_transcription, and whatever else says something
         yield Text(text=said)
     elif pointer:
         sort = "image" if "image" in text(part.get("content_type")) else "audio"
-        shown = _picture(pointer, source) if pictures and sort == "image" else None
+        shown = _picture(pointer, source) if source and pictures and sort == "image" else None
         yield shown or Text(text=f"[{sort} {_file_of(pointer)}]")
+    elif sort := text(part.get("content_type")):
+        yield Text(text=f"[{sort}]")
 
 
 def _picture(pointer: str, source: Source) -> Part | None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from brimful.core.content import Part, Role, Text, ToolCall, ToolResult
 from brimful.errors import BrimfulError
-from brimful.importers.branches import branches
+from brimful.importers.branches import Branch, branches, ids_of
 from brimful.importers.ids import joined
 from brimful.importers.importer import Imported, Importer
 from brimful.importers.loose import content_of, kept, mapping, mappings, name, text
@@ -20,6 +20,7 @@ from brimful.records import Memory, Message, Persona, Room, User
 
 PREFIX: Final = "claude"
 _ROLES: Final[dict[str, Role]] = {"human": "user", "user": "user", "assistant": "assistant", "system": "system"}
+_BLOCKS: Final = ("text", "thinking", "tool_use", "tool_result")
 _PROJECT: Final = ({"prompt_template", "docs"}, {"is_starter_project"}, {"uuid", "docs", "is_private"})
 
 
@@ -108,28 +109,35 @@ class _Conversation:
 
     def read(self) -> Iterator[Imported | Skipped]:
         """Yield a room and its messages, then those of each other branch."""
-        said = {name(each.get("uuid")) or str(at): (at, each) for at, each in enumerate(self._messages_given())}
+        given = ((at, each) for at, each in enumerate(self._data["chat_messages"]) if isinstance(each, dict))
+        said = {name(each.get("uuid")) or str(at): (at, each) for at, each in given}
         linked = any("parent_message_uuid" in each for _, each in said.values())
         before = dict(zip(said, (None, *said), strict=False))
         parents = {
             id: name(each.get("parent_message_uuid")) if linked else before[id] for id, (_, each) in said.items()
         }
+        made = sorted(said, key=lambda each: seconds(said[each][1].get("created_at")) or 0.0)
         current = name(self._data.get("current_leaf_message_uuid")) or None
-        for number, branch in enumerate(branches(parents, current)):
-            room = self._room if number == 0 else joined(self._room, branch.nodes[0])
-            yield self._made(room, None if number == 0 else branch.after or "")
-            for id in branch.nodes:
-                yield from self._messages(room, id, *said[id])
+        found = branches({id: parents[id] for id in made}, current)
+        ids = ids_of(found, self._room)
+        skipped: set[str] = set()
+        for branch in found:
+            yield self._made(branch, ids)
+            for each in (each for id in branch.nodes for each in self._messages(branch, id, *said[id])):
+                if isinstance(each, Message) or each.place not in skipped:  # two branches may have it
+                    yield each
+                if isinstance(each, Skipped):
+                    skipped.add(each.place)
+        for at, each in enumerate(self._data["chat_messages"]):
+            if not isinstance(each, dict):
+                yield Skipped(f"{self._place}: chat_messages[{at}]", "is no message: it must be a JSON object")
 
-    def _messages_given(self) -> list[dict[str, Any]]:
-        return mappings(self._data["chat_messages"])
-
-    def _made(self, room: str, after: str | None) -> Room:
+    def _made(self, branch: Branch, ids: dict[str, str]) -> Room:
         data = self._data
         account = name(mapping(data.get("account")).get("uuid"))
         project = name(data.get("project_uuid")) or name(mapping(data.get("project")).get("uuid"))
         return Room(
-            id=room,
+            id=branch.room(self._room),
             name=text(data.get("name")),
             user=joined(account) if account else None,
             persona=joined(PREFIX, "project", project) if project else None,
@@ -137,30 +145,47 @@ class _Conversation:
             metadata=kept(
                 summary=text(data.get("summary")),
                 model=text(data.get("model")),
-                branch_of=None if after is None else self._room,
-                after=joined(self._room, after) if after else None,
+                branch_of=None if branch.start is None else self._room,
+                after=None if branch.after is None else ids[branch.after],
+                shown=branch.shown,
             ),
         )
 
-    def _messages(self, room: str, id: str, at: int, data: dict[str, Any]) -> Iterator[Message | Skipped]:
+    def _messages(self, branch: Branch, id: str, at: int, data: dict[str, Any]) -> Iterator[Message | Skipped]:
         place = f"{self._place}: chat_messages[{at}]"
         role = _ROLES.get(text(data.get("sender")))
         if role is None:
             yield Skipped(place, f"sender: must be human or assistant, not {data.get('sender')!r}")
             return
-        thoughts = "\n\n".join(text(each.get("thinking")) for each in _blocks(data) if each.get("type") == "thinking")
-        for number, (spoken, parts) in enumerate(_turns(role, data)):
+        turns, own, beside = list(_turns(role, data)), branch.id(self._room, id), _beside(data)
+        if beside and not turns:
+            yield Skipped(place, "says nothing that is known")
+        for number, (spoken, parts) in enumerate(turns):
             try:
                 yield Message(
-                    id=joined(self._room, id) if number == 0 else joined(self._room, id, number + 1),
-                    room=room,
+                    id=own if number == 0 else joined(own, number + 1),
+                    room=branch.room(self._room),
                     content=content_of(parts),
                     role=spoken,
                     at=seconds(data.get("created_at")) or self._created,
-                    metadata=kept(thoughts=thoughts) if number == 0 else {},
+                    metadata=beside if number == 0 else {},
                 )
             except BrimfulError as error:
                 yield Skipped(place, str(error))
+
+
+def _beside(data: dict[str, Any]) -> dict[str, Any]:
+    """Return what a message has besides what it says."""
+    blocks = _blocks(data)
+    thoughts = (text(each.get("thinking")) for each in blocks if each.get("type") == "thinking")
+    attached = mappings(data.get("attachments"))
+    return kept(
+        thoughts="\n\n".join(thoughts),
+        citations=[cited for each in blocks for cited in mappings(each.get("citations"))],
+        attachments=[{key: each[key] for key in each if key != "extracted_content"} for each in attached],
+        files=mappings(data.get("files")),
+        blocks=[each for each in blocks if each.get("type") not in _BLOCKS and not text(each.get("text"))],
+    )
 
 
 def _blocks(data: dict[str, Any]) -> list[dict[str, Any]]:
@@ -220,10 +245,11 @@ def _result(block: dict[str, Any]) -> ToolResult:
 def _files(data: dict[str, Any]) -> Iterator[Text]:
     """Yield the text of attachments, and the names of files whose text the export does not have."""
     for attached in mappings(data.get("attachments")):
-        if said := text(attached.get("extracted_content")):
-            yield Text(text=f"[file {text(attached.get('file_name')) or 'pasted'}]\n{said}")
+        called, said = text(attached.get("file_name")), text(attached.get("extracted_content"))
+        if said or called:
+            yield Text(text=f"[file {called or 'pasted'}]" + (f"\n{said}" if said else ""))
     for file in mappings(data.get("files")):
-        if called := text(file.get("file_name")):
+        if called := text(file.get("file_name")) or name(file.get("file_uuid")) or name(file.get("uuid")):
             yield Text(text=f"[file {called}]")
 
 
