@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.exporters import card_of, head_of, line_of, spoken
+from brimful.exporters.card import book_of
 from brimful.importers import Walk
 from brimful.records import Lorebook, LoreEntry, Message, Persona, Room
 from importers import samples
@@ -94,3 +95,23 @@ def test_a_room_of_ours_becomes_a_chat_and_is_read_again():
 def test_messages_in_openais_form_are_read_again():
     (message,) = of(Message, read("x.jsonl", json.dumps({"role": "user", "content": "Hi", "id": 1}).encode()))
     assert list(spoken(message)) == [{"role": "user", "content": "Hi", "id": "x/1", "timestamp": message.at}]
+
+
+def world():
+    """Return a lorebook as SillyTavern's folder holds it, and its entries."""
+    records = read("Eldoria.json", samples.written(samples.world_info()))
+    return of(Lorebook, records)[0], of(LoreEntry, records)
+
+
+def test_a_new_card_has_its_book_in_the_form_of_cards():
+    told = card_of(Persona(id="nova", lorebooks=("Eldoria",)), *world())["data"]["character_book"]
+    assert [each["keys"] for each in told["entries"]] == [["eldoria", "forest"]]
+    assert "spec" not in told
+
+
+def test_a_card_that_came_without_a_book_gains_none():
+    (persona,) = of(Persona, read("luna.json", samples.written(samples.v1_card("Luna"), indent=1)))
+    linked = msgspec.structs.replace(persona, lorebooks=("Eldoria",))
+    assert book_of(linked) is None
+    assert card_of(linked, *world()) == samples.v1_card("Luna")
+    assert book_of(Persona(id="nova", lorebooks=("Eldoria",))) == "Eldoria"

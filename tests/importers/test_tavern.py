@@ -75,13 +75,19 @@ def test_a_name_for_all_rooms_keeps_chats_apart(walk):
     assert len(rooms) == 2
 
 
-def test_a_message_that_was_edited_keeps_its_id(read):
-    rows = samples.tavern_chat()
-    ids = list(of(Message, read(samples.lines(rows), name="x.jsonl")[0]))
-    rows[2]["mes"] = "Where is the sea?"
-    assert list(of(Message, read(samples.lines(rows), name="x.jsonl")[0])) == ids
-    del rows[2]
-    assert list(of(Message, read(samples.lines(rows), name="x.jsonl")[0])) == [ids[0], *ids[2:]]
+def test_a_message_keeps_its_id_when_others_of_its_minute_were_deleted_or_added(read):
+    head, *_ = samples.tavern_chat()
+    one, two, three, again = (
+        samples.tavern_message("Ada", said, "January 5, 2024 2:56pm", user=True)
+        for said in ("one", "two", "three", "three")
+    )
+
+    def ids(*rows):
+        return list(of(Message, read(samples.lines([head, *rows]), name="x.jsonl")[0]))
+
+    before, after = ids(one, two), ids(two, three, again)
+    assert after[0] == before[1]
+    assert len({*before, *after}) == 4
 
 
 def test_lines_that_are_no_messages_cost_themselves_alone(read):

@@ -26,15 +26,15 @@ _EMPTY: Final = {
 
 
 def card_of(persona: Persona, book: Lorebook | None = None, entries: Sequence[LoreEntry] = ()) -> dict[str, Any]:
-    """Return the card of a persona, with its own lorebook in it.
+    """Return the card of a persona, with its own lorebook in it, if it has a place for one.
 
     >>> card_of(Persona(id="nova", name="Nova", prompt="You are Nova."))["data"]["system_prompt"]
     'You are Nova.'
     """
     card = mapping(persona.metadata.get(CARD)) or {**SPEC, "data": dict(_EMPTY)}
     changed = _changed(persona, fields_of(card), name_of(card), new=CARD not in persona.metadata)
-    if book is not None:
-        changed["character_book"] = exported(book, entries, _format_of(book, card))
+    if book is not None and (told := _book_in(card, persona, book, entries)) is not None:
+        changed["character_book"] = told
     top = {field: value for field, value in changed.items() if field in card}  # V2 cards tell it twice, for old readers
     return {**card, **top, "data": {**card["data"], **changed}} if mapping(card.get("data")) else {**card, **changed}
 
@@ -51,13 +51,26 @@ def _changed(persona: Persona, told: dict[str, Any], name: str, *, new: bool) ->
     return {**named, **fields}
 
 
-def _format_of(book: Lorebook, card: dict[str, Any]) -> Any:
-    """Return the format in which the book came; a new one is written as the card is."""
+def _book_in(
+    card: dict[str, Any], persona: Persona, book: Lorebook, entries: Sequence[LoreEntry]
+) -> dict[str, Any] | None:
+    """Return a book as a card holds it: the one that came in it as it came, any other one in the card's own form."""
     came = next((format for format in FORMATS if format in book.settings), None)
-    return came or ("v2" if card.get("spec") == "chara_card_v2" else "v3")
+    if came and persona.metadata.get(BOOK) == book.id:
+        return exported(book, entries, came)
+    if not mapping(card.get("data")):
+        return None  # V1 has no place for books
+    if card.get("spec") == "chara_card_v2":
+        return exported(book, entries, "v2")
+    return mapping(exported(book, entries, "v3").get("data"))  # what is around it is for books that stand alone
 
 
 def book_of(persona: Persona) -> str | None:
-    """Return the id of the lorebook that goes into a persona's card: the one that came in it, else its first."""
+    """Return the id of the lorebook that goes into a persona's card: the one that came in it.
+
+    A card that came without one only names its books. A new card has the first of the persona's.
+    """
     own = persona.metadata.get(BOOK)
-    return own if isinstance(own, str) else next(iter(persona.lorebooks), None)
+    if isinstance(own, str):
+        return own
+    return None if CARD in persona.metadata else next(iter(persona.lorebooks), None)

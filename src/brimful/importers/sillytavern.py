@@ -101,7 +101,7 @@ class _Chat:
         rest = {key: value for key, value in data.items() if key not in told}
         try:
             return Message(
-                id=self._ids.next(sender, mine, data.get("send_date")),
+                id=self._ids.next(sender, mine, data.get("send_date"), data["mes"]),
                 room=self._room,
                 content=data["mes"],
                 sender=sender,
