@@ -156,7 +156,7 @@ def test_the_same_export_in_a_folder_and_in_an_archive_is_the_same(tmp_path):
     zipped, _ = walked(packed(tmp_path / "other-name.zip", files))
     ids = [each.id for each in folder]
     assert [each.id for each in zipped] == ids
-    assert len([each for each in folder if isinstance(each, Message)]) == 9
+    assert len([each for each in folder if isinstance(each, Message)]) == 11
 
 
 def test_an_empty_archive_and_one_without_anything(tmp_path):
