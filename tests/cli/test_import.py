@@ -101,7 +101,7 @@ def test_an_id_that_says_something_else_is_skipped(run_json, write_lines):
     write_lines("a.jsonl", [{**HI, "id": 1}, {**HI, "id": 1}, {**HELLO, "id": 1}])
     intake = run_json("import", "a.jsonl")
     assert (intake["records"], intake["known"]) == ({"message": 1}, 1)
-    assert intake["skipped"] == [{"reason": "another message has its id", "count": 1, "places": ["a/1"]}]
+    assert intake["skipped"] == [{"reason": "another message has its id", "count": 1, "places": ["a.jsonl:3: a/1"]}]
 
 
 def test_what_was_edited_or_deleted_stays_so(run, run_json, write_lines):
@@ -111,7 +111,7 @@ def test_what_was_edited_or_deleted_stays_so(run, run_json, write_lines):
     run("message", "delete", "a/2")
     intake = run_json("import", "a.jsonl")
     assert (intake["records"], intake["known"]) == ({}, 1)
-    assert [skips["reason"] for skips in intake["skipped"]] == ["it was deleted before"]
+    assert intake["skipped"] == [{"reason": "it was deleted before", "count": 1, "places": ["a.jsonl:2: a/2"]}]
     assert contents(run_json, "a") == ["My lid is whole."]
 
 

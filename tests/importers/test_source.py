@@ -133,9 +133,23 @@ def test_a_package_that_fails_costs_its_file_alone(tmp_path, installed):
         ("importers.test_source:HI", "is a dict, not an Importer"),
     ],
 )
-def test_a_broken_package_is_named_and_can_be_passed_by(read, installed, target, reason):
+def test_a_broken_package_is_named_and_costs_nothing_else(read, installed, tmp_path, target, reason):
     installed(broken=target)
-    with pytest.raises(InvalidValue, match="importer 'broken'") as caught:
-        read(lines_of([HI]))
-    assert caught.value.reason.startswith(reason)
-    assert len(read(lines_of([HI]), format="openai")[0]) == 1
+    assert len(read(lines_of([HI]))[0]) == 1
+    broken, message = Walk([str(tmp_path)]).records()
+    assert (broken.place, message.content) == ("importer 'broken'", "Hi")
+    assert broken.reason.startswith(reason)
+    with pytest.raises(InvalidValue, match="importer 'broken'"):
+        read(lines_of([HI]), format="broken")
+
+
+def _confused(source):
+    raise KeyError(source.name)
+
+
+CONFUSED = Importer(name="confused", description="", recognises=_confused, read=_read_lines)
+
+
+def test_a_package_that_fails_to_look_at_a_file_does_not_know_it(read, installed):
+    installed(confused="importers.test_source:CONFUSED")
+    assert len(read(lines_of([HI]))[0]) == 1

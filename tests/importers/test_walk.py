@@ -10,7 +10,7 @@ import pytest
 
 from brimful.importers import Skipped, Walk, archive, walk
 from brimful.importers.folder import Companions, Directory
-from brimful.records import Message
+from brimful.records import Message, Persona
 from importers import samples
 from importers.conftest import lay_out, lines_of, packed
 
@@ -165,3 +165,27 @@ def test_an_empty_archive_and_one_without_anything(tmp_path):
     assert walked(tmp_path / "x.zip") == ([], [])
     (tmp_path / "y.zip").write_bytes(io.BytesIO(b"PK\x05\x06").getvalue())
     refused(tmp_path / "y.zip", "is a damaged archive")
+
+
+def test_settings_for_models_are_no_conversations(tmp_path):
+    settings = {"temperature": 1, "prompts": [{"role": "system", "content": "Write."}], "prompt_order": []}
+    place = lay_out(tmp_path / "in", {"OpenAI Settings/Default.json": samples.written(settings, indent=1)})
+    records, skips = walked(place)
+    assert (records, [skip.reason for skip in skips]) == ([], [walk.SET])
+    (place / "Default.json").write_bytes(samples.written(settings, indent=1))
+    records, skips = walked(place / "Default.json")
+    assert (records, len(skips)) == ([], 1)
+
+
+def test_a_card_beside_conversations_is_read(tmp_path):
+    files = {"conversations.json": b"[]", "Nova.png": samples.png(samples.text_chunk("chara", samples.v2_card()))}
+    records, skips = walked(lay_out(tmp_path / "in", files))
+    assert ([record.id for record in records if isinstance(record, Persona)], skips) == (["Nova"], [])
+
+
+def test_where_it_stands_what_came_last(tmp_path):
+    place = lay_out(tmp_path / "in", {"a.jsonl": lines_of([HI, HI]), "b.json": samples.written([HI, HI])})
+    going = Walk([str(place)])
+    places = [going.place for _ in going.records()]
+    assert places == [f"{place}/{end}" for end in ("a.jsonl:1", "a.jsonl:2", "b.json[0]", "b.json[1]")]
+    assert going.place == ""

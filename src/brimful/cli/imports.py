@@ -90,7 +90,7 @@ def import_files(
             advance(walk.done)
 
         async def taken(engine: "Engine") -> None:
-            await take_in(engine, chain(first, found), tally, told=told)
+            await take_in(engine, chain(first, found), tally, told=told, where=lambda: walk.place)
 
         if dry_run:
             look_through(chain(first, found), tally, told=told)

@@ -48,43 +48,53 @@ ORDER: Final = (
 
 Found = Iterator[Imported | Skipped]
 Told = Callable[[], None]
+Where = Callable[[], str]
+"""Says where it stands what was found last, as `file:line` or `file[index]`; empty if nobody knows."""
+Places = dict[tuple[type[Imported], str], str]
 
 
-async def take_in(engine: Writing, found: Found, tally: Tally, *, told: Told = lambda: None) -> None:
+async def take_in(
+    engine: Writing, found: Found, tally: Tally, *, told: Told = lambda: None, where: Where = lambda: ""
+) -> None:
     """Write all records that are found, telling after each batch. Reading and parsing is done on another thread."""
-    batches = _batches(found, tally)
+    batches = _batches(found, tally, where)
     while batch := await asyncio.to_thread(next, batches, None):
-        for _, group in groupby(batch, key=_sort):
-            await _write(engine, list(group), tally)
+        for _, group in groupby(batch[0], key=_sort):
+            await _write(engine, list(group), batch[1], tally)
         told()
 
 
 def look_through(found: Found, tally: Tally, *, told: Told = lambda: None) -> None:
     """Count what would come to an empty store."""
-    for batch in _batches(found, tally):
+    for batch, _ in _batches(found, tally):
         tally.take(batch)
         told()
 
 
-def _batches(found: Found, tally: Tally) -> Iterator[list[Imported]]:
-    """Yield records, no two of a kind with the same id, in an order in which they can be written; count the skipped."""
+def _batches(found: Found, tally: Tally, where: Where = lambda: "") -> Iterator[tuple[list[Imported], Places]]:
+    """Yield records, no two of a kind with the same id, in an order in which they can be written, and where they stand.
+
+    What is skipped is counted.
+    """
     batch: dict[tuple[type[Imported], str], Imported] = {}
+    places: Places = {}
     size = 0
     for record in found:
         if isinstance(record, Skipped) or _is_too_long(record):
-            tally.skip(record if isinstance(record, Skipped) else Skipped(f"{record.id[:80]}…", TOO_LONG))
+            place = f"{where()}: " if where() else ""
+            tally.skip(record if isinstance(record, Skipped) else Skipped(f"{place}{record.id[:80]}…", TOO_LONG))
             continue
         key = (type(record), record.id)
         if key in batch:
-            yield sorted(batch.values(), key=_rank)
-            batch, size = {}, 0
-        batch[key] = record
+            yield sorted(batch.values(), key=_rank), places
+            batch, places, size = {}, {}, 0
+        batch[key], places[key] = record, where()
         size += len(msgspec.json.encode(record))
         if len(batch) >= BATCH or size >= BATCH_BYTES:
-            yield sorted(batch.values(), key=_rank)
-            batch, size = {}, 0
+            yield sorted(batch.values(), key=_rank), places
+            batch, places, size = {}, {}, 0
     if batch:
-        yield sorted(batch.values(), key=_rank)
+        yield sorted(batch.values(), key=_rank), places
 
 
 def _is_too_long(record: Imported) -> bool:
@@ -104,15 +114,20 @@ def _sort(record: Imported) -> tuple[type[Imported], str]:
     return type(record), record.context if isinstance(record, Response) else ""
 
 
-async def _write(engine: Writing, batch: Sequence[Imported], tally: Tally) -> None:
+async def _write(engine: Writing, batch: Sequence[Imported], places: Places, tally: Tally) -> None:
     known = await _known(engine.store, batch)
     fresh = [record for record in batch if record.id not in known]
     for record in batch:
         if record.id in known:
-            _recognise(record, known[record.id], tally)
+            _recognise(record, known[record.id], _place(record, places), tally)
     if fresh:
         await engine.load(fresh)
-        await _count_written(engine.store, fresh, tally)
+        await _count_written(engine.store, fresh, places, tally)
+
+
+def _place(record: Imported, places: Places) -> str:
+    """Return where a record stands, and its id."""
+    return ": ".join(filter(None, (places.get((type(record), record.id)), record.id)))
 
 
 async def _known(store: Store, batch: Sequence[Imported]) -> dict[str, Imported]:
@@ -140,15 +155,15 @@ async def _known(store: Store, batch: Sequence[Imported]) -> dict[str, Imported]
     return {record.id: record for record in found}
 
 
-def _recognise(record: Imported, held: Imported, tally: Tally) -> None:
+def _recognise(record: Imported, held: Imported, place: str, tally: Tally) -> None:
     """Count a record that is there; one that is something else under the same id is skipped."""
     match record, held:
         case Message(), Message() if _differs(record, held):
-            tally.skip(Skipped(record.id, ANOTHER))
+            tally.skip(Skipped(place, ANOTHER))
         case Persona(), Persona() if held.metadata.get(CARD) != record.metadata.get(CARD):
-            tally.skip(Skipped(record.id, ANOTHER_CARD))
+            tally.skip(Skipped(place, ANOTHER_CARD))
         case LoreEntry(), LoreEntry() if held != record:
-            tally.skip(Skipped(record.id, ANOTHER_ENTRY))
+            tally.skip(Skipped(place, ANOTHER_ENTRY))
         case _:
             tally.know([record])
 
@@ -157,10 +172,10 @@ def _differs(message: Message, held: Message) -> bool:
     return held.edited is None and (held.room, held.content) != (message.room, message.content)
 
 
-async def _count_written(store: Store, given: Sequence[Imported], tally: Tally) -> None:
+async def _count_written(store: Store, given: Sequence[Imported], places: Places, tally: Tally) -> None:
     """Count records that are there now: a message that was deleted stays so, and its id is taken."""
     there = await _known(store, given) if isinstance(given[0], Message) else {record.id: record for record in given}
     tally.take(record for record in given if record.id in there)
     for record in given:
         if record.id not in there:
-            tally.skip(Skipped(record.id, DELETED))
+            tally.skip(Skipped(_place(record, places), DELETED))

@@ -19,7 +19,7 @@ from brimful.importers import (
     world_info,
 )
 from brimful.importers.importer import Importer
-from brimful.importers.source import Source, is_utf_16
+from brimful.importers.source import Skipped, Source, is_utf_16
 
 GROUP: Final = "brimful.importers"
 """The entry points by which another package adds importers: `chatlog = "my_package.chatlog:IMPORTER"`."""
@@ -45,14 +45,24 @@ def importer_names() -> tuple[str, ...]:
 
 
 def importers_for(format: str | None = None) -> tuple[Importer, ...]:
-    """Return all importers in the order in which they are asked, or the one of that name."""
+    """Return all importers that can be used, in the order in which they are asked, or the one of that name."""
+    return usable_importers(format)[0]
+
+
+def usable_importers(format: str | None = None) -> tuple[tuple[Importer, ...], tuple[Skipped, ...]]:
+    """Return all importers in the order in which they are asked, or the one of that name; and which are broken.
+
+    A broken one of another package costs its own format alone. If it is the one that was asked for, it is an error.
+    """
     if format is None:
-        return (*map(_loaded, entry_points(group=GROUP)), *OURS)
-    theirs = [_loaded(entry) for entry in entry_points(group=GROUP, name=format)]
-    found = (*theirs, *(importer for importer in OURS if importer.name == format))
+        tried = [_tried(entry) for entry in entry_points(group=GROUP)]
+        theirs = [each for each in tried if isinstance(each, Importer)]
+        return (*theirs, *OURS), tuple(each for each in tried if isinstance(each, Skipped))
+    named = [_loaded(entry) for entry in entry_points(group=GROUP, name=format)]
+    found = (*named, *(importer for importer in OURS if importer.name == format))
     if not found:
         raise InvalidValue("format", f"must be one of {', '.join(importer_names())}, not {format!r}")
-    return found[:1]
+    return found[:1], ()
 
 
 def importer_for(source: Source, format: str | None = None, *, among: Sequence[Importer] | None = None) -> Importer:
@@ -63,7 +73,7 @@ def importer_for(source: Source, format: str | None = None, *, among: Sequence[I
     for importer in importers_for(format) if among is None else among:
         if importer in OURS and is_utf_16(source):
             raise InvalidValue(source.name, "is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
-        if format is not None or importer.recognises(source):
+        if format is not None or _recognises(importer, source):
             return importer
     if not source.head.strip():
         raise InvalidValue(source.name, "is empty")
@@ -72,11 +82,28 @@ def importer_for(source: Source, format: str | None = None, *, among: Sequence[I
     raise InvalidValue(source.name, "is of no known format; `--format` says which it is")
 
 
+def _recognises(importer: Importer, source: Source) -> bool:
+    """Ask an importer. One of another package that fails does not know the file."""
+    if importer in OURS:
+        return importer.recognises(source)
+    try:
+        return bool(importer.recognises(source))
+    except Exception:  # noqa: BLE001 - code of others, of which nothing is sure
+        return False
+
+
+def _tried(entry: EntryPoint) -> Importer | Skipped:
+    try:
+        return _loaded(entry)
+    except InvalidValue as error:
+        return Skipped(error.field, error.reason)
+
+
 def _loaded(entry: EntryPoint) -> Importer:
     try:
         importer = entry.load()
     except Exception as error:
-        reason = f"cannot be loaded ({type(error).__name__}: {error}); name the format, or uninstall it"
+        reason = f"cannot be loaded ({type(error).__name__}: {error}); update or uninstall its package"
         raise InvalidValue(f"importer {entry.name!r}", reason) from error
     if not isinstance(importer, Importer):
         raise InvalidValue(f"importer {entry.name!r}", f"is a {type(importer).__name__}, not an Importer")

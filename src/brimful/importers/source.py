@@ -55,7 +55,8 @@ class Skipped(msgspec.Struct, frozen=True):
 class Source:
     """A file, plain or compressed by gzip, on the disk or `within` a folder; `-` is standard input.
 
-    `room` is where messages go that name no room; `named` is what the user said it should be, if anything.
+    `room` is where messages go that name no room; `named` is what the user said it should be, if anything; `place` is
+    where the piece stands that was read last.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Source:
         """Open the file and read its head."""
         inner = Path(clean_text(path)).as_posix()
         self.name = "<stdin>" if path == STDIN else f"{within.folder.name}/{inner}" if within else inner
+        self.place = self.name
         self.named = room
         self.room = room or ("stdin" if path == STDIN else room_name(self.name))
         self._inner = inner
@@ -132,18 +134,20 @@ class Source:
     def lines(self) -> Iterator[tuple[str, bytes] | Skipped]:
         """Yield the lines of the file that hold anything, with their places."""
         for number, piece in self._pieces(lines(self._stream, self._most)):
-            place = f"{self.name}:{number}"
-            yield Skipped(place, piece) if isinstance(piece, str) else (place, piece)
+            self.place = f"{self.name}:{number}"
+            yield Skipped(self.place, piece) if isinstance(piece, str) else (self.place, piece)
 
     def entries(self) -> Iterator[Entry | Skipped]:
         """Yield the JSON of the file, piece by piece, whatever its shape."""
         match self.shape:
             case "lines":
                 for number, piece in self._pieces(lines(self._stream, self._most)):
-                    yield _entry(f"{self.name}:{number}", piece, number)
+                    self.place = f"{self.name}:{number}"
+                    yield _entry(self.place, piece, number)
             case "array":
                 for number, piece in self._pieces(elements(self._stream, self._most)):
-                    yield _entry(f"{self.name}[{number}]", piece, number + 1)
+                    self.place = f"{self.name}[{number}]"
+                    yield _entry(self.place, piece, number + 1)
             case "object":
                 yield self.whole()
 
@@ -161,8 +165,8 @@ class Source:
         numbered = ((at, field) for at, field in enumerate(found))
         for _, field in self._pieces(numbered):
             key, number, piece = ("", None, field) if isinstance(field, str) else field
-            where = f"{self.name}: {key}" if number is None else f"{self.name}: {key}[{number}]"
-            yield key, _entry(where if key else self.name, piece, (number or 0) + 1)
+            self.place = f"{self.name}: {key}" if number is None else f"{self.name}: {key}[{number}]"
+            yield key, _entry(self.place if key else self.name, piece, (number or 0) + 1)
 
     def content(self) -> bytes:
         """Return the whole file, which must not be longer than one piece may be."""
@@ -182,6 +186,11 @@ class Source:
     def beside(self, name: str) -> Any:
         """Return the JSON of a file of the same folder or archive, named from here; None if there is none."""
         return self._within.json(self._inner, name) if self._within else None
+
+    @property
+    def is_within(self) -> bool:
+        """Whether it lies in a folder or archive that is gone through as a whole."""
+        return self._within is not None
 
     def has_beside(self, name: str) -> bool:
         """Say whether there is such a file in the same folder or archive."""

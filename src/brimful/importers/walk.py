@@ -10,13 +10,17 @@ from brimful.importers.archive import MAGIC, Archive
 from brimful.importers.folder import Companions, Directory, Folder
 from brimful.importers.importer import Imported, Importer
 from brimful.importers.opening import STDIN, open_path
-from brimful.importers.registry import OURS, importer_for, importers_for
+from brimful.importers.passed_by import is_attached, says_nothing
+from brimful.importers.registry import OURS, importer_for, usable_importers
 from brimful.importers.source import Skipped, Source
 
 COPIES: Final = frozenset({"backups", "thumbnails", "__MACOSX", ".git"})
 """Folders whose files are copies of others, or tell nothing: SillyTavern keeps old chats in `backups`."""
 NESTED: Final = "is an archive within an archive: unpack it first"
 COPIED: Final = "lies in a folder of copies"
+SETTINGS: Final = frozenset({"OpenAI Settings", "TextGen Settings", "KoboldAI Settings", "NovelAI Settings"})
+"""Folders in which SillyTavern keeps how models are asked: their prompts have roles, and nobody said them."""
+SET: Final = "lies in a folder of SillyTavern's settings for models"
 
 _ARCHIVES: Final = (".zip", ".charx")
 
@@ -42,6 +46,11 @@ class Walk:
         """How many of them were read."""
         return self._behind + (self._here.position if self._here else 0)
 
+    @property
+    def place(self) -> str:
+        """Where it stands what was yielded last; empty before the first file and after the last."""
+        return self._here.place if self._here else ""
+
     def records(self) -> Iterator[Imported | Skipped]:
         """Yield all that the files hold."""
         among: Sequence[Importer] | None = None
@@ -49,13 +58,26 @@ class Walk:
             if isinstance(source, Skipped):
                 yield source
                 continue
-            try:
-                among = importers_for(self._format) if among is None else among
-                importer = importer_for(source, self._format, among=among)
-            except InvalidValue as error:
+            if among is None:
+                try:
+                    among, broken = usable_importers(self._format)
+                except InvalidValue as error:
+                    yield Skipped(error.field, error.reason)
+                    continue
+                yield from broken
+            yield from self._read(source, among)
+
+    def _read(self, source: Source, among: Sequence[Importer]) -> Iterator[Imported | Skipped]:
+        try:
+            importer = importer_for(source, self._format, among=among)
+        except InvalidValue as error:
+            if not says_nothing(source):
                 yield Skipped(error.field, error.reason)
-                continue
-            yield from importer.read(source) if importer in OURS else _read_guarded(importer, source)
+            return
+        if importer in OURS:
+            yield from () if is_attached(source) else importer.read(source)
+        else:
+            yield from _read_guarded(importer, source)
 
     def sources(self) -> Iterator[Source | Skipped]:
         """Yield each file, open until the next one is asked for, or why it is passed over."""
@@ -71,8 +93,9 @@ class Walk:
         companions = Companions(folder)
         for name in folder.names:
             place = f"{folder.name}/{name}"
-            if COPIES.intersection(PurePosixPath(name).parts[:-1]):
-                yield Skipped(place, COPIED)
+            folders = PurePosixPath(name).parts[:-1]
+            if COPIES.intersection(folders) or SETTINGS.intersection(folders):
+                yield Skipped(place, COPIED if COPIES.intersection(folders) else SET)
             elif isinstance(folder, Directory) and _is_archive(place):
                 yield from self._unpacked(place)
             elif not isinstance(folder, Directory) and name.lower().endswith(_ARCHIVES):
