@@ -36,6 +36,18 @@ def test_rooms_are_listed(run, run_json):
     run("room", "list", "--user", "ada", "--after", "a", code=2)
 
 
+def test_a_room_counts_what_it_holds(run, run_json):
+    for at in range(12):
+        run("message", "post", "den", "Buy one of our excellent carpets today!", "--id", f"m{at}", "--at", AT)
+    run("message", "post", "den", "Hm.", "--at", AT)
+    run("message", "delete", "m3")
+    assert run_json("room", "show", "den")["messages"] == 12
+    run("janitor", "run")
+    assert run_json("room", "show", "den")["messages"] == 12, "what is set aside is there"
+    run("janitor", "run", "--purge")
+    assert [room["messages"] for room in run_json("room", "list")] == [1]
+
+
 def test_exported_records_are_whole_and_in_order(run):
     for at in range(3):
         run("message", "post", "den", f"Number {at}", "--id", f"m{at}", "--at", AT)

@@ -115,6 +115,12 @@ def test_a_deleted_message_does_not_come_back_by_posting_it_again(store, run):
     assert run(store.history("general")) == []
 
 
+def test_rooms_count_what_they_hold(store, run):
+    run(store.post([said("a"), said("b"), said("c")]))
+    run(store.delete("b"))
+    assert run(store.sizes(["general", "nowhere"])) == {"general": 2}
+
+
 def test_rooms_of_a_user_come_by_who_spoke_last(store, run):
     for room in ("r1", "r2", "r3"):
         run(store.put(Room(id=room, user="ada")))

@@ -48,12 +48,11 @@ class Recording(Sqlite):
 
 async def everything(store):
     await store.use_embedder("e")
-    await store.put(User(id="ada"))
-    await store.put(Persona(id="helper"))
-    await store.put(Lorebook(id="world"))
-    await store.put(Room(id="general", user="ada"))
+    for record in (User(id="ada"), Persona(id="helper"), Lorebook(id="world"), Room(id="general", user="ada")):
+        await store.put(record)
     await store.listed(User, after="a", limit=3)
     await store.rooms_of("ada")
+    await store.sizes(["general"])
     await store.post([said("m1"), said("m2")])
     await store.edit("m1", "Tea", words("tea"), at=1.0)
     await store.delete("m2", erase=True)

@@ -35,6 +35,7 @@ CALLS = {
     "get": lambda store: store.get(User, "ada"),
     "listed": lambda store: store.listed(User),
     "rooms_of": lambda store: store.rooms_of("ada"),
+    "sizes": lambda store: store.sizes(["general"]),
     "remove": lambda store: store.remove(Room, "general"),
     "post": lambda store: store.post([said("m1", "mine"), said("m9", "mine")]),
     "history": lambda store: store.history("general", tokenizer="t"),

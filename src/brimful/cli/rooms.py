@@ -1,6 +1,7 @@
 """`brimful room`: conversations, made, listed and shown."""
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -11,7 +12,7 @@ from brimful.cli.opened import ask
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.table import Table, columns
 from brimful.errors import UnknownRecord
-from brimful.records import Message, Room
+from brimful.records import Room
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -44,7 +45,7 @@ Id = Annotated[str, typer.Argument(metavar="ROOM", help="The room's id.")]
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """A room, how many messages were said in it, and the last of them."""
+    """A room, how many messages it holds, and the time of the last of them."""
 
     room: Room
     messages: int
@@ -127,7 +128,7 @@ def list_rooms(
         rooms = await (
             store.listed(Room, after=after, limit=limit) if user is None else store.rooms_of(user, limit=limit)
         )
-        return [await _standing(store, room) for room in rooms]
+        return await _standing(store, rooms)
 
     found = ask(listed, db=db, tenant=tenant)
     if as_json:
@@ -140,7 +141,8 @@ def show(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_jso
     """Show all that is known of a room."""
 
     async def shown(engine: "Engine") -> Standing:
-        return await _standing(engine.store, await _room(engine.store, id))
+        [standing] = await _standing(engine.store, [await _room(engine.store, id)])
+        return standing
 
     found = ask(shown, db=db, tenant=tenant)
     if as_json:
@@ -157,9 +159,14 @@ async def _room(store: "Store", id: str) -> Room:
     return room
 
 
-async def _standing(store: "Store", room: Room) -> Standing:
-    newest: list[Message] = [entry.message for entry in await store.history(room.id, limit=1)]
-    return Standing(room=room, messages=newest[0].seq if newest else 0, last=newest[0].at if newest else None)
+async def _standing(store: "Store", rooms: Sequence[Room]) -> list[Standing]:
+    sizes = await store.sizes([room.id for room in rooms])
+    return [Standing(room=room, messages=sizes.get(room.id, 0), last=await _last(store, room.id)) for room in rooms]
+
+
+async def _last(store: "Store", room: str) -> float | None:
+    newest = await store.history(room, limit=1, aside=True)
+    return newest[0].message.at if newest else None
 
 
 def _row(each: Standing) -> list[str]:

@@ -57,6 +57,10 @@ class Store(Log, Protocol):
         """Return the rooms of a user, those first in which something was said last."""
         ...
 
+    async def sizes(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return how many messages these rooms hold, those that the janitor set aside among them."""
+        ...
+
     async def remove(self, kind: type[Plain], id: str) -> bool:
         """Remove a record and all that belongs to it; False if there is none."""
         ...

@@ -1,6 +1,6 @@
 """Rooms as places: their numbers, and the seq of their newest message."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -13,6 +13,10 @@ from brimful.stores.session import Session
 _LOCK: Final = "UPDATE rooms SET last = last WHERE tenant = :tenant AND id = :id RETURNING number, last, spoken"
 _CREATE: Final = """
 INSERT INTO rooms (tenant, id, body) VALUES (:tenant, :id, :body) ON CONFLICT DO NOTHING
+"""
+_SIZES: Final = """
+SELECT r.id, (SELECT count(*) FROM messages m WHERE m.tenant = r.tenant AND m.room = r.number AND m.deleted = 0)
+FROM rooms r WHERE r.tenant = :tenant AND r.id IN :ids
 """
 
 
@@ -45,6 +49,11 @@ def rooms_of(session: Session, user: str, limit: int) -> list[Room]:
         limit=limit,
     )
     return [opened(session, Room, row) for row in found]
+
+
+def sizes(session: Session, ids: Sequence[str]) -> dict[str, int]:
+    """Return how many messages these rooms hold."""
+    return dict(session.rows(_SIZES, ids=list(ids)))
 
 
 def _locked(session: Session, id: str) -> Place:

@@ -65,6 +65,10 @@ class TenantStore(Logbook):
         most = limited(limit)
         return await self._read(lambda session: rooms.rooms_of(session, user, most))
 
+    async def sizes(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return how many messages these rooms hold, those that the janitor set aside among them."""
+        return await self._read(lambda session: rooms.sizes(session, ids))
+
     async def remove(self, kind: type[Plain], id: str) -> bool:
         """Remove a record and all that belongs to it; False if there is none."""
         return await self._write(lambda session: removal.remove(session, kind, id))
