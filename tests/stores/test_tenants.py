@@ -56,6 +56,7 @@ CALLS = {
     "remove_summary": lambda store: store.remove_summary("s2"),
     "save": lambda store: store.save(Snapshot(id="c9", room="general", context=context("mine"))),
     "snapshot": lambda store: store.snapshot("c1"),
+    "build": lambda store: store.build("c1"),
     "builds": lambda store: store.builds(),
     "inclusions": lambda store: store.inclusions(item="k1"),
     "respond": lambda store: store.respond(Response(id="r9", context="c1", room="general")),
