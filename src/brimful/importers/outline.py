@@ -11,7 +11,7 @@ from typing import Final
 REACH: Final = 4 * 2**20  # bytes that are looked through at most
 SHORT: Final = 128  # bytes of a text that stays
 
-_CHUNK: Final = 2**18
+_CHUNK: Final = 2**16  # bytes read first; then as many as were read, so that little is looked through often
 _TEXT: Final = re.compile(rb'"((?:[^"\\]++|\\.)*+)("|\\?\Z)', re.DOTALL)
 _KEY: Final = re.compile(rb'"((?:[^"\\]++|\\.)*+)"(\s*+:)?', re.DOTALL)
 
@@ -24,7 +24,7 @@ def outline_of(read: Callable[[int], bytes], most: int) -> bytes:
     b'{"content": "", "role": "user"}'
     """
     seen, outline = b"", b""
-    while len(outline) < most and len(seen) < REACH and (chunk := read(_CHUNK)):
+    while len(outline) < most and len(seen) < REACH and (chunk := read(max(_CHUNK, len(seen)))):
         seen += chunk
         outline = _TEXT.sub(_shortened, seen)
     return outline[:most]
