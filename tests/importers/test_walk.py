@@ -189,3 +189,13 @@ def test_where_it_stands_what_came_last(tmp_path):
     places = [going.place for _ in going.records()]
     assert places == [f"{place}/{end}" for end in ("a.jsonl:1", "a.jsonl:2", "b.json[0]", "b.json[1]")]
     assert going.place == ""
+
+
+def test_a_gzip_that_swells_is_given_up_early_and_what_stood_before_is_kept(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"role": "user", "content": "Hi"}\n' + b"\n" * (12 * 2**20)))
+    found, skips = walked(path)
+    assert [each.content for each in found if isinstance(each, Message)] == ["Hi"]
+    assert [each.reason for each in skips] == [
+        "cannot be read further: it swells to more than 250 times its size, as only a bomb does"
+    ]

@@ -1,6 +1,7 @@
 """A file to import: its head, by which its format is known, and its pieces, one after the other."""
 
 import gzip
+import io
 import re
 import zipfile
 import zlib
@@ -16,14 +17,15 @@ import msgspec
 from brimful.core.content import clean_text
 from brimful.core.lenient import decode_json
 from brimful.errors import InvalidValue
-from brimful.importers.archive import HARMLESS, SWELLING
+from brimful.importers.archive import SWELLING
 from brimful.importers.fields import fields
 from brimful.importers.folder import Companions
 from brimful.importers.opening import STDIN, open_path
 from brimful.importers.outline import REACH, keys_of, outline_of
-from brimful.importers.pieces import elements, lines, too_long
+from brimful.importers.pieces import CHUNK, elements, lines, too_long
 
 MOST: Final = 64 * 2**20  # bytes of a line, of an element of an array, or of one object: a few large images
+HARMLESS: Final = 8 * 2**20  # bytes that may swell as they like: reading more, line by line, takes long
 HEAD: Final = 2**16  # bytes by which a format is known
 
 T = TypeVar("T")
@@ -233,7 +235,7 @@ class Source:
     def _decompressed(self) -> BinaryIO:
         magic = self._file.read(len(_GZIP))
         self._file.seek(0)
-        return cast("BinaryIO", _Inflating(self._file)) if magic == _GZIP else self._file
+        return cast("BinaryIO", io.BufferedReader(_Inflating(self._file), CHUNK)) if magic == _GZIP else self._file
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -249,23 +251,31 @@ class Source:
             raise InvalidValue(self.name, f"cannot be read: {_cause(error)}") from None
 
 
-class _Inflating(gzip.GzipFile):
-    """A compressed file that gives up where it swells as only a bomb does."""
+class _Inflating(io.RawIOBase):
+    """A compressed file that gives up where it swells as only a bomb does: each block that is inflated is measured."""
 
     def __init__(self, packed: BinaryIO) -> None:
-        super().__init__(fileobj=packed)
         self._packed = packed
+        self._inflated = gzip.GzipFile(fileobj=packed)
 
-    def read(self, size: int | None = -1) -> bytes:
-        return self._measured(super().read(size))
+    def readable(self) -> bool:
+        return True
 
-    def readline(self, size: int | None = -1) -> bytes:
-        return self._measured(super().readline(size))
+    def seekable(self) -> bool:
+        return True
 
-    def _measured(self, data: bytes) -> bytes:
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._inflated.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._inflated.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._inflated.read(len(buffer))
+        buffer[: len(data)] = data
         if self.tell() > HARMLESS and self.tell() > SWELLING * max(1, self._packed.tell()):
             raise OSError(f"it swells to more than {SWELLING} times its size, as only a bomb does")
-        return data
+        return len(data)
 
 
 def is_utf_16(source: Source) -> bool:
