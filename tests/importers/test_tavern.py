@@ -28,6 +28,7 @@ def test_a_folder_as_a_whole(walk):
     assert group.id == "group/2024-2-1 @10h 00m 00s 000ms"
     assert (group.name, group.user, group.persona) == ("Adventurers", "Ada", "Nova")
     assert (group.lorebooks, group.metadata["members"]) == (("Rules",), ["Nova", "Luna"])
+    assert group.metadata["group"] == samples.tavern_group()
     assert list(of(User, records)) == ["Ada"]
     (told,) = of(Memory, records).values()
     assert (told.content, told.user, told.pinned) == ("Ada is an engineer.", "Ada", True)
@@ -187,6 +188,11 @@ def test_a_picture_of_nothing_but_chunks_is_refused(read, monkeypatch):
 def test_a_chunk_that_claims_to_be_huge_is_refused_or_runs_out(read):
     _, skips = read(samples.PICTURE[:-12] + b"\x7f\xff\xff\xfftEXtchara\0AAAA", name="x.png")
     assert skips[0][1].startswith("has a text of 2,147,483,647 bytes in it")
+
+
+def test_world_info_without_entries_is_an_empty_lorebook(walk):
+    records, skips = walk({"worlds/New.json": b'{"entries": {}}'})
+    assert (list(of(Lorebook, records)), of(LoreEntry, records), skips) == (["New"], {}, [])
 
 
 def test_world_info_is_a_lorebook_of_its_name(read):

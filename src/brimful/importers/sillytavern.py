@@ -12,7 +12,7 @@ from typing import Any, Final
 from brimful.errors import BrimfulError
 from brimful.importers.ids import Counted, joined
 from brimful.importers.importer import Imported, Importer
-from brimful.importers.loose import mapping, parsed, text, texts
+from brimful.importers.loose import kept, mapping, parsed, text, texts
 from brimful.importers.source import Entry, Skipped, Source, room_name
 from brimful.importers.tavern import group_of, is_group, is_settings, open_books, people_of
 from brimful.importers.times import seconds
@@ -85,7 +85,7 @@ class _Chat:
             persona=joined(self._character) if self._character else next(iter(members), None),
             lorebooks=tuple(open_books(self._source, text(metadata.get("world_info")))),
             created=self._at,
-            metadata={KEPT: self._head, **({"members": members} if members else {})},
+            metadata={KEPT: self._head, **kept(members=members, group=self._group)},
         )
 
     def message(self, entry: Entry) -> Message | Skipped:

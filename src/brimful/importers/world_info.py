@@ -13,9 +13,10 @@ _ENTRY: Final = ({"key", "content"}, {"keys", "content"})
 
 
 def recognises(source: Source) -> bool:
-    """Say whether there are entries with keys and contents."""
+    """Say whether there are entries with keys and contents, or a book among SillyTavern's that has none yet."""
     keys = source.keys
-    return source.head.lstrip().startswith(b"{") and "entries" in keys and any(each <= keys for each in _ENTRY)
+    told = any(each <= keys for each in _ENTRY) or (source.path.parent.name == "worlds" and keys == {"entries"})
+    return source.head.lstrip().startswith(b"{") and "entries" in keys and told
 
 
 def read(source: Source) -> Iterator[Imported | Skipped]:
