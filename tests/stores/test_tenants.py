@@ -108,7 +108,7 @@ async def seen(store):
         await CALLS[name](store)
         for name in (
             *("get", "listed", "history", "memories", "lore", "summaries", "snapshot", "responses", "counts"),
-            *("builds", "follow", "statistics"),
+            *("build", "builds", "follow", "statistics"),
         )
     ] + [
         await store.observations("m", "r"),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from brimful.core.content import ContentPackage, ToolCall, ToolResult
 from brimful.core.cost import Place, place_of
 from brimful.core.decision import Decision
-from brimful.core.unit import time_of
+from brimful.core.unit import call_first, time_of
 
 if TYPE_CHECKING:
     from brimful.core.context import Context
@@ -32,8 +32,11 @@ class _Ordering:
         self._sections = _IN_SYSTEM if context.inputs.policy.layout.related == "system" else _LAST
         self._covered: dict[str, ContentPackage] = {}
         self._calls: dict[tuple[str, str], ContentPackage] = {}
+        self._units: dict[str, list[ContentPackage]] = {}
         for decision in context.decisions:
             self._note(decision, self._packages[decision.id])
+        for unit in self._units.values():
+            unit.sort(key=call_first)
 
     def key(self, decision: Decision) -> Key:
         """Return what to sort a decision by."""
@@ -44,6 +47,9 @@ class _Ordering:
         worth = decision.score.total if place == "related" and decision.score else 0.0
         if place == "current" and package.kind.startswith("media-"):
             return section, worth, _BEFORE, 0
+        if place == "related" and decision.group:  # one of several of one fate stands where the last of them would
+            unit = self._units[decision.group]
+            return section, worth, time_of(unit[-1]), unit.index(package)
         call = self._call_of(decision, package)
         return (section, worth, time_of(stood), 0) if call is None else (section, worth, time_of(call), 1)
 
@@ -52,6 +58,7 @@ class _Ordering:
             newest = self._covered.get(decision.by, package)
             self._covered[decision.by] = max(newest, package, key=time_of)
         if decision.included and decision.group:
+            self._units.setdefault(decision.group, []).append(package)
             for part in package.parts:
                 if isinstance(part, ToolCall):
                     self._calls[decision.group, part.id] = package

@@ -165,7 +165,7 @@ def _groups(
         if package.id in leaders:
             groups.setdefault(leaders[package.id], []).append(package)
     singles = [package for package in packages if package.id not in leaders]
-    return singles, [tuple(sorted(members, key=_call_first)) for members in groups.values()], unpaired
+    return singles, [tuple(sorted(members, key=call_first)) for members in groups.values()], unpaired
 
 
 def _leaders(packages: Sequence[ContentPackage], bound: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -191,7 +191,7 @@ def _pair_tools(packages: Iterable[ContentPackage]) -> tuple[list[tuple[str, str
     open_calls: dict[str, str] = {}
     bound: list[tuple[str, str]] = []
     unpaired: set[str] = set()
-    for package in sorted(packages, key=_call_first):
+    for package in sorted(packages, key=call_first):
         for part in package.parts:
             if isinstance(part, ToolCall):
                 if part.id in open_calls:
@@ -205,5 +205,6 @@ def _pair_tools(packages: Iterable[ContentPackage]) -> tuple[list[tuple[str, str
     return bound, unpaired.union(open_calls.values())
 
 
-def _call_first(package: ContentPackage) -> tuple[float, int, bool, str]:
+def call_first(package: ContentPackage) -> tuple[float, int, bool, str]:
+    """Return what orders packages of one fate: time, and a call before its results."""
     return (package.timestamp, package.position, package.kind == "tool-result", package.id)
