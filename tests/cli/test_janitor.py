@@ -13,7 +13,7 @@ SPAM = "Cheap watches, cheap watches, buy ten of them today at http://watches.ex
 def flooded(run, write_lines):
     """Return a store with a flooded room, and a quiet one."""
     said = [{"role": "user", "name": "Ada", "content": "The demo is on Thursday, in the blue room."}]
-    said += [{"role": "user", "name": "bot", "content": SPAM.format(n=n)} for n in range(30)]
+    said += [{"role": "user", "name": "bot", "content": SPAM.format(n="shop" * (n % 3))} for n in range(30)]
     said += [{"role": "user", "name": "Bo", "content": "Thanks, I will bring the projector."}]
     rows = [row | {"timestamp": f"2026-11-01T10:00:{at:02d}Z"} for at, row in enumerate(said)]
     run("import", write_lines("busy.jsonl", rows))
