@@ -63,7 +63,7 @@ def told(data: dict[str, Any]) -> dict[str, Any]:
     """Return a message in OpenAI's form.
 
     >>> told({"type": "human", "data": {"content": "Hi", "name": "Ada"}})
-    {'role': 'user', 'content': 'Hi', 'name': 'Ada'}
+    {'role': 'user', 'name': 'Ada', 'content': 'Hi'}
     """
     kind, fields = _unpacked(data)
     own = text(fields.get("role")) if kind in ("chat", "ChatMessage") else ""

@@ -47,7 +47,7 @@ def told(data: dict[str, Any]) -> dict[str, Any]:
     """Return a message in OpenAI's form.
 
     >>> told({"role": "user", "blocks": [{"block_type": "text", "text": "Hi"}], "additional_kwargs": {}})
-    {'role': 'user', 'content': [{'type': 'text', 'text': 'Hi'}]}
+    {'content': [{'type': 'text', 'text': 'Hi'}], 'role': 'user'}
     """
     role = text(data.get("role"))
     if not role:
