@@ -77,6 +77,7 @@ def test_axe_finds_no_serious_fault_in_dialogs(shop, visit, opener):
 def test_the_keys_are_told_and_lead_to_the_pages(shop, visit):
     address, _, _ = shop
     page = visit(address)
+    expect(page.get_by_text("live", exact=True)).to_be_visible()  # the page listens by then
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     page.keyboard.press("Escape")
