@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 
+import brimful
 from answered import engine, told
 from brimful.cli import ranges
 from brimful.cli.ranges import Span, replay_all, survey
@@ -112,3 +113,22 @@ def test_diff_of_contexts_in_a_store(run, run_json, answers):
     run("replay", first, "--out", "first.json")
     assert run_json("diff", "first.json", first)["entered"] == []
     assert run_json("diff", first, "first.json")["prefix_share"] == 1.0
+
+
+def test_what_is_only_cut_is_lost_in_part():
+    said = [
+        brimful.package(
+            "message-recent", f"Turn {n}. " + "A word or two. " * 30, model="gpt-4o", position=n, min_tokens=20
+        )
+        for n in range(4)
+    ]
+    now = brimful.package("message-current", "And now?", model="gpt-4o", position=9)
+    before = brimful.assemble([*said, now], model="gpt-4o", window=1_000, completion=50, now=0.0)
+    after = brimful.replay(before, window=550)
+    (cut,) = [each for each in after.decisions if each.outcome == "shrunk"]
+    gone = [each for each in before.decisions if not after.decision(each.id).included]
+    tally = ranges.Tally()
+    tally.replayed(before, lambda context: brimful.replay(context, window=550))
+    part = before.decision(cut.id).cost - cut.cost
+    assert part > 0
+    assert tally.outcome().lost_tokens == part + sum(each.cost for each in gone)

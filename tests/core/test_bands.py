@@ -97,3 +97,10 @@ def test_the_picture_tells_the_numbers_of_the_report():
 @given(piles(), GENERATED_POLICIES, models())
 def test_every_context_has_a_picture(pile, policy, model):
     parsed(picture(build_if_it_fits(pile, policy, model)))
+
+
+def test_what_a_policy_caps_is_a_band():
+    now = brimful.package("message-current", "And now?", model="gpt-4o", id="now")
+    context = brimful.assemble([now], model="gpt-4o", policy="split", window=400_000, now=0.0)
+    assert sum(band.tokens for band in bands_of(context)) == 400_000
+    assert "capped" in {band.name for band in bands_of(context)}

@@ -146,3 +146,17 @@ def test_a_record_with_a_value_out_of_range_names_it():
 
 def test_components_of_kinds_that_are_not_there_are_empty():
     assert build(history(1)).component("lorebook").items == 0
+
+
+def test_what_history_ended_at_is_told():
+    turns = [*history(30, size=20), message("so?", counter=COUNTER, id="now", current=True, timestamp=NOW)]
+    first = build(turns, window=400)
+    out = next(each.id for each in first.decisions if each.reason == "older")
+    assert "older than the history that fits" in first.explain(out)
+    later = build(
+        [*turns[:-1], message("And?", counter=COUNTER, id="next", current=True, timestamp=NOW)],
+        window=400,
+        previous=first.history,
+    )
+    assert later.history.first == first.history.first
+    assert "older than where history began in the build before" in later.explain(out)

@@ -29,3 +29,24 @@ def test_the_order_is_that_of_the_prompt(packages, policy, model):
     read = list(dict.fromkeys(id for message in prompt.messages for id in message.sources))
     order = reading_order(context)
     assert sorted(order, key=order.__getitem__) == read
+
+
+def test_a_summary_stands_where_its_cluster_stood():
+    said = [
+        brimful.package(
+            "message-recent",
+            f"Turn {n}: " + "word " * 40,
+            model="gpt-4o",
+            id=f"m{n}",
+            position=n,
+            role="user",
+            cluster="old" if n < 4 else None,
+        )
+        for n in range(8)
+    ]
+    told = brimful.packagers.summary("Four turns.", of="old", counter=brimful.counter("gpt-4o"), id="sum")
+    now = brimful.package("message-current", "And now?", model="gpt-4o", id="now", position=9)
+    context = brimful.assemble([*said, told, now], model="gpt-4o", window=400, completion=50, now=0.0)
+    assert context.decision("m3").outcome == "replaced"
+    order = reading_order(context)
+    assert order["sum"] < order["m7"] < order["now"]

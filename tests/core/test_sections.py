@@ -3,7 +3,7 @@
 from hypothesis import given
 
 import brimful
-from brimful.core.sections import is_erased, left_out, sections
+from brimful.core.sections import is_erased, left_out, media_name, sections
 from brimful.packagers import lorebook_entry, media, memory, message, package
 from strategies import COUNTER, GENERATED_POLICIES, NOW, models, piles
 from support import build, history
@@ -64,3 +64,7 @@ def test_what_was_erased_is_known_by_its_hash():
     )
     assert is_erased(gone)
     assert not is_erased(message("", counter=COUNTER, id="silent"))
+
+
+def test_a_picture_without_an_address_goes_by_its_id():
+    assert media_name(media(brimful.Media(modality="image", data="aGk="), counter=COUNTER, id="i")) == "i"
