@@ -6,6 +6,7 @@ system prompts · pinned block │ history, oldest first │ retrieved block · 
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -19,6 +20,7 @@ from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.selection import Previous, Selection
 from brimful.core.unit import Unit, When, time_of
 
+_OF_TOOLS: Final = (ToolCall, ToolResult)
 _Placed = dict[str, list[tuple[Unit, ContentPackage]]]
 
 
@@ -47,10 +49,11 @@ def arrange(
 
 def previous_mark(selection: Selection) -> Previous | None:
     """Return what the next context needs to know of this one's history: where its optional part began."""
-    units = [unit for unit in _history_units(_placed(selection.units)) if not unit.fixed]
+    units = [unit for unit in selection.units if not unit.fixed and _is_history(unit)]
     if not units:
         return None
-    return Previous(first=units[0].key, summaries=tuple(unit.key for unit in units if unit.stands_for))
+    summaries = sorted((unit for unit in units if unit.stands_for), key=_began)
+    return Previous(first=min(units, key=_began).key, summaries=tuple(unit.key for unit in summaries))
 
 
 def alternating(messages: Iterable[Message]) -> list[Message]:
@@ -148,7 +151,17 @@ def _current(placed: _Placed) -> Iterator[Message]:
 
 def _history_units(placed: _Placed) -> list[Unit]:
     inside = {unit.key: unit for unit, _ in placed["history"]}
-    return sorted(inside.values(), key=lambda u: u.when if u.stands_for else time_of(u.packages[0]))
+    return sorted(inside.values(), key=_began)
+
+
+def _is_history(unit: Unit) -> bool:
+    if unit.stands_for:
+        return unit.stands_for == "history"
+    return any(place_of(package) == "history" for package in unit.packages)
+
+
+def _began(unit: Unit) -> When:
+    return unit.when if unit.stands_for else time_of(unit.packages[0])
 
 
 # -- messages --------------------------------------------------------------------------------------------------------
@@ -185,13 +198,13 @@ def _unique_call_ids(messages: Iterable[Message]) -> list[Message]:
     def renamed(part: Part) -> Part:
         if isinstance(part, ToolCall):
             used[part.id] = used.get(part.id, 0) + 1
-        if isinstance(part, ToolCall | ToolResult) and used.get(part.id, 1) > 1:
+        if isinstance(part, _OF_TOOLS) and used.get(part.id, 1) > 1:
             return msgspec.structs.replace(part, id=f"{part.id}-{used[part.id]}")
         return part
 
     return [
         msgspec.structs.replace(message, parts=tuple([renamed(part) for part in message.parts]))
-        if any(isinstance(part, ToolCall | ToolResult) for part in message.parts)
+        if any(isinstance(part, _OF_TOOLS) for part in message.parts)
         else message
         for message in messages
     ]

@@ -73,6 +73,8 @@ def finite(value: object) -> float | None:
     >>> finite(30), finite(True), finite(10**400), finite(float("nan"))
     (30.0, None, None, None)
     """
+    if type(value) is float:
+        return value if math.isfinite(value) else None
     if not isinstance(value, float | int) or isinstance(value, bool):
         return None
     try:
@@ -103,6 +105,11 @@ def timestamp(field: str, value: object, error: _Error = InvalidPackage) -> floa
     if number is None:
         raise error(field, f"must be a finite number of seconds, not {shown(value)}")
     return number
+
+
+def is_share(value: object) -> bool:
+    """Say whether a value is a number from 0 to 1 as a record holds it."""
+    return type(value) is float and 0.0 <= value <= 1.0
 
 
 def share(field: str, value: object, error: _Error = InvalidPackage) -> float:

@@ -2,6 +2,7 @@
 
 import hashlib
 import unicodedata
+from math import isfinite
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -175,10 +176,12 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if type(self.flex) is not Flex:
             raise InvalidPackage("flex", f"must be a Flex, not {shown(self.flex)}")
         check.position(self.position)
-        check.settle(self, "importance", check.share, "")
-        if self.relevance is not None:
+        if not check.is_share(self.importance):
+            check.settle(self, "importance", check.share, "")
+        if self.relevance is not None and not check.is_share(self.relevance):
             check.settle(self, "relevance", check.share, "")
-        check.settle(self, "timestamp", check.timestamp, "")
+        if type(self.timestamp) is not float or not isfinite(self.timestamp):
+            check.settle(self, "timestamp", check.timestamp, "")
         if self.metadata or type(self.metadata) is not dict:
             check.settle(self, "metadata", check.json_object, "")
         if not isinstance(self.content, str) or self.role == "tool" or self.kind == "tool-result":
@@ -247,7 +250,8 @@ def _digest(data: bytes) -> str:
 def _normalize(text: str) -> str:
     if len(text) > LONGEST_NORMALIZED:
         return text
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return " ".join(plain.casefold().split())
 
 
 def _normalized_part(part: Part) -> Part:

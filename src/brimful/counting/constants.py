@@ -152,6 +152,8 @@ def _texts(message: Message) -> Iterator[str]:
 
 def _frames(message: Message) -> list[str]:
     """Return the name in each frame: on the wire every tool result is a message, or a block that costs as much."""
+    if len(message.parts) == 1 and isinstance(message.parts[0], Text):
+        return [message.name]
     results = sum(isinstance(part, ToolResult) for part in message.parts)
     own = [message.name] if results < len(message.parts) or not results else []
     return own + [""] * results

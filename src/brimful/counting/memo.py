@@ -34,15 +34,16 @@ class CountMemo(Generic[C]):
 
     def counts(self, texts: Sequence[str]) -> list[C]:
         """Count each text, and only those never seen, in one batch."""
-        keys = [_key(text) for text in texts]
+        keys = [text if len(text) <= LONGEST_KEPT else _key(text) for text in texts]
         known = self._recall(keys)
-        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        if new:
-            # Outside the lock: two threads may count the same text, which is harmless; neither waits for the other.
-            counted = dict(zip(new, self._count(list(new.values())), strict=True))
-            self._remember(counted)
-            known |= counted
-        return [known[key] for key in keys]
+        counts = [count for count in known if count is not None]
+        if len(counts) == len(keys):
+            return counts
+        new = {key: text for key, text, count in zip(keys, texts, known, strict=True) if count is None}
+        # Outside the lock: two threads may count the same text, which is harmless; neither waits for the other.
+        counted = dict(zip(new, self._count(list(new.values())), strict=True))
+        self._remember(counted)
+        return [counted[key] if count is None else count for key, count in zip(keys, known, strict=True)]
 
     def learn(self, counts: Mapping[str, C]) -> None:
         """Remember counts that were made before, by another process or on another day.
@@ -65,13 +66,13 @@ class CountMemo(Generic[C]):
         with self._lock:
             return [text for text in texts if _key(text) not in self._known]
 
-    def _recall(self, keys: Sequence[Key]) -> dict[Key, C]:
-        found = {}
+    def _recall(self, keys: Sequence[Key]) -> list[C | None]:
+        known = self._known
         with self._lock:
-            for key in keys:
-                if (tokens := self._known.get(key)) is not None:
-                    self._known.move_to_end(key)
-                    found[key] = tokens
+            found = [known.get(key) for key in keys]
+            for key, count in zip(keys, found, strict=True):
+                if count is not None:
+                    known.move_to_end(key)
         return found
 
     def _remember(self, counted: dict[Key, C]) -> None:

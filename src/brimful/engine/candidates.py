@@ -1,6 +1,7 @@
 """Everything beside the recent history that may go into a context: pins, lore, summaries, and what was found."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final, Unpack
 
@@ -20,6 +21,7 @@ from brimful.retrieval.wanted import Hit
 
 ROUTINE = 0.0002  # the relevance of what the janitor tells: whatever may well hold an answer comes first
 TRIGGERED = 1.0  # the relevance of lore whose key was spoken
+_KINDS: Final = 256  # of packages whose family is kept at hand
 _LABEL = 12  # tokens around a find: day and speaker, or tags
 
 
@@ -151,6 +153,7 @@ def _brought(why: Why) -> dict[str, Any]:
 _FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreEntry: "lorebook"}
 
 
+@lru_cache(_KINDS)
 def _family(kind: str) -> str:
     return "message" if kind.startswith("tool-") else kind.partition("-")[0]
 

@@ -197,7 +197,7 @@ class Clusters:
 
     def of(self, message: Message) -> str | None:
         """Return the cluster of a message, if it has one."""
-        return self._named.get(message.id) or self._at(message.seq)
+        return self._named.get(message.id) or (self._at(message.seq) if self._spans or self._long else None)
 
     def whole(
         self, packages: list[ContentPackage], messages: Sequence[Message], sure: int | None = None

@@ -46,7 +46,7 @@ class Options(TypedDict, total=False):
     tokens: int | Count
 
 
-_KNOWN: Final = tuple(Options.__annotations__)
+_KNOWN: Final = dict.fromkeys(Options.__annotations__)
 
 
 def package(
@@ -57,7 +57,7 @@ def package(
     Without an id, it gets one from its content and its time: the same thing packaged twice is one thing.
     A number given as `tokens` is the caller's upper bound, and is not counted again.
     """
-    for option in set(options).difference(_KNOWN):
+    for option in options.keys() - _KNOWN.keys():
         raise InvalidPackage(option, f"is no option of a package; known: {', '.join(_KNOWN)}")
     implied = defaults_of(check.identifier("kind", kind))
     clean = _clean(content)
@@ -107,7 +107,7 @@ def seconds(when: float | datetime) -> float:
     >>> seconds(datetime(2026, 11, 1, tzinfo=UTC))
     1793491200.0
     """
-    if not isinstance(when, datetime):
+    if type(when) is float or not isinstance(when, datetime):
         return check.timestamp("timestamp", when)
     if when.tzinfo is None:
         raise InvalidPackage("timestamp", f"needs a time zone: {when.isoformat()} could be any of 38 moments")

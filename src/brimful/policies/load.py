@@ -24,6 +24,7 @@ ENVIRONMENT: Final = {
 """Environment variables, and the policy key that each of them sets."""
 
 
+@cache
 def policy_names() -> tuple[str, ...]:
     """Return the names of the policies that come with Brimful.
 

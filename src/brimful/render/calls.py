@@ -42,9 +42,10 @@ def pair_calls(messages: Iterable[Message]) -> list[Message]:
             parts = _answer(parts, waiting)
         else:
             waiting = [(part.id, _accepted(part, used)) for part in parts if isinstance(part, ToolCall)]
-            renamed = iter(call for _, call in waiting)
-            parts = tuple(next(renamed) if isinstance(part, ToolCall) else part for part in parts)
-        paired.append(msgspec.structs.replace(message, parts=parts))
+            if waiting:
+                renamed = iter(call for _, call in waiting)
+                parts = tuple(next(renamed) if isinstance(part, ToolCall) else part for part in parts)
+        paired.append(message if parts is message.parts else msgspec.structs.replace(message, parts=parts))
     return paired
 
 

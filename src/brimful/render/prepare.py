@@ -32,29 +32,36 @@ def prepare(messages: Iterable[Message], carries: Carries) -> list[Message]:
     >>> prepare([said], lambda media: False)[0].parts
     (Text(text='Hi\n\nthere'),)
     """
-    placed = [_check_places(index, message) for index, message in enumerate(messages)]
+    placed = list(messages)
+    _check_places(placed)
     shown = [_show_media(message, carries) for message in _split_tool_runs(placed)]
     regular = [_regular(message) for message in pair_calls(shown)]
     return _without_empty(regular)
 
 
-def _check_places(index: int, message: Message) -> Message:
-    for part in message.parts:
-        if isinstance(part, ToolCall) and message.role != "assistant":
-            reason = f"tool call {part.id!r} belongs in an assistant message, not in one of role {message.role!r}"
-            raise InvalidValue(f"messages[{index}]", reason)
-        if isinstance(part, ToolResult) and message.role != "tool":
-            reason = f"tool result {part.id!r} belongs in a tool message, not in one of role {message.role!r}"
-            raise InvalidValue(f"messages[{index}]", reason)
-    return message
+def _check_places(messages: list[Message]) -> None:
+    for index, message in enumerate(messages):
+        for part in message.parts:
+            if isinstance(part, ToolCall) and message.role != "assistant":
+                reason = f"tool call {part.id!r} belongs in an assistant message, not in one of role {message.role!r}"
+                raise InvalidValue(f"messages[{index}]", reason)
+            if isinstance(part, ToolResult) and message.role != "tool":
+                reason = f"tool result {part.id!r} belongs in a tool message, not in one of role {message.role!r}"
+                raise InvalidValue(f"messages[{index}]", reason)
 
 
 def _split_tool_runs(messages: list[Message]) -> Iterator[Message]:
-    for is_tool, run in groupby(messages, key=lambda message: message.role == "tool"):
-        if is_tool:
-            yield from _split_tool_run(list(run))
-        else:
-            yield from run
+    run: list[Message] = []
+    for message in messages:
+        if message.role == "tool":
+            run.append(message)
+            continue
+        if run:
+            yield from _split_tool_run(run)
+            run = []
+        yield message
+    if run:
+        yield from _split_tool_run(run)
 
 
 def _split_tool_run(run: list[Message]) -> Iterator[Message]:
@@ -69,6 +76,9 @@ def _split_tool_run(run: list[Message]) -> Iterator[Message]:
 
 
 def _show_media(message: Message, carries: Carries) -> Message:
+    if _is_text(message.parts):
+        return message
+
     def shown(media: Media) -> Part:
         whole = inline(media)
         return whole if message.role == "user" and carries(whole) else placeholder(whole)
@@ -78,9 +88,20 @@ def _show_media(message: Message, carries: Carries) -> Message:
 
 
 def _regular(message: Message) -> Message:
+    if _is_text(message.parts):  # most of any conversation: it is regular already, but for a name
+        name = one_line(message.name) if message.name else ""
+        return message if name == message.name else msgspec.structs.replace(message, name=name)
     full = [part for part in message.parts if not (isinstance(part, Text) and not part.text.strip())]
     calls_last = sorted(full, key=lambda part: isinstance(part, ToolCall))
     return msgspec.structs.replace(message, parts=tuple(join_texts(calls_last)), name=one_line(message.name))
+
+
+def _is_text(parts: tuple[Part, ...]) -> bool:
+    """Say whether parts are one text that says something."""
+    if len(parts) != 1:
+        return False
+    (part,) = parts
+    return isinstance(part, Text) and part.text != "" and not part.text.isspace()
 
 
 def join_texts(parts: Iterable[Part]) -> Iterator[Part]:

@@ -56,9 +56,10 @@ class Report:
     def want_objects(self, place: str, value: object) -> Iterator[tuple[str, Object]]:
         """Go through a list of objects, each with its place."""
         for index, item in enumerate(self.want_list(place, value)):
-            found = self.want_object(f"{place}[{index}]", item)
+            at = f"{place}[{index}]"
+            found = self.want_object(at, item)
             if found is not None:
-                yield f"{place}[{index}]", found
+                yield at, found
 
     def want_positive(self, place: str, value: object) -> None:
         """Note a number that is no positive whole number."""

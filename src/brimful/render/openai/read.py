@@ -37,12 +37,15 @@ def _message(message: dict[str, Any], names: dict[str, str]) -> Message:
         id = message["tool_call_id"]
         text = content if isinstance(content, str) else "".join(block["text"] for block in content or ())
         return Message(role="tool", parts=(ToolResult(id=id, content=text, name=names.get(id, "")),))
+    role, name = _ROLES[message["role"]], message.get("name") or ""
+    if isinstance(content, str) and not message.get("tool_calls"):
+        return Message(role=role, name=name, parts=(Text(text=content),))
     calls = (
         ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
         for call in message.get("tool_calls") or ()
     )
     parts = (*_parts(content), *calls)
-    return Message(role=_ROLES[message["role"]], name=message.get("name") or "", parts=parts)
+    return Message(role=role, name=name, parts=parts)
 
 
 def _parts(content: str | list[dict[str, Any]] | None) -> Iterator[Part]:

@@ -17,6 +17,7 @@ from brimful.render.prepare import prepare
 from brimful.render.turns import OPENING
 
 DETAILS: Final = ("auto", "low", "high", "original")
+_CONTENT: Final = (Text, Media)
 AUDIO_FORMATS: Final = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 
 
@@ -55,16 +56,15 @@ def _messages(message: Message) -> Iterator[dict[str, Any]]:
             if isinstance(part, ToolResult):
                 yield {"role": "tool", "tool_call_id": part.id, "content": part.content}
         return
-    yield _spoken(message if fits_name_field(message.name) else name_in_text(message))
+    yield _spoken(message if not message.name or fits_name_field(message.name) else name_in_text(message))
 
 
 def _spoken(message: Message) -> dict[str, Any]:
-    calls = [_call(part) for part in message.parts if isinstance(part, ToolCall)]
-    content = [part for part in message.parts if isinstance(part, Text | Media)]
     written: dict[str, Any] = {"role": message.role}
     if message.name:
         written["name"] = message.name
-    written["content"] = _content(content)
+    written["content"] = _content([part for part in message.parts if isinstance(part, _CONTENT)])
+    calls = [_call(part) for part in message.parts if isinstance(part, ToolCall)]
     if calls:
         written["tool_calls"] = calls
     return written
