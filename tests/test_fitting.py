@@ -400,3 +400,34 @@ def test_what_is_no_request_is_refused_by_name(request_, complaint):
 def test_other_wires_are_refused():
     with pytest.raises(InvalidValue, match="must be one of openai, anthropic"):
         fit(body(chat(1)), wire="gemini")
+
+
+# -- what tools showed -----------------------------------------------------------------------------------------------
+
+
+SCREEN = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}", "detail": "high"}}
+
+
+def test_a_picture_in_a_tools_answer_is_counted():
+    asked = [says("user", "Look."), calls("c1")]
+    words = fitted(body([*asked, answers("c1", [{"type": "text", "text": "Here."}])]))
+    shown = fitted(body([*asked, answers("c1", [{"type": "text", "text": "Here."}, SCREEN])]))
+    assert shown.tokens >= words.tokens + 255
+    assert shown.request["messages"][-1]["content"][1] == SCREEN
+    assert brimful.replay(shown).request == shown.request
+
+
+def test_what_a_tool_showed_is_not_what_the_user_said_last():
+    source = {"type": "base64", "media_type": "image/png", "data": PNG}
+    question = says("user", "Which of these screens is broken?")
+    messages = [question]
+    for step in range(12):
+        use = {"type": "tool_use", "id": f"c{step}", "name": "look", "input": {}}
+        shown = [{"type": "text", "text": "word " * 60}, {"type": "image", "source": source}]
+        answer = {"type": "tool_result", "tool_use_id": f"c{step}", "content": shown}
+        messages += [says("assistant", [use]), says("user", [answer])]
+    request = {"model": "claude-sonnet-4-5", "max_tokens": 50, "messages": messages}
+    sent = fitted(request, wire="anthropic", window=900)
+    assert len(sent.request["messages"]) < len(messages)
+    assert question in sent.request["messages"]
+    assert brimful.replay(sent).request == sent.request

@@ -1,5 +1,6 @@
 """Where things stand: stable first, volatile last, nothing torn apart, nothing that closes its own label."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,7 +8,9 @@ import brimful
 from brimful.core.arrange import alternating
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.core.label import label, labelled
+from brimful.core.one_call import one_at_a_time
 from brimful.core.prompt import Message
+from brimful.errors import InvalidPackage
 from brimful.packagers import lorebook_entry, media, memory, message, package, tool_turn
 from strategies import COUNTER, NOW
 from support import build, history
@@ -180,3 +183,72 @@ def test_an_older_message_cannot_begin_a_line_of_somebody_else():
     older = package("message-older", text, counter=COUNTER, name="Eve", timestamp=NOW)
     assert labelled(older).count("[") == 1
     assert "</context>" not in labelled(older)
+
+
+SCREEN = Media(modality="image", url="https://example.org/screen.png", width=64, height=64)
+
+
+def shown_by_a_tool(**options):
+    calls = [ToolCall(id="a", name="look"), ToolCall(id="b", name="look")]
+    results = [ToolResult(id="a", content="one"), SCREEN, ToolResult(id="b", content="two")]
+    return tool_turn(calls, results, counter=COUNTER, id="t", timestamp=NOW - 5, **options)
+
+
+def test_what_a_tool_showed_follows_its_results_as_the_users():
+    context = build([*history(1), *shown_by_a_tool(), message("So?", counter=COUNTER, id="now", timestamp=NOW)])
+    roles = [entry["role"] for entry in context.request["messages"]]
+    assert roles == ["user", "assistant", "tool", "tool", "user", "user"]
+    assert context.request["messages"][4]["content"][0]["image_url"]["url"] == SCREEN.url
+    claude = build([*history(1), *shown_by_a_tool()], wire="anthropic").request["messages"][-1]["content"]
+    assert [block["type"] for block in claude] == ["tool_result", "tool_result", "image"]
+
+
+def test_what_a_tool_showed_is_charged_and_told_in_words_to_who_cannot_see():
+    with_eyes, blind = build(shown_by_a_tool()), build(shown_by_a_tool(), modalities=("text",))
+    picture = COUNTER.media(SCREEN).tokens
+    assert with_eyes.tokens >= picture > blind.tokens
+    assert blind.request["messages"][-1] == {"role": "user", "content": "[image: https://example.org/screen.png]"}
+
+
+def test_calls_one_at_a_time_keep_what_their_tool_showed():
+    answers = Message(role="tool", parts=(ToolResult(id="a", content="1"), SCREEN, ToolResult(id="b", content="2")))
+    asked = Message(role="assistant", parts=tuple(ToolCall(id=id, name="look") for id in "ab"))
+    split = one_at_a_time([asked, answers])
+    assert [len(entry.parts) for entry in split] == [1, 2, 1, 1]
+    assert split[1].parts[1] == SCREEN
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (SCREEN,),
+        (SCREEN, ToolResult(id="a", content="1")),
+        (ToolResult(id="a", content="1"), ToolCall(id="b", name="f")),
+    ],
+)
+def test_a_tools_message_begins_with_a_result_and_calls_nothing(parts):
+    with pytest.raises(InvalidPackage, match="a tool's message holds tool results"):
+        package("tool-result", parts, counter=COUNTER)
+    with pytest.raises(InvalidPackage):
+        package("tool-call", parts, counter=COUNTER, role="tool")
+
+
+def test_a_turn_does_not_begin_with_what_was_shown():
+    with pytest.raises(InvalidPackage, match="results: must begin with a ToolResult"):
+        tool_turn([ToolCall(id="a", name="f")], [SCREEN], counter=COUNTER)
+
+
+def test_models_that_take_system_turns_get_them():
+    said = [
+        message("Hi", counter=COUNTER, id="a", timestamp=NOW),
+        message("It is late.", counter=COUNTER, id="b", timestamp=NOW + 1, role="system"),
+        message("Yes?", counter=COUNTER, id="c", timestamp=NOW + 2, role="assistant"),
+        message("Bye", counter=COUNTER, id="d", timestamp=NOW + 3, current=True),
+    ]
+    for model, roles in (
+        ("claude-opus-5", ["user", "system", "assistant", "user"]),
+        ("claude-opus-4-7", ["user", "assistant", "user"]),
+    ):
+        context = brimful.assemble(said, model=model, now=NOW)
+        assert [turn["role"] for turn in context.request["messages"]] == roles
+        assert brimful.replay(context).request == context.request

@@ -38,8 +38,11 @@ def test_each_call_is_followed_by_its_own_result_wherever_that_stood():
 
 
 def test_nothing_is_lost():
-    split = one_at_a_time([asked("a", "b"), answered("a", more=(PICTURE,)), answered("x")])
-    assert split == [asked("a"), answered("a"), asked("b"), answered(more=(PICTURE,)), answered("x")]
+    split = one_at_a_time([asked("a", "b"), answered("a", more=(PICTURE,)), answered(more=(PICTURE,)), answered("x")])
+    assert split == [
+        *(asked("a"), answered("a", more=(PICTURE,))),
+        *(asked("b"), answered(more=(PICTURE,)), answered("x")),
+    ]
 
 
 def test_the_mark_of_a_stable_prefix_stays_at_its_end():

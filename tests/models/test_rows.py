@@ -111,6 +111,37 @@ def test_cache(name, minimum, breakpoints):
     assert cache.lookback_blocks == (20 if breakpoints else 0)
 
 
+@pytest.mark.parametrize(
+    ("name", "window", "max_output"),
+    [
+        ("gpt-6.1-terra", 1_050_000, 128_000),
+        ("chat-latest", 128_000, 16_384),
+        ("claude-opus-5-5", 1_000_000, 128_000),
+        ("claude-sonnet-4-6", 1_000_000, 128_000),
+        ("gemini-4-argon", 1_048_576, 1_048_576),
+        ("meta/muse-spark-1.3", 1_048_576, 131_072),
+        ("accounts/fireworks/models/muse-spark-open", 1_048_000, 128_000),
+        ("qwen3.8-max-0902", 991_808, 131_072),
+        ("Qwen/Qwen3.8-27B-FP8", 262_144, 65_536),
+        ("mistral-large-4", 1_048_576, 1_048_576),
+        ("deepseek-flash", 1_000_000, 384_000),
+        ("accounts/fireworks/models/deepseek-v4p1-flash-1017", 1_000_000, 384_000),
+        ("deepseek-ai/DeepSeek-V4-Pro-0813", 1_000_000, 384_000),
+        ("grok-4.7-fast", 500_000, 500_000),
+    ],
+)
+def test_what_is_current_in_november_2026(name, window, max_output):
+    info = REGISTRY.resolve(name)
+    assert (info.known, info.window, info.max_output) == (True, window, max_output)
+
+
+def test_system_turns_came_with_opus_4_8():
+    takes = {row.id for row in REGISTRY if row.system_turns}
+    assert {row.provider for row in REGISTRY if row.system_turns} == {"anthropic"}
+    assert takes >= {"claude-opus-4-8", "claude-opus-5", "claude-opus-5-5", "claude-haiku-5-5", "claude-fable-5-1"}
+    assert takes.isdisjoint({"claude-opus-4-7", "claude-sonnet-5", "claude-sonnet-4-6", "claude-mythos-preview"})
+
+
 def test_the_registry_is_a_value():
     assert load_registry(environ={}) == REGISTRY
     assert len(REGISTRY) == len(REGISTRY.names()) == len(list(REGISTRY))

@@ -164,8 +164,8 @@ INVALID_MESSAGES = [
     ([told(text("Hi"))], "messages[0]: the first turn must be the user's"),
     ([HI, HI], "messages[1]: two user turns in a row"),
     ([HI, told(text("a")), told(text("b"))], "messages[2]: two assistant turns in a row"),
-    ([{"role": "system", "content": "Be kind."}, HI],
-     "messages[0].role: must be one of user, assistant, not 'system'"),
+    ([{"role": "tool", "content": "Be kind."}],
+     "messages[0].role: must be one of user, assistant, system, not 'tool'"),
     ([asked()], "messages[0].content: must not be empty"),
     ([{"role": "user", "content": " "}], "messages[0].content: must not be empty"),
     ([{"role": "user", "content": 7}], "messages[0].content: must be a list, not a number"),
@@ -224,3 +224,65 @@ INVALID_REQUESTS = [
 @pytest.mark.parametrize(("changed", "violation"), INVALID_REQUESTS)
 def test_invalid_requests_are_named(changed, violation):
     assert anthropic.check({"model": "m", "max_tokens": 9, "messages": [HI], **changed}) == [violation]
+
+
+def note(text):
+    return {"role": "system", "content": text}
+
+
+INVALID_SYSTEM_TURNS = [
+    ([note("Be kind."), HI], "messages[0]: the first turn must be the user's"),
+    ([HI, told(text("Hi")), note("Be kind."), told(text("So?"))],
+     "messages[2]: a system turn must follow one of the user's"),
+    ([HI, note("a"), note("b")], "messages[2]: two system turns in a row"),
+    ([HI, note("a"), HI], "messages[2]: after a system turn the assistant must speak"),
+    ([HI, {"role": "system", "content": [image(type="url", url="https://a.example/b.png")]}],
+     "messages[1].content[0].type: must be one of text, not 'image'"),
+    ([HI, told(use()), note("a"), told(text("Hi"))],
+     "messages[2]: a system turn must follow one of the user's",
+     "messages[1].content[0]: tool call 'c1' without its result"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", INVALID_SYSTEM_TURNS, ids=lambda case: case[1])
+def test_system_turns_out_of_place_are_named(case):
+    messages, *violations = case
+    violations += (
+        ["messages[1]: after a system turn the assistant must speak"] if messages[0] == note("Be kind.") else []
+    )
+    assert anthropic.check({"model": "m", "max_tokens": 9, "messages": messages}) == violations
+
+
+def test_a_system_turn_of_its_own_where_the_model_takes_it():
+    spoken = (said("user", "Hi"), said("system", "It is late."), said("system", "Be brief."), said("assistant", "Yes?"))
+    request = rendered(*spoken, said("user", "Bye"), said("system", "Say goodbye."), system_turns=True)
+    assert request["messages"] == [
+        {"role": "user", "content": [text("Hi")]},
+        {"role": "system", "content": [text("It is late."), text("Be brief.")]},
+        {"role": "assistant", "content": [text("Yes?")]},
+        {"role": "user", "content": [text("Bye")]},
+        {"role": "system", "content": [text("Say goodbye.")]},
+    ]
+    assert [message.role for message in anthropic.parse(request).messages if message.role == "system"] == ["system"] * 2
+
+
+def test_a_system_message_that_would_be_refused_there_speaks_as_the_user():
+    spoken = [said("user", "Hi"), said("assistant", "Yes?"), said("system", "It is late."), said("user", "Bye")]
+    roles = [turn["role"] for turn in rendered(*spoken, system_turns=True)["messages"]]
+    assert roles == ["user", "assistant", "user"]
+    before = [said("user", "Hi"), said("system", "It is late."), said("user", "Bye")]
+    assert [turn["role"] for turn in rendered(*before, system_turns=True)["messages"]] == ["user"]
+
+
+def test_pictures_in_a_tools_answer_are_read():
+    picture = image(type="base64", media_type="image/png", data="iVBO")
+    request = {
+        "model": "m",
+        "max_tokens": 5,
+        "messages": [HI, told(use()), asked(answer(content=[text("Here:"), picture]), text("So?"))],
+    }
+    read = anthropic.parse(request).messages[2]
+    shown = Media(modality="image", data="iVBO", media_type="image/png")
+    assert read.parts == (ToolResult(id="c1", name="f", content="Here:"), shown)
+    request["messages"][2]["content"][0]["content"][1]["source"]["data"] = ""
+    assert anthropic.check(request) == ["messages[2].content[0].content[1].source.data: must not be empty"]

@@ -4,7 +4,7 @@ import pytest
 
 from brimful.core.prompt import Media, Message, Prompt, Text, Tool, ToolCall, ToolResult
 from brimful.errors import InvalidRequest
-from brimful.render import renderer_for
+from brimful.render import read_history, renderer_for
 
 openai = renderer_for("openai")
 
@@ -200,3 +200,18 @@ INVALID_REQUESTS = [
 @pytest.mark.parametrize(("changed", "violation"), INVALID_REQUESTS)
 def test_invalid_requests_are_named(changed, violation):
     assert openai.check({"model": "gpt-4o", "messages": [HI], **changed}) == [violation]
+
+
+def test_a_history_may_hold_what_tools_showed_and_a_request_may_not():
+    picture = {"type": "image_url", "image_url": {"url": "https://a.example/cat.png"}}
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    shown = {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "Here."}, picture]}
+    messages = [{"role": "assistant", "content": None, "tool_calls": [call]}, shown]
+    read = read_history(messages)[1]
+    assert read.parts == (
+        ToolResult(id="c1", name="look", content="Here."),
+        Media(modality="image", url="https://a.example/cat.png"),
+    )
+    assert openai.check({"model": "m", "messages": messages}) == [
+        "messages[1].content[1].type: must be one of text, not 'image_url'"
+    ]

@@ -17,6 +17,7 @@ from brimful.core.model import ModelInfo
 from brimful.core.one_call import one_at_a_time
 from brimful.core.policy import Layout
 from brimful.core.prompt import Message, Prompt, Tool
+from brimful.core.results import results_of
 from brimful.core.selection import Previous, Selection
 from brimful.core.unit import Unit, When, time_of
 
@@ -44,7 +45,13 @@ def arrange(
         messages = one_at_a_time(messages)
     if model.alternate:
         messages = alternating(messages)
-    return Prompt(model=model.id, messages=tuple(messages), tools=tools, max_output=max_output)
+    return Prompt(
+        model=model.id,
+        messages=tuple(messages),
+        tools=tools,
+        max_output=max_output,
+        system_turns=model.system_turns,
+    )
 
 
 def previous_mark(selection: Selection) -> Previous | None:
@@ -123,8 +130,8 @@ def _turns(unit: Unit) -> list[tuple[When, list[Message]]]:
     open_calls: dict[str, list[Message]] = {}
     for package in (package for package in unit.packages if place_of(package) == "history"):
         if role_of(package) == "tool":
-            for part in (part for part in package.parts if isinstance(part, ToolResult)):
-                open_calls[part.id].append(Message(role="tool", parts=(part,), sources=(package.id,)))
+            for result, parts in results_of(package.parts):
+                open_calls[result.id].append(Message(role="tool", parts=parts, sources=(package.id,)))
             continue
         messages = [_message(package)]
         turns.append((time_of(package), messages))

@@ -304,10 +304,11 @@ def _check_parts(role: Role | None, kind: str, content: str | tuple[Part, ...]) 
     parts = () if isinstance(content, str) else content
     if not isinstance(parts, tuple) or not all(isinstance(part, Part) for part in parts):
         raise InvalidPackage("content", f"must be a text or a tuple of parts, not {shown(content)}")
-    results = [isinstance(part, ToolResult) for part in parts]
-    if (role == "tool" or kind == "tool-result") and not (results and all(results)):
-        raise InvalidPackage("content", "a tool's message holds tool results, and nothing else")
-    if any(results) and role != "tool" and kind != "tool-result":
+    answers = role == "tool" or kind == "tool-result"
+    calls = any(isinstance(part, ToolCall) for part in parts)
+    if answers and (calls or not isinstance(next(iter(parts), None), ToolResult)):
+        raise InvalidPackage("content", "a tool's message holds tool results, each with what was shown behind it")
+    if any(isinstance(part, ToolResult) for part in parts) and not answers:
         raise InvalidPackage("role", f"tool results are the role 'tool', not {role!r}")
-    if any(isinstance(part, ToolCall) for part in parts) and role != "assistant" and kind != "tool-call":
+    if calls and role != "assistant" and kind != "tool-call":
         raise InvalidPackage("role", f"tool calls are the role 'assistant', not {role!r}")

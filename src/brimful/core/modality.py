@@ -35,7 +35,8 @@ def perceivable(
 
 
 def _shown(package: ContentPackage, model: ModelInfo, renderer: Renderer) -> Callable[[Part], Part]:
-    role = role_of(package)
+    # What a tool showed is shown by the user, behind its result: few providers take pictures from tools.
+    role = "user" if role_of(package) == "tool" else role_of(package)
 
     def shown(part: Part) -> Part:
         if not isinstance(part, Media):

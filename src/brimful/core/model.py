@@ -54,8 +54,9 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     of per-message costs (`openai`, `anthropic`, `gemini`, or `template`); with `template`, `chat_template` names the
     chat template that is rendered. `tool_system_tokens` is what a provider's hidden system prompt costs as soon as a
     request has tools. `alternate` says that the chat template refuses two turns of one speaker in a row, `one_call`
-    that it refuses two calls in one message. `runtime` is what serves an open model, and `thinking` whether its
-    template is told to think: None where that is left to the runtime.
+    that it refuses two calls in one message, `system_turns` that the model takes system messages between the turns of
+    others, where its wire has a system prompt apart. `runtime` is what serves an open model, and `thinking` whether
+    its template is told to think: None where that is left to the runtime.
     """
 
     id: str
@@ -75,6 +76,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     tool_system_tokens: int = 0
     alternate: bool = False
     one_call: bool = False
+    system_turns: bool = False
     runtime: Runtime = "transformers"
     thinking: bool | None = None
     cache: CacheRule | None = None

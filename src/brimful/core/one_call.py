@@ -1,12 +1,13 @@
 """Calls one at a time, for chat templates that refuse two of them in one message."""
 
-from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import chain, takewhile
 
 import msgspec
 
 from brimful.core.content import Part, ToolCall, ToolResult
 from brimful.core.prompt import Message
+from brimful.core.results import results_of
 
 
 def one_at_a_time(messages: Sequence[Message]) -> list[Message]:
@@ -37,20 +38,26 @@ def _split(asked: Message, answers: list[Message]) -> Iterator[Message]:
         yield msgspec.structs.replace(asked, parts=(*before, call), cache=False)
         before = ()
         for answer in answers:
-            if results := tuple(part for part in answer.parts if _answers(part, call)):
-                yield msgspec.structs.replace(answer, parts=results, cache=False)
+            own = [parts for result, parts in results_of(answer.parts) if result.id == call.id]
+            if own:
+                yield msgspec.structs.replace(answer, parts=tuple(chain.from_iterable(own)), cache=False)
     ids = {call.id for call in _calls(asked)}
     for answer in answers:  # what is no result of these calls stays behind them, for the wire's rules to judge
-        if others := tuple(part for part in answer.parts if not (isinstance(part, ToolResult) and part.id in ids)):
+        if others := tuple(_of_others(answer.parts, ids)):
             yield msgspec.structs.replace(answer, parts=others, cache=False)
+
+
+def _of_others(parts: Iterable[Part], ids: Container[str]) -> Iterator[Part]:
+    """Yield what belongs to none of the calls."""
+    theirs = False
+    for part in parts:
+        theirs = part.id in ids if isinstance(part, ToolResult) else theirs
+        if not theirs:
+            yield part
 
 
 def _marked(messages: list[Message], *, cache: bool) -> list[Message]:
     return [*messages[:-1], msgspec.structs.replace(messages[-1], cache=cache)]
-
-
-def _answers(part: Part, call: ToolCall) -> bool:
-    return isinstance(part, ToolResult) and part.id == call.id
 
 
 def _calls(message: Message) -> list[ToolCall]:

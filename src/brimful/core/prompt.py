@@ -47,12 +47,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model shall see, in order, and how many tokens it may answer with."""
+    """What the model shall see, in order, and how many tokens it may answer with.
+
+    `system_turns` says that the model takes system messages between the turns, where its wire would rather not.
+    """
 
     model: str
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     max_output: int | None = None
+    system_turns: bool = False
 
 
 def _schema(parameters: object) -> dict[str, Any]:

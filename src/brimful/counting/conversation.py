@@ -54,7 +54,7 @@ def _short(id: str) -> str:
 
 def _sent(message: Message) -> Iterator[WireMessage]:
     results = [part for part in message.parts if isinstance(part, ToolResult)]
-    if len(results) < len(message.parts) or not results:
+    if not results or any(isinstance(part, Text | ToolCall) for part in message.parts):
         yield _turn(message)
     for result in results:
         yield {

@@ -76,6 +76,7 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tool_system_tokens: _Amount | UnsetType = UNSET
     alternate: bool | UnsetType = UNSET
     one_call: bool | UnsetType = UNSET
+    system_turns: bool | UnsetType = UNSET
     runtime: Runtime | UnsetType = UNSET
     thinking: bool | UnsetType = UNSET
     cache: _CacheFields | UnsetType = UNSET

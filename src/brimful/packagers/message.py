@@ -6,8 +6,9 @@ from itertools import takewhile
 from typing import Unpack
 
 from brimful.core import check
-from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult
+from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message
+from brimful.core.results import results_of
 from brimful.core.tokens import TokenCounter
 from brimful.errors import InvalidPackage, InvalidValue
 from brimful.packagers.package import Options, derived_id, package, seconds
@@ -31,13 +32,15 @@ def message(
 
 def tool_turn(
     calls: Sequence[ToolCall],
-    results: Sequence[ToolResult],
+    results: Sequence[ToolResult | Media],
     *,
     counter: TokenCounter,
     text: str = "",
     **options: Unpack[Options],
 ) -> list[ContentPackage]:
     """Package an assistant's tool calls and what the tools answered: one unit, kept or dropped whole.
+
+    Media that a tool showed stand behind its result.
 
     Without an id, it gets one from all that was said and from its time: some clients use the ids of calls again.
     """
@@ -48,9 +51,9 @@ def tool_turn(
     check.position(at)
     call: Options = {"group": name, **options, "id": name, "position": at}
     turn = [package("tool-call", said, counter=counter, **call)]
-    for step, result in enumerate(results, start=1):
+    for step, (result, parts) in enumerate(results_of(results), start=1):
         answer: Options = {**call, "id": f"{name}/{result.id}", "position": at + step}
-        turn.append(package("tool-result", (result,), counter=counter, **answer))
+        turn.append(package("tool-result", parts, counter=counter, **answer))
     return turn
 
 
@@ -92,9 +95,12 @@ def conversation(
 
 
 def _check_turn(calls: object, results: object) -> None:
-    for name, parts, kind in (("calls", calls, ToolCall), ("results", results, ToolResult)):
+    for name, parts, kind in (("calls", calls, ToolCall), ("results", results, ToolResult | Media)):
         if not isinstance(parts, Sequence) or not all(isinstance(part, kind) for part in parts):
-            raise InvalidPackage(name, f"must be a list of {kind.__name__}, not {check.shown(parts)}")
+            wanted = "ToolCall" if name == "calls" else "ToolResult, each with the Media that it showed"
+            raise InvalidPackage(name, f"must be a list of {wanted}, not {check.shown(parts)}")
+        if name == "results" and parts and isinstance(parts[0], Media):
+            raise InvalidPackage(name, "must begin with a ToolResult: media stand behind the result that showed them")
     if not calls:
         raise InvalidPackage("calls", "must not be empty: results alone are no turn")
 

@@ -25,6 +25,7 @@ def read_request(request: Request) -> Prompt:
         messages=(*system, *spoken),
         tools=tuple(_tool(tool) for tool in request.get("tools") or ()),
         max_output=request["max_tokens"],
+        system_turns=any(turn["role"] == "system" for turn in request["messages"]),
     )
 
 
@@ -53,21 +54,22 @@ def _messages(turn: dict[str, Any], names: dict[str, str]) -> Iterator[Message]:
 
 def _message(role: Role, blocks: list[Block], names: dict[str, str]) -> Message:
     marked = any(block.get("cache_control") for block in blocks)
-    return Message(role=role, parts=tuple(_part(block, names) for block in blocks), cache=marked)
+    return Message(role=role, parts=tuple([part for block in blocks for part in _parts(block, names)]), cache=marked)
 
 
-def _part(block: Block, names: dict[str, str]) -> Part:
+def _parts(block: Block, names: dict[str, str]) -> Iterator[Part]:
     match block["type"]:
         case "text":
-            return Text(text=block["text"])
+            yield Text(text=block["text"])
         case "image":
-            return _image(block["source"])
+            yield _image(block["source"])
         case "tool_use":
-            return ToolCall(id=block["id"], name=block["name"], arguments=json_text(block["input"]))
+            yield ToolCall(id=block["id"], name=block["name"], arguments=json_text(block["input"]))
         case _:
-            id = block["tool_use_id"]
-            text = "".join(inner["text"] for inner in _blocks(block.get("content") or []))
-            return ToolResult(id=id, content=text, name=names.get(id, ""), is_error=block.get("is_error") or False)
+            id, inner = block["tool_use_id"], _blocks(block.get("content") or [])
+            text = "".join(each["text"] for each in inner if each["type"] == "text")
+            yield ToolResult(id=id, content=text, name=names.get(id, ""), is_error=block.get("is_error") or False)
+            yield from (_image(each["source"]) for each in inner if each["type"] == "image")
 
 
 def _image(source: dict[str, str]) -> Media:

@@ -7,7 +7,11 @@ from brimful.render.anthropic.write import IMAGE_TYPES, MOST_BREAKPOINTS
 from brimful.render.names import is_tool_name
 from brimful.render.rules import Object, Pairing, Report, check_tools, shown
 
-_ALLOWED: Final = {"user": ("text", "image", "tool_result"), "assistant": ("text", "tool_use")}
+_ALLOWED: Final = {
+    "user": ("text", "image", "tool_result"),
+    "assistant": ("text", "tool_use"),
+    "system": ("text",),  # models before Opus 4.8 refuse these turns; which model it is, is not looked up here
+}
 _IN_ID: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -54,17 +58,26 @@ def _check_turns(report: Report, messages: object) -> None:
     turns = list(report.want_objects("messages", messages))
     before = "assistant"
     for place, turn in turns:
-        role = report.want_one_of(f"{place}.role", turn.get("role"), ("user", "assistant"))
+        role = report.want_one_of(f"{place}.role", turn.get("role"), ("user", "assistant", "system"))
         if role is None:
             continue
-        if role == before:
-            first = role == "assistant" and place == "messages[0]"
-            report.add(place, "the first turn must be the user's" if first else f"two {role} turns in a row")
+        _check_order(report, place, role, before)
         before = role
         _check_turn(report, pairing, place, turn)
     pairing.close()
     if turns and before == "assistant":
         _check_last(report, *turns[-1])
+
+
+def _check_order(report: Report, place: str, role: str, before: str) -> None:
+    if role != "user" and place == "messages[0]":
+        report.add(place, "the first turn must be the user's")
+    elif role == before:
+        report.add(place, f"two {role} turns in a row")
+    elif role == "system" and before == "assistant":
+        report.add(place, "a system turn must follow one of the user's")
+    elif role == "user" and before == "system":
+        report.add(place, "after a system turn the assistant must speak")
 
 
 def _check_turn(report: Report, pairing: Pairing, place: str, turn: Object) -> None:
@@ -80,7 +93,7 @@ def _check_turn(report: Report, pairing: Pairing, place: str, turn: Object) -> N
             results_over = results_over or type != "tool_result"
             if type is not None:
                 _CHECKS[type](report, pairing, at, block)
-    if role == "user":
+    if role != "assistant":
         pairing.close()
 
 
@@ -123,8 +136,11 @@ def _check_result(report: Report, pairing: Pairing, place: str, block: Object) -
     if content is None or isinstance(content, str):
         return
     for at, inner in report.want_objects(f"{place}.content", content):
-        report.want_one_of(f"{at}.type", inner.get("type"), ("text",))
-        report.want_filled(f"{at}.text", inner.get("text"))
+        match report.want_one_of(f"{at}.type", inner.get("type"), ("text", "image")):
+            case "text":
+                _check_text(report, pairing, at, inner)
+            case "image":
+                _check_image(report, pairing, at, inner)
 
 
 _CHECKS: Final[dict[str, Callable[[Report, Pairing, str, Object], None]]] = {

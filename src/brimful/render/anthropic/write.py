@@ -1,7 +1,8 @@
 """Prompt → messages request.
 
 Content is a list of blocks throughout, one block a message of the prompt: a turn that grows adds a block and leaves the
-ones before it alone, which is what the prompt cache compares. Later system messages speak as the user, in their place.
+ones before it alone, which is what the prompt cache compares. Later system messages have turns of their own where the
+model takes them, and speak as the user, in their place, where it does not.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +35,7 @@ def write_request(prompt: Prompt, window: int) -> Request:
     tools = [_tool(tool) for tool in prompt.tools]
     marked: list[Block] = []
     system = _blocks(first, marked)
-    turns = [_turn(turn, marked) for turn in take_turns(rest)]
+    turns = [_turn(turn, marked) for turn in take_turns(rest, system_turns=prompt.system_turns)]
     _set_breakpoints(tools, marked)
     request: Request = {
         "model": prompt.model,

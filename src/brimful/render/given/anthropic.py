@@ -21,12 +21,11 @@ def read_turn(message: dict[str, Any], *, current: bool) -> tuple[Message, ...]:
     del current
     blocks = _blocks(message.get("content"))
     answers = [block for block in blocks if _is_result(block)]
-    others = (part for block in blocks if not _is_result(block) for part in _block(block))
-    rest = (*others, *(part for block in answers for part in _shown(block)))
+    rest = tuple([part for block in blocks if not _is_result(block) for part in _block(block)])
     spoken = Message(role=_ROLES.get(message["role"], "user"), parts=rest)
     if not answers:
         return (spoken,)
-    results = Message(role="tool", parts=tuple(_result(block) for block in answers))
+    results = Message(role="tool", parts=tuple([part for block in answers for part in _answer(block)]))
     return (results, spoken) if rest else (results,)
 
 
@@ -59,14 +58,9 @@ def _is_result(block: dict[str, Any]) -> bool:
     return block.get("type") == "tool_result" and isinstance(block.get("tool_use_id"), str)
 
 
-def _result(block: dict[str, Any]) -> ToolResult:
-    id = clean_text(block["tool_use_id"])
-    said = (part.text for inner in _blocks(block.get("content")) for part in _block(inner) if isinstance(part, Text))
-    failed = block.get("is_error") is True
-    return ToolResult(id=id, content="".join(said), is_error=failed)
-
-
-def _shown(block: dict[str, Any]) -> Iterator[Part]:
-    """Yield pictures that a tool returned."""
-    inner = (part for each in _blocks(block.get("content")) for part in _block(each))
-    return (part for part in inner if isinstance(part, Media))
+def _answer(block: dict[str, Any]) -> Iterator[Part]:
+    """Yield what a tool answered, and the pictures that it returned."""
+    inner = [part for each in _blocks(block.get("content")) for part in _block(each)]
+    said = "".join(part.text for part in inner if isinstance(part, Text))
+    yield ToolResult(id=clean_text(block["tool_use_id"]), content=said, is_error=block.get("is_error") is True)
+    yield from (part for part in inner if isinstance(part, Media))

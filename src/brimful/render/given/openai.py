@@ -53,7 +53,8 @@ def _answered(message: dict[str, Any]) -> str | None:
 def _result(message: dict[str, Any], id: str) -> Message:
     said = list(_parts(message.get("content")))
     text = "".join(part.text for part in said if isinstance(part, Text))
-    return Message(role="tool", parts=(ToolResult(id=id, content=text, name=words(message.get("name"))),))
+    shown = (part for part in said if isinstance(part, Media))
+    return Message(role="tool", parts=(ToolResult(id=id, content=text, name=words(message.get("name"))), *shown))
 
 
 def _parts(content: object) -> Iterator[Part]:

@@ -35,8 +35,10 @@ def _message(message: dict[str, Any], names: dict[str, str]) -> Message:
     content = message.get("content")
     if message["role"] == "tool":
         id = message["tool_call_id"]
-        text = content if isinstance(content, str) else "".join(block["text"] for block in content or ())
-        return Message(role="tool", parts=(ToolResult(id=id, content=text, name=names.get(id, "")),))
+        said = list(_parts(content))
+        text = "".join(part.text for part in said if isinstance(part, Text))
+        shown = (part for part in said if isinstance(part, Media))
+        return Message(role="tool", parts=(ToolResult(id=id, content=text, name=names.get(id, "")), *shown))
     role, name = _ROLES[message["role"]], message.get("name") or ""
     if isinstance(content, str) and not message.get("tool_calls"):
         return Message(role=role, name=name, parts=(Text(text=content),))

@@ -10,6 +10,8 @@ from brimful.render.rules import Object, Pairing, Report, check_tools, shown
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 _LONGEST_ID: Final = 40  # characters, by OpenAI's own error message
 _MOST_CALLS: Final = 128  # in one message, by OpenAI's own error message
+_WORDS: Final = ("text",)
+_ANYTHING: Final = ("text", "image_url", "input_audio")
 
 
 def find_violations(request: object) -> list[str]:
@@ -35,21 +37,25 @@ def find_violations(request: object) -> list[str]:
 def find_malformed(messages: object) -> list[str]:
     """List what cannot be read in a client's history. Whether calls have their results is not asked here.
 
+    Tools may have shown pictures: other servers of this API take them, and they are sent as the user's.
+
     >>> find_malformed([{"role": "tool", "tool_call_id": "c2", "content": "tea"}])
     []
     >>> find_malformed([{"role": "user", "content": 7}])
     ['messages[0].content: must be a text or a list of parts, not a number']
     """
     report = Report()
-    _check_messages(report, Pairing(Report()), messages)
+    _check_messages(report, Pairing(Report()), messages, shown_by_tools=_ANYTHING)
     return report.violations
 
 
-def _check_messages(report: Report, pairing: Pairing, messages: object) -> None:
+def _check_messages(
+    report: Report, pairing: Pairing, messages: object, *, shown_by_tools: tuple[str, ...] = _WORDS
+) -> None:
     for place, message in report.want_objects("messages", messages):
         role = report.want_one_of(f"{place}.role", message.get("role"), _ROLES)
         if role == "tool":
-            _check_result(report, pairing, place, message)
+            _check_result(report, pairing, place, message, shown_by_tools)
             continue
         pairing.close()
         if role is not None and not _is_plain(message):
@@ -62,7 +68,9 @@ def _is_plain(message: Object) -> bool:
     return len(message) == len(("role", "content")) and isinstance(message.get("content"), str)
 
 
-def _check_result(report: Report, pairing: Pairing, place: str, message: Object) -> None:
+def _check_result(
+    report: Report, pairing: Pairing, place: str, message: Object, shown_by_tools: tuple[str, ...]
+) -> None:
     id = report.want_filled(f"{place}.tool_call_id", message.get("tool_call_id"))
     if id is not None:
         pairing.result(place, id)
@@ -70,9 +78,7 @@ def _check_result(report: Report, pairing: Pairing, place: str, message: Object)
         report.add(f"{place}.tool_calls", "only an assistant message may call tools")
     content = message.get("content")
     if isinstance(content, list):
-        for at, block in report.want_objects(f"{place}.content", content):
-            report.want_one_of(f"{at}.type", block.get("type"), ("text",))
-            report.want_text(f"{at}.text", block.get("text"))
+        _check_blocks(report, f"{place}.content", content, shown_by_tools)
     else:
         report.want_text(f"{place}.content", content)
 
@@ -121,8 +127,11 @@ def _check_content(report: Report, place: str, message: Object) -> None:
     if not isinstance(content, list):
         report.add(f"{place}.content", f"must be a text or a list of parts, {shown(content)}")
         return
-    allowed = ("text", "image_url", "input_audio") if message["role"] == "user" else ("text",)
-    for at, block in report.want_objects(f"{place}.content", content):
+    _check_blocks(report, f"{place}.content", content, _ANYTHING if message["role"] == "user" else _WORDS)
+
+
+def _check_blocks(report: Report, place: str, blocks: object, allowed: tuple[str, ...]) -> None:
+    for at, block in report.want_objects(place, blocks):
         match report.want_one_of(f"{at}.type", block.get("type"), allowed):
             case "text":
                 report.want_text(f"{at}.text", block.get("text"))
