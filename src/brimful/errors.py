@@ -16,7 +16,7 @@
     ├── ProviderError             a provider did not answer; names the route, and the HTTP status if there was one
     │   ├── ProviderUnavailable   … now: out of reach, overloaded, too slow, or asking to wait
     │   └── ContextOverflow       … because the prompt is too long for it; carries the numbers that it told
-    ├── UnknownRecord             a store has no record of that id; names kind and id
+    ├── UnknownRecord             a store has no record of that id, or a context no candidate; names kind and id
     ├── StoreError                a store cannot do what it was asked
     │   ├── StoreUnavailable      … now: locked, full, read-only, out of reach; says whether to try again
     │   ├── StoreCorrupt          … ever: what it holds cannot be read
@@ -193,7 +193,7 @@ class ContextOverflow(ProviderError):
 
 
 class UnknownRecord(BrimfulError, LookupError):
-    """A store has no record of that id."""
+    """A store has no record of that id, or a context no candidate."""
 
     def __init__(self, kind: str, id: str) -> None:
         """Name what was asked for."""

@@ -7,6 +7,7 @@ import brimful
 from brimful.core.context import Context
 from brimful.core.decision import Reason
 from brimful.core.explain import decision_line
+from brimful.errors import UnknownRecord
 from brimful.packagers import media, memory, message, package
 from strategies import COUNTER, NOW
 from support import build, history, words
@@ -74,8 +75,8 @@ def test_a_report_without_warnings_has_no_warnings():
     assert "WARNINGS" not in build(pile(), window=9000).report()
 
 
-def test_an_unknown_id_is_a_key_error():
-    with pytest.raises(KeyError, match="nobody"):
+def test_an_unknown_id_is_said_to_be_one():
+    with pytest.raises(UnknownRecord, match="no candidate 'nobody'"):
         build(pile()).explain("nobody")
 
 

@@ -12,6 +12,7 @@ from brimful.core.context import Context
 from brimful.core.decision import Decision
 from brimful.core.explain import shown_score
 from brimful.core.label import iso_date
+from brimful.errors import UnknownRecord
 from brimful.packagers.stored import plain_text
 from brimful.whatif import window_for
 
@@ -68,7 +69,7 @@ def _found(found: Located, id: str) -> Decision:
     context = found.context
     try:
         return context.decision(id)
-    except KeyError:
+    except UnknownRecord:
         if found.absence:
             raise Failure(f"{id!r} was no candidate of {context.id}: {found.absence}") from None
         near = get_close_matches(id, [decision.id for decision in context.decisions], n=3)

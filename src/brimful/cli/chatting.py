@@ -11,7 +11,7 @@ from brimful.cli.options import known_model
 from brimful.cli.typed import breakable, next_line, recall_lines
 from brimful.core.context import Context
 from brimful.engine import Engine
-from brimful.errors import BrimfulError
+from brimful.errors import BrimfulError, UnknownRecord
 from brimful.packagers.stored import plain_text
 from brimful.policies import load_policy
 from brimful.records import Message, Room
@@ -125,7 +125,7 @@ class Chat:
         context = await self._seen()
         try:
             output.say(output.one_line(context.explain(rest)))
-        except KeyError:
+        except UnknownRecord:
             output.complain(f"{rest!r} was no candidate of the last context")
 
     async def _remember(self, rest: str) -> None:

@@ -18,7 +18,7 @@ from brimful.core.prompt import Request, Tool
 from brimful.core.selection import Previous
 from brimful.core.verdict import PoolUse
 from brimful.core.verify import Verification
-from brimful.errors import InvalidRecord
+from brimful.errors import InvalidRecord, UnknownRecord
 
 FORM: Literal["brimful/1"] = "brimful/1"
 PREFIX: Final = "ctx-"
@@ -98,6 +98,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def decision(self, id: str) -> Decision:
         """Return what became of a candidate. Of several with one id, the one that is in."""
+        if id not in self._by_id:
+            raise UnknownRecord("candidate", id)
         return self._by_id[id]
 
     @cached_property
