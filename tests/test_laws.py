@@ -150,6 +150,27 @@ def test_7_stable_prefix(pile, model, turns):
     assert str(after.request)[:settled] == str(before.request)[:settled]
 
 
+@SLOW
+@given(st.lists(st.integers(0, 30), min_size=30, max_size=120), st.randoms(use_true_random=False), st.floats(0, 1))
+def test_7_history_that_lost_much_begins_anew_and_then_stays(lengths, random, share):
+    """Whatever is deleted: history is not left nearly empty while older turns wait, and it begins anew only once."""
+    model = brimful.ModelInfo(id="m", provider="p", window=1200, max_output=100, wire="openai")
+    said = [
+        brimful.packagers.message(f"turn {n} " + "word " * size, counter=COUNTER, id=f"t{n:03d}", timestamp=NOW + n)
+        for n, size in enumerate(lengths)
+    ]
+    before = build(said, "default", model)
+    left = [entry for entry in said if entry.id == before.history.first or random.random() >= share]
+    after = build(left, "default", model, previous=before.history)
+    waits = any(not decision.included for decision in after.decisions)
+    used = next(use.used for use in after.pools if use.name == "recent")
+    dearest = 30 + 2 + 4  # the words of a turn, and what stands around them
+    assert not waits or used >= int(0.75 * after.budget.limit("recent")) * 2 / 3 - dearest
+    again = build(left, "default", model, previous=after.history)
+    assert again.history == after.history
+    assert again.request == after.request
+
+
 def test_2_byte_identical_across_processes_and_hash_seeds(tmp_path):
     script = Path(__file__).with_name("build_one.py")
     outputs = set()

@@ -139,13 +139,15 @@ def test_what_the_model_cannot_see_takes_no_window():
     assert brimful.window_for(context, "pic") is None
 
 
-def test_history_that_began_later_stays_so():
-    """With a context before it, history begins where it began: a larger window alone brings nothing older back."""
+@pytest.mark.parametrize("first", ["msg-000008", "msg-000028"])
+def test_history_that_began_later_begins_anew_in_a_window_that_is_large_enough(first):
     pile = [*conversation(30), QUESTION]
-    previous = Previous(first="msg-000020")
-    context = brimful.assemble(pile, model="gpt-4o", window=2000, completion=100, now=0, previous=previous)
-    assert brimful.window_for(context, "msg-000010") is None
-    assert brimful.window_for(context, "msg-000025") <= 2000
+    previous = Previous(first=first)
+    context = brimful.assemble(pile, model="gpt-4o", window=400, completion=100, now=0, previous=previous)
+    assert not context.decision("msg-000005").included
+    found = brimful.window_for(context, "msg-000005")
+    assert included(context, "msg-000005", found)
+    assert not included(context, "msg-000005", found - 1)
 
 
 def test_what_is_required_takes_the_smallest_window_that_can_be_built():

@@ -559,6 +559,41 @@ def test_history_whose_beginning_is_gone_is_filled_anew():
     assert build(rest, window=500, previous=first.history).tokens >= 0.97 * (400 - 16)
 
 
+def test_history_that_lost_most_of_itself_begins_anew_at_low_water():
+    """5 of its 20 turns are left: it takes older ones again, to 33 of 12 tokens, within 0.75 of the pool's 540."""
+    left = [entry for entry in history(60) if entry.id < "m043" or entry.id > "m057"]
+    context = build(left, previous=Previous(first="m040"))
+    assert context.history == Previous(first="m012")
+    assert outcomes(context)["m012"] == ("kept", "fits")
+    assert outcomes(context)["m011"] == ("dropped", "low-water")
+    assert "low water" in context.explain("m011")
+    grown = [*left, *(message(words(10), counter=COUNTER, id=f"n{n}", timestamp=NOW) for n in range(9))]
+    assert build(grown, previous=context.history).history == context.history
+
+
+@pytest.mark.parametrize(("first", "begins"), [("m025", "m025"), ("m037", "m037"), ("m038", "m027"), ("m059", "m027")])
+def test_history_that_lost_less_than_a_third_keeps_its_beginning(first, begins):
+    """Two thirds of low water are 270 of 405 tokens: 22 turns."""
+    context = build(history(60), previous=Previous(first=first))
+    assert context.history == Previous(first=begins)
+
+
+def test_history_grows_no_further_than_what_stands_in_the_way():
+    flood = message(words(900), counter=COUNTER, id="flood", timestamp=NOW - 1000 + 49.5)
+    context = build([*history(60), flood], previous=Previous(first="m050"))
+    assert context.history == Previous(first="m050")
+    assert not context.decision("flood").included
+
+
+def test_history_that_begins_anew_heeds_the_most_items():
+    only = {"pools.recent.most": 20}
+    context = build(history(60, size=1), previous=Previous(first="m055"), overrides=only)
+    assert context.component("recent").items == 15
+    assert outcomes(context)["m044"] == ("dropped", "low-water")
+    again = build(history(60, size=1), previous=context.history, overrides=only)
+    assert again.history == context.history
+
+
 class Surprising(type(COUNTER)):
     """Counts a whole prompt higher, or lower, than its parts."""
 
@@ -647,7 +682,7 @@ def test_a_summary_competes_by_itself_where_nothing_of_its_cluster_got_in():
     pile = [*day, *history(10), short]
     first = build(pile, window=2000)
     assert outcomes(first)["s"] == ("dropped", "verbatim")
-    context = build(pile, window=2000, previous=build(history(10), window=2000).history)
+    context = build(pile, window=480, previous=build(history(10), window=480).history)
     found = outcomes(context)
     assert {found[package.id][0] for package in day} == {"dropped"}
     assert found["s"] == ("kept", "fits")

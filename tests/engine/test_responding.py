@@ -14,6 +14,8 @@ from brimful.records import Message, Persona, Usage, User
 from brimful.render import renderer_for
 from brimful.replies import Reply
 from brimful.testing import ScriptedProvider
+from providers.serving import answer as answered
+from providers.serving import serving
 
 NOW = 1_794_000_000.0
 MODEL = default_registry().resolve("gpt-4o")
@@ -279,7 +281,7 @@ def test_a_greeting_is_said_once_in_an_empty_room(run, new_engine):
 
 def test_one_makers_models_may_run_at_several_places(monkeypatch):
     monkeypatch.setenv("GROQ_API_KEY", "none")
-    providers = Providers()
+    providers = Providers("", lambda: NOW)
     places = [
         providers.find(None, None, default_registry().resolve(name)).route
         for name in ("llama3.1:8b", "groq/llama-3.1-8b-instant", "llama3.1:8b")
@@ -379,3 +381,51 @@ def test_usage_may_be_given_by_its_fields(run, new_engine):
             return await engine.record_response(context, "Hello.", usage={"prompt": 8, "completion": 2})
 
     assert run(story()).usage == Usage(prompt=8, completion=2)
+
+
+def listed(**row):
+    return answered({"data": [{"id": "qwen2.5-7b-instruct-q4_k_m.gguf", **row}]})
+
+
+SAYS_HI = answered({"choices": [{"message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}]})
+
+
+@pytest.mark.parametrize(
+    ("row", "model", "runtime", "window"),
+    [
+        ({"owned_by": "llamacpp", "meta": {"n_ctx": 4_096}}, "qwen2.5-7b", "llama.cpp", 4_096),
+        ({"owned_by": "llamacpp", "meta": {"n_ctx": 4_096}}, "whatever", "llama.cpp", 4_096),
+        ({"owned_by": "vllm", "max_model_len": 4_096}, "qwen2.5-7b-instruct-q4_k_m.gguf", "transformers", 4_096),
+        ({"owned_by": "vllm", "max_model_len": 4_096}, "qwen2.5-7b", "transformers", 128_000),
+        ({"owned_by": "llamacpp", "meta": {"n_ctx": 10**6}}, "qwen2.5-7b", "llama.cpp", 128_000),
+    ],
+)
+def test_a_server_of_ones_own_tells_what_runs_a_model_and_how_large_its_window_is(
+    run, new_engine, row, model, runtime, window
+):
+    async def story():
+        async with (
+            serving(listed(**row), SAYS_HI, SAYS_HI) as server,
+            new_engine(model=model, provider=f"{server.url}/v1", embedder="none") as engine,
+        ):
+            answers = [await engine.respond("r", None, "Hello!") for _ in range(2)]
+            return [asked.line for asked in server.asked], answers
+
+    lines, answers = run(story())
+    assert lines == ["GET /v1/models HTTP/1.1", *["POST /v1/chat/completions HTTP/1.1"] * 2]  # it is asked once
+    for each in answers:
+        used = each.context.inputs.model
+        assert (used.id, used.tokenizer, used.runtime, each.context.budget.window) == (model, "qwen2", runtime, window)
+
+
+def test_a_server_that_lists_no_models_is_asked_all_the_same(run, new_engine):
+    async def story():
+        async with (
+            serving(answered(b"no such page", status=404), SAYS_HI) as server,
+            new_engine(model="qwen2.5-7b", provider=f"{server.url}/v1", embedder="none") as engine,
+        ):
+            return await engine.respond("r", None, "Hello!", window=2_000)
+
+    answer = run(story())
+    assert answer.text == "Hi."
+    assert (answer.context.inputs.model.runtime, answer.context.budget.window) == ("transformers", 2_000)

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from brimful.server.offers import Offer, read_offers
+from brimful.providers.offers import Offer, read_offers
 
 HI = {"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "Hello there, how are you today?"}]}
 

@@ -20,7 +20,7 @@ Reason = Literal[
     "pool-full",  # the pool's limit is reached
     "window-full",  # the window is full
     "most",  # the pool's most items are reached
-    "low-water",  # history was trimmed in one large step, so that its prefix holds for many turns
+    "low-water",  # history was trimmed, or began anew, in one large step, so that its prefix holds for many turns
     "older",  # history is contiguous, and ended after it
     "trimmed",  # in at first, and the worst of its pool when the whole was over the limit
     "no-modality",  # the model cannot see or hear it, or the wire does not carry it

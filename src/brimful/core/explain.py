@@ -209,7 +209,7 @@ def _headline(context: "Context", decision: Decision) -> str:
         "pool-full": f"{named} full{numbers}",
         "window-full": f"window full ({context.tokens:,}/{context.budget.available:,} tokens)",
         "most": f"{named} has its most items ({pool.items if pool else 0:,})",
-        "low-water": f"{named} was trimmed in one large step{numbers}",
+        "low-water": f"{named} is at its low water, after one large step{numbers}",
         "no-modality": f"{context.budget.model} takes no {decision.kind.removeprefix('media-')} on this wire",
         "older": f"older than {_beginning(context)} in {named}{numbers}",
         "trimmed": f"trimmed from {named} to fit the window",

@@ -14,7 +14,7 @@ from brimful.core.decision import Reason
 from brimful.core.dedupe import texts, true_duplicates
 from brimful.core.lineup import Lineup, queue_of
 from brimful.core.policy import Policy, Pool
-from brimful.core.select import Room, Shrink, ranked, select, without_worst
+from brimful.core.select import Room, Shrink, lowered, ranked, regrown, select, without_worst
 from brimful.core.selection import Base, Previous, Selection, exceeded
 from brimful.core.shrink import least_cost
 from brimful.core.unit import Unit
@@ -189,35 +189,36 @@ class _Filling:
         others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
         unique = self.queues[pool.name].beside(texts([*self.fixed, *others]))
         order, self.doubles[pool.name] = unique.units, unique.doubles
-        if pool.low_water is not None and (span := self._span(pool, order)):
+        if pool.low_water is not None and (again := self._span(pool, order)):
             # The pool is settled: what is left over goes to what stands behind history, not before it.
             self.settled.add(pool.name)
+            span, older = again
             high = self._high_water(pool, room)
             most = inf if pool.most is None else pool.most
             if sum(u.cost for u in span) <= high and room.items + sum(u.items for u in span) <= most:
-                self.order[pool.name], self.chosen[pool.name] = order, span
+                grown = regrown(pool, span, older, room, self.shrink)
+                self.order[pool.name], self.chosen[pool.name] = order, grown
+                self.stepped.update([pool.name] if len(grown) > len(span) else [])
                 return
             self.stepped.add(pool.name)
-            room = Room(tokens=int(high * pool.low_water), hard=room.hard, items=room.items)
-            if pool.most is not None:
-                pool = msgspec.structs.replace(pool, most=max(1, int(pool.most * pool.low_water)))
+            pool, room = lowered(pool, msgspec.structs.replace(room, tokens=high))
         if pool.summarize:
             order = self._summarized(pool, order, room)
         self.order[pool.name] = order
         self.chosen[pool.name] = select(pool, order, room, self.shrink)
 
-    def _span(self, pool: Pool, order: list[Unit]) -> list[Unit]:
-        """Return history from where it began last time, with the summaries that stood in it, or nothing."""
+    def _span(self, pool: Pool, order: list[Unit]) -> tuple[list[Unit], list[Unit]] | None:
+        """Return history from where it began last time, with the summaries that stood in it, and what is older."""
         if self.previous is None:
-            return []
+            return None
         swaps = substitute.swaps(order, self.summaries, standing=self._standing(pool))
         again = [swap for swap in swaps if swap.summary.key in self.previous.summaries]
         units = ranked(pool, substitute.apply(order, again))
         end = next((at for at, unit in enumerate(units) if unit.key == self.previous.first), None)
         if end is None:
-            return []
+            return None
         self._swap(again)
-        return units[: end + 1]
+        return units[: end + 1], units[end + 1 :]
 
     def _high_water(self, pool: Pool, room: Room) -> int:
         """Return the pool's room and what the pools after it will surely leave."""

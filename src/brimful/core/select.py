@@ -11,6 +11,7 @@ from brimful.core.unit import Unit
 Shrink = Callable[[Unit, int], Unit | None]
 """Shrink a unit to at most so many tokens, or say that it cannot be done."""
 
+_HOLLOW = 2 / 3  # of low water: history that holds less has lost much, since no step of trimming leaves so little
 _SHRINKING_TRIES = 8  # candidates that may fill the last gap of an optimized pool by being shrunk
 
 
@@ -38,6 +39,26 @@ def select(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> lis
     if pool.optimize:
         return _best_set(pool, order, room, shrink)
     return _in_order(pool, order, room, shrink)
+
+
+def lowered(pool: Pool, room: Room) -> tuple[Pool, Room]:
+    """Return a pool and its room as a step of trimming leaves them: at low water."""
+    share = 1.0 if pool.low_water is None else pool.low_water
+    most = None if pool.most is None else max(1, int(pool.most * share))
+    low = Room(tokens=int(room.tokens * share), hard=room.hard, items=room.items)
+    return msgspec.structs.replace(pool, most=most), low
+
+
+def regrown(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
+    """Return history as it is, or where most of it is gone, with older units before it.
+
+    It grows to low water, as if it had been trimmed, so that it stays there for many turns.
+    """
+    low_pool, low = lowered(pool, room)
+    if not older or sum(unit.cost for unit in span) > low.tokens * _HOLLOW:
+        return span
+    grown = select(low_pool, [*span, *older], low, shrink)
+    return grown if len(grown) > len(span) else span
 
 
 def without_worst(

@@ -27,7 +27,8 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """A pool after the fill: who waited, who was considered in which order, who is in, and what was noted on the way.
 
-    `stepped` says that history was trimmed in one large step. Each of the `duplicates` comes with what it duplicates.
+    `stepped` says that history went to its low water in one large step. Each of the `duplicates` comes with what it
+    duplicates.
     """
 
     pool: Pool

@@ -77,18 +77,26 @@ class Assembling(Writing):
         plan = self._plan(place, who, lesson.model, policy, overrides=overrides, window=window, completion=completion)
         given = await self._last_words(room, who) if message is None else message
         current = current_of(given, room=room, sender=sender, now=moment, persona=who)
-        asked = Asked(current=current, user=user, media=media_of(media), focus=focus or "", now=moment)
+        conversation = conversation_of(room, persona, plan.policy, plan.budget)
+        previous = await self._parts.prefixes.last(conversation)
+        asked = Asked(
+            current=current,
+            user=user,
+            media=media_of(media),
+            focus=focus or "",
+            begins=previous.first if previous else "",
+            now=moment,
+        )
         built = await self._parts.builder.build(plan, asked)
         if current.message is None and not any(map(_is_said, built.packages)):
             raise InvalidValue("room", f"{shown(room)} is empty, and there is no message: there is nothing to answer")
-        conversation = conversation_of(room, persona, plan.policy, plan.budget)
         context = await asyncio.to_thread(
             assemble,
             built.packages,
             model=plan.model,
             policy=plan.policy,
             now=moment,
-            previous=await self._parts.prefixes.last(conversation),
+            previous=previous,
             tools=tools,
             window=window,
             completion=completion,

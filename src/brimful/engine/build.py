@@ -30,12 +30,13 @@ SUMMARIES_MOST: Final = 200  # the newest of a room: older ones cover what no wi
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller wants a context for."""
+    """What a caller wants a context for. `begins` is the message with which history began last time."""
 
     current: Current
     user: str | None = None
     media: tuple[Media, ...] = ()
     focus: str = ""
+    begins: str = ""
     now: float = 0.0
 
 
@@ -172,7 +173,7 @@ class Builder:
         )
         wanted = Wanted(
             room=plan.room.id,
-            before=recent.sure,
+            before=recent.searched_to(asked.begins),
             other_rooms=known.rooms,
             memories=known.scopes,
             types=self._settings.types,

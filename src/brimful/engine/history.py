@@ -38,6 +38,11 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
     sure: int | None = None
     counted: int = 0
 
+    def searched_to(self, begins: str) -> int | None:
+        """Return the place up to which to search: history stays with the message `begins`, and so may end before."""
+        stays = next((message.seq for message in self.messages if message.id == begins), None)
+        return self.sure if stays is None or self.sure is None else max(self.sure, stays)
+
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """How far back to read: so many tokens, and so many messages at most. `sure` tokens of them will be in."""

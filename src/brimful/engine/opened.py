@@ -86,7 +86,7 @@ class Opened:
         self._tenant = tenant
         self._model = model
         self._policy = policy
-        self._providers = Providers(provider)
+        self._providers = Providers(provider, clock)
         self._embedder = embedder_for(embedder)
         self._settings = retrieval
         self._hooks = tuple(hooks)

@@ -76,13 +76,14 @@ class Responding(Answering):
         persona = persona or await self._host(room)
         who = None if persona is None else await self.store.get(Persona, persona)
         model = self._model_of(asking.get("model"), who)
+        provider = self._providers.find(asking.get("provider"), who, model)
         return Turn(
             room=room,
             persona=persona,
             speaker=who.called if who else persona or "",
-            model=model,
-            provider=self._providers.find(asking.get("provider"), who, model),
             message=await self._posted(room, message, asking, at),
+            model=await self._providers.served(model, provider),
+            provider=provider,
             window=asking.get("window"),
             building=building,
             at=at,

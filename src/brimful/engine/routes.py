@@ -1,19 +1,26 @@
 """Where models run: the providers of an engine, each opened when it is first asked."""
 
+from collections.abc import Callable
+
+import msgspec
+
 from brimful.core.check import shown
 from brimful.core.model import ModelInfo
 from brimful.errors import InvalidValue
+from brimful.models import default_registry
 from brimful.protocols import Provider
-from brimful.providers import provider_for, provider_of
+from brimful.providers import HttpProvider, provider_for, provider_of
+from brimful.providers.offers import Offers
 from brimful.records import Persona
 
 
 class Providers:
     """Finds the provider for a call: the call's own, the persona's, the engine's, or the model's maker."""
 
-    def __init__(self, default: str | Provider = "") -> None:
+    def __init__(self, default: str | Provider, clock: Callable[[], float]) -> None:
         """Take a name (`ollama`, `openai:http://…/v1`) or a provider; without one, the model tells."""
         self._default = default
+        self._offers = Offers(clock)
         self._opened: dict[str, Provider] = {}
 
     def find(self, asked: str | Provider | None, persona: Persona | None, model: ModelInfo) -> Provider:
@@ -27,6 +34,25 @@ class Providers:
         if name not in self._opened:
             self._opened[name] = provider_for(spec) if spec else provider_of(model)
         return self._opened[name]
+
+    async def served(self, model: ModelInfo, provider: Provider) -> ModelInfo:
+        """Return the model as its server runs it: one of one's own tells its window, and that it is llama.cpp.
+
+        A server that runs one model answers to any name; where ours tells nothing, its own may.
+        """
+        if not isinstance(provider, HttpProvider):
+            return model
+        offer = await self._offers.of(provider.connection, provider.wire, model.id)
+        if offer is None:
+            return model
+        row = model if model.known or not offer.only else default_registry().resolve(offer.id)
+        told = offer.window or row.window
+        return msgspec.structs.replace(
+            row,
+            id=model.id,
+            window=min(told, row.window) if row.known else told,
+            runtime="llama.cpp" if offer.llama else row.runtime,
+        )
 
     async def close(self) -> None:
         """Let go of all connections that were opened here."""

@@ -10,8 +10,8 @@ from brimful.counting import observed_id, raw_counts, vocabulary_for
 from brimful.engine.lessons import Lesson, Lessons
 from brimful.errors import StoreError
 from brimful.models.registry import Registry
+from brimful.providers.offers import Offer, Offers
 from brimful.server.config import Config
-from brimful.server.offers import Offer, Offers
 from brimful.server.tasks import log_failure
 from brimful.server.upstreams import Line
 
@@ -50,7 +50,8 @@ class Knowledge:
 
     async def of(self, line: Line, name: str, lessons: Lessons) -> Known:
         """Return what is known of the model that a request names."""
-        offer = await self._offers.of(line, name)
+        told_all = line.upstream.window is not None
+        offer = None if told_all else await self._offers.of(line.connection, line.wire, name)
         info = self._row(line, name, offer)
         lesson = await self._lesson(line, info, lessons)
         told = line.upstream.window or (offer.window if offer else None)

@@ -1,4 +1,4 @@
-"""What an upstream says of its models: their names, and how large their windows are there."""
+"""What a server of one's own says of its models: their names, and how large their windows are there."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,12 +8,14 @@ import msgspec
 
 from brimful.core.check import is_whole
 from brimful.core.lenient import decode_json
+from brimful.core.model import Wire
 from brimful.errors import ProviderError
+from brimful.providers.connection import Connection
 from brimful.providers.known import known_at
-from brimful.server.upstreams import Line
 
 PATIENCE: Final = 3.0  # seconds for a list of models
 FRESH: Final = 300.0  # seconds for which a list holds; servers of one's own are restarted with other windows
+PATHS: Final[dict[Wire, str]] = {"openai": "/models", "text": "/models", "anthropic": "/v1/models"}
 _WINDOWS: Final = ("max_model_len", "context_length", "loaded_context_length", "context_window", "max_context_length")
 """Where servers tell a window: vLLM, OpenRouter, LM Studio, Groq and others."""
 
@@ -33,7 +35,7 @@ class _Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offers:
-    """Asks upstreams of one's own for their models, and keeps the answers for a while."""
+    """Asks servers of one's own for their models, and keeps the answers for a while."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Take what tells the time."""
@@ -41,14 +43,15 @@ class Offers:
         self._listed: dict[str, _Listed] = {}
         self._asking = asyncio.Lock()
 
-    async def of(self, line: Line, model: str) -> Offer | None:
-        """Return what an upstream says of a model; None where it says nothing, or is too well known to be asked."""
-        if line.upstream.window is not None or known_at(line.upstream.url) is not None:
+    async def of(self, connection: Connection, wire: Wire, model: str) -> Offer | None:
+        """Return what a server says of a model; None where it says nothing, or is too well known to be asked."""
+        if wire not in PATHS or known_at(connection.url) is not None:
             return None
-        listed = self._listed.get(line.route)
+        listed = self._listed.get(connection.route)
         if listed is None or not 0 <= self._clock() - listed.at < FRESH:
             async with self._asking:
-                listed = self._listed[line.route] = _Listed(offers=await _asked(line), at=self._clock())
+                offers = await _asked(connection, PATHS[wire])
+                listed = self._listed[connection.route] = _Listed(offers=offers, at=self._clock())
         named = (offer for offer in listed.offers if offer.id == model)
         return next(named, None) or next((offer for offer in listed.offers if offer.only), None)
 
@@ -76,10 +79,10 @@ def _offer(row: dict[str, Any], *, only: bool) -> Offer:
     return Offer(id=row["id"], window=min(windows, default=None), llama=llama, only=only and llama)
 
 
-async def _asked(line: Line) -> tuple[Offer, ...]:
+async def _asked(connection: Connection, path: str) -> tuple[Offer, ...]:
     try:
         async with asyncio.timeout(PATIENCE):
-            answer = await line.connection.get("/models" if line.wire == "openai" else "/v1/models")
+            answer = await connection.get(path)
     except (ProviderError, TimeoutError):
         return ()
     return read_offers(answer.body)
