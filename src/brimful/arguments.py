@@ -8,19 +8,21 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from brimful.core.check import is_whole, shown, sound_text
+from brimful.core.check import is_whole, json_object, shown, sound_text
 from brimful.core.check import text as checked_text
 from brimful.core.content import clean_text
 from brimful.core.context import Context
+from brimful.core.frame import Frame
 from brimful.core.model import ModelInfo, Wire
 from brimful.core.policy import Policy
-from brimful.core.prompt import Tool
+from brimful.core.prompt import Tool, clean_data
 from brimful.core.selection import Previous
 from brimful.errors import InvalidValue
 from brimful.models import default_registry
 from brimful.packagers.package import seconds
 from brimful.policies import Overrides, load_policy
 from brimful.render import read_tool
+from brimful.render.given import GIVEN_WIRES
 
 WIRES: Final[tuple[str, ...]] = get_args(Wire)
 
@@ -50,6 +52,20 @@ def tools_of(tools: Sequence[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
             raise InvalidValue(f"tools[{at}]", f"must be a Tool or a tool in OpenAI's form, not {shown(tool)}")
         ours.append(tool if isinstance(tool, Tool) else read_tool(dict(tool), f"tools[{at}]"))
     return tuple(ours)
+
+
+def fields_around(fields: Mapping[str, Any], wire: Wire) -> Frame:
+    """Return a caller's fields as a frame for messages that are not the caller's."""
+    if not isinstance(fields, Mapping):
+        raise InvalidValue("fields", f"must be the fields of a request, not {shown(fields)}")
+    if wire not in GIVEN_WIRES:
+        raise InvalidValue("fields", f"can be given for the wires {', '.join(GIVEN_WIRES)}, not {wire}")
+    try:
+        plain = clean_data({key: value for key, value in fields.items() if key not in ("system", "messages")})
+    except (TypeError, RecursionError) as error:
+        raise InvalidValue("fields", f"must be plain JSON data ({error})") from None
+    whole = json_object("fields", plain, InvalidValue)
+    return Frame(wire="anthropic" if wire == "anthropic" else "openai", fields=whole, messages=())
 
 
 def previous_of(previous: Context | Previous | None) -> Previous | None:

@@ -8,7 +8,17 @@ from typing import Any, Final, Unpack, get_args
 
 import msgspec
 
-from brimful.arguments import listed, model_of, moment_of, notes_of, policy_of, positive, previous_of, tools_of
+from brimful.arguments import (
+    fields_around,
+    listed,
+    model_of,
+    moment_of,
+    notes_of,
+    policy_of,
+    positive,
+    previous_of,
+    tools_of,
+)
 from brimful.core.assemble import assemble as assemble_inputs
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.check import shown, sound_text
@@ -46,13 +56,16 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     wire: Wire | None = None,
     degraded: Sequence[str] = (),
     origin: str = "",
+    fields: Mapping[str, Any] | None = None,
 ) -> Context:
     """Fill the model's window with the best of the packages, and return the verified request with its record.
 
     `previous` is the context before this one in the same conversation: history then begins where it began, so that
     the provider's prompt cache holds. `now` ages the packages; the clock is read only if it is not given.
     `tools` are ours or in OpenAI's form. `window` and `completion` replace the model's window and the policy's reserve;
-    `wire` the form of the request. `origin` tells apart what is built from the same for different rooms.
+    `wire` the form of the request. `origin` tells apart what is built from the same for different rooms. `fields` are
+    those of a request beside its messages, as a caller wrote them: they are passed on, known or not, and stand in the
+    place of ours.
     """
     info = model_of(model, wire)
     chosen = policy_of(policy, overrides)
@@ -69,6 +82,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
             previous=previous_of(previous),
             degraded=notes_of(degraded),
             origin=sound_text("origin", origin, InvalidValue),
+            frame=None if fields is None else fields_around(fields, info.wire),
         )
     )
 
@@ -190,7 +204,7 @@ def piled(inputs: Inputs) -> Pile:
 
 def _as_written(inputs: Inputs) -> Inputs:
     """Return inputs whose given request stays as its caller wrote it: no turns are merged in it."""
-    if inputs.frame is None:
+    if inputs.frame is None or not inputs.frame.messages:
         return inputs
     return msgspec.structs.replace(inputs, model=msgspec.structs.replace(inputs.model, alternate=False))
 

@@ -157,6 +157,40 @@ def test_a_failure_loses_nothing_and_the_same_message_is_asked_again(run, new_en
     assert run(story()) == ["Hi", "Hello."]
 
 
+def test_a_message_that_is_asked_again_is_answered_as_if_it_had_not_been_answered(run, new_engine):
+    provider = ScriptedProvider(["On Thursday.", "In the garden.", "On Friday."])
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            await engine.post(room="r", text="Hello, everybody.")
+            await engine.respond("r", None, "When is the demo?", id="m1")
+            await engine.respond("r", None, "And where is it?", id="m2")
+            await engine.settled()
+            again = await engine.respond("r", None, "When is the demo?", id="m1")
+            return again, await history(engine, "r")
+
+    again, said = run(story())
+    assert [message["content"] for message in again.context.request["messages"]] == [
+        "Hello, everybody.",
+        "When is the demo?",
+    ]
+    assert [content for _, _, content in said][-1] == "On Friday."
+
+
+def test_a_second_persona_hears_what_the_first_one_said_to_the_same_message(run, new_engine):
+    provider = ScriptedProvider(["Nova says Thursday.", "Rex says Friday."])
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider) as engine:
+            await engine.put(Persona(id="nova", name="Nova"))
+            await engine.put(Persona(id="rex", name="Rex"))
+            await engine.respond("r", "nova", "When is the demo?", id="m1", sender="Ada")
+            return await engine.respond("r", "rex", "When is the demo?", id="m1", sender="Ada")
+
+    heard = [message["content"] for message in run(story()).context.request["messages"]]
+    assert "Nova says Thursday." in heard
+
+
 def test_what_was_said_so_far_is_kept_when_nobody_waits_for_the_rest(run, new_engine):
     provider = ScriptedProvider(["One two three."])
 

@@ -7,7 +7,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from brimful.providers.refusal import Asked, refusal
 from brimful.server.errors import refusal_of
-from server.upstream import chat_events, message_events
+from server.upstream import chat_answer, chat_events, message_events
 
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 HI = {"model": "gpt-4o", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
@@ -44,6 +44,25 @@ def test_what_is_not_there(start, path):
     assert answer.status_code == 404
     assert is_told(answer, MESSAGES if path.startswith(MESSAGES) else path)
     assert start().delete(CHAT).status_code == 405
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/completions"])
+def test_what_is_not_served_names_what_is(start, path):
+    answer = start().post(path, json={"model": "gpt-4o", "input": "Hi"})
+    assert answer.status_code == 404
+    assert is_told(answer, path)
+    assert "/v1/chat/completions" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_headers_of_an_upstream_come_through_in_any_alphabet(start, upstream, encoding):
+    note = ("日 é" if encoding == "utf-8" else "é").encode(encoding)
+    answer = JSONResponse(chat_answer())
+    answer.raw_headers.append((b"x-note", note))
+    upstream.answers = [answer]
+    came = start().post(CHAT, json=HI)
+    assert came.status_code == 200
+    assert (b"x-note", note) in came.headers.raw
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])

@@ -1,6 +1,7 @@
 """The proxy in its mode `remember`: conversations are kept, whatever part of them a client sends."""
 
 import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -48,6 +49,39 @@ def test_what_is_said_and_answered_is_kept(client, upstream, room):
     assert "max_completion_tokens" not in sent
     assert [message["role"] for message in sent["messages"]] == ["system", "user"]
     assert sent["messages"][0]["content"] == "Be brief."
+
+
+TOOLS = [
+    {"type": "function", "function": {"name": "look.up", "description": "Looks.", "parameters": {"type": "object"}}},
+    {"type": "custom", "custom": {"name": "shell", "format": {"type": "text"}}},
+]
+
+
+def test_the_record_shows_what_was_sent(client, upstream):
+    asked = body([says("user", "When?")], tools=TOOLS, tool_choice="auto", odd={"x": [1.5, None]})
+    answer = client.post(CHAT, json=asked, headers=TALK)
+    assert answer.status_code == 200
+    shown = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}/request").json()
+    assert shown == upstream.bodies[0] == asked
+
+
+def test_breakpoints_of_the_caller_leave_fewer_for_us(client, upstream):
+    upstream.answers = [message_answer()]
+    mark = {"cache_control": {"type": "ephemeral"}}
+    tools = [{"name": name, "input_schema": {"type": "object"}, **mark} for name in ("one", "two", "three")]
+    asked = {
+        "model": "claude-sonnet-4-5",
+        "max_tokens": 100,
+        "system": "Be brief. " * 500,
+        "tools": tools,
+        "messages": [says("user" if at % 2 == 0 else "assistant", f"{at} " + "word " * 300) for at in range(9)],
+    }
+    for _ in range(2):
+        assert client.post("/v1/messages", json=asked, headers=TALK).status_code == 200
+        asked["messages"] += [says("assistant", "Thursday."), says("user", "And then?")]
+    for sent in upstream.bodies:
+        assert sent["tools"] == tools
+        assert json.dumps(sent).count("cache_control") == 4
 
 
 def test_who_sends_only_what_is_new_is_answered_from_all(client, upstream, room):
@@ -181,6 +215,21 @@ def test_anthropics_form(client, upstream, room):
 def test_a_conversation_is_named_by_header_or_metadata(client, room, where):
     assert client.post(CHAT, **where).status_code == 200
     assert room("tea")[0] == ("user", "Hi")
+
+
+@pytest.mark.parametrize("name", ["Café ☕", "日本語"])
+def test_a_name_in_any_alphabet_is_the_same_in_a_header(client, room, name):
+    client.post(CHAT, json=body([says("user", "Hi")], metadata={"conversation": name}))
+    client.post(CHAT, json=body([says("user", "Ho")]), headers={"x-brimful-conversation": name.encode()})
+    assert [text for role, text in room(name) if role == "user"] == ["Hi", "Ho"]
+
+
+def test_a_stream_that_nobody_asked_for_is_kept_all_the_same(client, upstream, room):
+    upstream.answers = [list(chat_events("Thurs", "day."))]
+    answer = client.post(CHAT, json=body([says("user", "When?")], stream=1), headers=TALK)
+    assert answer.text == "".join(chat_events("Thurs", "day."))
+    client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}")  # waits for what is being kept
+    assert room() == [("user", "When?"), ("assistant", "Thursday.")]
 
 
 def test_without_a_conversation_a_users_own_is_meant(client, room):

@@ -56,6 +56,7 @@ class Assembling(Writing):
         wire: Wire | None = None,
         route: str = "",
         notes: Sequence[str] = (),
+        fields: Mapping[str, Any] | None = None,
         now: float | datetime | None = None,
         save: bool = True,
     ) -> Context:
@@ -64,7 +65,8 @@ class Assembling(Writing):
         Without a `persona`, the room's own answers. `message` is what is to be answered: a text, parts, or a message
         that was posted; without one, the room ends with it. `focus` is one more thing to look for. `system` stands in
         the place of the persona's prompt. `route` is the server that will be asked: what was learned of the model there
-        is heeded. `notes` are said on the record. With `save=False` nothing is kept: a dry run.
+        is heeded. `notes` are said on the record. `fields` are a caller's own, beside the messages: they are passed on.
+        With `save=False` nothing is kept: a dry run.
         """
         want_texts(room=room, persona=persona, sender=sender, user=user, focus=focus, system=system, route=route)
         begun, moment = self._clock(), self._moment(now)
@@ -103,6 +105,7 @@ class Assembling(Writing):
             wire=wire,
             degraded=(*missing, *notes, *lesson.notes, *built.degraded),
             origin=msgspec.json.encode([room, persona]).decode(),  # names may hold any sign that could part them
+            fields=fields,
         )
         if save:
             self._parts.prefixes.keep(conversation, context.history)

@@ -105,7 +105,7 @@ class Builder:
             packaged=self._packaged,
             persona=plan.persona,
             summaries=known.summaries,
-            without=asked.current.id,
+            asked=asked.current.posted,
             asker=asked.current.message is None,
         )
         retrieved = await self._retrieve(plan, asked, known, recent)
@@ -199,7 +199,8 @@ def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
         *asked.current.packages(counter),
         *(package_media(part, counter=counter) for part in asked.media),
     ]
-    others = [hit for hit in loaded.hits if not _is_asked(hit, asked) and not _is_hidden(hit)]
+    told = max((message.seq for message in loaded.recent.messages), default=0)
+    others = [hit for hit in loaded.hits if not _is_asked(hit, asked, told) and not _is_hidden(hit)]
     hits = candidates.enough(others, counter=counter, tokens=plan.tokens_for_finds)
     packages += candidates.found(spread(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages)
     return candidates.distinct(packages)
@@ -209,6 +210,12 @@ def _is_hidden(hit: Hit) -> bool:
     return isinstance(hit.record, Message) and hit.record.hidden
 
 
-def _is_asked(hit: Hit, asked: Asked) -> bool:
-    """Say whether a search for a question has found the question."""
-    return isinstance(hit.record, Message) and hit.record.id == asked.current.id
+def _is_asked(hit: Hit, asked: Asked, told: int) -> bool:
+    """Say whether a search for a question has found the question, or what was said after it and after all that is told.
+
+    A question that is asked again finds its own answer, of course.
+    """
+    posted = asked.current.posted
+    if posted is None or not isinstance(hit.record, Message) or hit.record.room != posted.room:
+        return False
+    return hit.record.id == posted.id or hit.record.seq > max(posted.seq, told)

@@ -33,9 +33,14 @@ class Current(msgspec.Struct, frozen=True, kw_only=True):
         return self.message.sender if self.message else ""
 
     @property
+    def posted(self) -> Message | None:
+        """It, if it is in the store."""
+        return self.message if self.message and self.message.seq else None
+
+    @property
     def id(self) -> str | None:
         """Its id in the store, if it is there."""
-        return self.message.id if self.message and self.message.seq else None
+        return self.posted.id if self.posted else None
 
     def packages(self, counter: TokenCounter) -> list[ContentPackage]:
         """Package it: it is required."""

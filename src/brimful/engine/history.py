@@ -113,12 +113,14 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
     packaged: Packaged,
     persona: Persona | None = None,
     summaries: Sequence[Summary] = (),
-    without: str | None = None,
+    asked: Message | None = None,
     asker: bool = False,
 ) -> Recent:
-    """Read back until the reach is met, as the persona sees it; the message `without` stands elsewhere, so not here.
+    """Read back until the reach is met, as the persona sees it.
 
-    With `asker`, the last words of a person are among them, however far they lie back.
+    The message that is `asked` stands elsewhere, so not here. If it was answered before, it is asked again: what was
+    said since is left out, the other answer first of all. With `asker`, the last words of a person are among the
+    messages, however far they lie back.
     """
     clusters = Clusters(summaries)
     messages: list[Message] = []
@@ -129,10 +131,14 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
     while _more(messages, tokens, reach):
         page = await store.history(room, before=before, limit=page_size, tokenizer=vocabulary or "")
         counted += await know_history(store, vocabulary, page)
-        for seen in as_seen([entry.message for entry in page], persona):
-            if seen.id == without or seen.hidden:
+        seen = [each for each in as_seen([entry.message for entry in page], persona) if not each.hidden]
+        if asked is not None and _answered_since(asked, seen):
+            messages, packages, tokens, sure, before, asked = [], [], 0, None, asked.seq, None
+            continue
+        for each in seen:
+            if asked is not None and each.id == asked.id:
                 continue
-            message = in_order(seen, messages)
+            message = in_order(each, messages)
             package, cost = packaged.package(message, counter, clusters.of(message))
             messages.append(message)
             packages.append(package)
@@ -146,11 +152,16 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
         before, page_size = page[-1].message.seq, min(2 * page_size, LONGEST_PAGE)
     packaged.met(room, reach, len(messages))
     packages = clusters.whole(packages, messages, sure)
-    if asker and (asked := await _last_words(store, room, messages)):
-        counted += await know(store, vocabulary, [asked.content])
-        messages.append(asked)
-        packages.append(packaged.package(asked, counter, None)[0])
+    if asker and (words := await _last_words(store, room, messages)):
+        counted += await know(store, vocabulary, [words.content])
+        messages.append(words)
+        packages.append(packaged.package(words, counter, None)[0])
     return Recent(messages=tuple(messages), packages=tuple(packages), sure=sure, counted=counted)
+
+
+def _answered_since(asked: Message, seen: Sequence[Message]) -> bool:
+    """Say whether who answers has spoken after the message that is asked: then it was asked before."""
+    return any(each.role == "assistant" and each.seq > asked.seq for each in seen)
 
 
 def in_order(message: Message, newer: Sequence[Message]) -> Message:

@@ -213,7 +213,9 @@ def _checked(headers: Mapping[str, str] | None) -> dict[str, str]:
     return checked
 
 
-def _told(headers: Mapping[str, str]) -> dict[str, str]:
+def _told(headers: "httpx2.Headers") -> dict[str, str]:
+    """Return headers that may be handed on: a sign a byte, so that any alphabet can be written as it came."""
+    headers.encoding = "latin-1"
     return {name.lower(): value for name, value in headers.items() if name.lower() not in _NOT_TOLD}
 
 

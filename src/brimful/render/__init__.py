@@ -11,6 +11,7 @@ from importlib import import_module
 from brimful.core.context import Inputs
 from brimful.core.model import Wire
 from brimful.core.verify import Renderer as AnyRenderer
+from brimful.render.around import AroundRenderer
 from brimful.render.canonical import request_bytes
 from brimful.render.functions import read_tool
 from brimful.render.given.writing import GivenRenderer
@@ -35,6 +36,11 @@ def renderer_for(wire: Wire) -> Renderer:
 def renderer_of(inputs: Inputs, raw: Sequence[bytes] = ()) -> AnyRenderer:
     """Return what writes and reads the request of a context: the wire of its model, or its caller's own request.
 
-    `raw` are that request's messages, where they are at hand.
+    `raw` are that request's messages, where they are at hand. A caller's fields without its messages go with ours, as
+    long as the wire is theirs.
     """
-    return renderer_for(inputs.model.wire) if inputs.frame is None else GivenRenderer(inputs.frame, raw)
+    wire, frame = inputs.model.wire, inputs.frame
+    if frame is not None and frame.messages:
+        return GivenRenderer(frame, raw)
+    own = renderer_for(wire)
+    return own if frame is None or frame.wire != wire else AroundRenderer(own, frame)

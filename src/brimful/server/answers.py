@@ -17,6 +17,7 @@ from brimful.server.relay import Relay
 from brimful.server.relayed import CONTEXT_HEADER
 from brimful.server.tasks import Tasks
 from brimful.server.upstreams import Upstreams
+from brimful.server.usage import asking_usage
 
 MODE_HEADER: Final = "x-brimful-mode"
 
@@ -52,16 +53,17 @@ class Answers:
             model = body.get("model")
             if isinstance(model, str) and "\0" in model:
                 raise Refusal("invalid", "model: has a null character, which no name may have", param="model")
-            asked = Asked(
+            came = Asked(
                 wire=wire,
                 raw=raw,
                 body=body,
-                headers=dict(request.headers),
+                headers={name: _spelt(value) for name, value in request.headers.items()},
                 query=request.url.query,
                 caller=caller,
                 line=self._upstreams.find(wire, model if isinstance(model, str) else ""),
                 at=self._clock(),
             )
+            asked = asking_usage(came, name)
             noted = request.scope["brimful"]
             noted |= {"mode": name, "upstream": asked.line.upstream.name, "model": asked.model}
             response = await self._relay.answer(asked, mode)
@@ -77,3 +79,15 @@ class Answers:
                 return name, mode
         known = ", ".join(self._modes)
         raise Refusal("invalid", f"{MODE_HEADER}: must be one of {known}, not {wanted[:40]!r}", param=MODE_HEADER)
+
+
+def _spelt(value: str) -> str:
+    """Return the value of a header as it was meant: in UTF-8, where its bytes are that, as the body's texts are.
+
+    >>> _spelt("Café".encode().decode("latin-1")), _spelt("Café")
+    ('Café', 'Café')
+    """
+    try:
+        return value if value.isascii() else value.encode("latin-1").decode()
+    except UnicodeError:
+        return value

@@ -26,6 +26,10 @@ from brimful.telemetry.prometheus import METRICS_TYPE
 
 _UNKNOWN: Final = 404
 _MESSAGES: Final = "/v1/messages"  # and what is below it is Anthropic's
+_INSTEAD: Final = {
+    "/v1/responses": "of OpenAI's APIs, chat completions are served: ask /v1/chat/completions",
+    "/v1/completions": "of OpenAI's APIs, chat completions are served: ask /v1/chat/completions",
+}
 
 
 def create_app(
@@ -137,7 +141,9 @@ def _elsewhere(page: Page) -> Callable[[Request, Exception], Awaitable[Response]
 
 
 def _no_such_place(request: Request, status: int) -> Response:
-    said = f"no {request.method} {request.url.path[:200]} here; see /openapi.json for what there is"
+    path = request.url.path
+    instead = _INSTEAD.get(path, "see /openapi.json for what there is")
+    said = f"no {request.method} {path[:200]} here; {instead}"
     return refused(Refusal("unknown", said, status=status), _tongue(request.url.path))
 
 

@@ -23,7 +23,10 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A request: as it came, as it is read, who sent it, and who will be asked."""
+    """A request: as it came, as it is read, who sent it, and who will be asked.
+
+    `withholds` says that its stream was asked for usage in the caller's place, who is not to see it.
+    """
 
     wire: GivenWire
     raw: bytes
@@ -33,6 +36,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     caller: Caller
     line: Line
     at: float
+    withholds: bool = False
 
     @property
     def model(self) -> str:

@@ -47,7 +47,8 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     `key` is the name of an environment variable. `models` are patterns of names that it runs. `authorization` is
     whose key it gets: ours, or the caller's own. `like` names the model that its models are counted as, and `window`
-    is the window that they have there, whatever their names say.
+    is the window that they have there, whatever their names say. `ask_usage` says whether streams are asked for their
+    usage where the caller does not ask.
     """
 
     name: _Word
@@ -58,6 +59,7 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     models: Annotated[tuple[_Word, ...], Meta(min_length=1)] = ("*",)
     like: _Word | None = None
     window: _Amount | None = None
+    ask_usage: bool | None = None
     limits: UpstreamLimits = UpstreamLimits()
 
 

@@ -14,6 +14,7 @@ from brimful.render.given import read_given
 from brimful.server.asked import Asked
 from brimful.server.carried import check_carried
 from brimful.server.errors import Refusal
+from brimful.server.thoughts import Step, steps_of, without_thoughts
 
 CONVERSATION: Final = "x-brimful-conversation"
 USER: Final = "x-brimful-user"
@@ -24,7 +25,7 @@ _USER_FIELDS: Final = ("user_id", "user")
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """What a request says to a room: `system` is its prompt, `said` are its turns, oldest first, not stored yet.
 
-    `places` tell which of the request's messages each of them is.
+    `places` tell which of the request's messages each of them is. `steps` are those that go out as they came.
     """
 
     room: str
@@ -33,17 +34,20 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     said: tuple[Message, ...]
     places: tuple[int, ...]
     tools: tuple[Tool, ...]
+    steps: tuple[Step, ...]
     completion: int | None
 
 
 def conversation_of(asked: Asked) -> Conversation:
     """Read a request as a part of a conversation."""
-    given = read_given(asked.body, asked.wire)
-    check_carried(asked.body["messages"], asked.wire)
+    read_given(asked.body, asked.wire)
+    messages = asked.body["messages"]
+    check_carried(messages, asked.wire)
+    given = read_given(asked.body | {"messages": without_thoughts(messages, asked.wire)}, asked.wire)
     room = home_of(asked)
     spoken = [(at, message) for at, turn in enumerate(given.turns) for message in turn.said]
     prompts = [*given.system, *(message for _, message in spoken if message.role == "system")]
-    said = [(at, message) for at, message in spoken if message.role != "system"]
+    said = [(at, message) for at, message in spoken if message.role != "system" and _says(message)]
     if not said:
         raise Refusal(
             "invalid", "messages: there is nothing but system messages, and nothing to answer", param="messages"
@@ -55,6 +59,7 @@ def conversation_of(asked: Asked) -> Conversation:
         said=tuple([_record(message, room, asked.at) for _, message in said]),
         places=tuple([at for at, _ in said]),
         tools=given.tools,
+        steps=steps_of(messages, asked.wire),
         completion=given.completion,
     )
 
@@ -110,6 +115,11 @@ def with_ids(messages: Sequence[Message], room: str, after: Message | None) -> l
 
 def _record(message: Said, room: str, at: float) -> Message:
     return Message(id="(new)", room=room, content=_content(message), sender=message.name, role=message.role, at=at)
+
+
+def _says(message: Said) -> bool:
+    """Say whether there is anything to keep: an assistant may have done nothing but think."""
+    return message.role != "assistant" or bool(message.parts)
 
 
 def _content(message: Said) -> Content:

@@ -47,7 +47,7 @@ class Relay:
     async def _sent(self, asked: Asked, mode: Mode, prepared: Prepared) -> Response:
         async with AsyncExitStack() as held:
             answering = await held.enter_async_context(_asking(asked, prepared.payload))
-            in_events = asked.streams and _comes_in_events(answering)
+            in_events = _comes_in_events(answering)
             if in_events:
                 await _begun(answering, asked.line)
             relayed = Relayed(

@@ -10,8 +10,7 @@ import msgspec
 from brimful.core.budget import less_for_the_answer
 from brimful.core.context import Context
 from brimful.core.policy import Policy
-from brimful.core.prompt import Request
-from brimful.counting import overflow_of
+from brimful.counting import counter_for, overflow_of
 from brimful.engine import Engine
 from brimful.engine.overflow import refusal, smaller_window
 from brimful.errors import BudgetExceeded, ContextOverflow
@@ -25,6 +24,7 @@ from brimful.server.mode import Prepared, done
 from brimful.server.overlap import find_overlap
 from brimful.server.tee import Listener, Tee
 from brimful.server.tenants import Tenants
+from brimful.server.thoughts import tokens_of, with_steps
 from brimful.server.turns import Turns
 from brimful.server.watching import Watch
 
@@ -135,6 +135,7 @@ class Remembering:
         current: Message | None,
         *notes: str,
     ) -> Prepared:
+        known, notes = _beside_thoughts(asked, conversation, known, notes)
         build = partial(self._context, engine, asked, conversation, known, current)
         try:
             context = await build(conversation.completion, *notes)
@@ -144,7 +145,8 @@ class Remembering:
             if less is None:
                 raise
             context = await build(None, *notes, less)
-        payload = await aside(asked, msgspec.json.encode, _sent(asked.body, context.request))
+        sent = with_steps(context.request, conversation.steps, asked.wire)
+        payload = await aside(asked, msgspec.json.encode, sent)
         return Prepared(payload, done(context))
 
     async def _context(
@@ -169,14 +171,20 @@ class Remembering:
             wire=asked.wire,
             route=asked.line.route,
             notes=notes,
+            fields=asked.body,
             now=asked.at,
         )
 
 
-def _sent(body: Request, request: Request) -> Request:
-    """Return the caller's own request with the messages, and the prompt, of the context."""
-    ours = {key: request[key] for key in ("system", "messages") if key in request}
-    return {key: value for key, value in body.items() if key not in ("system", "messages")} | ours
+def _beside_thoughts(
+    asked: Asked, conversation: Conversation, known: Known, notes: tuple[str, ...]
+) -> tuple[Known, tuple[str, ...]]:
+    """Leave room for what is sent as it came, and is no part of the context."""
+    tokens = tokens_of(conversation.steps, asked.wire, counter_for(known.model))
+    if not tokens:
+        return known, notes
+    note = f"{tokens:,} tokens are left to what the model thought between calls, which is sent again and not kept"
+    return msgspec.structs.replace(known, window=max(1, known.window - tokens)), (*notes, note)
 
 
 def _content(reply: Reply) -> Content | None:

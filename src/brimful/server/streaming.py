@@ -12,6 +12,7 @@ from brimful.providers import Answering
 from brimful.server.errors import Refusal, Tongue, refusal_of, told
 from brimful.server.relayed import Relayed
 from brimful.server.tee import Tee
+from brimful.server.usage import Withheld
 
 
 class Streamed(Response):
@@ -30,6 +31,7 @@ class Streamed(Response):
         self._relayed = relayed
         self._tee = tee
         self._tongue = tongue
+        self._withheld = Withheld() if relayed.asked.withholds else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
@@ -72,7 +74,9 @@ class Streamed(Response):
     async def _pump(self, send: Send) -> None:
         async for chunk in self._answering.chunks:
             self._tee.feed(chunk)
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            shown = chunk if self._withheld is None else self._withheld.feed(chunk)
+            if shown:
+                await send({"type": "http.response.body", "body": shown, "more_body": True})
 
     async def _end(self, send: Send) -> None:
         """End a stream; if the upstream ended it before the answer was whole, say so."""
@@ -80,15 +84,17 @@ class Streamed(Response):
         if self._tee.cut:
             await self._say(send, Refusal("upstream", "the answer broke off: the stream ended before it was whole"))
         else:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await send({"type": "http.response.body", "body": self._rest(), "more_body": False})
 
     async def _say(self, send: Send, refusal: Refusal) -> None:
         """End a stream with an error, in the form that it has within streams."""
         said = told(refusal, self._tongue)
         name = b"event: error\n" if self._tongue == "anthropic" else b""
-        await send(
-            {"type": "http.response.body", "body": b"\n\n" + name + b"data: " + said + b"\n\n", "more_body": False}
-        )
+        last = self._rest() + b"\n\n" + name + b"data: " + said + b"\n\n"
+        await send({"type": "http.response.body", "body": last, "more_body": False})
+
+    def _rest(self) -> bytes:
+        return b"" if self._withheld is None else self._withheld.end()
 
 
 async def until_gone(receive: Receive) -> None:

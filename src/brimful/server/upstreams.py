@@ -14,7 +14,7 @@ from brimful.providers import Connection, Dialect, dialect_at, key_for
 from brimful.providers.address import read_address, route_of
 from brimful.providers.known import known_at
 from brimful.render.given import GivenWire
-from brimful.server.config import Config, UpstreamConfig
+from brimful.server.config import Config, Mode, UpstreamConfig
 from brimful.server.errors import Refusal
 
 PATHS: Final[dict[GivenWire, str]] = {"openai": "/chat/completions", "anthropic": "/v1/messages"}
@@ -46,6 +46,16 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     def route(self) -> str:
         """The name under which counts and windows are learned."""
         return self.connection.route
+
+    def asks_usage(self, mode: Mode) -> bool:
+        """Say whether a stream is asked for its usage in the caller's place.
+
+        As the configuration says; else where we write the request ourselves, and the server is known to take it.
+        """
+        if self.upstream.ask_usage is not None:
+            return self.upstream.ask_usage
+        known = known_at(self.upstream.url)
+        return mode == "remember" and known is not None and known.asks_usage
 
     def headers(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return what of a caller's headers goes along."""

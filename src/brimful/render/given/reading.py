@@ -74,7 +74,7 @@ def read_given(request: object, wire: GivenWire) -> Given:
         system=_system(request, wire),
         turns=tuple([_turn(each, wire, at > last_user) for at, each in enumerate(raw)]),
         raw=raw,
-        tools=_tools(request, wire),
+        tools=tools_of(request, wire),
         completion=completion_of(request),
     )
 
@@ -123,7 +123,8 @@ def _system(request: Request, wire: GivenWire) -> tuple[Message, ...]:
     return _read_system(plain_json(request[SYSTEM], wire, SYSTEM))
 
 
-def _tools(request: Request, wire: GivenWire) -> tuple[Tool, ...]:
+def tools_of(request: Request, wire: GivenWire) -> tuple[Tool, ...]:
+    """Return the tools on offer, whatever their form."""
     offered = {key: request[key] for key in ("tools", "functions") if request.get(key)}
     return _read_tools(plain_json(offered, wire, "tools"), wire) if offered else ()
 

@@ -1,0 +1,98 @@
+"""Streams that are asked for their usage in the caller's place, who sees nothing of it."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.server.config import config_of
+from brimful.server.upstreams import Upstreams
+from brimful.server.usage import Withheld
+from server.upstream import chat_events
+
+CHAT = "/v1/chat/completions"
+HEADERS = {"x-brimful-conversation": "c1"}
+USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
+MODES = pytest.mark.parametrize("mode", ["fit", "remember"])
+
+
+def answering(sent):
+    """Answer as OpenAI does: the usage comes last, in an event of its own, if it was asked for."""
+    *said, end = chat_events("Thurs", "day.")
+    asked = (sent.get("stream_options") or {}).get("include_usage")
+    told = f"data: {json.dumps({'id': 'chatcmpl-1', 'choices': [], 'usage': USAGE})}\n\n"
+    return [*said, *([told] if asked else []), end]
+
+
+def ask(client, **more):
+    body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "When?"}], "stream": True, **more}
+    return client.post(CHAT, headers=HEADERS, content=json.dumps(body, indent=1))
+
+
+def record_of(client, answer, rest=""):
+    return client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}{rest}").json()
+
+
+@MODES
+def test_the_usage_is_on_the_record_and_the_caller_sees_nothing_of_it(start, upstream, mode):
+    upstream.answers = [answering]
+    client = start(mode=mode, upstream={"ask_usage": True})
+    answer = ask(client, seed=7)
+    assert answer.text == "".join(chat_events("Thurs", "day."))
+    assert record_of(client, answer)["answers"][0]["usage"]["prompt"] == 9
+    assert upstream.bodies[0]["stream_options"] == {"include_usage": True}
+    assert upstream.bodies[0]["seed"] == 7
+    assert record_of(client, answer, "/request") == upstream.bodies[0]
+
+
+@MODES
+def test_who_asks_gets_it_and_who_declines_is_not_overruled(start, upstream, mode):
+    upstream.answers = [answering]
+    client = start(mode=mode, upstream={"ask_usage": True})
+    assert '"usage": {' in ask(client, stream_options={"include_usage": True}).text
+    assert ask(client, stream_options={"include_usage": False}).text == "".join(chat_events("Thurs", "day."))
+    assert [body["stream_options"]["include_usage"] for body in upstream.bodies] == [True, False]
+    ask(client, stream_options={"other": 1})
+    assert upstream.bodies[-1]["stream_options"] == {"other": 1, "include_usage": True}
+
+
+@MODES
+def test_what_is_not_known_to_take_the_question_is_not_asked(start, upstream, mode):
+    upstream.answers = [answering]
+    ask(start(mode=mode))
+    assert "stream_options" not in upstream.bodies[0]
+
+
+@pytest.mark.parametrize(
+    ("upstream", "fit", "remember"),
+    [
+        ({"url": "https://api.openai.com/v1"}, False, True),
+        ({"url": "https://api.openai.com/v1", "ask_usage": True}, True, True),
+        ({"url": "https://api.openai.com/v1", "ask_usage": False}, False, False),
+        ({"url": "https://api.mistral.ai/v1"}, False, False),
+        ({"url": "http://127.0.0.1:8081/v1"}, False, False),
+    ],
+)
+def test_who_is_asked(upstream, fit, remember):
+    config = config_of({"upstreams": [{"name": "up", **upstream}]}, "brimful.toml")
+    line = Upstreams(config, environ={"OPENAI_API_KEY": "sk-1", "MISTRAL_API_KEY": "sk-2"}).find("openai", "gpt-4o")
+    assert (line.asks_usage("fit"), line.asks_usage("remember")) == (fit, remember)
+
+
+@given(st.lists(st.sampled_from(["a", "usage", "long", "comment"]), max_size=6), st.integers(1, 200), st.booleans())
+def test_a_stream_that_is_cut_anywhere_loses_that_event_and_nothing_else(kinds, size, crlf):
+    events = {
+        "a": b'data: {"choices": [{"delta": {"content": "usage"}}], "usage": null}\n\n',
+        "usage": b'data: {"choices": [], "usage": {"prompt_tokens": 9}}\n\n',
+        "long": b'data: {"choices": [], "usage": "' + b"x" * 9_000 + b'"}\n\n',
+        "comment": b': "usage"\n\n',
+    }
+    data, kept = (
+        b"".join(events[kind] for kind in kinds if everything or kind != "usage") for everything in (True, False)
+    )
+    if crlf:
+        data, kept = (text.replace(b"\n", b"\r\n") for text in (data, kept))
+    withheld = Withheld()
+    fed = b"".join(withheld.feed(data[at : at + size]) for at in range(0, len(data), size))
+    assert fed + withheld.end() == kept
