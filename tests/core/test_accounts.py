@@ -1,0 +1,139 @@
+"""Who pays from which account: limits, margins, high and low water, by numbers that a person can check.
+
+A word is a token, a message costs 2 more, a request 1. Under `default`, 884 of 1,000 tokens are to be filled where 100
+are kept for the answer: recent may take 540 of them by itself, related 360.
+"""
+
+from brimful.core.selection import Previous
+from brimful.packagers import memory, message, package, summary
+from strategies import COUNTER, NOW
+from support import build, history, words
+
+ALONE = {"pools.recent.least": 0, "pools.recent.limit.minus": 0}
+
+
+def outcomes(context):
+    return {decision.id: (decision.outcome, decision.reason) for decision in context.decisions}
+
+
+def renamed(packages, prefix):
+    return [
+        message(entry.text, counter=COUNTER, id=f"{prefix}{at}", timestamp=entry.timestamp + 500, can_drop=False)
+        for at, entry in enumerate(packages)
+    ]
+
+
+def began(first, *summaries):
+    return Previous(first=first, summaries=summaries)
+
+
+def test_what_is_required_is_paid_from_its_pool():
+    pile = [*renamed(history(1, size=48), "must"), *history(10)]
+    context = build(pile, "window", overrides={**ALONE, "pools.recent.limit.tokens": 100})
+    assert context.component("recent").tokens == 50 + 4 * 12
+
+
+def test_what_is_required_is_among_the_most_items():
+    pile = [*renamed(history(2), "must"), *history(10)]
+    context = build(pile, "window", overrides={**ALONE, "pools.recent.most": 3})
+    assert context.component("recent").items == 3
+    assert {"must0", "must1", "m009"} == set(context.kept)
+
+
+def test_trimming_spares_the_margin():
+    pile = [
+        *history(400),
+        *(memory(words(50, f"w{at}"), counter=COUNTER, id=f"r{at}", relevance=0.9) for at in range(100)),
+        *(memory(words(50, f"p{at}"), counter=COUNTER, id=f"p{at}", metadata={"pinned": True}) for at in range(30)),
+    ]
+    context = build(pile, "pools", window=10_000, overrides={"pools.recent.limit.share": 0.4})
+    assert ("dropped", "trimmed") in outcomes(context).values()
+    assert context.tokens <= context.budget.available == 10_000 - 100 - 1_024
+
+
+def test_persistent_content_goes_before_the_system_prompt():
+    pile = [
+        package("system-prompt", words(45), counter=COUNTER, id="system", can_drop=True),
+        memory(words(60, "pin"), counter=COUNTER, id="pinned", metadata={"pinned": True}),
+        message("So?", counter=COUNTER, id="now", current=True, timestamp=NOW),
+    ]
+    context = build(pile, "pools", completion=900)
+    assert outcomes(context)["pinned"] == ("dropped", "trimmed")
+    assert "system" in context.kept
+
+
+def test_history_steps_down_from_all_that_it_could_have_had():
+    context = build(history(74), previous=began("m000"))
+    assert context.component("recent").items == int(883 * 0.75) // 12
+    assert outcomes(context)["m018"] == ("dropped", "low-water")
+
+
+def test_what_later_pools_cannot_take_is_not_kept_for_them():
+    context = build([*history(50), memory(words(500), counter=COUNTER, id="large")], previous=began("m000"))
+    assert context.component("recent").items == 50
+    assert outcomes(context)["large"][0] == "dropped"
+
+
+def test_history_that_stepped_down_is_not_lent_what_was_left():
+    pile = [*history(50), *(memory(words(200, word), counter=COUNTER, id=word, relevance=0.5) for word in ("a", "b"))]
+    context = build(pile, previous=began("m000"))
+    assert context.component("recent").items == int(540 * 0.75) // 12
+    assert set(context.kept) > {"a", "b"}
+
+
+def test_summaries_that_stood_in_history_stand_there_again():
+    pile = [
+        *history(5, cluster="day-1"),
+        summary("They spoke.", counter=COUNTER, id="sum", of="day-1", timestamp=NOW),
+        message("So?", counter=COUNTER, id="now", current=True, timestamp=NOW + 1),
+    ]
+    assert outcomes(build(pile))["m000"] == ("kept", "fits")
+    again = outcomes(build(pile, previous=began("sum", "sum")))
+    assert again["m000"] == ("replaced", "summary")
+    assert again["sum"] == ("kept", "summary")
+
+
+def test_the_least_items_do_not_give_way_to_a_summary():
+    pile = [
+        *history(5, size=200, cluster="day-1"),
+        summary("They spoke.", counter=COUNTER, id="sum", of="day-1", timestamp=NOW),
+    ]
+    found = outcomes(build(pile))
+    assert [found[f"m00{at}"][0] for at in range(5)] == ["replaced", "replaced", "replaced", "kept", "kept"]
+
+
+def test_a_summary_that_stands_in_one_pool_does_not_stand_in_another():
+    pile = [
+        *history(40, size=20, cluster="day-1"),
+        *(
+            memory(words(30, f"w{at}"), counter=COUNTER, id=f"r{at}", relevance=0.9, cluster="day-1")
+            for at in range(12)
+        ),
+        summary("They spoke.", counter=COUNTER, id="sum", of="day-1", timestamp=NOW),
+    ]
+    generous = {"pools.related.limit.share": 1.0, "pools.recent.limit.share": 1.0, "margin.tokens": 0}
+    context = build(pile, "pools", window=800, overrides=generous)
+    assert str(context.request).count("They spoke.") <= 1
+    assert outcomes(context)["m039"] == ("kept", "fits")
+
+
+def test_a_duplicate_does_not_get_in_beyond_the_most_items():
+    said = {"metadata": {"source": words(60)}, "name": words(90)}
+    pile = [
+        memory("Ada likes tea", counter=COUNTER, id="wordy", relevance=0.9, **said),
+        memory("ada LIKES tea", counter=COUNTER, id="plain", relevance=0.8),
+        memory("Bob likes rum", counter=COUNTER, id="other", relevance=0.7),
+    ]
+    assert build(pile, window=160).kept == ("other", "plain")
+    assert build(pile, window=160, overrides={"pools.related.most": 1}).kept == ("other",)
+
+
+def test_what_is_required_counts_among_the_least_that_trimming_spares():
+    pile = [
+        *renamed(history(2, size=20), "must"),
+        *history(20, size=20),
+        *(memory(words(40, f"w{at}"), counter=COUNTER, id=f"r{at}", relevance=0.9) for at in range(2)),
+    ]
+    generous = {"pools.related.limit.share": 1.0, "pools.recent.limit.share": 1.0, "margin.tokens": 480}
+    context = build(pile, "pools", window=600, overrides={**generous, "pools.recent.least": 4})
+    assert context.component("recent").items == 4
