@@ -61,10 +61,10 @@ def report(*, quick: bool) -> Section:
     """Measure all of it."""
     rounds, streams, requests = (20, 20, 200) if quick else (ROUNDS, STREAMS, REQUESTS)
     with ExitStack() as running, tempfile.TemporaryDirectory() as folder:
-        upstream = running.enter_context(_started(PARTS, "upstream"))
+        upstream = running.enter_context(started(PARTS, "upstream"))
         servers = {
             "directly": upstream,
-            "bare pass-through": running.enter_context(_started(PARTS, "pass-through", f"{upstream.address}/v1")),
+            "bare pass-through": running.enter_context(started(PARTS, "pass-through", f"{upstream.address}/v1")),
             "brimful, fits": running.enter_context(_proxy(upstream, folder, "fits", 128_000)),
             "brimful, trimmed": running.enter_context(_proxy(upstream, folder, "trimmed", 8_500)),
         }
@@ -83,7 +83,8 @@ def report(*, quick: bool) -> Section:
 
 
 @contextmanager
-def _started(*command: object) -> Iterator[Server]:
+def started(*command: object) -> Iterator[Server]:
+    """Run a Python program until it says where it listens, and end it when it is no longer needed."""
     arguments = [sys.executable, *map(str, command)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
         try:
@@ -114,7 +115,7 @@ def _proxy(upstream: Server, folder: str, name: str, window: int) -> Any:
         "--db",
         f"sqlite:///{folder}/{name}.db",
     ]
-    return _started("-m", "brimful", "serve", "--upstream", f"{upstream.address}/v1", *options)
+    return started("-m", "brimful", "serve", "--upstream", f"{upstream.address}/v1", *options)
 
 
 # -- latency ---------------------------------------------------------------------------------------------------------

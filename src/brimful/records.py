@@ -13,6 +13,7 @@ from brimful.character import Character, checked_character
 from brimful.core import check
 from brimful.core.content import Part, Role, check_role
 from brimful.core.context import Context
+from brimful.core.learned import learn
 from brimful.errors import InvalidValue
 from brimful.fields import (
     check_spans,
@@ -306,3 +307,5 @@ def _escaped(name: str | None) -> str:
 
 Plain = User | Persona | Room | Lorebook
 """What is put, got and listed by its id alone."""
+
+learn(User, Persona, Room, Lorebook, LoreEntry, Message, Memory, Summary, Response, Snapshot, Inclusion)

@@ -1,10 +1,14 @@
 """The whole program: version, help, completion, exit codes."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 import brimful
+from brimful.cli.commands import MODULES, loaded
 
 COMMANDS = ("fill", "explain", "diff", "replay", "count", "budget", "models", "policies")
 
@@ -30,6 +34,33 @@ def test_examples_fit_into_80_columns(command, run):
 def test_help_lists_every_command(run):
     text = run("--help").stdout
     assert all(re.search(rf"│ {name} ", text) for name in COMMANDS)
+
+
+def test_every_command_is_in_the_module_that_the_table_names():
+    tabled = {module: [name for name in MODULES if MODULES[name] == module] for module in MODULES.values()}
+    assert {module: list(loaded(module)) for module in tabled} == tabled
+    folder = Path(brimful.__file__).parent / "cli"
+    registering = {file.stem for file in folder.glob("*.py") if "def register(app: typer.Typer)" in file.read_text()}
+    assert registering == set(tabled)
+
+
+@pytest.mark.parametrize(
+    ("command", "unneeded"),
+    [
+        ("--version", {"rich", "numpy", "asyncio", "sqlite3", "splintr", "brimful.engine", "brimful.cli.memories"}),
+        ("count x", {"rich", "numpy", "asyncio", "sqlite3", "brimful.engine", "brimful.cli.memories"}),
+        ("stats", {"rich", "numpy", "splintr", "brimful.providers.connection", "brimful.janitor", "brimful.cli.count"}),
+    ],
+)
+def test_a_command_loads_what_it_needs_and_no_more(command, unneeded, run):
+    run("room", "create", "general")
+    code = (
+        "import sys\nfrom brimful.cli import main\n"
+        f"sys.argv = ['brimful', *{command.split()!r}]\n"
+        "try:\n    main()\nfinally:\n    print(*sys.modules, sep='\\n', file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not unneeded & set(done.stderr.splitlines())
 
 
 def test_no_command_shows_help(run):

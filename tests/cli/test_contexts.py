@@ -105,6 +105,13 @@ def test_without_the_extra_the_line_that_installs_it_is_told(fails, monkeypatch,
 
 
 @pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("name", ["none/all.jsonl", "none/all.parquet"])
+def test_what_goes_wrong_is_told_by_the_name_that_was_asked_for(fails, name):
+    assert fails("context", "export", "--out", name) == f"{name}: No such file or directory"
+    assert fails("export", "--out", name) == f"{name}: No such file or directory"
+
+
+@pytest.mark.usefixtures("filled")
 def test_a_file_of_another_sort_is_refused(run):
     assert "neither in .jsonl nor in .parquet" in run("context", "export", "--out", "x.csv", code=2).stderr
     assert "is not like 90m, 24h or 7d" in run("context", "prune", "--older", "old", code=2).stderr

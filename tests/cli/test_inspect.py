@@ -4,6 +4,8 @@ import asyncio
 import re
 import sqlite3
 
+import pytest
+
 from answered import QUESTION, engine, screenshot, shape, told
 from brimful.cli.inspected import Inspection
 
@@ -108,16 +110,34 @@ def test_what_retrieval_lost_is_told(run):
     assert "WARNINGS:" in text
 
 
+def test_one_of_something_is_said_as_such(run):
+    run("message", "post", "den", "Tea?", "--at", 5)
+    run("memory", "add", "Tea is at four.", "--id", "tea", "--at", 4)
+    text = run("inspect", "--room", "den", "--message", "When is tea?", "--embedder", "none").stdout
+    assert re.search(r"Memories: +\d+ tokens \(1 item\)$", text, re.MULTILINE)
+    assert re.search(r"Recent Messages: +\d+ tokens \(1 msg\)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("now", ["nan", "inf", "1e15"])
+def test_a_time_that_is_none_is_told_by_the_name_of_its_option(run, now):
+    [line] = run("inspect", "--room", "general", "--now", now, code=2).stderr.splitlines()
+    assert "'--now'" in line
+    assert "seconds" in line
+
+
 def test_another_model_and_policy(run_json):
     told()
     data = run_json("inspect", "--room", "general", "-m", "gpt-4", "-p", "window", "--embedder", "none")
     assert (data["model"], data["policy"], data["window"]) == ("gpt-4", "window", 8192)
 
 
-def test_no_store_no_room(fails):
+def test_no_store_no_room(run, fails):
     assert "there is no such store" in fails("inspect", "--room", "general")
     told()
-    assert "there is nothing to answer" in fails("inspect", "--room", "nowhere", "--embedder", "none")
+    run("room", "create", "silent")
+    for room, what in (("nowhere", "is no room of the store"), ("silent", "is empty")):
+        told_of = fails("inspect", "--room", room, "--embedder", "none")
+        assert told_of == f"room: '{room}' {what}, and there is no message: there is nothing to answer"
 
 
 def test_names_cannot_steer_the_terminal(run):

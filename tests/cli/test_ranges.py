@@ -98,8 +98,9 @@ def test_what_is_damaged_is_counted_and_told_in_one_line(run_json, fails, answer
 
 
 def test_a_context_or_a_range_and_not_both(run, answers):
-    run("replay", code=2)
-    run("replay", answers[0].context.id, "--last", "1h", code=2)
+    assert "name a context, or say --last for all of a time" in run("replay", code=2).stderr
+    both = run("replay", answers[0].context.id, "--last", "1h", code=2).stderr
+    assert "is one context, and --last is all of a time: say one of them" in both
     run("replay", answers[0].context.id, "--room", "general", code=2)
     run("replay", "--last", "1h", "--out", "x.json", code=2)
     run("replay", "--last", "soon", code=2)

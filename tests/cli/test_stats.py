@@ -56,25 +56,25 @@ def test_an_empty_store_says_what_to_do(run, run_json):
 
 
 LINES = (
-    r"Statistics of helper \(last 24 hours\):",
-    r"Contexts built: +3",
-    r"Average use: +[\d,]+ tokens \([\d.]+ % of all windows together\)",
-    r"Max use: +[\d,]+ tokens \(at most [\d.]+ % of a window\)",
-    r"Min use: +[\d,]+ tokens \(at least [\d.]+ % of a window\)",
-    r"COMPONENTS \(average\):",
+    r"Statistics for helper \(last 24 hours\):",
+    r"Total Contexts Built: +3",
+    r"Average Token Usage: +[\d,]+ tokens \([\d.]+ % of all windows together\)",
+    r"Max Token Usage: +[\d,]+ tokens \(at most [\d.]+ % of a window\)",
+    r"Min Token Usage: +[\d,]+ tokens \(at least [\d.]+ % of a window\)",
+    r"COMPONENT BREAKDOWN \(average\):",
     r"  System Prompt: +[\d,]+ tokens \([\d.]+ %",
     r"  Memories: +[\d,]+ tokens \([\d.]+ %",
     r"  Recent Messages: +[\d,]+ tokens \([\d.]+ %",
     r"  Media: +[\d,]+ tokens \([\d.]+ %",
-    r"MEMORIES:",
-    r"  Total retrieved: +[\d,]+",
-    r"  Average per context: +[\d.]+",
-    r"  Types: +semantic \(\d+%\)",
-    r"  Average relevance: +0\.4",
+    r"MEMORY RETRIEVAL:",
+    r"  Total Memories Retrieved: +[\d,]+",
+    r"  Average per Context: +[\d.]+",
+    r"  Top Memory Types: +semantic \(\d+%\)",
+    r"  Average Relevance Score: +0\.4",
     r"WARNINGS:",
-    r"  Over budget: +0 times",
-    r"  >80 % of the window: +(once|\d+ times)",
-    r"  No memories: +(once|\d+ times)",
+    r"  Over-budget: +0 times",
+    r"  >80% usage: +(once|\d+ times)",
+    r"  No memories retrieved: +(once|\d+ times)",
     r"  Breaker opened: +once, vector search there for 33\.3 % of contexts",
     r"ANSWERS:",
     r"  Answers: +2, of them 1 with their usage",
@@ -182,7 +182,7 @@ def test_openings_of_the_breaker_come_from_the_engine(run_json, run):
     assert figures["breaker_openings"] == 1
     assert sum(figures["warnings"].get(kind, 0) for kind in ("vectors-failed", "vectors-off")) == 5
     assert figures["vector_uptime"] == 0.0
-    assert "Breaker opened:         once" in run("stats").stdout
+    assert "Breaker opened:           once" in run("stats").stdout
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_the_report_has_every_line_of_the_seeds():
         "│   System Prompt:           22",
         "│   Memories:",
         "│   Recent Messages:",
-        "│   Media:                  100 (1 items)",
+        "│   Media:                  100 (1 item)",
         "│   Current Message:          3",
         "│   TOTAL USED:",
         "│   Reserved:               116 (completion + safety)",
@@ -107,11 +107,14 @@ def test_no_memories_is_worth_a_note():
     assert build(pile(), window=9000).warnings == ()
 
 
-def test_the_status_is_said_where_nothing_is_to_be_warned_of():
-    assert "STATUS: ✅ Within budget, healthy margin" in build(pile(), window=9000).report()
-    assert "STATUS" not in build(pile(), window=1000).report()
+def test_the_status_is_said_whatever_there_is_to_be_warned_of():
+    assert "│ STATUS: ✅ Within budget, healthy margin\n" in build(pile(), window=9000).report()
+    forgetful = build(history(2)).report()
+    assert "│   ℹ️  No memories in this context\n│\n│ STATUS: ✅ Within budget, healthy margin\n" in forgetful
+    assert "│ STATUS: ⚠️  Within budget, nearly full\n" in build(pile(), window=1000).report()
     squeezed = build(history(4, size=100), "window", window=700, completion=200, overrides={"margin.tokens": 200})
     assert any("safety margin are in use" in warning for warning in squeezed.warnings)
+    assert f"│ STATUS: ⚠️  {-squeezed.remaining:,} tokens into the safety margin\n" in squeezed.report()
 
 
 def test_diff_names_what_entered_left_and_changed_and_how_much_prefix_stayed():

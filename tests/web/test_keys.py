@@ -42,10 +42,10 @@ def test_a_key_is_asked_for_and_stays_in_the_tab(guarded, visit):
     enter(page, "bf-wrong")
     expect(page.get_by_role("dialog")).to_contain_text("not known")
     enter(page, made_key(store, "acme", "read"))
-    expect(page.get_by_role("link", name=re.compile("nova in support"))).to_be_visible()
+    expect(page.get_by_role("link", name=re.compile("Nova in Support"))).to_be_visible()
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     page.reload()
-    expect(page.get_by_role("link", name=re.compile("nova in support"))).to_be_visible()
+    expect(page.get_by_role("link", name=re.compile("Nova in Support"))).to_be_visible()
     assert page.evaluate("Object.keys(localStorage).filter(name => name.includes('key'))") == []
     page.get_by_role("button", name="Forget key").click()
     expect(page.get_by_role("dialog", name="A key, please")).to_be_visible()

@@ -10,7 +10,7 @@ from web.world import LOST
 def test_somebody_finds_out_why_a_memory_was_not_in_and_what_window_it_would_have_taken(shop, visit):
     address, _, contexts = shop
     page = visit(address)
-    page.get_by_role("link", name=re.compile("nova in support")).first.click()
+    page.get_by_role("link", name=re.compile("Nova in Support")).first.click()
     expect(page).to_have_url(re.compile(contexts[-1]))
     page.get_by_role("searchbox", name="Find").fill("promised refund")
     row = page.get_by_role("row").filter(has_text="Ada was promised a refund")
@@ -37,13 +37,13 @@ def test_somebody_finds_out_why_a_memory_was_not_in_and_what_window_it_would_hav
 def test_by_keyboard_alone(shop, visit):
     address, _, contexts = shop
     page = visit(address)
-    page.get_by_role("link", name=re.compile("nova in support")).first.wait_for()
+    page.get_by_role("link", name=re.compile("Nova in Support")).first.wait_for()
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
     press_until(page, "Tab", "a.context-link")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="nova in support")).to_be_focused()
+    expect(page.get_by_role("heading", name="Nova in Support")).to_be_focused()
     page.get_by_role("grid", name="Candidates").wait_for()
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox", name="Find")).to_be_focused()
@@ -94,6 +94,29 @@ def test_what_was_no_candidate_at_all_is_told_why(shop, visit):
     page.get_by_role("searchbox", name="Find").fill("mem-bob")
     page.get_by_role("button", name="Ask why it was no candidate").click()
     expect(page.get_by_role("region", name="Verdict")).to_contain_text("it belongs to the user 'bob'")
+
+
+def test_what_was_no_candidate_is_found_by_its_words_too(shop, visit):
+    address, _, contexts = shop
+    page = visit(address, f"/contexts/{contexts[-1]}", allowed=("404",))
+    page.get_by_role("searchbox", name="Find").fill("Bob beans")
+    others = page.get_by_role("region", name="Known, and no candidate of this context")
+    others.get_by_role("button").filter(has_text="Bob wants his beans ground.").click()
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict).to_contain_text("it belongs to the user 'bob'")
+    expect(verdict).to_contain_text("No window would have brought it in")
+
+
+def test_what_was_forgotten_since_is_explained_and_said_to_be_gone(own_shop, visit):
+    address, _, contexts = own_shop
+    page = visit(address, f"/contexts/{contexts[0]}?item={LOST}")
+    panel = page.get_by_role("complementary")
+    expect(panel).to_contain_text("It would have been in a window of")
+    expect(panel).not_to_contain_text("since")
+    page.request.delete(f"{address}/brimful/v1/memories/{LOST}")
+    page.reload()
+    expect(panel).to_contain_text("It would have been in a window of")
+    expect(panel).to_contain_text("It has been removed since: no later context can have it.")
 
 
 def test_what_the_losers_nearest_the_cut_are(shop, visit):

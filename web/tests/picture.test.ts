@@ -8,7 +8,7 @@ import { lines, spoken } from "../src/logic/texts";
 
 function row(number: number, more: Partial<ContextRow> = {}): ContextRow {
   return {
-    number, id: `c${number}`, room: "support", persona: "nova", message: null, at: number, model: "gpt-4o", policy: "default",
+    number, id: `c${number}`, room: "support", room_name: "", persona: "nova", persona_name: "", message: null, at: number, model: "gpt-4o", policy: "default",
     tokens: 600, window: 1000, completion: 200, available: 750, candidates: 9, left_out: 2, warnings: [], degraded: [],
     components: [
       { name: "recent", tokens: 400, items: 4 }, { name: "system", tokens: 150, items: 1 },

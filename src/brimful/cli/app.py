@@ -1,4 +1,4 @@
-"""The app: all groups of commands, the version, and what happens when a command fails."""
+"""The app: its commands, the version, and what happens when a command fails."""
 
 import io
 import os
@@ -10,47 +10,12 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import brimful
-from brimful.cli import (
-    assemble,
-    budget,
-    callers,
-    chat,
-    compare,
-    contexts,
-    count,
-    db,
-    embeddings,
-    explain,
-    export,
-    fill,
-    imports,
-    index,
-    inspect,
-    janitor,
-    lorebooks,
-    memories,
-    messages,
-    models,
-    monitor,
-    output,
-    personas,
-    policies,
-    rooms,
-    serve,
-    stats,
-)
+from brimful.cli import output
+from brimful.cli.commands import Commands
 from brimful.cli.failure import BROKEN_PIPE, INTERRUPTED, OPERATION, Failure
 from brimful.errors import BrimfulError
 
 PROGRAM: Final = "brimful"
-GROUPS: Final = (
-    *(fill, explain, compare, count, budget, models, policies, embeddings),
-    *(imports, export, rooms, messages, memories, lorebooks, personas, assemble, chat),
-    *(inspect, monitor, contexts, stats, index, janitor, db),
-    *(serve, callers),
-)
-"""One module a group of commands, in the order in which help lists them."""
-
 EXAMPLES: Final = """\
 Examples:
   brimful count "Fill the window to the brim."
@@ -62,6 +27,15 @@ Examples:
 
 class Guarded(TyperGroup):
     """Commands whose expected failures end in one line and an exit code. A bug still shows its traceback."""
+
+    def __init__(self, **attrs: Any) -> None:
+        """Take all commands, none of which is loaded yet."""
+        super().__init__(**attrs | {"commands": Commands()})
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, in the order in which help lists them."""
+        del ctx
+        return list(self.commands)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line; wrong usage is one line, too."""
@@ -154,8 +128,6 @@ def _build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     built.callback(epilog=EXAMPLES)(_root)
-    for group in GROUPS:
-        group.register(built)
     return built
 
 

@@ -97,10 +97,9 @@ def _facts(decision: Decision, package: ContentPackage | None) -> list[tuple[str
         ("group", decision.group),
     ]
     if score is not None:
-        parts = ((name, getattr(score, name)) for name in ("priority", "importance", "relevance", "recency"))
-        facts.append(
-            ("score", f"{shown_score(score.total)} ({', '.join(f'{name} {part:.2f}' for name, part in parts)})")
-        )
+        names = ("priority", "importance", "relevance", "recency")
+        parts = ", ".join(f"{name} {shown_score(getattr(score, name))}" for name in names)
+        facts.append(("score", f"{shown_score(score.total)} ({parts})"))
     if package is not None:
         facts += [("date", iso_date(package.timestamp)), ("hash", package.hash), ("text", output.preview(package.text))]
     return facts

@@ -10,7 +10,7 @@ import typer
 from brimful.assembly import replay as replay_context
 from brimful.cli import output
 from brimful.cli.located import locate
-from brimful.cli.opened import ask
+from brimful.cli.opened import ask_store
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_TENANT,
@@ -36,7 +36,7 @@ from brimful.core.explain import diff as difference_of
 
 if TYPE_CHECKING:
     from brimful.cli.ranges import Outcome, Replay, Span
-    from brimful.engine import Engine
+    from brimful.protocols import Store
 
 DIFF_EXAMPLES: Final = """\
 Examples:
@@ -121,8 +121,10 @@ def replay(  # noqa: PLR0913 - the options of a command
     With --last, all contexts of a time are built again: how many of them
     would lose something, how much, and which would not fit at all.
     """
-    if (context is None) is (last is None):
-        raise typer.BadParameter("name a context, or say --last", param_hint="CONTEXT")
+    if context is None and last is None:
+        raise typer.BadParameter("name a context, or say --last for all of a time", param_hint="CONTEXT")
+    if context is not None and last is not None:
+        raise typer.BadParameter("is one context, and --last is all of a time: say one of them", param_hint="CONTEXT")
     alone = {"--room": room, "--persona": persona, "--sample": sample} if last is None else {"--out": out}
     if given := [name for name, value in alone.items() if value is not None]:
         raise typer.BadParameter(f"goes {'with' if last is None else 'without'} --last", param_hint=given[0])
@@ -149,12 +151,12 @@ def replay(  # noqa: PLR0913 - the options of a command
 def _replayed(span: "Span", again: "Replay", sample: int | None, *, db: str, tenant: str, quiet: bool) -> "Outcome":
     from brimful.cli.ranges import replay_all, survey  # noqa: PLC0415 - as above
 
-    async def replayed(engine: "Engine") -> "Outcome":
-        total, ids = await survey(engine.store, span, sample)
+    async def replayed(store: "Store") -> "Outcome":
+        total, ids = await survey(store, span, sample)
         with progress("replaying", total, quiet=quiet, unit="contexts") as advance:
-            return await replay_all(engine.store, span, ids, again, advance)
+            return await replay_all(store, span, ids, again, advance)
 
-    return ask(replayed, db=db, tenant=tenant)
+    return ask_store(replayed, db=db, tenant=tenant)
 
 
 def _show_outcome(outcome: "Outcome", *, as_json: bool) -> None:

@@ -9,7 +9,8 @@ import typer
 
 from brimful.answers import Build, Pruned
 from brimful.cli import output
-from brimful.cli.opened import ask
+from brimful.cli.lines import naming
+from brimful.cli.opened import ask_store
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_TENANT,
@@ -24,9 +25,10 @@ from brimful.cli.options import (
 )
 from brimful.cli.progress import progress
 from brimful.cli.table import Table, columns
+from brimful.core.explain import plural
 
 if TYPE_CHECKING:
-    from brimful.engine import Engine
+    from brimful.protocols import Store
 
 EXAMPLES: Final = """\
 Examples:
@@ -83,10 +85,10 @@ def list_contexts(
     """
     since = None if last is None else time.time() - last
 
-    async def listed(engine: "Engine") -> list[Build]:
-        return await engine.store.builds(room=room, persona=persona, model=model, since=since, limit=limit)
+    async def listed(store: "Store") -> list[Build]:
+        return await store.builds(room=room, persona=persona, model=model, since=since, limit=limit)
 
-    found = ask(listed, db=db, tenant=tenant)
+    found = ask_store(listed, db=db, tenant=tenant)
     if as_json:
         output.show_json([_data(build) for build in found])
     elif not found:
@@ -113,17 +115,17 @@ def prune(
     """
     before = time.time() - older
 
-    async def pruned(engine: "Engine") -> Pruned:
-        foreseen = await engine.store.prune(before=before, dry_run=True)
+    async def pruned(store: "Store") -> Pruned:
+        foreseen = await store.prune(before=before, dry_run=True)
         if dry_run:
             return foreseen
         whole = max(1, foreseen.builds + foreseen.answers + foreseen.contents)
         with progress("pruning", whole, quiet=as_json) as advance:
-            return await engine.store.prune(
+            return await store.prune(
                 before=before, told=lambda done: advance(done.builds + done.answers + done.contents)
             )
 
-    gone = ask(pruned, db=db, tenant=tenant)
+    gone = ask_store(pruned, db=db, tenant=tenant)
     if as_json:
         output.show_json(gone)
     else:
@@ -153,18 +155,16 @@ def export(
     since = None if last is None else time.time() - last
     opened = sink_for(out)
 
-    async def exported(engine: "Engine") -> int:
-        every = (await engine.store.statistics(since=since, persona=persona, room=room))[0].contexts
-        with progress(out.name, max(1, every), quiet=as_json) as advance:
-            return await written(
-                engine.store, opened(out), advance, room=room, persona=persona, model=model, since=since
-            )
+    async def exported(store: "Store") -> int:
+        every = (await store.statistics(since=since, persona=persona, room=room))[0].contexts
+        with progress(out.name, max(1, every), quiet=as_json) as advance, naming(out):
+            return await written(store, opened(out), advance, room=room, persona=persona, model=model, since=since)
 
-    count = ask(exported, db=db, tenant=tenant)
+    count = ask_store(exported, db=db, tenant=tenant)
     if as_json:
         output.show_json({"file": str(out), "contexts": count, "bytes": out.stat().st_size})
     else:
-        output.say(f"wrote {out}: {_many(count, 'context')}, {out.stat().st_size:,} bytes")
+        output.say(f"wrote {out}: {plural(count, 'context')}, {out.stat().st_size:,} bytes")
 
 
 def _data(build: Build) -> dict[str, object]:
@@ -192,15 +192,6 @@ def _told(gone: Pruned, *, dry_run: bool) -> str:
     when = output.moment(gone.before) or "1970-01-01 00:00:00"
     if not gone.builds and not gone.answers and not gone.contents:
         return f"nothing is older than {when}"
-    what = [_many(gone.builds, "context"), _many(gone.answers, "answer"), _many(gone.contents, "text")]
+    what = [plural(gone.builds, "context"), plural(gone.answers, "answer"), plural(gone.contents, "text")]
     verb = "would remove" if dry_run else "removed"
     return f"{verb} {', '.join(what)} from before {when}: {gone.bytes:,} bytes"
-
-
-def _many(count: int, what: str) -> str:
-    """Write a number of things.
-
-    >>> _many(1, "context"), _many(1200, "answer")
-    ('1 context', '1,200 answers')
-    """
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

@@ -7,14 +7,13 @@ import msgspec
 from brimful.answers import Accuracy
 from brimful.cli import output
 from brimful.cli.figures import percent
-from brimful.cli.opened import ask
+from brimful.cli.opened import ask_store
 from brimful.cli.table import Table, columns
 from brimful.core.model import Prior
 from brimful.counting import WINDOW, Learned, learn_from, learned_window, observed_id, prior_of
 from brimful.models import default_registry
 
 if TYPE_CHECKING:
-    from brimful.engine import Engine
     from brimful.protocols import Store
 
 NOTHING: Final = (
@@ -57,12 +56,12 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 def show_counts(*, since: float | None, model: str | None, db: str, tenant: str, as_json: bool) -> None:
     """Show how well prompts were counted, by model and by server (route)."""
 
-    async def stood(engine: "Engine") -> list[Standing]:
+    async def stood(store: "Store") -> list[Standing]:
         named = None if model is None else observed_id(default_registry().resolve(model))
-        found = await engine.store.accuracy(since=since, model=named)
-        return [await _standing(engine.store, each) for each in found]
+        found = await store.accuracy(since=since, model=named)
+        return [await _standing(store, each) for each in found]
 
-    found = ask(stood, db=db, tenant=tenant)
+    found = ask_store(stood, db=db, tenant=tenant)
     if as_json:
         output.show_json([each.data() for each in found])
     elif not found:

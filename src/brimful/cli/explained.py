@@ -11,7 +11,7 @@ from brimful.cli.inspected import score_of, totals
 from brimful.cli.located import Located
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
-from brimful.core.explain import closing_lines, framed, outcomes, unit_of
+from brimful.core.explain import closing_lines, framed, items_of, outcomes, plural
 from brimful.core.sections import Entry, Section, is_erased, media_name, sections
 from brimful.errors import MissingExtra
 from brimful.models import default_registry, price
@@ -61,9 +61,9 @@ def _lines(found: Located, *, full: bool) -> Iterator[str]:
 
 def _amount(section: Section) -> str:
     kinds = {entry.decision.kind for entry in section.entries}
-    unit = "images" if kinds == {"media-image"} else unit_of(section.name)
-    tokens = f"{section.tokens:,} tokens"
-    return f"{len(section.entries):,} {unit}, {tokens}" if unit else tokens
+    count = len(section.entries)
+    items = plural(count, "image") if kinds == {"media-image"} else items_of(section.name, count)
+    return ", ".join(filter(None, (items, f"{section.tokens:,} tokens")))
 
 
 # -- parts -----------------------------------------------------------------------------------------------------------

@@ -13,15 +13,15 @@ from brimful.errors import MissingExtra
 from brimful.models import Spending, spending
 from brimful.statistics import Grouping, Statistics
 
-_NAMES: Final = 24  # columns for the name of a figure
+_NAMES: Final = 26  # columns for the name of a figure
 _COLUMNS: Final = (
     *("contexts", "tokens", "max", "window", "memories", "warned", "answers", "cached", "error", "cost", "saved"),
 )
 _TROUBLES: Final[tuple[WarningKind, ...]] = ("overflowed", "margin", "nearly-full", "pins-lost", "degraded")
 _USES: Final = (
-    ("Average use", "mean", "{} of all windows together"),
-    ("Max use", "max", "at most {} of a window"),
-    ("Min use", "min", "at least {} of a window"),
+    ("Average Token Usage", "mean", "{} of all windows together"),
+    ("Max Token Usage", "max", "at most {} of a window"),
+    ("Min Token Usage", "min", "at least {} of a window"),
 )
 """The largest context need not be the one that takes the largest share of its window."""
 _SPARE: Final = ("memories", "warned", "max", "error", "cached", "saved")
@@ -59,8 +59,8 @@ def report(each: Told, title: str) -> list[str]:
     figures = each.figures
     lines = [title, "", *_use(figures)]
     for name, section in (
-        ("COMPONENTS (average)", _components(figures)),
-        ("MEMORIES", _memories(figures)),
+        ("COMPONENT BREAKDOWN (average)", _components(figures)),
+        ("MEMORY RETRIEVAL", _memories(figures)),
         ("WARNINGS", _warnings(figures)),
         ("ANSWERS", _answers(figures)),
         ("COST", _cost(each)),
@@ -95,7 +95,7 @@ def dollars(amount: Decimal) -> str:
 
 
 def _use(figures: Statistics) -> Iterator[str]:
-    yield _line("Contexts built", f"{figures.contexts:,}")
+    yield _line("Total Contexts Built", f"{figures.contexts:,}")
     for name, part, of in _USES:
         tokens, share = getattr(figures.tokens, part), getattr(figures.share, part)
         yield _line(name, f"{tokens:,.0f} tokens ({of.format(percent(share))})")
@@ -110,21 +110,22 @@ def _components(figures: Statistics) -> Iterator[str]:
 
 def _memories(figures: Statistics) -> Iterator[str]:
     memories = figures.memories
-    yield _line("Total retrieved", f"{memories.total:,}")
-    yield _line("Average per context", f"{memories.per_context:.1f}")
+    yield _line("Total Memories Retrieved", f"{memories.total:,}")
+    yield _line("Average per Context", f"{memories.per_context:.1f}")
     types = (f"{name} ({count / memories.total:.0%})" for name, count in memories.types.items())
-    yield _line("Types", ", ".join(types) or "none")
-    yield _line("Average relevance", "not told" if memories.relevance is None else shown_score(memories.relevance))
+    yield _line("Top Memory Types", ", ".join(types) or "none")
+    score = "not told" if memories.relevance is None else shown_score(memories.relevance)
+    yield _line("Average Relevance Score", score)
 
 
 def _warnings(figures: Statistics) -> Iterator[str]:
     counts = figures.warnings
-    yield _line("Over budget", _times(counts.get("overflowed", 0), "refused by the provider, and built again"))
+    yield _line("Over-budget", _times(counts.get("overflowed", 0), "refused by the provider, and built again"))
     yield _line("Margin in use", _times(counts.get("margin", 0)))
-    yield _line(">80 % of the window", _times(counts.get("nearly-full", 0)))
+    yield _line(">80% usage", _times(counts.get("nearly-full", 0)))
     if counts.get("pins-lost"):
         yield _line("Pinned, and lost", _times(counts["pins-lost"]))
-    yield _line("No memories", _times(counts.get("no-memories", 0)))
+    yield _line("No memories retrieved", _times(counts.get("no-memories", 0)))
     yield _line("Degraded", _times(counts.get("degraded", 0)))
     opened = f"{_times(figures.breaker_openings)}, vector search there for {percent(figures.vector_uptime)}"
     yield _line("Breaker opened", f"{opened} of contexts")

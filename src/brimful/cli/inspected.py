@@ -8,7 +8,7 @@ import msgspec
 from brimful.answers import Build
 from brimful.cli import output
 from brimful.core.context import Component, Context
-from brimful.core.explain import closing_lines, framed, outcomes, shown_score, title_of, unit_of
+from brimful.core.explain import closing_lines, framed, items_of, outcomes, plural, shown_score, title_of
 from brimful.core.sections import Entry, media_name, sections
 from brimful.retrieval.breaker import State
 
@@ -69,9 +69,8 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
 
 def component_line(context: Context, component: Component) -> str:
     """Say what a component takes: `Memories:  3,890 tokens (5 items)`."""
-    unit = _unit(context, component)
-    items = f" ({component.items:,} {unit})" if unit else ""
-    return f"  {title_of(component.name) + ':':<17}{component.tokens:>9,} tokens{items}"
+    items = _items(context, component)
+    return f"  {title_of(component.name) + ':':<17}{component.tokens:>9,} tokens{f' ({items})' if items else ''}"
 
 
 def totals(context: Context) -> Iterator[str]:
@@ -90,11 +89,11 @@ def score_of(entry: Entry) -> str:
     return "none" if score is None else shown_score(score.total)
 
 
-def _unit(context: Context, component: Component) -> str:
-    if component.name != "media":
-        return unit_of(component.name)
+def _items(context: Context, component: Component) -> str:
     kinds = {decision.kind for decision in context.decisions if decision.included and decision.kind.startswith("media")}
-    return "images" if kinds == {"media-image"} else unit_of("media")
+    if component.name == "media" and kinds == {"media-image"}:
+        return plural(component.items, "image")
+    return items_of(component.name, component.items)
 
 
 def _listed(context: Context, component: str) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """JSON lines, to a file or to standard output. A file is there when it is whole."""
 
+import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -27,12 +28,22 @@ def _whole(out: Path) -> Iterator[BinaryIO]:
             yield file
         return
     part = out.with_name(f"{out.name}.part")
+    with naming(out):
+        try:
+            with part.open("wb") as file:
+                yield file
+            part.replace(out)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(out: Path) -> Iterator[None]:
+    """Tell of what went wrong with a file by the name that was asked for, not by that of the part that becomes it."""
     try:
-        with part.open("wb") as file:
-            yield file
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno) if error.errno else str(error), str(out)) from None
 
 
 async def _write(lines: AsyncIterator[Any], file: BinaryIO) -> None:

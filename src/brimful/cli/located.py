@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from brimful.cli.failure import Failure
-from brimful.cli.opened import ask, has_store
+from brimful.cli.opened import ask_store, has_store
 from brimful.cli.source import STDIN, read_context
 from brimful.core.content import clean_text
 from brimful.core.context import PREFIX, Context
@@ -17,7 +17,6 @@ from brimful.errors import UnknownRecord
 from brimful.records import Inclusion, Persona, Response, Snapshot
 
 if TYPE_CHECKING:
-    from brimful.engine import Engine
     from brimful.protocols import Store
 
 MOST_ANSWERS: Final = 20
@@ -54,10 +53,7 @@ def locate(name: str, *, db: str, tenant: str, item: str | None = None) -> Locat
     if name == STDIN or _is_file(name) or not (name.startswith(PREFIX) or has_store(db)):
         return Located(context=read_context(name))
 
-    async def found(engine: "Engine") -> Located:
-        return await in_store(engine.store, clean_text(name), item)
-
-    return ask(found, db=db, tenant=tenant)
+    return ask_store(lambda store: in_store(store, clean_text(name), item), db=db, tenant=tenant)
 
 
 async def in_store(store: "Store", name: str, item: str | None = None) -> Located:

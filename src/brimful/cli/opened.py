@@ -13,6 +13,7 @@ from brimful.cli.failure import Failure
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
+    from brimful.stores import TenantStore
 
 T = TypeVar("T")
 
@@ -40,6 +41,19 @@ def ask(
     async def asked() -> T:
         async with Engine(db, tenant=tenant, embedder=embedder, indexing=indexing) as engine:
             return await question(engine)
+
+    return asyncio.run(asked())
+
+
+def ask_store(question: "Callable[[TenantStore], Awaitable[T]]", *, db: str, tenant: str) -> T:
+    """Open a store alone, ask it, and return its answer: who only reads what is kept waits for no engine."""
+    from brimful.stores import connect  # noqa: PLC0415 - see above
+
+    want_store(db)
+
+    async def asked() -> T:
+        async with connect(db) as database:
+            return await question(database.tenant(tenant))
 
     return asyncio.run(asked())
 

@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from brimful.cli.output import warn
+from brimful.core import check
 from brimful.core.content import clean_text
 from brimful.core.model import ModelInfo
 from brimful.errors import InvalidPackage, InvalidValue
@@ -42,15 +43,19 @@ def read_moment(text: str) -> float:
     (1700000000.0, 1700000000.0)
     """
     try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        return seconds(datetime.fromisoformat(text))
+        number = _number(text)
+        return seconds(datetime.fromisoformat(text)) if number is None else check.moment("time", number)
     except InvalidPackage as error:
         raise typer.BadParameter(error.reason) from None
     except ValueError:
         raise typer.BadParameter(f"{text!r} is neither a number of seconds nor an ISO 8601 time") from None
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def read_duration(text: str) -> float:

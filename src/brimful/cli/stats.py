@@ -7,7 +7,7 @@ import typer
 
 from brimful.cli import figures, output
 from brimful.cli.counts import show_counts
-from brimful.cli.opened import ask
+from brimful.cli.opened import ask_store
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_TENANT,
@@ -19,10 +19,11 @@ from brimful.cli.options import (
     OfRoom,
     Tenant,
 )
+from brimful.records import Persona
 from brimful.statistics import By, Statistics
 
 if TYPE_CHECKING:
-    from brimful.engine import Engine
+    from brimful.protocols import Store
 
 EXAMPLES: Final = """\
 Examples:
@@ -77,10 +78,13 @@ def stats(  # noqa: PLR0913 - the options of a command
         return
     _refuse("goes with --counts; for figures by model, say --by model", model=model)
 
-    async def asked(engine: "Engine") -> list[Statistics]:
-        return await engine.store.statistics(since=since, persona=persona, room=room, by=by or "")
+    async def asked(store: "Store") -> tuple[list[Statistics], str]:
+        who = None if persona is None else await store.get(Persona, persona)
+        found = await store.statistics(since=since, persona=persona, room=room, by=by or "")
+        return found, who.called if who else persona or ""
 
-    found = [figures.told(each) for each in ask(asked, db=db, tenant=tenant)]
+    kept, whose = ask_store(asked, db=db, tenant=tenant)
+    found = [figures.told(each) for each in kept]
     if as_json:
         output.show_json([each.data() for each in found])
     elif not any(each.figures.contexts or each.figures.answers.total for each in found):
@@ -88,7 +92,7 @@ def stats(  # noqa: PLR0913 - the options of a command
     elif by:
         output.show_table(figures.table(found, by))
     else:
-        for line in figures.report(found[0], _title(last, persona, room)):
+        for line in figures.report(found[0], _title(last, whose, room)):
             output.say(output.one_line(line))
 
 
@@ -98,8 +102,8 @@ def _refuse(why: str, **options: str | None) -> None:
             raise typer.BadParameter(why, param_hint=f"--{name}")
 
 
-def _title(last: float | None, persona: str | None, room: str | None) -> str:
-    whose = f" of {persona}" if persona else ""
+def _title(last: float | None, persona: str, room: str | None) -> str:
+    whose = f" for {persona}" if persona else ""
     where = f" in {room}" if room else ""
     return f"Statistics{whose}{where} ({_told(last)}):"
 

@@ -12,7 +12,7 @@ from brimful.cli import output
 from brimful.cli.bar import bar, legend
 from brimful.core.bands import bands
 from brimful.core.context import Component
-from brimful.core.explain import title_of, unit_of
+from brimful.core.explain import items_of, title_of
 from brimful.records import Response
 
 CHANGED: Final = " ← Changed!"
@@ -111,9 +111,8 @@ def _worries(build: Build) -> Iterator[str]:
 
 
 def _component(component: Component) -> str:
-    unit = unit_of(component.name)
-    items = f" ({component.items:,} {unit})" if unit and component.items else ""
-    return f"{output.one_line(title_of(component.name))}: {component.tokens:,} tokens{items}"
+    items = items_of(component.name, component.items) if component.items else ""
+    return f"{output.one_line(title_of(component.name))}: {component.tokens:,} tokens{f' ({items})' if items else ''}"
 
 
 def _answer(response: Response, persona: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ import msgspec
 from brimful.errors import InvalidPackage, InvalidValue
 
 LARGEST: Final = 2**53 - 1  # the largest whole number that every reader of JSON holds exactly
+LATEST: Final = 253_402_300_800  # seconds since 1970: the end of the year 9999, and of what calendars know
 _LONGEST_SHOWN: Final = 80  # characters of a wrong value in an error, which is one line
 
 _Error = type[InvalidValue]
@@ -110,6 +111,14 @@ def timestamp(field: str, value: object, error: _Error = InvalidPackage) -> floa
 def is_share(value: object) -> bool:
     """Say whether a value is a number from 0 to 1 as a record holds it."""
     return type(value) is float and 0.0 <= value <= 1.0
+
+
+def moment(field: str, value: object, error: _Error = InvalidPackage) -> float:
+    """Return a time that somebody tells now, which a calendar has; what is kept or imported may have any."""
+    number = timestamp(field, value, error)
+    if abs(number) > LATEST:
+        raise error(field, f"{shown(value)} is in no calendar: it must be in seconds since 1970, not in milliseconds")
+    return number
 
 
 def share(field: str, value: object, error: _Error = InvalidPackage) -> float:

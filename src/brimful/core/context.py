@@ -12,6 +12,7 @@ from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
 from brimful.core.frame import Frame
 from brimful.core.held import HELD, WHY
+from brimful.core.learned import learn
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Request, Tool
@@ -135,6 +136,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return msgspec.json.decode(data, type=cls)
         except (msgspec.DecodeError, UnicodeError, TypeError, RecursionError) as error:
             raise InvalidRecord("context", str(error)) from None
+
+
+learn(Context)
 
 
 def context_id(inputs: Inputs) -> str:

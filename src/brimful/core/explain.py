@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brimful.core.decision import Decision, Outcome, Reason
+from brimful.core.warning import NEARLY_FULL
 from brimful.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -30,16 +31,18 @@ COMPONENTS = {
 }
 """The component of each known kind. Any other kind is a component of its own name."""
 
+_FAINT = 0.0001  # a score below it is told as such: its digits say nothing
+
 _TITLES = {
     "system": ("System Prompt", ""),
-    "memories": ("Memories", "items"),
-    "recent": ("Recent Messages", "msgs"),
-    "older": ("Older Messages", "msgs"),
+    "memories": ("Memories", "item"),
+    "recent": ("Recent Messages", "msg"),
+    "older": ("Older Messages", "msg"),
     "current": ("Current Message", ""),
-    "media": ("Media", "items"),
-    "tools": ("Tool Turns", "msgs"),
-    "lorebook": ("Lorebook", "entries"),
-    "summaries": ("Summaries", "items"),
+    "media": ("Media", "item"),
+    "tools": ("Tool Turns", "msg"),
+    "lorebook": ("Lorebook", "entry"),
+    "summaries": ("Summaries", "item"),
     "format": ("Format & Tools", ""),
 }
 
@@ -112,12 +115,14 @@ def _line(headline: str, decision: Decision, whys: Mapping[str, str]) -> str:
 
 
 def shown_score(score: float) -> str:
-    """Return a score as people read it: a small one is not nothing.
+    """Return a score as people read it, everywhere: two digits, and one that counts where two would be nothing.
 
-    >>> shown_score(0.615), shown_score(0.000123), shown_score(1e-300)
-    ('0.61', '0.0001', '0.00')
+    >>> shown_score(0.615), shown_score(0.0052), shown_score(1e-7), shown_score(0.0)
+    ('0.61', '0.005', '<0.0001', '0.00')
     """
-    return f"{score:.1g}" if 1e-9 < score < 0.01 else f"{score:.2f}"  # noqa: PLR2004 - where two digits say nothing
+    if 0 < score < _FAINT:
+        return f"<{_FAINT}"
+    return f"{score:.1g}" if 0 < score < 0.01 else f"{score:.2f}"  # noqa: PLR2004 - where two digits say nothing
 
 
 def report(context: "Context") -> str:
@@ -157,13 +162,24 @@ def title_of(component: str) -> str:
     return _TITLES[component][0] if component in _TITLES else component.replace("-", " ").title()
 
 
-def unit_of(component: str) -> str:
-    """Return what is counted in a component, or nothing where that says nothing.
+def items_of(component: str, count: int) -> str:
+    """Say how many items a component has, or nothing where that says nothing.
 
-    >>> unit_of("recent"), unit_of("system")
-    ('msgs', '')
+    >>> items_of("recent", 20), items_of("recent", 1), items_of("system", 1)
+    ('20 msgs', '1 msg', '')
     """
-    return _TITLES[component][1] if component in _TITLES else "items"
+    unit = _TITLES[component][1] if component in _TITLES else "item"
+    return plural(count, unit) if unit else ""
+
+
+def plural(count: int, one: str) -> str:
+    """Write so many of something.
+
+    >>> plural(1, "item"), plural(1200, "item"), plural(0, "entry")
+    ('1 item', '1,200 items', '0 entries')
+    """
+    many = f"{one.removesuffix('y')}ies" if one.endswith("ry") else f"{one}s"
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def diff(before: "Context", after: "Context") -> Difference:
@@ -229,18 +245,25 @@ def _beginning(context: "Context") -> str:
 
 
 def _component_line(component: "Component") -> str:
-    unit = unit_of(component.name)
-    items = f" ({component.items:,} {unit})" if unit else ""
-    return f"  {title_of(component.name) + ':':<18}{component.tokens:>9,}{items}"
+    items = items_of(component.name, component.items)
+    return f"  {title_of(component.name) + ':':<18}{component.tokens:>9,}{f' ({items})' if items else ''}"
 
 
 def closing_lines(context: "Context") -> Iterator[str]:
-    """Yield what there is to worry about, or that there is nothing."""
+    """Yield what there is to worry about, if anything, and how the budget stands."""
     if context.warnings:
         yield "WARNINGS:"
         yield from (f"  {warning}" for warning in context.warnings)
-    else:
-        yield "STATUS: ✅ Within budget, healthy margin"
+        yield ""
+    yield f"STATUS: {_status(context)}"
+
+
+def _status(context: "Context") -> str:
+    if context.remaining < 0:
+        return f"⚠️  {-context.remaining:,} tokens into the safety margin"
+    if context.percent > NEARLY_FULL:
+        return "⚠️  Within budget, nearly full"
+    return "✅ Within budget, healthy margin"
 
 
 def outcomes(context: "Context") -> list[tuple[str, int]]:

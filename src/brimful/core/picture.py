@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from brimful.core.bands import Band, bands_of
 from brimful.core.decision import Decision
-from brimful.core.explain import decision_line, outcomes, unit_of
+from brimful.core.explain import decision_line, items_of, outcomes
 from brimful.core.sections import left_out
 
 if TYPE_CHECKING:
@@ -148,5 +148,4 @@ def _amount(band: Band) -> str:
 
 
 def _items(band: Band) -> str:
-    unit = unit_of(band.name)
-    return f"{band.items:,} {escape(unit)}" if unit and band.items else ""
+    return escape(items_of(band.name, band.items)) if band.items else ""

@@ -9,6 +9,7 @@ from typing import Final, TypeVar, assert_never
 import msgspec
 
 from brimful.core.content import Media
+from brimful.core.learned import learn
 from brimful.core.model import ModelInfo
 from brimful.core.tokens import Count
 from brimful.counting.dimensions import read_dimensions
@@ -39,6 +40,9 @@ class MediaRules(msgspec.Struct, frozen=True, kw_only=True):
     image: Mapping[str, ImageRule]
     audio: Mapping[str, RateRule]
     video: Mapping[str, RateRule]
+
+
+learn(MediaRules)
 
 
 @cache

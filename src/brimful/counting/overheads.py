@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from brimful.core.learned import learn
 from brimful.core.tokens import Basis
 from brimful.errors import InvalidModel
 
@@ -52,6 +53,9 @@ def overheads_of(family: str) -> Overheads:
     if family not in table:
         raise InvalidModel("model", "overhead", f"no family {family!r}; known: {', '.join(table)}, template")
     return table[family]
+
+
+learn(Overheads)
 
 
 @cache

@@ -91,7 +91,8 @@ class Assembling(Writing):
         )
         built = await self._parts.builder.build(plan, asked)
         if current.message is None and not any(map(_is_said, built.packages)):
-            raise InvalidValue("room", f"{shown(room)} is empty, and there is no message: there is nothing to answer")
+            what = "is empty" if await self.store.get(Room, room) else "is no room of the store"
+            raise InvalidValue("room", f"{shown(room)} {what}, and there is no message: there is nothing to answer")
         context = await asyncio.to_thread(
             assemble,
             built.packages,

@@ -10,7 +10,7 @@ from brimful.core.check import shown
 from brimful.core.content import Media
 from brimful.core.context import Context
 from brimful.errors import InvalidValue
-from brimful.records import Usage
+from brimful.records import Memory, Usage
 
 
 def want_texts(**fields: object) -> None:
@@ -18,6 +18,12 @@ def want_texts(**fields: object) -> None:
     for field, value in fields.items():
         if value is not None and not isinstance(value, str):
             raise InvalidValue(field, f"must be a text, not {shown(value)}")
+
+
+def want_known(memory: Memory) -> None:
+    """Refuse a memory that holds nothing."""
+    if not memory.content.strip():
+        raise InvalidValue("content", "is empty: say what is to be known")
 
 
 def media_of(media: Sequence[Media]) -> tuple[Media, ...]:

@@ -9,6 +9,7 @@ from typing import Any, Self
 from weakref import WeakSet
 
 from brimful.answers import Progress, Pruned
+from brimful.core import check
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
 from brimful.counting import vocabulary_for
@@ -209,6 +210,6 @@ class Opened:
 
     def _moment(self, at: float | datetime | None) -> float:
         try:
-            return self._clock() if at is None else seconds(at)
+            return self._clock() if at is None else check.moment("at", seconds(at), InvalidValue)
         except InvalidValue as error:
             raise InvalidValue("at", error.reason) from None

@@ -1,6 +1,10 @@
-"""Where models run: the providers of an engine, each opened when it is first asked."""
+"""Where models run: the providers of an engine, each opened when it is first asked.
+
+What talks to servers is imported then, too: who builds a context and sends nothing does not wait for it.
+"""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -9,9 +13,10 @@ from brimful.core.model import ModelInfo
 from brimful.errors import InvalidValue
 from brimful.models import default_registry
 from brimful.protocols import Provider
-from brimful.providers import HttpProvider, provider_for, provider_of
-from brimful.providers.offers import Offers
 from brimful.records import Persona
+
+if TYPE_CHECKING:
+    from brimful.providers.offers import Offers
 
 
 class Providers:
@@ -20,7 +25,8 @@ class Providers:
     def __init__(self, default: str | Provider, clock: Callable[[], float]) -> None:
         """Take a name (`ollama`, `openai:http://…/v1`) or a provider; without one, the model tells."""
         self._default = default
-        self._offers = Offers(clock)
+        self._clock = clock
+        self._offers: Offers | None = None
         self._opened: dict[str, Provider] = {}
 
     def find(self, asked: str | Provider | None, persona: Persona | None, model: ModelInfo) -> Provider:
@@ -32,6 +38,8 @@ class Providers:
             return spec
         name = spec or model.id  # not its maker: one maker's models run at several places
         if name not in self._opened:
+            from brimful.providers import provider_for, provider_of  # noqa: PLC0415 - see above
+
             self._opened[name] = provider_for(spec) if spec else provider_of(model)
         return self._opened[name]
 
@@ -40,8 +48,12 @@ class Providers:
 
         A server that runs one model answers to any name; where ours tells nothing, its own may.
         """
+        from brimful.providers import HttpProvider  # noqa: PLC0415 - see above
+        from brimful.providers.offers import Offers  # noqa: PLC0415 - see above
+
         if not isinstance(provider, HttpProvider):
             return model
+        self._offers = self._offers or Offers(self._clock)
         offer = await self._offers.of(provider.connection, provider.wire, model.id)
         if offer is None:
             return model

@@ -9,6 +9,7 @@ import msgspec
 
 from brimful.core.content import Role
 from brimful.engine.counts import keep
+from brimful.engine.given import want_known
 from brimful.engine.opened import Opened
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.records import Content, LoreEntry, Memory, MemoryType, Message, Plain, Record, Summary
@@ -105,6 +106,7 @@ class Writing(Opened):
             at=self._moment(at),
             metadata=dict(metadata or {}),
         )
+        want_known(memory)
         await self.remember_many([memory])
         return memory
 

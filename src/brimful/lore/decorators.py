@@ -4,6 +4,8 @@ from typing import Final
 
 import msgspec
 
+from brimful.core.learned import learn
+
 _MOST_FALLBACKS: Final = 8  # of one decorator; V3 asks for five at least
 
 
@@ -16,6 +18,8 @@ class Decorators(msgspec.Struct, frozen=True, kw_only=True):
     additional_keys: tuple[str, ...] = ()
     exclude_keys: tuple[str, ...] = ()
 
+
+learn(Decorators)
 
 NONE: Final = Decorators()
 

@@ -5,22 +5,23 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from brimful.core import check
 from brimful.errors import InvalidValue, MissingExtra, StoreError
-from brimful.stores.callers import Callers
-from brimful.stores.checking import checked
-from brimful.stores.copying import copy_tenant
 from brimful.stores.driver import Driver, Finding
-from brimful.stores.encryption import Encryption
-from brimful.stores.housekeeping import TenantHousekeeping
 from brimful.stores.keys import Keys
 from brimful.stores.session import Session
 from brimful.stores.sqlite import Sqlite
 from brimful.stores.store import TenantStore
 from brimful.stores.urls import Target, parse_url
 from brimful.stores.vault import Vault
+
+# What few commands need is imported where it is asked for: a start is a matter of milliseconds.
+if TYPE_CHECKING:
+    from brimful.stores.callers import Callers
+    from brimful.stores.encryption import Encryption
+    from brimful.stores.housekeeping import TenantHousekeeping
 
 Progress = Callable[[int, int], None]
 """Is told how much is done, and of how much."""
@@ -72,6 +73,8 @@ class Database:
 
     async def check(self) -> list[Finding]:
         """Return all that is wrong: with the file, with what rows refer to, with the totals of the index."""
+        from brimful.stores.checking import checked  # noqa: PLC0415 - see above
+
         found = await self._driver.inspect()
         for tenant in await self.tenants():
             found += [
@@ -132,6 +135,7 @@ class Database:
 
     def _take(self, source: Session, *, tenant: str) -> None:
         """Write a tenant's rows, while its transaction holds them still elsewhere."""
+        from brimful.stores.copying import copy_tenant  # noqa: PLC0415 - see above
 
         def write(function: Callable[[Session], None]) -> None:
             self._driver.write_now(tenant, function)
@@ -145,16 +149,22 @@ class Database:
         """Return the store of one tenant. Nothing of another tenant can be reached through it."""
         return TenantStore(self._driver, _checked(name), self._vault)
 
-    def callers(self, tenant: str) -> Callers:
+    def callers(self, tenant: str) -> "Callers":
         """Return the keys of those who may ask a server in a tenant's name."""
+        from brimful.stores.callers import Callers  # noqa: PLC0415 - see above
+
         return Callers(self._driver, _checked(tenant), self._vault)
 
-    def housekeeping(self, tenant: str) -> TenantHousekeeping:
+    def housekeeping(self, tenant: str) -> "TenantHousekeeping":
         """Return what the janitor may do in one tenant's store."""
+        from brimful.stores.housekeeping import TenantHousekeeping  # noqa: PLC0415 - see above
+
         return TenantHousekeeping(self._driver, _checked(tenant), self._vault)
 
-    def encryption(self, tenant: str) -> Encryption:
+    def encryption(self, tenant: str) -> "Encryption":
         """Return what can be done about the keys of one tenant."""
+        from brimful.stores.encryption import Encryption  # noqa: PLC0415 - see above
+
         return Encryption(self._driver, _checked(tenant), self._vault)
 
 

@@ -30,6 +30,17 @@ def test_contexts_are_chosen_by_room_persona_and_model(get):
         assert get("/contexts", **query)["contexts"] == []
 
 
+def test_rooms_and_personas_are_told_by_name(get, client, kept):
+    named = {"room": "tea/room", "room_name": "", "persona": "nova", "persona_name": "Nova"}
+    client.put(f"{ROOT}/rooms/tea/room", json={"name": "The tea room"}).raise_for_status()
+    named["room_name"] = "The tea room"
+    compared = get(f"/contexts/{kept.first}/diff/{kept.second}")
+    rows = [*get("/contexts")["contexts"], get(f"/contexts/{kept.first}"), compared["before"], compared["after"]]
+    assert [{name: row[name] for name in named} for row in rows] == [named] * 5
+    client.delete(f"{ROOT}/personas/nova").raise_for_status()
+    assert get(f"/contexts/{kept.first}")["persona_name"] == ""
+
+
 def test_a_row_tells_what_a_picture_needs(get):
     row = get("/contexts")["contexts"][0]
     assert row["room"] == "tea/room"
@@ -163,6 +174,20 @@ def test_what_was_erased_is_shown_no_more(client, get, kept):
     assert get(f"/contexts/{kept.first}/items/nuts")["text"] == ""
     assert "hazelnut" not in client.get(f"{ROOT}/contexts/{kept.first}").text
     assert "hazelnut" not in client.get(f"{ROOT}/contexts/{kept.first}/request").text
+
+
+def test_what_became_of_a_candidate_since_is_told(client, get, kept):
+    def since(item):
+        return get(f"/contexts/{kept.first}/items/{item}")["since"]
+
+    message = next(each for each in get(f"/contexts/{kept.first}")["decisions"] if each["kind"] == "message-recent")
+    items = ("nuts", "four", "teas/1", message["id"])
+    assert [since(item) for item in items] == ["", "", "", ""]
+    client.delete(f"{ROOT}/memories/four").raise_for_status()
+    client.delete(f"{ROOT}/lorebooks/teas/entries/teas/1").raise_for_status()
+    client.delete(f"{ROOT}/memories/nuts", params={"erase": True}).raise_for_status()
+    assert [since(item) for item in items] == ["erased", "removed", "removed", ""]
+    assert get(f"/contexts/{kept.first}/items/four")["text"] == "Ada drinks tea at four."
 
 
 def test_contexts_of_a_room_that_is_gone_are_gone(client, kept):

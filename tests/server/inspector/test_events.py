@@ -242,7 +242,11 @@ def test_signs_of_life_are_sent_and_a_caller_who_leaves_is_let_go():
     async def story():
         log, sent, gone = Log(), [], asyncio.Event()
         feed = Feed(log, pause=0.001)
-        stream = Stream(feed, "", lambda _: ("answer", b"{}"), asyncio.Event(), heartbeat=0.0)
+
+        async def write(events):
+            return [("answer", b"{}") for _ in events]
+
+        stream = Stream(feed, "", write, asyncio.Event(), heartbeat=0.0)
 
         async def send(message):
             sent.append(message.get("body", b""))

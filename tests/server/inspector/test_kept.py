@@ -208,11 +208,56 @@ def test_statistics_tell_what_it_came_to(get):
         {"by": "weather"},
         {"since": "nan"},
         {"until": "inf"},
+        {"since": 9, "until": 3},
+        {"last": "1h", "until": 3},
         {"room": "a\0"},
     ],
 )
 def test_statistics_of_no_time_are_refused(client, query):
     assert client.get(f"{ROOT}/statistics", params=query).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"last": "abc"}, "last: 'abc' is not like 90m, 24h or 7d"),
+        ({"since": 9, "until": 3}, "until: is before the time begins: there is nothing between"),
+    ],
+)
+def test_why_a_time_is_refused_is_told_in_words(client, query, said):
+    assert client.get(f"{ROOT}/statistics", params=query).json()["error"]["message"] == said
+
+
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        ("/contexts", "those of this question are room, persona, model, message, before, limit"),
+        ("/models", "this question has none"),
+    ],
+)
+@pytest.mark.parametrize("value", ["1", ""])
+def test_a_parameter_that_there_is_not_is_refused_by_its_name(client, path, known, value):
+    answer = client.get(ROOT + path, params={"lmit": value})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "lmit"
+    assert answer.json()["error"]["message"] == f"lmit: there is no such parameter; {known}"
+
+
+@pytest.mark.parametrize("content", [None, "", " \n"])
+def test_a_memory_of_nothing_is_refused(ask, get, content):
+    body = {} if content is None else {"content": content}
+    assert ask("POST", "/memories", 400, id="void", **body)["error"]["param"] == "content"
+    ask("GET", "/memories/void", 404)
+    if content is not None:
+        assert ask("PUT", "/memories/nuts", 400, content=content)["error"]["param"] == "content"
+        assert get("/memories/nuts")["content"] == "Ada is allergic to hazelnut."
+
+
+@pytest.mark.parametrize("at", [1e15, -1e15, 1.7e12])
+def test_a_time_in_no_calendar_is_refused(ask, at):
+    said = ask("POST", "/memories", 400, content="x", at=at)["error"]
+    assert said["param"] == "at"
+    assert "in seconds since 1970, not in milliseconds" in said["message"]
 
 
 LISTS = ["/contexts", "/rooms", "/personas", "/memories", "/lorebooks", "/statistics", "/rooms/tea/room/messages"]

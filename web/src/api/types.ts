@@ -13,7 +13,9 @@ export interface ContextRow {
   message: string | null;
   id: string;
   room: string;
+  room_name: string;
   persona: string | null;
+  persona_name: string;
   at: number;
   model: string;
   policy: string;
@@ -123,6 +125,7 @@ export interface ContextView extends Omit<ContextRow, "number"> {
 
 export interface ItemView {
   decision: Decision;
+  since: "" | "removed" | "erased";
   text: string;
   metadata: Record<string, unknown>;
   window_for: number | null;

@@ -26,10 +26,12 @@ export function percent(share: number): string {
   return `${value >= 10 || value === 0 ? Math.round(value * 10) / 10 : Number(value.toPrecision(2))} %`;
 }
 
-/** A score from 0 to 1, with two digits, or one that counts where two would be nothing: 0.005, 8e-6. */
+const FAINT = 0.0001; // a score below it is told as such: its digits say nothing
+
+/** A score as it is told everywhere: two digits, and one that counts where two would be nothing: 0.61, 0.005, <0.0001. */
 export function score(value: number): string {
-  if (value <= 1e-9 || value >= 0.01) return value.toFixed(2);
-  return value < 0.001 ? value.toExponential(0) : value.toPrecision(1);
+  if (value > 0 && value < FAINT) return `<${FAINT}`;
+  return value > 0 && value < 0.01 ? value.toPrecision(1) : value.toFixed(2);
 }
 
 /** US dollars: 0.00042 → "$0.00042", 12.3 → "$12.30" */

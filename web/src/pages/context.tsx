@@ -7,6 +7,7 @@ import { useResource } from "../api/resource";
 import type { ContextView } from "../api/types";
 import { type Column, type Filter, gap, nearest, NO_FILTER, type Order } from "../logic/candidates";
 import { moment, percent, plural, score, whole } from "../logic/format";
+import { personaName, roomName } from "../logic/names";
 import { personaPath, roomPath, whatIfPath } from "../logic/routes";
 import { ask, route } from "../router";
 import { Answers } from "../ui/answers";
@@ -25,7 +26,7 @@ export function ContextPage({ id }: { id: string }) {
   return (
     <div class={item && read.data ? "with-panel" : ""}>
       <div class="page">
-        <Heading title={read.data ? `${read.data.persona ?? "A context"} in ${read.data.room}` : "Context"}>
+        <Heading title={read.data ? `${personaName(read.data) || "A context"} in ${roomName(read.data)}` : "Context"}>
           {read.data && <a class="button" href={whatIfPath(id)}>What if …</a>}
         </Heading>
         <Loaded of={read} rows={10}>{(view) => <Body view={view} item={item} />}</Loaded>
@@ -66,8 +67,8 @@ function Facts({ view }: { view: ContextView }) {
       <div><dt>Model</dt><dd>{view.model}</dd></div>
       <div><dt>Policy</dt><dd>{view.policy}</dd></div>
       <div><dt>Counts</dt><dd>{view.basis}</dd></div>
-      <div><dt>Room</dt><dd><a href={roomPath(view.room)}>{view.room}</a></dd></div>
-      {view.persona && <div><dt>Persona</dt><dd><a href={personaPath(view.persona)}>{view.persona}</a></dd></div>}
+      <div><dt>Room</dt><dd><a href={roomPath(view.room)}>{roomName(view)}</a></dd></div>
+      {view.persona && <div><dt>Persona</dt><dd><a href={personaPath(view.persona)}>{personaName(view)}</a></dd></div>}
       <div><dt>Built</dt><dd>{moment(view.at)}</dd></div>
       <div><dt>Id</dt><dd><code>{view.id}</code></dd></div>
     </dl>

@@ -7,6 +7,7 @@ import { useResource } from "../api/resource";
 import type { ContextList, ContextRow, Difference } from "../api/types";
 import { bandsOf } from "../logic/components";
 import { moment, percent, signed, whole } from "../logic/format";
+import { personaName, roomName } from "../logic/names";
 import { contextPath, diffPath } from "../logic/routes";
 import { go } from "../router";
 import { WindowBar } from "../ui/bar";
@@ -57,7 +58,7 @@ function Recent({ rows, onPick }: { rows: ContextRow[]; onPick: (id: string) => 
         {rows.map((row) => (
           <li key={row.id}>
             <button type="button" class="card" onClick={() => onPick(row.id)}>
-              <span><b>{row.persona ?? row.model}</b> in <b>{row.room}</b> <span class="muted small">{moment(row.at)}</span></span>
+              <span><b>{personaName(row) || row.model}</b> in <b>{roomName(row)}</b> <span class="muted small">{moment(row.at)}</span></span>
               <WindowBar bands={bandsOf(row)} window={row.window} />
               <code class="small">{row.id}</code>
             </button>
@@ -90,7 +91,7 @@ function Side({ title, row, more }: { title: string; row: ContextRow; more?: num
   return (
     <section class="side" aria-label={title}>
       <h2>{title}</h2>
-      <p><a href={contextPath(row.id)}>{row.persona ?? row.model} in {row.room}</a> <span class="muted small">{moment(row.at)}</span></p>
+      <p><a href={contextPath(row.id)}>{personaName(row) || row.model} in {roomName(row)}</a> <span class="muted small">{moment(row.at)}</span></p>
       <WindowBar bands={bandsOf(row)} window={row.window} />
       <p class="small">
         <b class="num">{whole(row.tokens)}</b> of {whole(row.window)} tokens{more !== undefined && <> (<span class="num">{signed(more)}</span>)</>} · {row.model} · {row.policy} · {whole(row.left_out)} left out

@@ -9,6 +9,7 @@ import type { Answer, ContextList, ContextRow } from "../api/types";
 import { bandsOf } from "../logic/components";
 import { merged, wanted, type Wanted } from "../logic/feed";
 import { ago, machine, moment, percent, plural, seconds, whole } from "../logic/format";
+import { personaName, roomName } from "../logic/names";
 import { contextPath, diffPath, roomPath } from "../logic/routes";
 import { ask, route } from "../router";
 import { WindowBar } from "../ui/bar";
@@ -38,7 +39,7 @@ export function NowPage() {
     context(row) {
       if (isPaused.current) return void held.current.push(row);
       setExtra((rows) => merged(rows, [row]));
-      setSaid(`New context in room ${row.room}, ${percent(row.tokens / row.window)} of the window`);
+      setSaid(`New context in room ${roomName(row)}, ${percent(row.tokens / row.window)} of the window`);
     },
     answer: (answer) => setAnswers((all) => new Map([...all].slice(-499)).set(answer.context, answer)),
     connected: read.reload,
@@ -97,7 +98,7 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
     <li class="context-row">
       <div class="context-line">
         <a class="context-link" href={contextPath(row.id)}>
-          <b>{row.persona ?? row.model}</b> in <b>{row.room}</b>
+          <b>{personaName(row) || row.model}</b> in <b>{roomName(row)}</b>
         </a>
         <time class="muted" dateTime={machine(row.at)} title={moment(row.at)}>{ago(row.at, now)}</time>
       </div>

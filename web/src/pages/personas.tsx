@@ -97,7 +97,7 @@ export function PersonaPage({ id }: { id: string }) {
       </Heading>
       <Loaded of={read}>{(persona) => <Settings key={JSON.stringify(persona)} persona={persona} onSaved={read.reload} />}</Loaded>
       {removing && (
-        <Confirm title={`Remove persona ${id}?`} action="Remove it" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(false)}>
+        <Confirm title={`Remove ${read.data?.name || id}?`} action="Remove it" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(false)}>
           <p>Its prompt and settings are gone then. Rooms and memories stay.</p>
         </Confirm>
       )}

@@ -35,7 +35,7 @@ export function RoomPage({ id }: { id: string }) {
       <Loaded of={read} rows={4}>{(room) => <Settings key={JSON.stringify(room)} room={room} onSaved={read.reload} />}</Loaded>
       <Messages room={id} />
       {removing && (
-        <Confirm title={`Remove room ${id}?`} action="Remove it" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(false)}>
+        <Confirm title={`Remove ${read.data?.name || id}?`} action="Remove it" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(false)}>
           <p>The room and all that was said in it is gone then.</p>
         </Confirm>
       )}

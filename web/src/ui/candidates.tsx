@@ -8,6 +8,7 @@ import { type Column, type Filter, filtered, type Order, sorted, tally } from ".
 import { look } from "../logic/components";
 import { plural, score, whole } from "../logic/format";
 import { moved, visible } from "../logic/rows";
+import { Elsewhere } from "./elsewhere";
 import { OutcomeBadge } from "./outcome";
 
 interface Shown {
@@ -72,6 +73,7 @@ export function Candidates({ decisions, filter, order, selected, onFilter, onOrd
       </p>
       <Rows rows={rows} order={order} selected={selected} onOrder={onOrder} onOpen={onOpen} />
       {rows.length === 0 && <NoRows text={filter.text.trim()} onOpen={onOpen} />}
+      <Elsewhere text={filter.text} decisions={decisions} onOpen={onOpen} />
     </div>
   );
 }
@@ -81,7 +83,7 @@ function NoRows({ text, onOpen }: { text: string; onOpen: (id: string) => void }
   return (
     <div class="note">
       <p>Nothing among the candidates is like that.</p>
-      {text && <p><button type="button" onClick={() => onOpen(text)}>Is <code>{text.slice(0, 60)}</code> an id? Ask why it was no candidate</button></p>}
+      {text && !/\s/.test(text) && <p><button type="button" onClick={() => onOpen(text)}>Is <code>{text.slice(0, 60)}</code> an id? Ask why it was no candidate</button></p>}
     </div>
   );
 }

@@ -52,12 +52,18 @@ export function ItemPanel({ context, window, item, onClose }: {
   );
 }
 
+const SINCE = {
+  removed: "It has been removed since: no later context can have it.",
+  erased: "Its text has been erased since, from this record, too.",
+};
+
 /** Something that this context knew nothing of. */
 function Absent({ why }: { why: string }) {
   return (
     <section class="verdict out" aria-label="Verdict">
       <h3>Why is it not in?</h3>
       <p>{why}.</p>
+      <p class="window-for">No window would have brought it in: it was not among the candidates.</p>
     </section>
   );
 }
@@ -67,6 +73,7 @@ function Told({ view, context, window }: { view: ItemView; context: string; wind
   return (
     <>
       <Verdict view={view} window={window} />
+      {view.since && <p class="note warn">{SINCE[view.since]}</p>}
       <dl class="facts">
         <div><dt>Part</dt><dd><span class={`swatch ${look(decision.component)}`} aria-hidden="true" /> {title(decision.component)}</dd></div>
         <div><dt>Kind</dt><dd>{decision.kind}</dd></div>
@@ -79,7 +86,7 @@ function Told({ view, context, window }: { view: ItemView; context: string; wind
       </dl>
       {decision.score && <Scores score={decision.score} />}
       <h3>Its text</h3>
-      <pre class="text" tabIndex={0}>{view.text || "(no text)"}</pre>
+      <pre class="text" tabIndex={0}>{view.text || (view.since === "erased" ? "(erased)" : "(no text)")}</pre>
       {Object.keys(view.metadata).length > 0 && (
         <details>
           <summary>Metadata</summary>

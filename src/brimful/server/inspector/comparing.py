@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from brimful.answers import Build
 from brimful.core.context import Context
 from brimful.core.explain import Change, by_id, diff
+from brimful.server.inspector.names import Names
 from brimful.server.inspector.showing import excerpt, packages_of, parsed, row_of, told
 from brimful.server.inspector.views import ChangeView, ComparedPart, DiffView
 
@@ -35,13 +36,13 @@ class Changes:
         )
 
 
-def compared(before: tuple[Build, Context], after: tuple[Build, Context]) -> DiffView:
+def compared(before: tuple[Build, Context], after: tuple[Build, Context], names: Names) -> DiffView:
     """Return two contexts side by side."""
     changes = Changes(before[1], after[1])
     difference = changes.difference
     return DiffView(
-        before=row_of(before[0]),
-        after=row_of(after[0]),
+        before=row_of(before[0], names),
+        after=row_of(after[0], names),
         entered=changes.shown(difference.entered),
         left=changes.shown(difference.left),
         changed=changes.shown(difference.changed),

@@ -17,10 +17,12 @@ from brimful.server.errors import Refusal
 from brimful.server.inspector.costs import Costs
 from brimful.server.inspector.inquiry import Inquiry
 from brimful.server.inspector.loaded import Loaded
+from brimful.server.inspector.names import Names, names_in
 from brimful.server.inspector.newest import Newest
 from brimful.server.inspector.queries import ContextsQuery
 from brimful.server.inspector.showing import decisions_of, packages_of, row_of, told, view_of
-from brimful.server.inspector.views import AnswerView, ContextList, Fate, ItemView
+from brimful.server.inspector.since import since_of
+from brimful.server.inspector.views import AnswerView, ContextList, Fate, ItemView, Since
 from brimful.server.tasks import Tasks
 from brimful.server.tenants import Tenants
 
@@ -55,7 +57,8 @@ class Contexts:
         if query.message is not None:
             builds = [*await _behind(store, query), *builds]
         after = builds[-1].number if len(builds) == query.limit else None
-        return ContextList(contexts=tuple(map(row_of, builds)), next=after)
+        names = await names_in(store, builds)
+        return ContextList(contexts=tuple(row_of(build, names) for build in builds), next=after)
 
     async def show(self, inquiry: Inquiry) -> HttpResponse:
         """Show one, by its id."""
@@ -65,7 +68,8 @@ class Contexts:
         build = await build_of(store, snapshot)
         responses = await store.responses(context=snapshot.id, limit=_MOST_ANSWERS)
         answers = tuple(await asyncio.to_thread(lambda: [self._costs.answered(each) for each in responses]))
-        return HttpResponse(await asyncio.to_thread(_shown, snapshot, build.number, answers), media_type=JSON)
+        names = await names_in(store, [snapshot])
+        return HttpResponse(await asyncio.to_thread(_shown, snapshot, build.number, answers, names), media_type=JSON)
 
     async def request(self, inquiry: Inquiry) -> HttpResponse:
         """Show the request as the provider got it."""
@@ -83,8 +87,9 @@ class Contexts:
             raise Refusal("unknown", await _absent(store, snapshot, item), code="item_not_found", param="item")
         fates = await store.inclusions(item=item, limit=_MOST_BUILDS)
         window = await self._newest.run(inquiry.tenant, lambda: held.window_for(item))
+        since = await since_of(store, packages_of(snapshot.context)[item])
         builds = tuple(Fate(id=each.snapshot, at=each.at, outcome=each.outcome, reason=each.reason) for each in fates)
-        return await asyncio.to_thread(_item, snapshot.context, item, window, builds)
+        return await asyncio.to_thread(_item, snapshot.context, item, window, builds, since)
 
 
 async def build_of(store: Store, snapshot: Snapshot) -> Build:
@@ -114,14 +119,19 @@ async def _absent(store: Store, snapshot: Snapshot, item: str) -> str:
     return f"{item[:80]!r} was no candidate of this context: {why}"
 
 
-def _shown(snapshot: Snapshot, number: int, answers: tuple[AnswerView, ...]) -> bytes:
-    return msgspec.json.encode(view_of(snapshot, number=number, answers=answers))
+def _shown(snapshot: Snapshot, number: int, answers: tuple[AnswerView, ...], names: Names) -> bytes:
+    return msgspec.json.encode(view_of(snapshot, number=number, answers=answers, names=names))
 
 
-def _item(context: Context, id: str, window: int | None, builds: tuple[Fate, ...]) -> ItemView:
+def _item(context: Context, id: str, window: int | None, builds: tuple[Fate, ...], since: Since) -> ItemView:
     decision = context.decision(id)
     package = packages_of(context)[id]
     shown = next(each for each in decisions_of(context) if (each.id, each.outcome) == (id, decision.outcome))
     return ItemView(
-        decision=shown, text=told(package.content), metadata=package.metadata, window_for=window, builds=builds
+        decision=shown,
+        since=since,
+        text=told(package.content),
+        metadata=package.metadata,
+        window_for=window,
+        builds=builds,
     )

@@ -26,7 +26,7 @@ def parameters_of(operation: Operation) -> list[dict[str, Any]]:
     named = re.findall(r"{(\w+)}", operation.described_path)
     return [
         *({"name": name, "in": "path", "required": True, "schema": _name()} for name in named),
-        *([] if operation.query is None else _query(operation.query)),
+        *_query(operation.query),
         *(
             {"name": name, "in": "header", "description": what, "schema": {"type": "string", "pattern": "^[!-~]*$"}}
             for name, what in operation.headers.items()

@@ -1,7 +1,8 @@
 """Events as they happen, as a stream that a browser can follow, and take up again where it broke off."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -10,11 +11,13 @@ from starlette.types import Receive, Scope, Send
 
 from brimful.answers import Build, Followed
 from brimful.errors import StoreError
+from brimful.protocols import Store
 from brimful.records import Response
 from brimful.server.errors import Refusal
 from brimful.server.inspector.costs import Costs
 from brimful.server.inspector.feed import Feed, Feeds
 from brimful.server.inspector.inquiry import Inquiry
+from brimful.server.inspector.names import Names, names_in
 from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.showing import row_of
 from brimful.server.streaming import until_gone
@@ -26,8 +29,8 @@ RETRY: Final = 2_000  # milliseconds after which a browser comes back
 _LONGEST: Final = 200  # characters of a cursor
 _BEAT: Final = b": still here\n\n"
 
-Write = Callable[[Build | Response], tuple[str, bytes]]
-"""Returns the name of an event and its data."""
+Write = Callable[[Sequence[Build | Response]], Awaitable[list[tuple[str, bytes]]]]
+"""Returns the name and the data of each event."""
 
 
 class Events:
@@ -42,17 +45,22 @@ class Events:
 
     async def follow(self, inquiry: Inquiry) -> HttpResponse:
         """Tell of contexts and answers from now on, or from where the caller was."""
-        feed = self._feeds.of(self._tenants.store(inquiry.tenant))
+        store = self._tenants.store(inquiry.tenant)
+        feed = self._feeds.of(store)
         since = inquiry.headers.get("last-event-id", "")
         if len(since) > _LONGEST or not since.isascii():
             raise Refusal("invalid", "Last-Event-ID: is none of ours", param="Last-Event-ID")
         if since:
-            await self._tenants.store(inquiry.tenant).follow(since, limit=1)  # refuses what is no cursor
-        return Stream(feed, since, self._write, self._stopping)
+            await store.follow(since, limit=1)  # refuses what is no cursor
+        return Stream(feed, since, partial(self._write, store), self._stopping)
 
-    def _write(self, event: Build | Response) -> tuple[str, bytes]:
+    async def _write(self, store: Store, events: Sequence[Build | Response]) -> list[tuple[str, bytes]]:
+        names = await names_in(store, [event for event in events if isinstance(event, Build)])
+        return await asyncio.to_thread(lambda: [self._written(event, names) for event in events])
+
+    def _written(self, event: Build | Response, names: Names) -> tuple[str, bytes]:
         if isinstance(event, Build):
-            return "context", msgspec.json.encode(row_of(event))
+            return "context", msgspec.json.encode(row_of(event, names))
         return "answer", msgspec.json.encode(self._costs.answered(event))
 
 
@@ -110,18 +118,17 @@ class Stream(HttpResponse):
             found = await self._feed.after(cursor)
             cursor = found.cursor
             if found.events:
-                await _send(send, await asyncio.to_thread(self._written, found))
+                await _send(send, await self._written(found))
             elif clock() - sent >= self._heartbeat:
                 await _send(send, _BEAT)
             else:
                 continue
             sent = clock()
 
-    def _written(self, found: Followed) -> bytes:
+    async def _written(self, found: Followed) -> bytes:
         """Return events as they are sent. The last one names the place behind all of them: none is skipped."""
         lines = []
-        for at, event in enumerate(found.events, start=1):
-            name, data = self._write(event)
+        for at, (name, data) in enumerate(await self._write(found.events), start=1):
             place = f"id: {found.cursor}\n" if at == len(found.events) else ""
             lines.append(f"{place}event: {name}\ndata: ".encode() + data + b"\n\n")
         return b"".join(lines)

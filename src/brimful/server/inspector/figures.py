@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 from brimful.errors import MissingExtra
+from brimful.fields import duration
 from brimful.models import Spending, spending
 from brimful.server.errors import Refusal
 from brimful.server.inspector.inquiry import Inquiry
@@ -13,8 +13,6 @@ from brimful.server.inspector.shelf import shown_as
 from brimful.server.inspector.views import View
 from brimful.server.tenants import Tenants
 from brimful.statistics import Statistics
-
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 class StatisticsView(Statistics, frozen=True, kw_only=True):
@@ -44,8 +42,11 @@ class Figures:
     async def told(self, inquiry: Inquiry) -> StatisticsList:
         """Tell the figures of a time."""
         query: StatisticsQuery = inquiry.query
+        since = self._since(query)
+        if since is not None and query.until is not None and since > query.until:
+            raise Refusal("invalid", "until: is before the time begins: there is nothing between", param="until")
         found = await self._tenants.store(inquiry.tenant).statistics(
-            since=self._since(query), until=query.until, persona=query.persona, room=query.room, by=query.by
+            since=since, until=query.until, persona=query.persona, room=query.room, by=query.by
         )
         return StatisticsList(statistics=tuple(await asyncio.to_thread(lambda: list(map(_view, found)))))
 
@@ -54,7 +55,7 @@ class Figures:
             return query.since
         if query.since is not None:
             raise Refusal("invalid", "last: give `last` or `since`, and not both", param="last")
-        return self._clock() - int(query.last[:-1]) * _SECONDS[query.last[-1]]
+        return self._clock() - duration(query.last, "last")
 
 
 def _view(figures: Statistics) -> StatisticsView:

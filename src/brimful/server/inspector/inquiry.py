@@ -21,7 +21,7 @@ UNSUPPORTED: Final = 415
 
 
 class Inquiry(msgspec.Struct, frozen=True, kw_only=True):
-    """One question. `query` and `body` are of the types that its operation names, or None."""
+    """One question. `query` and `body` are of the types that its operation names; a body may be None."""
 
     caller: Caller
     path: dict[str, str]
@@ -47,7 +47,7 @@ async def read_inquiry(
     caller: Caller,
     raw: bytes,
     *,
-    query: Form | None,
+    query: Form,
     body: Form | None,
 ) -> Inquiry:
     """Read what is asked; refuse what is not of the form that it must have, by name."""
@@ -55,7 +55,7 @@ async def read_inquiry(
         caller=caller,
         path=dict(request.path_params),
         headers=request.headers,
-        query=None if query is None else _converted(_said(request), query, strict=False),
+        query=_converted(_said(request, query), query, strict=False),
         body=None if body is None else _converted(await _object(request, raw), body, strict=True),
     )
 
@@ -67,8 +67,16 @@ async def _object(request: Request, raw: bytes) -> dict[str, Any]:
     return await read_object(raw)
 
 
-def _said(request: Request) -> dict[str, str]:
-    """Return the query; a name that is given without a value is not said."""
+def _said(request: Request, kind: Form) -> dict[str, str]:
+    """Return the query; a name that is given without a value is not said.
+
+    A name that means nothing is refused: who misspelled one would get the answer to another question.
+    """
+    known = kind.__struct_fields__
+    for name in request.query_params:
+        if name not in known:
+            there = f"those of this question are {', '.join(known)}" if known else "this question has none"
+            raise Refusal("invalid", f"{name[:80]}: there is no such parameter; {there}", param=name[:80])
     return {name: value for name, value in request.query_params.items() if value != ""}
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.engine.given import want_known
 from brimful.errors import UnknownRecord
 from brimful.protocols import Store
 from brimful.records import Memory
@@ -44,8 +45,9 @@ class Memories:
 
     async def create(self, inquiry: Inquiry) -> MemoryView:
         """Keep something to be known later; an id that is taken is refused."""
-        said = {"at": self._clock()} | said_in(inquiry.body, id="mem")
-        memory = Memory(**_with_content(said))
+        fresh: dict[str, Any] = {"at": self._clock(), "content": ""}
+        memory = Memory(**fresh | said_in(inquiry.body, id="mem"))
+        want_known(memory)
         engine = await self._tenants.engine(inquiry.tenant)
         if await engine.store.memories(ids=[memory.id], limit=1):
             raise taken("memory", memory.id)
@@ -56,6 +58,7 @@ class Memories:
         """Change one. Where it is only pinned, or let go again, nothing else of it is touched."""
         engine, said = await self._tenants.engine(inquiry.tenant), said_in(inquiry.body)
         memory = changed(await _one(engine.store, inquiry.name()), dict(said))
+        want_known(memory)
         if set(said) <= {"pinned", "id"}:
             await engine.pin(memory.id, pinned=memory.pinned)
         else:
@@ -119,9 +122,3 @@ def _place(cursor: str) -> tuple[float | None, str]:
         return msgspec.convert(at, float, strict=False), id
     except msgspec.ValidationError:
         raise Refusal("invalid", "before: must be the `next` of another answer", param="before") from None
-
-
-def _with_content(said: dict[str, Any]) -> dict[str, Any]:
-    if "content" not in said:
-        raise Refusal("invalid", "content: say what is to be known", param="content")
-    return said

@@ -12,6 +12,7 @@ from brimful.server import access
 from brimful.server.asked import Caller
 from brimful.server.endpoint import JSON, Door, Endpoint, Serve
 from brimful.server.inspector.inquiry import Inquiry, read_inquiry
+from brimful.server.inspector.queries import NoQuery
 from brimful.server.origin import want_own_page
 
 ROOT: Final = "/brimful/v1"
@@ -34,7 +35,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     scope: access.Scope
     answer: type[msgspec.Struct] | None = None
-    query: type[msgspec.Struct] | None = None
+    query: type[msgspec.Struct] = NoQuery
     body: type[msgspec.Struct] | None = None
     media: str = JSON
     status: int = 200

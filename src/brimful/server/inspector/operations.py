@@ -14,7 +14,7 @@ Serves = Callable[[Inspector], Answer]
 Form = type[msgspec.Struct]
 
 
-def _get(path: str, summary: str, answer: Form | None, query: Form | None = None) -> Operation:
+def _get(path: str, summary: str, answer: Form | None, query: Form = queries.NoQuery) -> Operation:
     return Operation(method="GET", path=path, summary=summary, scope="read", answer=answer, query=query)
 
 
@@ -37,7 +37,7 @@ def _put(path: str, summary: str, answer: Form, body: Form) -> Operation:
     )
 
 
-def _delete(path: str, summary: str, query: Form | None = None) -> Operation:
+def _delete(path: str, summary: str, query: Form = queries.NoQuery) -> Operation:
     return Operation(method="DELETE", path=path, summary=summary, scope="write", answer=kept.Removed, query=query)
 
 

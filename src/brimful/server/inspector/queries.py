@@ -11,11 +11,20 @@ _Name = Annotated[str, Meta(min_length=1, max_length=1_000)]
 _Page = Annotated[int, Meta(ge=1, le=1_000, description="How many at the most.")]
 _Number = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 _Tokens = Annotated[int, Meta(ge=1, le=2**40)]
+_Duration = Annotated[
+    str,
+    # For the description alone: of what is misspelled, words say more than a pattern.
+    Meta(description="Such as 24h or 7d.", extra_json_schema={"pattern": r"^[0-9]{1,6}(\.[0-9]{1,6})?[smhdw]$"}),
+]
 _Model = Annotated[_Name, Meta(description="The model that texts are counted for.")]
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What is said in a query or a body."""
+
+
+class NoQuery(Asked, frozen=True, kw_only=True):
+    """Nothing: the question is in the path."""
 
 
 class ContextsQuery(Asked, frozen=True, kw_only=True):
@@ -32,7 +41,7 @@ class ContextsQuery(Asked, frozen=True, kw_only=True):
 class StatisticsQuery(Asked, frozen=True, kw_only=True):
     """Of which time: the `last` minutes, hours or days (`24h`), or from `since` to `until` in seconds since 1970."""
 
-    last: Annotated[str, Meta(pattern=r"^[0-9]{1,6}[smhdw]$", description="Such as 24h or 7d.")] | None = None
+    last: _Duration | None = None
     since: float | None = None
     until: float | None = None
     persona: _Name | None = None

@@ -6,6 +6,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 import msgspec
 from msgspec import UNSET
 
+from brimful.core import check
 from brimful.engine import Engine
 from brimful.engine.writing import new_id
 from brimful.errors import InvalidValue, UnknownRecord
@@ -19,6 +20,7 @@ from brimful.server.inspector.queries import ListQuery
 from brimful.server.tenants import Tenants
 
 CONFLICT: Final = 409
+_TIMES: Final = frozenset(("at", "created"))
 
 R = TypeVar("R", bound=Plain)
 
@@ -109,6 +111,8 @@ def said_in(body: msgspec.Struct, *, id: str = "") -> dict[str, Any]:
     """Return the fields that a body says. With `id`, one that names no id gets a new one that begins so."""
     fields = {name: getattr(body, name) for name in body.__struct_fields__}
     said = {name: value for name, value in fields.items() if value is not UNSET}
+    for name in _TIMES & said.keys():
+        check.moment(name, said[name], InvalidValue)
     return {"id": new_id(id)} | said if id else said
 
 

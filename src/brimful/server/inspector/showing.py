@@ -1,7 +1,7 @@
 """From a record to what is shown of it."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from brimful.answers import Build
 from brimful.core.bands import band_of, bands_of
@@ -14,18 +14,25 @@ from brimful.core.prompt import Prompt
 from brimful.errors import InvalidRequest
 from brimful.records import Snapshot
 from brimful.render import renderer_of
+from brimful.server.inspector.names import Names
 from brimful.server.inspector.views import AnswerView, ContextRow, ContextView, DecisionView, PromptPart
 
 EXCERPT: Final = 200  # characters
 
 
-def row_of(build: Build) -> ContextRow:
+def row_of(build: Build, names: Names) -> ContextRow:
     """Return a build as a line of a list."""
-    return ContextRow(**{field: getattr(build, field) for field in ContextRow.__struct_fields__})
+    told: dict[str, Any] = {field: getattr(build, field, "") for field in ContextRow.__struct_fields__}
+    return ContextRow(**told | {"room_name": names.room(build.room), "persona_name": names.persona(build.persona)})
 
 
 def view_of(
-    snapshot: Snapshot, *, number: int | None = None, answers: Iterable[AnswerView] = (), brief: bool = False
+    snapshot: Snapshot,
+    *,
+    number: int | None = None,
+    answers: Iterable[AnswerView] = (),
+    names: Names = Names(),  # noqa: B008 - frozen
+    brief: bool = False,
 ) -> ContextView:
     """Return all that is shown of a context; `brief`, without texts."""
     context = snapshot.context
@@ -34,7 +41,9 @@ def view_of(
         number=number,
         id=snapshot.id,
         room=snapshot.room,
+        room_name=names.room(snapshot.room),
         persona=snapshot.persona,
+        persona_name=names.persona(snapshot.persona),
         message=snapshot.message,
         at=snapshot.at,
         model=context.inputs.model.id,

@@ -17,6 +17,7 @@ from brimful.server.inspector.comparing import Changes, compared
 from brimful.server.inspector.contexts import build_of
 from brimful.server.inspector.inquiry import Inquiry
 from brimful.server.inspector.loaded import Held, Loaded
+from brimful.server.inspector.names import names_in
 from brimful.server.inspector.newest import Newest
 from brimful.server.inspector.queries import WhatIfBody
 from brimful.server.inspector.showing import view_of
@@ -50,9 +51,10 @@ class Supposing:
         before = await self._loaded.snapshot(store, inquiry.name())
         after = await self._loaded.snapshot(store, inquiry.name("other"))
         first, second = await build_of(store, before), await build_of(store, after)
+        names = await names_in(store, [before, after])
         told = await self._newest.run(
             inquiry.tenant,
-            lambda: msgspec.json.encode(compared((first, before.context), (second, after.context))),
+            lambda: msgspec.json.encode(compared((first, before.context), (second, after.context), names)),
         )
         return Response(told, media_type=JSON)
 

@@ -1,6 +1,6 @@
 """What the inspector is told: the form of each answer of its API, as JSON and in the description."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -11,6 +11,9 @@ from brimful.core.score import Score
 from brimful.core.verdict import PoolUse
 from brimful.records import Usage
 
+Since = Literal["", "removed", "erased"]
+"""What became of a candidate after it was one."""
+
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """Anything that is told."""
@@ -20,12 +23,17 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextRow(View, frozen=True, kw_only=True):
-    """A context in one line. `number` is its place in the log, and grows."""
+    """A context in one line. `number` is its place in the log, and grows.
+
+    `room_name` and `persona_name` are what people call them; empty where they have no name, or are gone.
+    """
 
     number: int
     id: str
     room: str
+    room_name: str
     persona: str | None
+    persona_name: str
     message: str | None
     at: float
     model: str
@@ -114,7 +122,9 @@ class ContextView(View, frozen=True, kw_only=True):
     number: int | None
     id: str
     room: str
+    room_name: str
     persona: str | None
+    persona_name: str
     message: str | None
     at: float
     model: str
@@ -153,10 +163,12 @@ class Fate(View, frozen=True, kw_only=True):
 class ItemView(View, frozen=True, kw_only=True):
     """One candidate, whole: its text, the smallest window in which it would be in, and its last builds.
 
-    `window_for` is null if no window helps.
+    `window_for` is null if no window helps. `since` tells what became of it after this build: it was `removed` from the
+    store, or `erased` from this record, too; empty if neither.
     """
 
     decision: DecisionView
+    since: Since
     text: str
     metadata: dict[str, Any]
     window_for: int | None
@@ -191,7 +203,7 @@ class Exceeded(View, frozen=True, kw_only=True):
 class WhatIf(View, frozen=True, kw_only=True):
     """A context as it would be, and what that changes; or why it cannot be, in `exceeded`, and then `context` is null.
 
-    Its decisions have no excerpts, and its prompt is left out: the context that was asked about has them.
+    Its decisions have no excerpts, its prompt and names are left out: the context that was asked about has them.
     """
 
     context: ContextView | None
