@@ -169,7 +169,7 @@ def test_what_was_lost_is_said(run):
 @pytest.mark.usefixtures("room")
 def test_what_cannot_be_built(fails):
     assert fails(*ASK, "--message", "Hi").startswith("model: say for which model: ")
-    assert "is empty" in fails("assemble", "--room", "hall", "-m", "gpt-4o")
+    assert "is no room of the store" in fails("assemble", "--room", "hall", "-m", "gpt-4o")
     assert fails(*ASK[:5], "-m", "gpt-4o", "--message", "word " * 90, "--window", 60).startswith("required parts need ")
     assert fails(*ASK, "-m", "gpt-4o", "--message", "Hi", "--embedder", "magic").startswith("embedder: must be one of ")
 

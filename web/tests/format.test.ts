@@ -10,7 +10,7 @@ describe("numbers as people read them", () => {
   it.each([[0, "0 %"], [0.0004, "<0.1 %"], [0.0456, "4.6 %"], [0.1234, "12.3 %"], [1, "100 %"], [NaN, "–"]])("says %d as %s", (share, text) => {
     expect(percent(share)).toBe(text);
   });
-  it.each([[0.614, "0.61"], [0.0052, "0.005"], [0.000123, "0.0001"], [1e-7, "<0.0001"], [0, "0.00"], [1, "1.00"]])("shows a score of %d as %s", (value, text) => {
+  it.each([[0.614, "0.61"], [0.0052, "0.005"], [0.000123, "0.0001"], [1e-7, "<0.0001"], [1e-300, "0.00"], [0, "0.00"], [1, "1.00"]])("shows a score of %d as %s", (value, text) => {
     expect(score(value)).toBe(text);
   });
   it.each([[null, "–"], [0, "$0"], [0.00042, "$0.00042"], [0.05, "$0.050"], [12.3, "$12.30"], [-0.002, "−$0.0020"]])("tells %d dollars as %s", (value, text) => {

@@ -32,6 +32,7 @@ COMPONENTS = {
 """The component of each known kind. Any other kind is a component of its own name."""
 
 _FAINT = 0.0001  # a score below it is told as such: its digits say nothing
+_NOTHING = 1e-9  # what is left of recency after years
 
 _TITLES = {
     "system": ("System Prompt", ""),
@@ -117,12 +118,12 @@ def _line(headline: str, decision: Decision, whys: Mapping[str, str]) -> str:
 def shown_score(score: float) -> str:
     """Return a score as people read it, everywhere: two digits, and one that counts where two would be nothing.
 
-    >>> shown_score(0.615), shown_score(0.0052), shown_score(1e-7), shown_score(0.0)
+    >>> shown_score(0.615), shown_score(0.0052), shown_score(1e-7), shown_score(1e-300)
     ('0.61', '0.005', '<0.0001', '0.00')
     """
-    if 0 < score < _FAINT:
+    if _NOTHING < score < _FAINT:
         return f"<{_FAINT}"
-    return f"{score:.1g}" if 0 < score < 0.01 else f"{score:.2f}"  # noqa: PLR2004 - where two digits say nothing
+    return f"{score:.1g}" if _NOTHING < score < 0.01 else f"{score:.2f}"  # noqa: PLR2004 - two digits say nothing then
 
 
 def report(context: "Context") -> str:

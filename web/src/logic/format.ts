@@ -27,11 +27,12 @@ export function percent(share: number): string {
 }
 
 const FAINT = 0.0001; // a score below it is told as such: its digits say nothing
+const NOTHING = 1e-9; // what is left of recency after years
 
 /** A score as it is told everywhere: two digits, and one that counts where two would be nothing: 0.61, 0.005, <0.0001. */
 export function score(value: number): string {
-  if (value > 0 && value < FAINT) return `<${FAINT}`;
-  return value > 0 && value < 0.01 ? value.toPrecision(1) : value.toFixed(2);
+  if (value > NOTHING && value < FAINT) return `<${FAINT}`;
+  return value > NOTHING && value < 0.01 ? value.toPrecision(1) : value.toFixed(2);
 }
 
 /** US dollars: 0.00042 → "$0.00042", 12.3 → "$12.30" */
