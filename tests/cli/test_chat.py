@@ -1,5 +1,9 @@
 """`brimful chat` with a real model behind it."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from brimful.cli.chatting import HELP
@@ -38,9 +42,24 @@ def test_why_and_what_was_seen_of_a_room_one_comes_back_to(run, smol):
     run("chat", "send", "--room", "r", "--message", "Say hello.", "--id", "m1", *smol)
     back = run("chat", "--room", "r", *smol, stdin="/why m1\n/why nothing\n/why\n/nonsense\n")
     assert back.stdout.startswith("user: Say hello.")
+    assert "m1: kept (message-current)" in back.stdout
     assert "kept: required" in back.stdout
     assert "'nothing' was no candidate" in back.stderr
     assert "there is no /nonsense" in back.stderr
+
+
+def test_a_remark_that_holds_for_most_turns_is_not_made_in_each(run, smol):
+    told = run("chat", "--room", "r", *smol, stdin="Hello there.\n/context\n")
+    assert "No memories" in told.stdout
+    assert "No memories" not in told.stderr
+
+
+def test_what_is_no_text_holds_up_nobody(tmp_path):
+    command = [sys.executable, "-m", "brimful", "chat", "--db", f"sqlite:///{tmp_path}/chat.db", "--embedder", "none"]
+    strict = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}
+    typed = b"/nonsense \xff\xfe\n/help\n"
+    done = subprocess.run(command, input=typed, capture_output=True, env=strict, timeout=60, check=True)
+    assert HELP in done.stdout.decode()
 
 
 def test_a_greeting_comes_first(run, smol):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from brimful.stores import connect
-from server.upstream import OVERFLOW, chat_answer, chat_events, message_answer
+from server.upstream import OVERFLOW, chat_answer, chat_events, message_answer, message_events
 
 CHAT = "/v1/chat/completions"
 TALK = {"x-brimful-conversation": "tea", "x-brimful-user": "ada"}
@@ -139,6 +139,20 @@ def test_another_answer_to_the_same_question_is_asked_for_without_asking_twice(c
 def test_a_stream_is_kept_whole(client, room):
     with client.stream("POST", CHAT, json=body([says("user", "When?")], stream=True), headers=TALK) as answer:
         assert answer.read().decode() == "".join(chat_events("Thurs", "day."))
+    client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}")
+    assert room() == [("user", "When?"), ("assistant", "Thursday.")]
+
+
+@pytest.mark.parametrize(
+    ("path", "events", "end"), [(CHAT, chat_events, "[DONE]"), ("/v1/messages", message_events, "message_stop")]
+)
+def test_a_stream_is_kept_before_its_end_is_handed_on(client, upstream, room, path, events, end):
+    upstream.answers = [[*events("Thurs", "day."), ": the upstream holds the line\n\n"]]
+    upstream.pause = 0.5
+    asked = body([says("user", "When?")], stream=True)
+    with client.stream("POST", path, json=asked, headers=TALK) as answer:
+        next(line for line in answer.iter_lines() if end in line)
+        assert room() == [("user", "When?"), ("assistant", "Thursday.")]
     client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}")
     assert room() == [("user", "When?"), ("assistant", "Thursday.")]
 

@@ -10,6 +10,7 @@ from brimful.cli.assemble import show_found
 from brimful.cli.options import known_model
 from brimful.cli.typed import breakable, next_line, recall_lines
 from brimful.core.context import Context
+from brimful.core.warning import REMARK
 from brimful.engine import Engine
 from brimful.errors import BrimfulError, UnknownRecord
 from brimful.packagers.stored import plain_text
@@ -19,7 +20,7 @@ from brimful.records import Message, Room
 SHOWN: Final = 6  # messages of a room that one comes back to
 HELP: Final = """\
 /context        what the model saw in the last turn, what went where, and what was found
-/why ID         what became of one candidate, and why
+/why ID         what became of one candidate, and why; without an ID, all of them by name
 /remember TEXT  keep something to be known later
 /model NAME     go on with another model
 /policy NAME    go on with another policy
@@ -108,7 +109,8 @@ class Chat:
             output.say()
         self._last = stream.answer.context
         for note in (*stream.answer.response.notes, *self._last.warnings):
-            output.warn(note)
+            if not note.startswith(REMARK):  # true of most turns; /context tells
+                output.warn(note)
 
     # -- commands ----------------------------------------------------------------------------------------------------
 
@@ -119,10 +121,11 @@ class Chat:
         show_found(context)
 
     async def _why(self, rest: str) -> None:
-        if not rest:
-            output.complain("/why needs the id of a message, a memory or another candidate")
-            return
         context = await self._seen()
+        if not rest:
+            for decision in context.decisions:
+                output.say(output.one_line(f"{decision.id}: {decision.outcome} ({decision.kind})"))
+            return
         try:
             output.say(output.one_line(context.explain(rest)))
         except UnknownRecord:

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import io
 import signal
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -49,6 +51,8 @@ async def breakable(work: Awaitable[T]) -> T:
 
 
 def recall_lines() -> None:
-    """Let the arrow keys bring earlier lines back, where the platform can."""
+    """Let the arrow keys bring earlier lines back, where the platform can. What is no text spoils only itself."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401, PLC0415 - importing it is what changes `input`

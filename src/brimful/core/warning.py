@@ -24,6 +24,8 @@ WarningKind = Literal[
 ]
 WARNING_KINDS: Final[tuple[WarningKind, ...]] = get_args(WarningKind)
 
+REMARK: Final = "ℹ️"
+"""How a warning begins that asks nothing of anybody."""
 _MOST_NAMED: Final = 5  # ids in a warning
 NEARLY_FULL: Final = 80  # percent of the window; the seeds warn above it
 
@@ -69,9 +71,9 @@ def _facts(context: "Context") -> Iterator[tuple[WarningKind, str]]:
         named = ", ".join(map(repr, lost[:_MOST_NAMED])) + (" …" if len(lost) > _MOST_NAMED else "")
         yield "pins-lost", f"⚠️  {len(lost):,} that should stand in every context did not get in: {named}"
     if not context.component("memories").items:
-        yield "no-memories", "ℹ️  No memories in this context"
+        yield "no-memories", f"{REMARK}  No memories in this context"
     if context.verification.basis != "exact":
-        yield "inexact", f"ℹ️  Token counts are {context.verification.basis}, not exact"
+        yield "inexact", f"{REMARK}  Token counts are {context.verification.basis}, not exact"
 
 
 def _lost_pins(context: "Context") -> list[str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from brimful.providers.connection import Connection
 
 _DONE: Final = b"[DONE]"
+_STOPPED: Final = "message_stop"  # Anthropic's word for it
 
 
 class Dialect(Protocol):
@@ -71,6 +72,11 @@ class Reader:
         """What has come of the answer, whether or not it is all."""
         return self._draft.reply("other" if self._done else "broken-off")
 
+    @property
+    def over(self) -> bool:
+        """Whether the server said that this is all."""
+        return self._done
+
     def feed(self, chunk: bytes) -> list[Piece]:
         """Take in some bytes, and return what can be said now."""
         return self._read(self._frames.feed(chunk))
@@ -104,7 +110,7 @@ class Reader:
         return pieces
 
     def _take(self, event: Event) -> Piece | None:
-        if event.data.strip() == _DONE:
+        if event.data.strip() == _DONE or event.name == _STOPPED:
             self._done = True
             return None
         piece = take(self._draft, event.data, self._route, failed=event.name == "error")

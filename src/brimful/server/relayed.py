@@ -38,6 +38,10 @@ class Relayed(msgspec.Struct, frozen=True, kw_only=True):
         reply = tee.reply()
         self._keep(reply, reply.finish if reply and ended and tee.whole else "broken-off")
 
+    async def said(self, tee: Tee) -> None:
+        """Keep a stream that is all said, before its end is handed on: who has heard it may go on at once."""
+        await self.came(tee.reply())
+
     async def came(self, reply: Reply | None) -> None:
         """Keep an answer that came at once."""
         kept = self._keep(reply, reply.finish if reply else "other")

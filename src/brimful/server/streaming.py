@@ -32,6 +32,7 @@ class Streamed(Response):
         self._tee = tee
         self._tongue = tongue
         self._withheld = Withheld() if relayed.asked.withholds else None
+        self._kept = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
@@ -43,7 +44,8 @@ class Streamed(Response):
         finally:
             with suppress(BrimfulError):
                 await self._held.aclose()
-            self._relayed.ended(self._tee, ended=ended)
+            if not self._kept:
+                self._relayed.ended(self._tee, ended=ended)
 
     async def _until_ended(self, receive: Receive, send: Send) -> bool:
         pump = asyncio.create_task(self._pump(send))
@@ -74,6 +76,9 @@ class Streamed(Response):
     async def _pump(self, send: Send) -> None:
         async for chunk in self._answering.chunks:
             self._tee.feed(chunk)
+            if self._tee.over and not self._kept:
+                self._kept = True
+                await self._relayed.said(self._tee)
             shown = chunk if self._withheld is None else self._withheld.feed(chunk)
             if shown:
                 await send({"type": "http.response.body", "body": shown, "more_body": True})

@@ -23,6 +23,11 @@ class Tee(Protocol):
         ...
 
     @property
+    def over(self) -> bool:
+        """Whether the answer has just come to its end, as far as that is listened for."""
+        ...
+
+    @property
     def whole(self) -> bool:
         """Whether the answer came to its end. Known after `reply`."""
         ...
@@ -45,6 +50,7 @@ class Ends:
         self._tail: list[bytes] = []
         self._tail_size = 0
         self._left_out = False
+        self.over = False  # the ends are read when all is said
         self.whole = False
         self.cut = False
 
@@ -97,6 +103,11 @@ class Listener:
         self._understood = True
         self.whole = False
         self.cut = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the upstream said that this was all."""
+        return self._understood and self._reader.over
 
     def feed(self, chunk: bytes) -> None:
         """Take note of some bytes; after something that is no answer, of nothing more."""
