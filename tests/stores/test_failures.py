@@ -1,13 +1,17 @@
 """What goes wrong is told clearly, loses nothing, and the store works on."""
 
 import asyncio
+import secrets
 import sqlite3
 import traceback
+from contextlib import suppress
+from pathlib import Path
 
 import psycopg
 import pytest
 
-from brimful.errors import InvalidValue, StoreCorrupt, StoreUnavailable
+from brimful.engine import Engine
+from brimful.errors import InvalidValue, StoreCorrupt, StoreError, StoreUnavailable
 from brimful.stores import connect
 from stores.samples import said
 
@@ -103,6 +107,45 @@ def test_the_file_was_cut_off(tmp_path, run):
 
     with pytest.raises(StoreCorrupt, match="not a database, or a damaged one"):
         run(filled())
+
+
+def test_a_store_that_could_not_be_opened_is_let_go(tmp_path, run):
+    """Whoever puts a backup in its place, in the same process, meets no lock of the attempt that failed."""
+    path = tmp_path / "store.db"
+    url = f"sqlite:///{path}"
+
+    async def opened():
+        async with Engine(url, embedder="static", model="gpt-4o") as engine:
+            await engine.post(room="r", text="some text " * 100, id="m1")
+            return len(await engine.store.history("r"))
+
+    assert run(opened()) == 1
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    engine = Engine(url, embedder="static", model="gpt-4o")
+    for attempt in (engine.open, connect(url).open):
+        with suppress(StoreCorrupt):
+            run(attempt())
+            pytest.fail("a file that was cut off was opened")
+        assert not [each for each in _open_files() if each.startswith(str(path))]
+    path.write_bytes(whole)
+    run(engine.open())
+    run(engine.close())
+
+
+def _open_files():
+    return [str(link.readlink()) for link in Path("/proc/self/fd").glob("*") if link.is_symlink()]
+
+
+@pytest.mark.parametrize("length", [6_000, 60_000])
+def test_an_id_that_is_too_long_for_an_index_is_not_taken_for_a_lost_connection(postgres_url, run, length):
+    async def written():
+        async with connect(postgres_url) as database:
+            await database.tenant("acme").post([said(secrets.token_hex(length // 2), "hi")])
+
+    with pytest.raises(StoreError, match="too long for the server's index; give shorter ones") as told:
+        run(written())
+    assert not isinstance(told.value, StoreUnavailable)
 
 
 def test_a_call_that_fails_half_way_changes_nothing(database, run):

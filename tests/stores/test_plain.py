@@ -3,8 +3,11 @@
 import pytest
 
 from brimful.errors import InvalidValue
-from brimful.records import Lorebook, Memory, Persona, Room, User
+from brimful.packagers import message
+from brimful.records import Lorebook, Memory, Persona, Room, Snapshot, User
 from stores.samples import known, occurring, said, summed, told, words
+from strategies import COUNTER
+from support import build
 
 RECORDS = [
     User(id="ada", name="Ada \x00", metadata={"since": 1843}),
@@ -58,6 +61,17 @@ def test_a_removed_room_begins_anew(store, run):
     assert run(occurring(store, ["room:general"], ["hello", "again"])).found == (0, 1)
 
 
+def test_a_removed_room_takes_what_only_its_contexts_saw_along(store, database, run):
+    """A message that was deleted before, and a question that was asked and never posted."""
+    run(store.post([said("m1", "a secret that was deleted"), said("m2", "and one that stands")]))
+    asked = message("a question that nobody posted", counter=COUNTER, id="now")
+    seen = message("a secret that was deleted", counter=COUNTER, id="m1")
+    run(store.save(Snapshot(id="c1", room="general", context=build([asked, seen]))))
+    run(store.delete("m1"))
+    assert run(store.remove(Room, "general")) is True
+    assert run(database.check()) == []
+
+
 def test_a_persona_and_a_lorebook_go_with_what_is_theirs(store, run):
     run(store.put(Persona(id="helper")))
     run(store.remember([known("k1", persona="helper"), known("k2")]))
@@ -67,6 +81,17 @@ def test_a_persona_and_a_lorebook_go_with_what_is_theirs(store, run):
     assert run(store.remove(Lorebook, "world")) is True
     assert [memory.id for memory in run(store.memories())] == ["k2"]
     assert [entry.id for entry in run(store.lore(["world", "other"]))] == ["e2"]
+
+
+def test_what_is_taken_out_and_no_context_saw_is_gone_from_the_disk(store, database, run):
+    run(store.post([said("m1", "said"), said("m2", "said, too")]))
+    run(store.remember([known("k1", "remembered")]))
+    run(store.put(Lorebook(id="world")))
+    run(store.write_lore([told("e1", "told")]))
+    run(store.summarize([summed("s1", "summed up")]))
+    taken = [store.delete("m1"), store.forget("k1"), store.remove_lore("e1"), store.remove_summary("s1")]
+    assert [run(each) for each in taken] == [True] * 4
+    assert run(database.check()) == []
 
 
 def test_a_name_has_no_null_character(store, database, run):

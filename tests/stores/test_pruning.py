@@ -11,7 +11,8 @@ from brimful.errors import InvalidValue
 from brimful.packagers import message, package
 from brimful.records import Response
 from brimful.stores import connect
-from stores.samples import said
+from stores.samples import said, words
+from stores.sealed import kek
 from stores.test_figures import HOUR, START, events, kept, moments, shown
 from stores.test_snapshots import pile, snapshot
 from strategies import COUNTER, NOW
@@ -96,6 +97,29 @@ def test_contents_that_a_message_says_stay(store, run):
     again = spoken("said and deleted", "s9", START + 3 * DAY)
     run(store.save(again))
     assert run(store.snapshot("s9")) == again
+
+
+def test_what_a_context_saw_of_another_stays_when_somebody_takes_the_same_back(store, run):
+    seen = spoken("Yes.", "s1", START)
+    run(store.save(seen))
+    run(store.post([said("m1", "Yes."), said("m2", "Yes.")]))
+    run(store.delete("m1"))
+    run(store.edit("m2", "No.", words("No."), at=2.0))
+    assert run(store.snapshot("s1")) == seen
+
+
+def test_encrypting_a_store_makes_no_content_older(url, run):
+    new = spoken("tea", "new", START + 5 * DAY)
+
+    async def story():
+        async with connect(url) as database:
+            await database.tenant("acme").save(new)
+        async with connect(url, keys=kek()) as database:
+            await database.encryption("acme").encrypt()
+            store = database.tenant("acme")
+            return (await store.prune(before=START + 2 * DAY)).contents, await store.snapshot("new")
+
+    assert run(story()) == (0, new)
 
 
 def test_what_an_older_build_is_loaded_with_does_not_make_a_content_older(store, run):

@@ -109,14 +109,11 @@ class Opened:
             if self._open is None:
                 if self._owned:
                     await self._database.open()
-                parts = Parts(
-                    self._database.tenant(self._tenant), self._embedder, self._breaker, self._settings, self._clock
-                )
-                if self._model:
-                    self._remember_vocabulary(self._model)
-                if parts.indexer is not None and self._indexing:
-                    await parts.indexer.start()
-                self._open = parts
+                try:
+                    self._open = await self._started()
+                except BaseException:
+                    await self._let_go()  # whoever restores a backup now finds no lock on the file
+                    raise
                 if self._retention is not None:
                     self._retention.start()
         return self
@@ -137,9 +134,21 @@ class Opened:
             if self._embedder is not None:
                 await self._embedder.close()
             await self._providers.close()
-            if self._owned:
-                await self._database.close()
-                self._database = self._connected()  # so that the engine can be opened again
+            await self._let_go()
+
+    async def _started(self) -> Parts:
+        parts = Parts(self._database.tenant(self._tenant), self._embedder, self._breaker, self._settings, self._clock)
+        if self._model:
+            self._remember_vocabulary(self._model)
+        if parts.indexer is not None and self._indexing:
+            await parts.indexer.start()
+        return parts
+
+    async def _let_go(self) -> None:
+        """Close the store, if it is our own, so that the engine can be opened again."""
+        if self._owned:
+            await self._database.close()
+            self._database = self._connected()
 
     async def __aenter__(self) -> Self:
         """Open."""

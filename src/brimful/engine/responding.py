@@ -107,7 +107,9 @@ class Responding(Answering):
                 posted = await self.post(room=room, content=message, sender=sender, id=id, at=at)
                 meant = Message(id=posted.id, room=room, content=message).content  # as a store holds it
                 if posted.content != meant and not posted.edited:
-                    raise InvalidValue("id", f"{shown(id)} is that of a message that says something else")
+                    raise InvalidValue(
+                        "id", f"{shown(id)} is that of a message that was deleted, or says something else"
+                    )
                 return posted
 
     async def _context(self, turn: Turn, *, window: int | None = None, notes: tuple[str, ...] = ()) -> Context:

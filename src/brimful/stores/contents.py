@@ -18,6 +18,11 @@ _PUT: Final = """
 INSERT INTO contents (tenant, hash, body, uses) VALUES (:tenant, :hash, :body, :uses)
 ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses
 """
+_MOVE: Final = """
+INSERT INTO contents (tenant, hash, body, uses, seen) VALUES (:tenant, :hash, :body, :uses, :seen)
+ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses,
+    seen = CASE WHEN contents.seen < excluded.seen THEN excluded.seen ELSE contents.seen END
+"""
 _KEEP: Final = """
 INSERT INTO contents (tenant, hash, body, uses, seen) VALUES (:tenant, :hash, :body, :uses, :seen)
 ON CONFLICT (tenant, hash) DO UPDATE SET seen = excluded.seen WHERE contents.seen < excluded.seen
@@ -68,16 +73,18 @@ def move_contents(session: Session, uses: Mapping[str, int]) -> dict[str, str]:
     """Move so many uses of contents from plain addresses to keyed ones, and return these."""
     moved = {hash: address(session, hash) for hash in uses}
     found = session.rows(
-        "SELECT hash, body FROM contents WHERE tenant = :tenant AND hash IN :addresses", addresses=list(moved)
+        "SELECT hash, body, seen FROM contents WHERE tenant = :tenant AND hash IN :addresses", addresses=list(moved)
     )
-    bodies = {moved[hash]: (unseal(session, body, "contents", hash), uses[hash]) for hash, body in found}
-    session.many(
-        _PUT,
-        (
-            {"hash": hash, "body": seal(session, bodies[hash][0], "contents", hash), "uses": bodies[hash][1]}
-            for hash in _in_order(bodies)
-        ),
-    )
+    rows = {
+        moved[hash]: {
+            "hash": moved[hash],
+            "body": seal(session, unseal(session, body, "contents", hash), "contents", moved[hash]),
+            "uses": uses[hash],
+            "seen": seen,
+        }
+        for hash, body, seen in found
+    }
+    session.many(_MOVE, (rows[hash] for hash in _in_order(rows)))
     session.many(_RELEASE, ({"hash": hash, "uses": uses[hash]} for hash in _in_order(uses)))
     return moved
 
@@ -114,6 +121,14 @@ def erase_unused(session: Session, addresses: Sequence[str]) -> None:
     """Erase contents that no record uses."""
     session.run(
         "DELETE FROM contents WHERE tenant = :tenant AND uses <= 0 AND hash IN :addresses",
+        addresses=list(addresses),
+    )
+
+
+def erase_unseen(session: Session, addresses: Sequence[str]) -> None:
+    """Erase contents that no record uses and no context saw, from whomever it had them."""
+    session.run(
+        "DELETE FROM contents WHERE tenant = :tenant AND uses <= 0 AND seen = 0 AND hash IN :addresses",
         addresses=list(addresses),
     )
 

@@ -40,6 +40,7 @@ class Database:
         """Read the URL; nothing is opened yet. Without `keys`, those of the environment encrypt, if there are any."""
         self._target: Target = parse_url(url)
         self._migrate = migrate
+        self._wait = wait
         self._vault = Vault(keys)
         self._driver: Driver = _driver(self._target, wait=wait)
 
@@ -50,7 +51,12 @@ class Database:
     async def open(self) -> Self:
         """Open the database, and bring its tables up to date."""
         await self._vault.open()
-        await self._driver.open(migrate=self._migrate)
+        try:
+            await self._driver.open(migrate=self._migrate)
+        except BaseException:
+            failed, self._driver = self._driver, _driver(self._target, wait=self._wait)  # so that it can be tried again
+            await failed.close()
+            raise
         return self
 
     async def close(self) -> None:

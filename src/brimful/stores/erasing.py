@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from brimful.stores.contents import erase_unused, release
+from brimful.stores.contents import erase_unseen, erase_unused, release
 from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Session
 from brimful.stores.stripping import places_of, without_request
@@ -39,7 +39,7 @@ def supersede(session: Session, old: Sequence[tuple[str, str]]) -> None:
         "SELECT DISTINCT item FROM inclusions WHERE tenant = :tenant AND item IN :items", items=[id for id, _ in old]
     )
     known = {item for (item,) in seen}
-    erase_unused(session, [hash for id, hash in old if id not in known])
+    erase_unseen(session, [hash for id, hash in old if id not in known])
 
 
 def _forget_request(session: Session, place: tuple[str, str, bytes], packed: bytes | None) -> None:

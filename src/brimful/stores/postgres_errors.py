@@ -18,6 +18,7 @@ _UNAVAILABLE: Final = (
     ((errors.DiskFull,), "the server's disk is full; make room and try again"),
     ((errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction), "the role may not do this; grant it what it needs"),
 )
+_TOO_LONG: Final = "an id, or the ids that a record names, are too long for the server's index; give shorter ones"
 _LACKING: Final = (errors.FeatureNotSupported, errors.UndefinedFile)
 _CORRUPT: Final = (errors.DataCorrupted, errors.IndexCorrupted)
 _BUSY: Final = (PoolTimeout, TooManyRequests, errors.TooManyConnections, errors.LockNotAvailable)
@@ -45,6 +46,6 @@ def _meaning(store: str, error: Exception) -> StoreError:
         return StoreCorrupt(store, f"the database is damaged ({said}); restore a backup")
     if isinstance(error, _BUSY):
         return StoreUnavailable(store, "is too busy, or out of reach; try again", retriable=True)
-    if isinstance(error, psycopg.OperationalError):
+    if isinstance(error, psycopg.OperationalError) and not isinstance(error, errors.ProgramLimitExceeded):
         return StoreUnavailable(store, f"{_LOST} ({said})", retriable=True)
-    return StoreError(store, said)
+    return StoreError(store, f"{_TOO_LONG} ({said})" if isinstance(error, errors.ProgramLimitExceeded) else said)

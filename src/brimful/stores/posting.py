@@ -9,7 +9,7 @@ import msgspec
 from brimful.answers import Indexed
 from brimful.records import Content, Message
 from brimful.stores import documents
-from brimful.stores.contents import put_contents, release
+from brimful.stores.contents import put_contents
 from brimful.stores.covering import uncover
 from brimful.stores.documents import Entry
 from brimful.stores.erasing import erase, supersede
@@ -73,7 +73,7 @@ def delete(session: Session, id: str, *, forever: bool) -> bool:
         return False
     if not found.deleted:
         session.run("UPDATE messages SET deleted = 1 WHERE tenant = :tenant AND id = :id", id=id)
-        release(session, [found.hash], erase=False)
+        supersede(session, [(id, found.hash)])
         documents.remove(session, "message", [id])
     if forever:
         erase(session, id, found.hash)

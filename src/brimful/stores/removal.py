@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from brimful.records import Lorebook, Persona, Plain, Room, User
 from brimful.stores import documents, log
-from brimful.stores.contents import release
+from brimful.stores.contents import erase_unused, release
 from brimful.stores.observations import forget_room
 from brimful.stores.plain import TABLES
 from brimful.stores.session import Session
@@ -49,15 +51,23 @@ def _of_room(session: Session, id: str) -> None:
     )
     documents.remove(session, "message", [row[0] for row in said])
     release(session, [hash for _, hash, deleted in said if not deleted], erase=True)
+    erase_unused(session, [hash for _, hash, deleted in said if deleted])
     told = session.rows("DELETE FROM summaries WHERE tenant = :tenant AND room = :id RETURNING id, hash", id=id)
     documents.remove(session, "summary", [row[0] for row in told])
     release(session, [hash for _, hash in told], erase=True)
     session.run("DELETE FROM tidied WHERE tenant = :tenant AND room = :id", id=id)
-    session.run("DELETE FROM snapshots WHERE tenant = :tenant AND room = :id", id=id)
+    _forget_contexts(session, id)
     session.run("DELETE FROM responses WHERE tenant = :tenant AND room = :id", id=id)
     forget_room(session, id)
     log.forget_room(session, id)
     session.run("DELETE FROM scopes WHERE tenant = :tenant AND scope = :scope", scope=f"room:{id}")
+
+
+def _forget_contexts(session: Session, room: str) -> None:
+    """Remove the contexts of a room, and what was seen in them alone: questions that nobody posted, for one."""
+    gone = session.rows("DELETE FROM snapshots WHERE tenant = :tenant AND room = :room RETURNING refs", room=room)
+    seen = {address for (refs,) in gone for address in msgspec.json.decode(refs, type=list[str])}
+    erase_unused(session, sorted(seen))
 
 
 def _of_lorebook(session: Session, id: str) -> None:

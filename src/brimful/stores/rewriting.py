@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, TypeVar
 from brimful.answers import DocumentKind, Indexed
 from brimful.records import LoreEntry, Memory, Summary
 from brimful.stores import documents
-from brimful.stores.contents import put_contents, release
+from brimful.stores.contents import put_contents
 from brimful.stores.documents import Entry
 from brimful.stores.erasing import supersede
 from brimful.stores.session import Session
@@ -51,6 +51,6 @@ def take_out(session: Session, table: Table, kind: DocumentKind, id: str) -> str
     found = session.row(_TAKE[table], id=id)
     if found is None:
         return None
-    release(session, [found[0]], erase=False)
+    supersede(session, [(id, found[0])])
     documents.remove(session, kind, [id])
     return str(found[0])

@@ -147,21 +147,20 @@ class Sqlite:
         held: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if held is None:
             held = self._connect()
+            self._open.append(held)  # first of all: a damaged file may fail at its settings, and is to be closed
+            for setting in _SETTINGS:
+                held.execute(setting)
             self._local.connection = held
-            self._open.append(held)
         return held
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
+        return sqlite3.connect(
             self._target.path or ":memory:",
             timeout=self._wait,
             isolation_level=None,  # transactions are begun and ended here, and nowhere else
             check_same_thread=False,  # closing is done by another thread
             cached_statements=256,
         )
-        for setting in _SETTINGS:
-            connection.execute(setting)
-        return connection
 
     def _prepare(self, *, migrate: bool) -> None:
         if sqlite3.sqlite_version_info < OLDEST:
