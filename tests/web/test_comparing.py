@@ -1,5 +1,7 @@
 """Two contexts side by side, and figures over time."""
 
+import re
+
 from playwright.sync_api import expect
 
 from brimful import Engine
@@ -55,3 +57,5 @@ def test_figures_and_plots(shop, visit):
     expect(page.get_by_role("region", name="By persona").get_by_role("rowheader", name="nova")).to_be_visible()
     page.get_by_role("combobox", name="Time").select_option("7d")
     expect(page.get_by_role("img", name="Contexts a day")).to_be_visible()
+    days = page.get_by_role("region", name="By day").get_by_role("rowheader")
+    expect(days.first).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d$"))

@@ -59,11 +59,13 @@ def test_a_room_is_changed_and_searched_and_a_message_is_removed(own_shop, visit
     address, _, _ = own_shop
     page = visit(address, "/rooms")
     page.get_by_role("link", name="Support").click()
+    page.get_by_text("About the room").click()
     goal = page.get_by_role("textbox", name="Goal")
     goal.fill("Solve her problem before noon")
     expect(page.locator(".cost").first).to_contain_text(re.compile(r"5 tokens \(\+2\)"))
     save(page, "Save the room")
     page.reload()
+    page.get_by_text("About the room").click()
     expect(goal).to_have_value("Solve her problem before noon")
 
     page.get_by_role("searchbox", name="Find").fill("beans of lot 84")

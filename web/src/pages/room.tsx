@@ -55,19 +55,22 @@ function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
     if (await change.run(() => json(path`/rooms/${room.id}`, { method: "PUT", body }))) onSaved();
   };
   return (
-    <form class="form" aria-label="Room" onSubmit={(event) => void save(event)}>
-      <div class="columns">
-        <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
-        <TextField label="User" value={draft.user} placeholder="nobody's" onInput={(user) => put({ user })} />
-      </div>
-      <TextArea label="Goal" rows={2} value={draft.goal} onInput={(goal) => put({ goal })} hint={<>in every context: <TokenCost text={draft.goal} was={room.goal} /></>} />
-      <div class="columns">
-        <TextArea label="Headers, one a line" rows={3} value={draft.headers} onInput={(headers) => put({ headers })} hint={<>in every context: <TokenCost text={draft.headers} was={room.headers.join("\n")} /></>} />
-        <TextArea label="Lorebooks, one id a line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
-      </div>
-      {change.error && <p class="bad" role="alert">{change.error}</p>}
-      <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the room</button></div>
-    </form>
+    <details class="form">
+      <summary>About the room</summary>
+      <form aria-label="Room" onSubmit={(event) => void save(event)}>
+        <div class="columns">
+          <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
+          <TextField label="User" value={draft.user} placeholder="nobody's" onInput={(user) => put({ user })} />
+        </div>
+        <TextArea label="Goal" rows={2} value={draft.goal} onInput={(goal) => put({ goal })} hint={<>in every context: <TokenCost text={draft.goal} was={room.goal} /></>} />
+        <div class="columns">
+          <TextArea label="Headers, one a line" rows={3} value={draft.headers} onInput={(headers) => put({ headers })} hint={<>in every context: <TokenCost text={draft.headers} was={room.headers.join("\n")} /></>} />
+          <TextArea label="Lorebooks, one id a line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
+        </div>
+        {change.error && <p class="bad" role="alert">{change.error}</p>}
+        <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the room</button></div>
+      </form>
+    </details>
   );
 }
 

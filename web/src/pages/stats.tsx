@@ -7,7 +7,7 @@ import { useResource } from "../api/resource";
 import type { Statistics, StatisticsList } from "../api/statistics";
 import type { ContextList } from "../api/types";
 import { look, title } from "../logic/components";
-import { moment, money, percent, plural, seconds, short, whole } from "../logic/format";
+import { money, percent, plural, seconds, short, whole } from "../logic/format";
 import { ask, route } from "../router";
 import { Choice } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
@@ -148,7 +148,7 @@ function Table({ rows, caption, first }: { rows: Statistics[]; caption: string; 
         <tbody>
           {rows.map((row) => (
             <tr key={row.key}>
-              <th scope="row">{row.begin ? moment(row.begin) : row.key || "none"}</th>
+              <th scope="row">{row.key || "none"}</th>
               <td class="num right">{whole(row.contexts)}</td>
               <td class="num right">{percent(row.share.mean)}</td>
               <td class="num right">{whole(row.tokens.mean)}</td>

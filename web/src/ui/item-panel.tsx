@@ -8,7 +8,7 @@ import type { Decision, ItemView, Score } from "../api/types";
 import { included } from "../logic/candidates";
 import { look, title } from "../logic/components";
 import { moment, score, whole } from "../logic/format";
-import { contextPath, itemPath } from "../logic/routes";
+import { contextPath, itemPath, whatIfPath } from "../logic/routes";
 import { OutcomeBadge } from "./outcome";
 import { Loaded } from "./states";
 
@@ -72,7 +72,7 @@ function Told({ view, context, window }: { view: ItemView; context: string; wind
   const { decision } = view;
   return (
     <>
-      <Verdict view={view} window={window} />
+      <Verdict view={view} context={context} window={window} />
       {view.since && <p class="note warn">{SINCE[view.since]}</p>}
       <dl class="facts">
         <div><dt>Part</dt><dd><span class={`swatch ${look(decision.component)}`} aria-hidden="true" /> {title(decision.component)}</dd></div>
@@ -98,7 +98,7 @@ function Told({ view, context, window }: { view: ItemView; context: string; wind
   );
 }
 
-function Verdict({ view, window }: { view: ItemView; window: number }) {
+function Verdict({ view, context, window }: { view: ItemView; context: string; window: number }) {
   const { decision } = view;
   const isIn = included(decision);
   const sentence = decision.why.slice(decision.why.indexOf(": ") + 2);
@@ -107,6 +107,7 @@ function Verdict({ view, window }: { view: ItemView; window: number }) {
       <h3>{isIn ? "Why is it in?" : "Why is it not in?"}</h3>
       <p><OutcomeBadge outcome={decision.outcome} /> {sentence}.</p>
       <p class="window-for"><WindowFor decision={decision} needed={view.window_for} window={window} /></p>
+      {!isIn && view.window_for !== null && <p><a href={whatIfPath(context, view.window_for)}>See what else that window would change</a></p>}
     </section>
   );
 }
