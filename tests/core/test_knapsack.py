@@ -1,3 +1,6 @@
+from random import Random
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +35,57 @@ def test_is_within_one_percent_of_the_optimum_and_never_below_greedy(items, capa
     assert sum(weights[i] for i in chosen) <= capacity
     assert value >= 0.99 * optimum(values, weights, capacity)
     assert value >= greedy(values, weights, capacity) - 1e-9
+
+
+def anything(random):
+    return random.random(), random.randrange(1, 200)
+
+
+def worth_its_weight(random):
+    weight = random.randrange(1, 200)
+    return weight / 200, weight
+
+
+def worth_a_little_more(random):
+    weight = random.randrange(1, 200)
+    return (weight + 20) / 220, weight
+
+
+def large_or_small(random):
+    weight = random.choice([random.randrange(1, 9), random.randrange(150, 200)])
+    return weight / 200 * random.uniform(0.8, 1), weight
+
+
+def huge_or_tiny(random):
+    weight = random.choice([1, 2, 190])
+    return weight / 190 * random.random(), weight
+
+
+def nearly_alike(random):
+    return random.random(), random.choice([97, 101, 103])
+
+
+SHAPES = [anything, worth_its_weight, worth_a_little_more, large_or_small, huge_or_tiny, nearly_alike]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("best_first", [True, False])
+def test_so_it_is_whatever_the_shape_of_the_items(shape, best_first):
+    random = Random(shape.__name__)
+    for _ in range(25):
+        items = [shape(random) for _ in range(random.randrange(2, 90))]
+        items = sorted(items, reverse=True) if best_first else items
+        values, weights = [v for v, _ in items], [w for _, w in items]
+        capacity = random.randrange(1, sum(weights) // random.choice([1, 3, 10]) + 2)
+        chosen = choose(values, weights, capacity)
+        assert sum(weights[i] for i in chosen) <= capacity
+        assert len(set(chosen)) == len(chosen)
+        assert sum(values[i] for i in chosen) >= 0.99 * optimum(values, weights, capacity)
+
+
+def test_a_capacity_that_is_used_up_by_what_is_clearly_good():
+    values, weights = [1.0] * 60 + [0.5] * 60 + [0.4], [1] * 60 + [7] * 60 + [0]
+    assert sum(weights[i] for i in choose(values, weights, 60)) <= 60
 
 
 def test_equal_items_go_to_the_earlier_index():

@@ -1,11 +1,17 @@
 """The most value within a capacity: near-optimal, deterministic, n log n."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 NODES = 4000  # of the search around the break item: a few milliseconds, and random instances come out optimal
 CLOSE_ENOUGH = 0.999  # of what no set can exceed: not worth a search
 CORE = 40  # items on either side of the break item that the search may still decide
+STEPS = 512  # of the capacity: where the search gave up, the best set for each is kept, which takes as long again
+
+
+_Chosen = tuple[()] | tuple[int, "_Chosen"]  # the last one, and those before it
+_Set = tuple[float, int, _Chosen]  # value, weight, items
+_Decide = Callable[[list[float], list[int], int], tuple[list[int], bool]]
 
 
 def choose(values: Sequence[float], weights: Sequence[int], capacity: int) -> list[int]:
@@ -19,12 +25,20 @@ def choose(values: Sequence[float], weights: Sequence[int], capacity: int) -> li
     if sum(weights) <= capacity:
         return list(range(len(values)))
     densities = [value / weight if weight else inf for value, weight in zip(values, weights, strict=True)]
-    dense = sorted(range(len(values)), key=densities.__getitem__, reverse=True)
-    found = [_greedy(range(len(values)), weights, capacity), _greedy(dense, weights, capacity)]
-    best = max(found, key=lambda chosen: _total(values, chosen))
+    fitting = [i for i in range(len(values)) if weights[i] <= capacity]
+    dense = sorted(fitting, key=densities.__getitem__, reverse=True)
+    greedy = [_greedy(range(len(values)), weights, capacity), _greedy(dense, weights, capacity)]
+    best = max(greedy, key=lambda chosen: _total(values, chosen))
     most = _bound(values, weights, dense, capacity)
     if _total(values, best) < CLOSE_ENOUGH * most:
-        best = max(best, _search(dense, values, weights, capacity), key=lambda chosen: _total(values, chosen))
+        by_value = _greedy(sorted(fitting, key=values.__getitem__, reverse=True), weights, capacity)
+        best = max(best, by_value, key=lambda chosen: _total(values, chosen))
+    finished = False
+    for decide in (_branch_and_bound, _step_by_step):
+        if finished or _total(values, best) >= CLOSE_ENOUGH * most:
+            break
+        found, finished = _search(dense, values, weights, capacity, decide)
+        best = max(best, found, key=lambda chosen: _total(values, chosen))
     return sorted(best)
 
 
@@ -41,8 +55,10 @@ def _greedy(order: Sequence[int], weights: Sequence[int], capacity: int) -> list
     return chosen
 
 
-def _search(dense: list[int], values: Sequence[float], weights: Sequence[int], capacity: int) -> list[int]:
-    """Keep the clearly good, leave the clearly bad, and search the items around the break depth first.
+def _search(
+    dense: list[int], values: Sequence[float], weights: Sequence[int], capacity: int, decide: _Decide
+) -> tuple[list[int], bool]:
+    """Keep the clearly good, leave the clearly bad, and decide on the items around the break; say if that is final.
 
     Beyond the core, what still fits is taken in order of density.
     """
@@ -53,13 +69,13 @@ def _search(dense: list[int], values: Sequence[float], weights: Sequence[int], c
     start = max(0, at - CORE)
     head, core, tail = dense[:start], dense[start : at + CORE], dense[at + CORE :]
     room = capacity - sum(weights[i] for i in head)
-    inner = _branch_and_bound([values[i] for i in core], [weights[i] for i in core], room)
+    inner, finished = decide([values[i] for i in core], [weights[i] for i in core], room)
     chosen = [core[i] for i in inner]
     room -= sum(weights[i] for i in chosen)
-    return head + chosen + _greedy(tail, weights, room)
+    return head + chosen + _greedy(tail, weights, room), finished
 
 
-def _branch_and_bound(values: list[float], weights: list[int], capacity: int) -> list[int]:
+def _branch_and_bound(values: list[float], weights: list[int], capacity: int) -> tuple[list[int], bool]:
     """Depth first over items in order of density, pruned by the fractional bound, for at most `NODES` nodes."""
     count = len(values)
     best: list[int] = []
@@ -77,12 +93,32 @@ def _branch_and_bound(values: list[float], weights: list[int], capacity: int) ->
         if at >= count and value > best_value:
             best, best_value = list(chosen), value
         if not chosen:
-            break
+            return best, True
         at = chosen.pop()
         value -= values[at]
         room += weights[at]
         at += 1
-    return best
+    return best, False
+
+
+def _step_by_step(values: list[float], weights: list[int], capacity: int) -> tuple[list[int], bool]:
+    """Go through the items, and keep the best set for every step of the capacity.
+
+    So few large items among many small ones are decided, where depth first would put the small ones back one by one.
+    """
+    found: dict[int, _Set] = {0: (0.0, 0, ())}
+    for i, (value, weight) in enumerate(zip(values, weights, strict=True)):
+        for total, taken, chosen in list(found.values()):
+            if taken + weight <= capacity:
+                step = (taken + weight) * STEPS // max(1, capacity)
+                if step not in found or total + value > found[step][0]:
+                    found[step] = (total + value, taken + weight, (i, chosen))
+    _, _, rest = max(found.values(), key=lambda one: one[0])
+    best: list[int] = []
+    while rest:
+        i, rest = rest
+        best.append(i)
+    return best, True
 
 
 def _bound(values: Sequence[float], weights: Sequence[int], dense: Sequence[int], room: int) -> float:
