@@ -22,6 +22,7 @@ import counting
 import evidence
 import figures
 import fill
+import imports
 import inspector
 import janitor
 import lore
@@ -81,6 +82,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "lore": partial(lore.report, options.data, quick=options.quick),
         "rooms": partial(rooms.report, quick=options.quick),
         "figures": partial(figures.report, quick=options.quick),
+        "imports": partial(imports.report, options.data, quick=options.quick),
         "inspector": partial(inspector.report, quick=options.quick),
         "janitor": partial(janitor.report, options.data, quick=options.quick),
         "scaling": partial(scaling.report, quick=options.quick),

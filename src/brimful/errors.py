@@ -6,7 +6,9 @@
     │   ├── InvalidPolicy         … of a policy file; names file and key
     │   ├── InvalidModel          … of a model file; names file and key
     │   ├── InvalidConfig         … of a server's configuration; names file and key
-    │   └── InvalidRecord         … of a stored context
+    │   ├── InvalidRecord         … of a stored context
+    │   └── DamagedFile           … of a file to import, which cannot be read; names file and place
+    ├── ImportRefused             files to import are damaged, and nothing was written; names files and places
     ├── UnknownPolicy             no policy has that name
     ├── BudgetExceeded            the required parts alone do not fit; names ids and numbers
     ├── InvalidRequest            a finished request breaks a rule of its provider
@@ -71,6 +73,32 @@ class InvalidConfig(_InvalidFile):
 
 class InvalidRecord(InvalidValue):
     """A stored context cannot be read back."""
+
+
+class DamagedFile(InvalidValue):
+    """A file to import cannot be read: it is cut off, no JSON, no UTF-8, a bomb, or gone. `field` is the place."""
+
+
+class ImportRefused(BrimfulError):
+    """Files to import are damaged, so nothing was written. `damage` holds the first place of the first files.
+
+    `files` and `places` say how many are damaged in all, `readable` how many records could be read all the same.
+    """
+
+    def __init__(self, damage: Sequence[DamagedFile], *, files: int, places: int, readable: int) -> None:
+        """Name what is damaged, and how to go on."""
+        shown = "; ".join(map(str, damage))
+        if files > 1:
+            shown = f"{files:,} files are damaged: {shown}{'; …' if files > len(damage) else ''}"
+        elif places > 1:
+            shown += f" (and {places - 1:,} more places)"
+        records = "1 record" if readable == 1 else f"{readable:,} records"
+        going_on = f"; nothing was imported: --salvage brings the {records} that can be read"
+        super().__init__(f"{shown}{going_on if readable else ''}")
+        self.damage = tuple(damage)
+        self.files = files
+        self.places = places
+        self.readable = readable
 
 
 class UnknownPolicy(BrimfulError, LookupError):

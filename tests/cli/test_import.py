@@ -63,10 +63,14 @@ def test_dry_run_writes_nothing(run, run_json, write_lines):
     assert not Path("brimful.db").exists()
 
 
-def test_several_files_of_several_shapes(run_json, write_lines):
+def test_several_files_of_several_shapes(run_json, fails, write_lines):
     write_lines("train.jsonl", [{"messages": [HI]}, {"messages": [HI, HELLO]}])
     Path("packed.json.gz").write_bytes(gzip.compress(json.dumps([HI, HELLO]).encode()))
-    intake = run_json("import", "train.jsonl", "packed.json.gz", "nowhere.json")
+    assert fails("import", "train.jsonl", "packed.json.gz", "nowhere.json").startswith(
+        "nowhere.json: no such file; noth"
+    )
+    assert not Path("brimful.db").exists()
+    intake = run_json("import", "train.jsonl", "packed.json.gz", "nowhere.json", "--salvage")
     assert (intake["rooms"], intake["records"]) == (3, {"message": 5})
     assert intake["skipped"] == [{"reason": "no such file", "count": 1, "places": ["nowhere.json"]}]
     assert [room["id"] for room in run_json("room", "list")] == ["packed", "train", "train/2"]
@@ -153,8 +157,9 @@ def test_other_records_come_too_and_stay_as_they_are(run, run_json, write_lines)
     ("data", "reason"),
     [
         (b"", "x.json: is empty"),
-        (b"nonsense", "x.json: is of no known format; `--format` says which it is"),
-        (b"[" * 100_000, "x.json: is of no known format; `--format` says which it is"),
+        (b"nonsense", "x.json:1: is not JSON: JSON is malformed: invalid character"),
+        (b'{"a": 1}', "x.json: is of no known format; `--format` says which it is"),
+        (b"[" * 100_000, "x.json[0]: the file ends in the middle of its array"),
         (
             '[{"role": "ü"}]'.encode("utf-16"),
             "x.json: is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)",
@@ -167,7 +172,7 @@ def test_other_records_come_too_and_stay_as_they_are(run, run_json, write_lines)
             "x.json[1]: must be a JSON object, not a number; skipped for this and other reasons: 2 more",
         ),
     ],
-    ids=["empty", "nonsense", "deep", "utf-16", "latin-1", "truncated", "nothing", "many"],
+    ids=["empty", "nonsense", "unknown", "deep", "utf-16", "latin-1", "truncated", "nothing", "many"],
 )
 def test_nothing_could_be_read(fails, data, reason):
     Path("x.json").write_bytes(data)

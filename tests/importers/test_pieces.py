@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.importers import pieces
-from brimful.importers.pieces import TRAILING, UNENDED, elements, lines
+from brimful.importers.pieces import CROSSED, TRAILING, UNENDED, elements, lines
 
 JSON = st.recursive(
     st.none()
@@ -59,7 +59,8 @@ def test_an_array_that_does_not_end_says_so_after_whole_elements(values, data):
         (b"[1,,2]", [(0, b"1"), (1, b""), (2, b"2")]),
         (b"[1] [2]", [(0, b"1"), (1, TRAILING)]),
         (b"[1]]", [(0, b"1"), (1, TRAILING)]),
-        (b'[{"a": ]}, 2]', [(0, b'{"a": ]'), (1, TRAILING)]),
+        (b'[{"a": ]}, 2]', [(0, b'{"a": ]'), (1, CROSSED)]),
+        (b"[1}", [(0, b"1"), (1, CROSSED)]),
         (b"[1, 2", [(0, b"1"), (1, b"2"), (2, UNENDED)]),
         (b'[1, {"a', [(0, b"1"), (1, UNENDED)]),
         (b"[", [(0, UNENDED)]),

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from brimful.importers import Source, importer_for
+from brimful.importers import Source, importer_for, outline
 from brimful.records import Message, User
 from importers import samples
 from importers.conftest import lines_of
@@ -45,11 +45,21 @@ def test_a_long_text_hides_nothing(tmp_path, format):
         assert len(source.outline) < 2**16
 
 
-def test_a_text_that_never_ends_is_looked_through_no_further_than_4_mib(tmp_path):
+@pytest.mark.parametrize("end", [b"x", b"\\\\", b'\\"', b"\\u00fc"])
+def test_a_text_of_many_mib_hides_nothing(tmp_path, end):
     path = tmp_path / "chat.json"
-    path.write_bytes(b'{"content": "' + b"x" * (5 * 2**20) + b'", "role": "user"}')
+    path.write_bytes(b'{"content": "' + b"x" * (5 * 2**20) + end * 70_000 + b'", "role": "user"}')
     with Source(str(path)) as source:
-        assert source.keys == {"content"}
+        assert source.outline == b'{"content": "", "role": "user"}'
+        assert source.keys == {"content", "role"}
+
+
+def test_a_text_that_never_ends_is_looked_through_no_further_than_a_piece_may_be(tmp_path, monkeypatch):
+    monkeypatch.setattr(outline, "FURTHEST", 2**20)
+    path = tmp_path / "chat.json"
+    path.write_bytes(b'{"content": "' + b"x" * 2**21 + b'", "role": "user"}')
+    with Source(str(path)) as source:
+        assert source.outline == b'{"content": ""'
 
 
 def test_settings_are_known_however_much_stands_before_the_user(read):

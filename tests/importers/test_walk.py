@@ -142,7 +142,7 @@ def test_a_member_that_says_less_than_it_holds_is_damaged(tmp_path):
 
 
 def test_a_compressed_file_that_swells_is_left(tmp_path, monkeypatch):
-    monkeypatch.setattr("brimful.importers.source.HARMLESS", 2**16)
+    monkeypatch.setattr("brimful.importers.inflating.HARMLESS", 2**16)
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(gzip.compress(lines_of([HI]) + b" " * 2**24))
     records, skips = walked(path, format="openai")

@@ -1,19 +1,20 @@
 """`brimful import`: files of other programs into a store."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
 from brimful.cli import output
 from brimful.cli.failure import Failure
-from brimful.cli.opened import ask
+from brimful.cli.opened import ask, has_store
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.progress import progress
 from brimful.cli.source import source_name
 from brimful.cli.table import Table, columns
-from brimful.importers import Imported, Skipped, Walk, importer_names
+from brimful.importers import Damage, Imported, Skipped, Walk, check, checked, importer_names
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -26,6 +27,7 @@ Examples:
   brimful import ~/SillyTavern/data/default-user
   brimful import export.json --room support --db sqlite:///chat.db
   brimful import train-*.jsonl.gz --dry-run
+  brimful import half-downloaded.json --salvage
   brimful import chat.jsonl --json | jq .skipped"""
 
 _COLUMNS: Final = columns("skipped", "reason", "first at", right=["skipped"])
@@ -58,7 +60,10 @@ def import_files(
             autocompletion=complete_format,
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read everything, write nothing.")] = False,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="Bring what can be read of damaged files, and report the rest.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come and what is there already.")] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
@@ -71,32 +76,70 @@ def import_files(
     is told by the beginning of a file; --format names it where that fails.
 
     What is there already stays as it is, so the same file can be imported
-    again: after it has grown, or after an import that was interrupted. What
-    cannot be read is skipped and reported; the command fails only if nothing
-    could be read at all.
+    again: after it has grown, or after an import that was interrupted.
+
+    Everything is read through before anything is written. If some of it is
+    damaged (cut off, no JSON, no UTF-8, a bomb), the command fails, and the
+    store stays as it was; with --salvage it brings what can be read. What can
+    be read, but is no message, is skipped and reported.
     """
     if format is not None and format not in importer_names():
         raise typer.BadParameter(f"{format!r} is none of {', '.join(importer_names())}", param_hint="'--format'")
-    from brimful.engine.intake import look_through, take_in  # noqa: PLC0415 - with the engine, when one is opened
-    from brimful.engine.tally import Tally  # noqa: PLC0415
+    from brimful.engine.tally import Tally  # noqa: PLC0415 - with the engine, when one is opened
 
     tally = Tally()
-    walk = Walk(paths, room=room, format=format)
-    found = walk.records()
-    first = _first_record(found, tally)  # where nothing can be read, no store is made
-    with progress("import", walk.total, quiet=as_json, unit="bytes") as advance:
+    target = _Target(db=db, tenant=tenant, quiet=as_json)
+    with Walk(paths, room=room, format=format) as walk:
+        if dry_run:
+            _look_through(walk, tally, target, salvage=salvage)
+        else:
+            _take_in(walk, tally, target, salvage=salvage)
+    _show(tally.intake(), paths, dry_run=dry_run, as_json=as_json)
 
-        def told() -> None:
-            advance(walk.done)
+
+class _Target(NamedTuple):
+    """Where records go, and whether to be silent about it."""
+
+    db: str
+    tenant: str
+    quiet: bool
+
+
+def _look_through(walk: Walk, tally: "Tally", target: _Target, *, salvage: bool) -> None:
+    """Count what would come, and refuse what an import would."""
+    from brimful.engine.intake import look_through  # noqa: PLC0415 - see above
+
+    damage = Damage(walk)
+    with progress("check", walk.total, quiet=target.quiet, unit="bytes") as advance:
+
+        async def looked(engine: "Engine | None") -> None:
+            store = engine.store if engine else None
+            await look_through(store, damage.noted(), tally, told=lambda: advance(walk.done), where=lambda: walk.place)
+
+        if has_store(target.db):
+            ask(looked, db=target.db, tenant=target.tenant, indexing=False)
+        else:
+            asyncio.run(looked(None))
+    if not salvage:
+        damage.refuse()
+
+
+def _take_in(walk: Walk, tally: "Tally", target: _Target, *, salvage: bool) -> None:
+    """Check all there is, then write it."""
+    from brimful.engine.intake import take_in  # noqa: PLC0415 - see above
+
+    if not salvage:
+        with progress("check", walk.total, quiet=target.quiet, unit="bytes") as advance:
+            check(walk, told=lambda: advance(walk.done))
+    found = walk.records() if salvage else checked(walk)
+    first = _first_record(found, tally)  # where nothing can be read, no store is made
+    with progress("import", walk.total, quiet=target.quiet, unit="bytes") as advance:
 
         async def taken(engine: "Engine") -> None:
-            await take_in(engine, chain(first, found), tally, told=told, where=lambda: walk.place)
+            await take_in(engine, chain(first, found), tally, told=lambda: advance(walk.done), where=lambda: walk.place)
 
-        if dry_run:
-            look_through(chain(first, found), tally, told=told)
-        elif first:
-            ask(taken, db=db, tenant=tenant, new=True)
-    _show(tally.intake(), paths, dry_run=dry_run, as_json=as_json)
+        if first:
+            ask(taken, db=target.db, tenant=target.tenant, new=True)
 
 
 def _first_record(found: Iterator[Imported | Skipped], tally: "Tally") -> list[Imported]:

@@ -64,10 +64,15 @@ async def take_in(
         told()
 
 
-def look_through(found: Found, tally: Tally, *, told: Told = lambda: None) -> None:
-    """Count what would come to an empty store."""
-    for batch, _ in _batches(found, tally):
-        tally.take(batch)
+async def look_through(
+    store: Store | None, found: Found, tally: Tally, *, told: Told = lambda: None, where: Where = lambda: ""
+) -> None:
+    """Count what would come to a store, and what it has already; None is one that is not there yet."""
+    batches = _batches(found, tally, where)
+    while batch := await asyncio.to_thread(next, batches, None):
+        for _, group in groupby(batch[0], key=_sort):
+            given = list(group)
+            tally.take(await _fresh(store, given, batch[1], tally) if store else given)
         told()
 
 
@@ -115,14 +120,19 @@ def _sort(record: Imported) -> tuple[type[Imported], str]:
 
 
 async def _write(engine: Writing, batch: Sequence[Imported], places: Places, tally: Tally) -> None:
-    known = await _known(engine.store, batch)
-    fresh = [record for record in batch if record.id not in known]
-    for record in batch:
-        if record.id in known:
-            _recognise(record, known[record.id], _place(record, places), tally)
+    fresh = await _fresh(engine.store, batch, places, tally)
     if fresh:
         await engine.load(fresh)
         await _count_written(engine.store, fresh, places, tally)
+
+
+async def _fresh(store: Store, batch: Sequence[Imported], places: Places, tally: Tally) -> list[Imported]:
+    """Return the records that are not in the store; count the others."""
+    known = await _known(store, batch)
+    for record in batch:
+        if record.id in known:
+            _recognise(record, known[record.id], _place(record, places), tally)
+    return [record for record in batch if record.id not in known]
 
 
 def _place(record: Imported, places: Places) -> str:

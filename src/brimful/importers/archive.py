@@ -9,7 +9,7 @@ import zipfile
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import BinaryIO, Final, cast
 
-from brimful.errors import InvalidValue
+from brimful.errors import DamagedFile
 from brimful.importers.opening import Opened
 
 MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")  # files, or none
@@ -30,11 +30,11 @@ class Archive:
             self._zip = zipfile.ZipFile(opened.stream)
         except (zipfile.BadZipFile, EOFError, ValueError, OSError, NotImplementedError, UnicodeDecodeError) as error:
             opened.stream.close()
-            raise InvalidValue(name, f"is a damaged archive ({error}): nothing of it was read") from None
+            raise DamagedFile(name, f"is a damaged archive ({error}): nothing of it was read") from None
         self._files = {entry.filename: entry for entry in self._zip.infolist() if not entry.is_dir()}
         try:
             _refuse_harm(name, list(self._files.values()), opened.stored)
-        except InvalidValue:
+        except DamagedFile:
             opened.stream.close()
             raise
         self._file = opened.stream
@@ -44,7 +44,7 @@ class Archive:
         """Open a file in it."""
         entry = self._files[name]
         if entry.flag_bits & _ENCRYPTED:
-            raise InvalidValue(f"{self.name}/{name}", "is encrypted: unpack the archive first")
+            raise DamagedFile(f"{self.name}/{name}", "is encrypted: unpack the archive first")
         stream = cast("BinaryIO", self._zip.open(entry))
         return Opened(stream, entry.file_size, self._time(entry), entry.compress_size)
 
@@ -67,16 +67,16 @@ class Archive:
 
 def _refuse_harm(name: str, files: list[zipfile.ZipInfo], size: int) -> None:
     if len(files) > MOST_FILES:
-        raise InvalidValue(name, f"holds {len(files):,} files, and more than {MOST_FILES:,} are not read")
+        raise DamagedFile(name, f"holds {len(files):,} files, and more than {MOST_FILES:,} are not read")
     strange = next((entry.filename for entry in files if _leads_elsewhere(entry.filename)), None)
     if strange is not None:
-        raise InvalidValue(name, f"holds a file whose name leads out of it ({strange!r}): nothing of it was read")
+        raise DamagedFile(name, f"holds a file whose name leads out of it ({strange!r}): nothing of it was read")
     swollen = sum(entry.file_size for entry in files)
     worst = max(
         (entry.file_size / max(1, entry.compress_size) for entry in files if entry.file_size > HARMLESS), default=0
     )
     if worst > SWELLING or (swollen > HARMLESS and swollen > SWELLING * size):
-        raise InvalidValue(
+        raise DamagedFile(
             name, f"would swell from {size:,} to {swollen:,} bytes, as only a zip bomb does: nothing of it was read"
         )
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from brimful.character import Character
 from brimful.core.lenient import decode_json
-from brimful.errors import BrimfulError, InvalidValue
+from brimful.errors import BrimfulError, DamagedFile, InvalidValue
 from brimful.importers.ids import joined
 from brimful.importers.importer import Imported, Importer
 from brimful.importers.loose import mapping, text
@@ -62,19 +62,20 @@ def read(source: Source) -> Iterator[Imported | Skipped]:
         else:
             yield from list(_records(source, found))  # all of a card, or nothing
     except BrimfulError as error:
-        yield Skipped(source.name, error.reason if isinstance(error, InvalidValue) else str(error))
+        reason = error.reason if isinstance(error, InvalidValue) else str(error)
+        yield Skipped(source.name, reason, damaged=isinstance(error, DamagedFile))
 
 
 def _from_png(source: Source) -> Entry | Skipped:
     found = texts_of(source.stream(), source.name, frozenset(_CHUNKS), MOST)
-    reason = "is a picture without a character card"
+    reason = ""
     for chunk in _CHUNKS:
         if chunk in found:
             try:
                 return Entry(source.name, decode_json(_decoded(found[chunk])), 1)
             except ValueError as error:
                 reason = f"has a damaged card in it: {error}"
-    return Skipped(source.name, reason)
+    return Skipped(source.name, reason or "is a picture without a character card", damaged=bool(reason))
 
 
 def _decoded(data: bytes) -> bytes:

@@ -13,6 +13,7 @@ import msgspec
 from brimful.core.content import Part, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message as Spoken
 from brimful.errors import BrimfulError, InvalidRequest
+from brimful.importers.batches import answers_of, request_of
 from brimful.importers.ids import Chain, joined
 from brimful.importers.importer import Imported
 from brimful.importers.source import Entry, Skipped, Source
@@ -47,10 +48,12 @@ def read_conversations(source: Source, translate: Translate) -> Iterator[Importe
     """Yield messages, and rooms where a request says more than them."""
     loose = Conversation(source.room, source.modified)
     for found in source.entries():
-        entry = found if isinstance(found, Skipped) else _unwrapped(found)
+        entry = found if isinstance(found, Skipped) else Entry(found.place, request_of(found.data), found.number)
         match entry:
             case Skipped():
                 yield entry
+            case Entry(data={"custom_id": str() | int() as id, "response": _} as line):
+                yield from _read_answers(source, entry.place, id, line)
             case Entry(data={"messages": list(messages)} as request) if "role" not in request:
                 room = _room(source, entry)
                 yield from _read_request(room, entry, request)
@@ -62,13 +65,15 @@ def read_conversations(source: Source, translate: Translate) -> Iterator[Importe
                 yield loose.read(entry.place, _told(entry.data, translate))
 
 
-def _unwrapped(entry: Entry) -> Entry:
-    """Return the request of a line of a batch, by the batch's id for it."""
-    match entry.data:
-        case {"custom_id": id, "body": {"messages": list()} as body}:
-            return Entry(entry.place, {**body, "id": id}, entry.number)
-        case _:
-            return entry
+def _read_answers(source: Source, place: str, id: str | int, line: dict[str, Any]) -> Iterator[Message | Skipped]:
+    """Yield the answer of a batch, into the room of its request; each further choice into a room of its own."""
+    told = answers_of(line)
+    if isinstance(told, str):
+        yield Skipped(place, told)
+        return
+    for at, message in enumerate(told):
+        room = joined(source.room, id, at + 1) if at else joined(source.room, id)
+        yield Conversation(room, source.modified).read(f"{place}: choices[{at}]", message)
 
 
 def read_conversation(

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from brimful.importers.pieces import Window
+from brimful.importers.pieces import CROSSED, TRAILING, Window
 
 UNENDED: Final = "the file ends in the middle of its object"
+NAMELESS: Final = "is not JSON: something in its object has no key"
 LONGEST_KEY: Final = 256  # bytes before an array that is read element by element
 
 Field = tuple[str, int | None, bytes | str]
@@ -26,6 +27,10 @@ def fields(stream: BinaryIO, most: int, streamed: frozenset[str]) -> Iterator[Fi
     for sign in reading.window.signs():
         yield from reading.meet(sign)
         if reading.window.depth <= 0:
+            if sign != b"}":
+                yield "", None, CROSSED
+            elif reading.window.goes_on():
+                yield "", None, TRAILING
             return
     yield reading.key, None, UNENDED
 
@@ -66,6 +71,8 @@ class _Reading:
                 yield self.key, self._number, piece
                 self._number += 1
         if self.window.depth <= 1:
+            if not ended:
+                yield self.key, None, CROSSED
             self.key, self.window.level = "", 1
 
 
@@ -74,3 +81,5 @@ def _pair(piece: bytes | str) -> Iterator[Field]:
         yield "", None, piece
     elif found := _KEY.match(piece):
         yield found[1].decode(errors="replace"), None, piece[found.end() :]
+    elif piece:
+        yield "", None, NAMELESS

@@ -1,12 +1,14 @@
 """Files that belong together: those of a folder, or of an archive. What one of them says may explain another."""
 
 import os
+import zlib
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from typing import Any, Final, Protocol, TypeVar
+from zipfile import BadZipFile
 
 from brimful.core.content import clean_text
 from brimful.core.lenient import decode_json
@@ -16,7 +18,7 @@ from brimful.importers.opening import Opened, open_path
 T = TypeVar("T")
 
 MOST_BESIDE: Final = 64 * 2**20  # bytes of a file that is read whole because another one needs it
-UNREADABLE: Final = (OSError, EOFError, ValueError, RuntimeError, BrimfulError)
+UNREADABLE: Final = (OSError, EOFError, ValueError, RuntimeError, BadZipFile, zlib.error, BrimfulError)
 """What opening and reading a damaged file may raise; zipfile says with RuntimeError that a file is encrypted."""
 
 
@@ -43,7 +45,7 @@ class Folder(Protocol):
 
 
 class Directory:
-    """A folder on the disk. Links to folders are not followed, so there is an end to it."""
+    """A folder on the disk. Links to folders or out of it are not followed: there is an end to it, and a limit."""
 
     def __init__(self, path: str) -> None:
         """Name it."""
@@ -53,22 +55,41 @@ class Directory:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of all files in it, in order."""
+        return tuple(sorted(name for name in self._all if name not in self.links and self._at(name).is_file()))
+
+    @cached_property
+    def links(self) -> frozenset[str]:
+        """The names of links to folders, out of this one, or to nothing."""
+        home = Path(self._path).resolve()
+        return frozenset(name for name in self._all if self._at(name).is_symlink() and not self._is_in(name, home))
+
+    @cached_property
+    def _all(self) -> list[str]:
+        """All that lies in it, at whatever depth, and is no folder of its own."""
         found = []
         for place, folders, files in os.walk(self._path):
-            folders.sort()
-            found += [
-                os.path.relpath(Path(place) / file, self._path) for file in files if (Path(place) / file).is_file()
-            ]
-        return tuple(sorted(Path(name).as_posix() for name in found))
+            linked = [folder for folder in folders if (Path(place) / folder).is_symlink()]
+            found += [(Path(place) / file).relative_to(self._path).as_posix() for file in (*files, *linked)]
+        return found
+
+    def _at(self, name: str) -> Path:
+        return Path(self._path) / name
+
+    def _is_in(self, name: str, home: Path) -> bool:
+        try:
+            target = self._at(name).resolve()
+        except (OSError, RuntimeError):  # a circle of links
+            return False
+        return target.is_file() and target.is_relative_to(home)
 
     def open(self, name: str) -> Opened:
         """Open a file in it."""
-        return open_path(str(Path(self._path) / name))
+        return open_path(str(self._at(name)))
 
     def stored(self, name: str) -> int:
         """Return how many bytes a file in it takes; 0 if it has gone."""
         try:
-            return (Path(self._path) / name).stat().st_size
+            return self._at(name).stat().st_size
         except OSError:
             return 0
 

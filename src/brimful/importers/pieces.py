@@ -13,7 +13,8 @@ from typing import BinaryIO, Final
 
 CHUNK: Final = 2**18  # bytes read at once
 UNENDED: Final = "the file ends in the middle of its array"
-TRAILING: Final = "something follows the end of the array"
+TRAILING: Final = "something follows the end of its JSON"
+CROSSED: Final = "is not JSON: a bracket is closed by one of another kind"
 
 Piece = tuple[int, bytes | str]
 
@@ -53,7 +54,7 @@ def elements(stream: BinaryIO, most: int) -> Iterator[Piece]:
     >>> list(elements(io.BytesIO(b'[1, {"a": "],"}, "\\"", [2]]'), most=64))
     [(0, b'1'), (1, b'{"a": "],"}'), (2, b'"\\""'), (3, b'[2]')]
     """
-    window, number = Window(stream, most), 0
+    window, number, sign = Window(stream, most), 0, b"]"
     for sign in window.signs():
         if window.depth == 1 and sign == b"[":
             window.take()
@@ -69,8 +70,8 @@ def elements(stream: BinaryIO, most: int) -> Iterator[Piece]:
         number += 1
     if window.depth > 0:
         yield number, UNENDED
-    elif window.rest() or stream.read(CHUNK).strip():
-        yield number, TRAILING
+    elif sign != b"]" or window.goes_on():
+        yield number, TRAILING if sign == b"]" else CROSSED
 
 
 class Window:
@@ -121,6 +122,10 @@ class Window:
     def rest(self) -> bytes | str:
         """Return what is held and was ended by no sign."""
         return self._piece(len(self._held))
+
+    def goes_on(self) -> bool:
+        """Say whether anything follows what was taken last."""
+        return bool(self.rest() or self._stream.read(CHUNK).strip())
 
     def _piece(self, end: int) -> bytes | str:
         return too_long(self._most) if self._too_long or end > self._most else bytes(self._held[:end].strip())

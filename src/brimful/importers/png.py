@@ -8,12 +8,13 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from brimful.errors import InvalidValue
+from brimful.errors import DamagedFile
 
 SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
+CUT_OFF: Final = "is cut off: a picture ends with a chunk that says so"
 MOST_CHUNKS: Final = 100_000  # a picture has a few hundred
 _HEAD: Final = struct.Struct(">I4s")
-_CRC: Final = 4  # bytes after each chunk
+_CRC: Final = struct.Struct(">I")  # after each chunk, of its kind and of what it holds
 _TEXTS: Final = (b"tEXt", b"zTXt", b"iTXt")
 _STEP: Final = 2**20  # bytes passed over at once
 
@@ -24,29 +25,39 @@ def texts_of(stream: BinaryIO, name: str, wanted: frozenset[str], most: int) -> 
     for kind, length in _chunks(stream, name):
         if kind not in _TEXTS:
             _pass_over(stream, length)
+            _pass_over(stream, _CRC.size)
         elif length > most:
-            raise InvalidValue(name, f"has a text of {length:,} bytes in it, and more than {most:,} are not read")
+            raise DamagedFile(name, f"has a text of {length:,} bytes in it, and more than {most:,} are not read")
         else:
-            keyword, _, rest = stream.read(length).partition(b"\0")
+            keyword, _, rest = _whole(stream, kind, length, name).partition(b"\0")
             key = keyword.decode("latin-1").lower()
             if key in wanted:
                 found.setdefault(key, _read(kind, rest, name, most))
-        _pass_over(stream, _CRC)
     return found
 
 
+def _whole(stream: BinaryIO, kind: bytes, length: int, name: str) -> bytes:
+    """Return what a chunk holds, if it is what was written there."""
+    data, crc = stream.read(length), stream.read(_CRC.size)
+    if len(crc) < _CRC.size:
+        raise DamagedFile(name, CUT_OFF)
+    if _CRC.unpack(crc)[0] != zlib.crc32(data, zlib.crc32(kind)):
+        raise DamagedFile(name, "has a damaged text in it: it is not what its checksum says")
+    return data
+
+
 def _chunks(stream: BinaryIO, name: str) -> Iterator[tuple[bytes, int]]:
-    """Yield the kind and the length of each chunk; whoever asks reads it. A file that is cut off ends there."""
+    """Yield the kind and the length of each chunk; whoever asks reads it."""
     stream.read(len(SIGNATURE))
     for _ in range(MOST_CHUNKS):
         head = stream.read(_HEAD.size)
         if len(head) < _HEAD.size:
-            return
+            raise DamagedFile(name, CUT_OFF)
         length, kind = _HEAD.unpack(head)
         if kind == b"IEND":
             return
         yield kind, length
-    raise InvalidValue(name, f"has more than {MOST_CHUNKS:,} chunks, as no picture has")
+    raise DamagedFile(name, f"has more than {MOST_CHUNKS:,} chunks, as no picture has")
 
 
 def _pass_over(stream: BinaryIO, length: int) -> None:
@@ -71,7 +82,7 @@ def _inflated(data: bytes, name: str, most: int) -> bytes:
     try:
         text = reader.decompress(data, most)
     except zlib.error as error:
-        raise InvalidValue(name, f"has a damaged text in it ({error})") from None
+        raise DamagedFile(name, f"has a damaged text in it ({error})") from None
     if reader.unconsumed_tail:
-        raise InvalidValue(name, f"has a text in it that inflates beyond {most:,} bytes, as only a bomb does")
+        raise DamagedFile(name, f"has a text in it that inflates beyond {most:,} bytes, as only a bomb does")
     return text

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
-from brimful.errors import InvalidValue
+from brimful.errors import DamagedFile, InvalidValue
 from brimful.importers import (
     cards,
     chatgpt,
@@ -72,7 +72,7 @@ def importer_for(source: Source, format: str | None = None, *, among: Sequence[I
     """
     for importer in importers_for(format) if among is None else among:
         if importer in OURS and is_utf_16(source):
-            raise InvalidValue(source.name, "is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
+            raise DamagedFile(source.name, "is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
         if format is not None or _recognises(importer, source):
             return importer
     if not source.head.strip():
@@ -96,7 +96,7 @@ def _tried(entry: EntryPoint) -> Importer | Skipped:
     try:
         return _loaded(entry)
     except InvalidValue as error:
-        return Skipped(error.field, error.reason)
+        return Skipped.of(error)
 
 
 def _loaded(entry: EntryPoint) -> Importer:

@@ -37,6 +37,7 @@ def read(source: Source) -> Iterator[Imported | Skipped]:
         yield from people_of(source)
         return
     if is_group(source):
+        yield from filter(None, [_damage(source)])
         return
     entries = source.entries()
     first = next(entries, None)
@@ -51,6 +52,12 @@ def read(source: Source) -> Iterator[Imported | Skipped]:
         yield chat.message(first) if isinstance(first, Entry) else first
     for entry in entries:
         yield chat.message(entry) if isinstance(entry, Entry) else entry
+
+
+def _damage(source: Source) -> Skipped | None:
+    """Return why a file that is of use to others cannot be read, if so."""
+    found = source.whole()
+    return found if isinstance(found, Skipped) else None
 
 
 def _is_head(data: object) -> bool:

@@ -1,13 +1,12 @@
 """A file to import: its head, by which its format is known, and its pieces, one after the other."""
 
-import gzip
-import io
 import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Literal, Self, TypeVar, cast
@@ -16,16 +15,15 @@ import msgspec
 
 from brimful.core.content import clean_text
 from brimful.core.lenient import decode_json
-from brimful.errors import InvalidValue
-from brimful.importers.archive import SWELLING
+from brimful.errors import DamagedFile, InvalidValue
 from brimful.importers.fields import fields
 from brimful.importers.folder import Companions
-from brimful.importers.opening import STDIN, open_path
+from brimful.importers.inflating import inflated
+from brimful.importers.opening import STDIN, Open, open_path
 from brimful.importers.outline import REACH, keys_of, outline_of
 from brimful.importers.pieces import CHUNK, elements, lines, too_long
 
 MOST: Final = 64 * 2**20  # bytes of a line, of an element of an array, or of one object: a few large images
-HARMLESS: Final = 8 * 2**20  # bytes that may swell as they like: reading more, line by line, takes long
 HEAD: Final = 2**16  # bytes by which a format is known
 
 T = TypeVar("T")
@@ -34,7 +32,6 @@ Shape = Literal["lines", "array", "object"]
 _SUFFIX: Final = re.compile(r"(\.(jsonl|ndjson|json|txt|png|charx))?(\.gz)?$", re.IGNORECASE)
 _BOM: Final = b"\xef\xbb\xbf"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0[")
-_GZIP: Final = b"\x1f\x8b"
 _WHERE: Final = re.compile(r" \((?:byte|char) [\d,]+\)")
 _DAMAGE: Final = (OSError, EOFError, zlib.error, zipfile.BadZipFile)
 
@@ -48,10 +45,16 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """What could not be taken: where it stands, and why."""
+    """What could not be taken: where it stands, and why. What cannot even be read is `damaged`."""
 
     place: str
     reason: str
+    damaged: bool = False
+
+    @classmethod
+    def of(cls, error: InvalidValue) -> Self:
+        """Return what an error says."""
+        return cls(error.field, error.reason, damaged=isinstance(error, DamagedFile))
 
 
 class Source:
@@ -62,7 +65,13 @@ class Source:
     """
 
     def __init__(
-        self, path: str, *, room: str | None = None, most: int = MOST, within: Companions | None = None
+        self,
+        path: str,
+        *,
+        room: str | None = None,
+        most: int = MOST,
+        within: Companions | None = None,
+        open: Open = open_path,
     ) -> None:
         """Open the file and read its head."""
         inner = Path(clean_text(path)).as_posix()
@@ -74,11 +83,11 @@ class Source:
         self._within = within
         self._most = most
         with self._readable(), ExitStack() as opened:
-            found = within.folder.open(path) if within else open_path(path)
+            found = within.folder.open(path) if within else open(path)
             opened.callback(found.stream.close)
             self._file, self.size, self.modified, self._stored = found.stream, found.size, found.modified, found.stored
-            self._stream = self._decompressed()
-            self.head = self._stream.read(HEAD).removeprefix(_BOM)
+            self._stream = inflated(self._file)
+            self.head = self._beginning().removeprefix(_BOM)
             opened.pop_all()
 
     def __enter__(self) -> Self:
@@ -137,7 +146,7 @@ class Source:
         """Yield the lines of the file that hold anything, with their places."""
         for number, piece in self._pieces(lines(self._stream, self._most)):
             self.place = f"{self.name}:{number}"
-            yield Skipped(self.place, piece) if isinstance(piece, str) else (self.place, piece)
+            yield Skipped(self.place, piece, damaged=True) if isinstance(piece, str) else (self.place, piece)
 
     def entries(self) -> Iterator[Entry | Skipped]:
         """Yield the JSON of the file, piece by piece, whatever its shape."""
@@ -158,7 +167,7 @@ class Source:
         try:
             data = self.content()
         except InvalidValue as error:
-            return Skipped(self.name, error.reason)
+            return Skipped.of(error)
         return _entry(self.name, data, 1)
 
     def fields(self, *streamed: str) -> Iterator[tuple[str, Entry | Skipped]]:
@@ -176,7 +185,7 @@ class Source:
             self._rewind()
             whole = self._stream.read(self._most + 1)
         if len(whole) > self._most:
-            raise InvalidValue(self.name, too_long(self._most))
+            raise DamagedFile(self.name, too_long(self._most))
         return whole
 
     def stream(self) -> BinaryIO:
@@ -184,6 +193,16 @@ class Source:
         with self._readable():
             self._stream.seek(0)
         return self._stream
+
+    def unreadable(self) -> Iterator[Skipped]:
+        """Read the file to its end, and yield why that cannot be done, if so."""
+        try:
+            with self._readable():
+                self._stream.seek(0)
+                while self._stream.read(CHUNK):
+                    pass
+        except DamagedFile as error:
+            yield Skipped.of(error)
 
     def beside(self, name: str) -> Any:
         """Return the JSON of a file of the same folder or archive, named from here; None if there is none."""
@@ -227,15 +246,21 @@ class Source:
         except _DAMAGE as error:
             yield last + 1, f"cannot be read further: {_cause(error)}"
 
+    def _beginning(self) -> bytes:
+        """Return the first bytes of the file; if it is damaged among them, those that stand before."""
+        found = b""
+        try:
+            while len(found) < HEAD and (more := cast("BufferedReader", self._stream).read1(HEAD - len(found))):
+                found += more
+        except _DAMAGE:
+            if not found:
+                raise
+        return found
+
     def _rewind(self) -> None:
         self._stream.seek(0)
         if self._stream.read(len(_BOM)) != _BOM:
             self._stream.seek(0)
-
-    def _decompressed(self) -> BinaryIO:
-        magic = self._file.read(len(_GZIP))
-        self._file.seek(0)
-        return cast("BinaryIO", io.BufferedReader(_Inflating(self._file), CHUNK)) if magic == _GZIP else self._file
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -244,38 +269,11 @@ class Source:
         except InvalidValue:
             raise
         except FileNotFoundError:
-            raise InvalidValue(self.name, "no such file") from None
+            raise DamagedFile(self.name, "no such file") from None
         except IsADirectoryError:
-            raise InvalidValue(self.name, "is a directory, not a file") from None
+            raise DamagedFile(self.name, "is a directory, not a file") from None
         except (*_DAMAGE, ValueError, NotImplementedError, RuntimeError) as error:
-            raise InvalidValue(self.name, f"cannot be read: {_cause(error)}") from None
-
-
-class _Inflating(io.RawIOBase):
-    """A compressed file that gives up where it swells as only a bomb does: each block that is inflated is measured."""
-
-    def __init__(self, packed: BinaryIO) -> None:
-        self._packed = packed
-        self._inflated = gzip.GzipFile(fileobj=packed)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._inflated.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._inflated.tell()
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._inflated.read(len(buffer))
-        buffer[: len(data)] = data
-        if self.tell() > HARMLESS and self.tell() > SWELLING * max(1, self._packed.tell()):
-            raise OSError(f"it swells to more than {SWELLING} times its size, as only a bomb does")
-        return len(data)
+            raise DamagedFile(self.name, f"cannot be read: {_cause(error)}") from None
 
 
 def is_utf_16(source: Source) -> bool:
@@ -295,11 +293,12 @@ def room_name(path: str) -> str:
 
 def _entry(place: str, piece: bytes | str, number: int) -> Entry | Skipped:
     if isinstance(piece, str):
-        return Skipped(place, piece)
+        return Skipped(place, piece, damaged=True)
     try:
         return Entry(place, decode_json(piece), number)
     except ValueError as error:
-        return Skipped(place, _WHERE.sub("", str(error)))  # one reason for all pieces that have the same damage
+        reason = _WHERE.sub("", str(error))  # one for all pieces that have the same damage
+        return Skipped(place, reason, damaged=True)
 
 
 def _is_json(piece: bytes) -> bool:

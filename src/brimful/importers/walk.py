@@ -1,15 +1,17 @@
 """All files of what a user names: a file, a folder with all that lies in it, or an archive. One is open at a time."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from brimful.core.content import clean_text
-from brimful.errors import InvalidValue
+from brimful.errors import DamagedFile, InvalidValue
 from brimful.importers.archive import MAGIC, Archive
 from brimful.importers.folder import Companions, Directory, Folder
 from brimful.importers.importer import Imported, Importer
-from brimful.importers.opening import STDIN, open_path
+from brimful.importers.opening import STDIN, Spool, open_path
 from brimful.importers.passed_by import is_attached, says_nothing
 from brimful.importers.registry import OURS, importer_for, usable_importers
 from brimful.importers.source import Skipped, Source
@@ -17,12 +19,15 @@ from brimful.importers.source import Skipped, Source
 COPIES: Final = frozenset({"backups", "thumbnails", "__MACOSX", ".git"})
 """Folders whose files are copies of others, or tell nothing: SillyTavern keeps old chats in `backups`."""
 NESTED: Final = "is an archive within an archive: unpack it first"
+LINKED: Final = "is a link that leads elsewhere: name what it leads to"
 COPIED: Final = "lies in a folder of copies"
 SETTINGS: Final = frozenset({"OpenAI Settings", "TextGen Settings", "KoboldAI Settings", "NovelAI Settings"})
 """Folders in which SillyTavern keeps how models are asked: their prompts have roles, and nobody said them."""
 SET: Final = "lies in a folder of SillyTavern's settings for models"
 
 _ARCHIVES: Final = (".zip", ".charx")
+_CALLED_JSON: Final = re.compile(r"^[^.].*\.(json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
+"""Names that promise JSON. Those that begin with a dot are a system's own: macOS lays `._NAME` beside a file."""
 
 
 class Walk:
@@ -33,8 +38,19 @@ class Walk:
         self._paths = paths
         self._room = room
         self._format = format
+        self._spool = Spool()
         self._behind = 0
         self._here: Source | None = None
+
+    def __enter__(self) -> Self:
+        """Use it: what can be read only once, as standard input, is held until the end, and can be read again."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go of what is held."""
+        self._spool.close()
 
     @property
     def total(self) -> int:
@@ -51,8 +67,14 @@ class Walk:
         """Where it stands what was yielded last; empty before the first file and after the last."""
         return self._here.place if self._here else ""
 
+    @property
+    def file(self) -> str:
+        """The name of the file that is read; empty between two."""
+        return self._here.name if self._here else ""
+
     def records(self) -> Iterator[Imported | Skipped]:
-        """Yield all that the files hold."""
+        """Yield all that the files hold, from the beginning."""
+        self._behind = 0
         among: Sequence[Importer] | None = None
         for source in self.sources():
             if isinstance(source, Skipped):
@@ -62,7 +84,7 @@ class Walk:
                 try:
                     among, broken = usable_importers(self._format)
                 except InvalidValue as error:
-                    yield Skipped(error.field, error.reason)
+                    yield Skipped.of(error)
                     continue
                 yield from broken
             yield from self._read(source, among)
@@ -71,11 +93,10 @@ class Walk:
         try:
             importer = importer_for(source, self._format, among=among)
         except InvalidValue as error:
-            if not says_nothing(source):
-                yield Skipped(error.field, error.reason)
+            yield from source.unreadable() if says_nothing(source) else [_unknown(source, error)]
             return
         if importer in OURS:
-            yield from () if is_attached(source) else importer.read(source)
+            yield from source.unreadable() if is_attached(source) else importer.read(source)
         else:
             yield from _read_guarded(importer, source)
 
@@ -91,6 +112,8 @@ class Walk:
 
     def _within(self, folder: Folder) -> Iterator[Source | Skipped]:
         companions = Companions(folder)
+        if isinstance(folder, Directory):
+            yield from (Skipped(f"{folder.name}/{name}", LINKED) for name in folder.links)
         for name in folder.names:
             place = f"{folder.name}/{name}"
             folders = PurePosixPath(name).parts[:-1]
@@ -108,10 +131,10 @@ class Walk:
         try:
             archive = Archive(name, open_path(path))
         except InvalidValue as error:
-            yield Skipped(name, error.reason)
+            yield Skipped.of(error)
             return
         except OSError as error:
-            yield Skipped(name, f"cannot be read: {error.strerror}")
+            yield Skipped(name, f"cannot be read: {error.strerror}", damaged=True)
             return
         try:
             yield from self._within(archive)
@@ -120,13 +143,21 @@ class Walk:
 
     def _opened(self, path: str, within: Companions | None, size: int) -> Iterator[Source | Skipped]:
         try:
-            with Source(path, room=self._room, within=within) as source:
+            with Source(path, room=self._room, within=within, open=self._spool.open) as source:
                 self._here = source
                 yield source
         except InvalidValue as error:
-            yield Skipped(error.field, error.reason)
+            yield Skipped.of(error)
         self._here = None
         self._behind += size
+
+
+def _unknown(source: Source, error: InvalidValue) -> Skipped:
+    """Say why a file is not read. One that is called JSON and is none was damaged before its format shows."""
+    if not isinstance(error, DamagedFile) and source.head.strip() and _CALLED_JSON.search(source.path.name):
+        damage = next((entry for entry in source.entries() if isinstance(entry, Skipped)), None)
+        return damage or Skipped.of(error)
+    return Skipped.of(error)
 
 
 def _read_guarded(importer: Importer, source: Source) -> Iterator[Imported | Skipped]:
@@ -134,7 +165,8 @@ def _read_guarded(importer: Importer, source: Source) -> Iterator[Imported | Ski
     try:
         yield from importer.read(source)
     except Exception as error:  # noqa: BLE001 - code of others, of which nothing is sure
-        yield Skipped(source.name, f"the importer {importer.name!r} failed ({type(error).__name__}: {error})")
+        reason = f"the importer {importer.name!r} failed ({type(error).__name__}: {error})"
+        yield Skipped(source.name, reason, damaged=True)
 
 
 def _is_archive(path: str) -> bool:

@@ -113,9 +113,11 @@ def exported(book: Lorebook, entries: Sequence[LoreEntry], format: Format) -> di
     values = {name: getattr(book, name) for name in _BOOK}
     if values["name"] == as_it_was.get("named"):
         values["name"] = ""
-    start = as_it_was.get("kept", {EXTENSIONS: {}} if format != "sillytavern" else {})
+    start = as_it_was.get("kept", _new_book(format))
     raw = give(values, start, as_it_was.get("absent", ()), shape.book)
-    _add_ours(raw, values, shape.book, {**_BOOK, **shape.usual}, _others(book.settings, format))
+    others = _others(book.settings, format)
+    untold = {str(each): state for each, state in others.items() if not _is_plain_book(state, each)}
+    _add_ours(raw, values, shape.book, {**_BOOK, **shape.usual}, untold)
     told = _told(entries, format)
     raw[_ENTRIES] = list(told.values()) if format != "sillytavern" or as_it_was.get("listed") else told
     if format != "v3" or as_it_was.get("bare"):
@@ -184,7 +186,9 @@ def _written(entry: LoreEntry, format: Format, start: Raw) -> dict[str, Any]:
     values = {name: getattr(entry, name) for name in _ENTRY}
     raw = give(values, start, _as_it_was(entry.settings, format).get("absent", ()), fields)
     usual = {**_ENTRY, "content": ""}
-    _add_ours(raw, values, fields, usual, _others(entry.settings, format))
+    others = _others(entry.settings, format)
+    untold = {str(each): state for each, state in others.items() if not _is_plain_entry(state, _SHAPES[each])}
+    _add_ours(raw, values, fields, usual, untold)
     return raw
 
 
@@ -243,7 +247,24 @@ def _as_it_was(settings: Raw, format: Format) -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
-def _others(settings: Raw, format: Format) -> dict[str, Any]:
+def _new_book(format: Format) -> dict[str, Any]:
+    """Return what a book says beside our fields, where it was of another format."""
+    return {} if format == "sillytavern" else {EXTENSIONS: {}}
+
+
+def _is_plain_book(state: Raw, format: Format) -> bool:
+    """Say whether a format knew no more of a book than we would write into a new one."""
+    around = {"around": {"spec": STANDALONE}} if format == "v3" else {}
+    return state == {"kept": _new_book(format), **around}
+
+
+def _is_plain_entry(state: Raw, shape: _Shape) -> bool:
+    """Say whether a format knew no more of an entry than we would write into a new one at its place."""
+    place = str(state.get("at"))
+    return place.isdecimal() and state == {"at": state["at"], "kept": shape.template(int(place))}
+
+
+def _others(settings: Raw, format: Format) -> dict[Format, Raw]:
     return {each: settings[each] for each in FORMATS if each != format and isinstance(settings.get(each), dict)}
 
 

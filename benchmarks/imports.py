@@ -1,0 +1,192 @@
+"""Bringing history along: how fast exports are imported, how much memory that takes, and what the check before costs.
+
+python benchmarks/imports.py            exports of 20 and of 100 MB
+python benchmarks/imports.py --quick    of 1 and of 4 MB
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from brimful.engine import Engine
+from brimful.engine.intake import take_in
+from brimful.engine.tally import Tally
+from brimful.importers import Walk, check, checked
+from isolated import Failure, Isolated
+from tables import Section, duration, percent, table
+from texts import Texts
+
+SIZES = (20, 100)  # MB
+QUICK_SIZES = (1, 4)
+MB = 10**6
+LIMIT_SECONDS = 900.0
+TURNS = 20  # messages of a conversation
+SAYINGS = 2_000  # texts, of which each message is one with a number before it
+
+ABOUT = f"""`brimful import` into an empty SQLite store, and once more into the same one. The files are made for this: a
+`conversations.json` of ChatGPT, and JSON lines with a conversation each, as for fine-tuning, of {TURNS} messages each,
+whose texts are those of the other sections. *check* is the pass that reads everything before anything is written. Each
+import runs in a process of its own; memory is the most that it ever held. Nothing is embedded: that is done later, in
+the background."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One import."""
+
+    check: float  # seconds
+    write: float
+    messages: int
+    known: int
+    memory: int  # MB
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.check + self.write
+
+
+def report(data: Path | None = None, *, quick: bool) -> Section:
+    """Import each file of each size twice."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for form, written in FORMS.items():
+            for size in QUICK_SIZES if quick else SIZES:
+                print(f"  imports: {form}, {size} MB", flush=True)
+                path = Path(folder, f"{form}-{size}.{'json' if form == 'chatgpt' else 'jsonl'}")
+                with path.open("w", encoding="utf-8") as file:
+                    file.writelines(written(size * MB, _sayings(data)))
+                url = f"sqlite:///{folder}/{form}-{size}.db"
+                rows += [_row(form, path, again, _run(path, url)) for again in ("first", "again")]
+                path.unlink()
+    head = ["export", "import", "file", "messages", "time", "a second", "messages a second", "check", "most memory"]
+    return Section("Importing", ABOUT, (table(head, rows, words=2),))
+
+
+def _run(path: Path, url: str) -> Run | Failure:
+    with Isolated(_begin) as process:
+        return process.call(_imported, str(path), url, seconds=LIMIT_SECONDS)
+
+
+def _begin() -> None:
+    """Import nothing more: what this file imports is all that it takes."""
+
+
+def _imported(path: str, url: str) -> Run:
+    began = time.perf_counter()
+    with Walk([path]) as walk:
+        check(walk)
+        checked_at = time.perf_counter()
+        tally = Tally()
+        asyncio.run(_taken(walk, url, tally))
+    intake = tally.intake()
+    return Run(
+        check=checked_at - began,
+        write=time.perf_counter() - checked_at,
+        messages=intake.records.get("message", 0),
+        known=intake.known,
+        memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 // MB,
+    )
+
+
+async def _taken(walk: Walk, url: str, tally: Tally) -> None:
+    async with Engine(url, embedder=None) as engine:
+        await take_in(engine, checked(walk), tally, where=lambda: walk.place)
+
+
+def _row(form: str, path: Path, again: str, run: Run | Failure) -> list[str]:
+    size = path.stat().st_size / MB
+    begun = [form, again, f"{size:.0f} MB"]
+    if isinstance(run, Failure):
+        return [*begun, "–", run.reason, "–", "–", "–", "–"]
+    came = run.messages or run.known
+    return [
+        *begun,
+        f"{came:,}",
+        duration(run.seconds),
+        f"{size / run.seconds:.1f} MB",
+        f"{came / run.seconds:,.0f}",
+        percent(run.check / run.seconds),
+        f"{run.memory} MB",
+    ]
+
+
+# -- exports ---------------------------------------------------------------------------------------------------------
+
+
+def _sayings(data: Path | None) -> Callable[[int], str]:
+    texts, chosen = Texts(7, data), random.Random(7)
+    said = [texts.any(chosen.choice((80, 200, 400, 1_200))) for _ in range(SAYINGS)]
+    return lambda at: f"{at}: {said[at % SAYINGS]}"
+
+
+def _chatgpt(size: int, saying: Callable[[int], str]) -> Iterator[str]:
+    """Yield a `conversations.json` of so many bytes."""
+    written = 0
+    for number, talk in enumerate(_talks(saying)):
+        text = ("," if number else "[") + json.dumps(_conversation(number, talk), ensure_ascii=False)
+        yield text
+        written += len(text.encode())
+        if written >= size:
+            yield "]"
+            return
+
+
+def _conversation(number: int, talk: list[str]) -> dict[str, Any]:
+    nodes: dict[str, Any] = {"root": {"id": "root", "message": None, "parent": None, "children": ["n0"]}}
+    for at, said in enumerate(talk):
+        nodes[f"n{at}"] = {
+            "id": f"n{at}",
+            "message": {
+                "id": f"n{at}",
+                "author": {"role": "assistant" if at % 2 else "user", "name": None, "metadata": {}},
+                "create_time": 1.7e9 + 1_000 * number + at,
+                "content": {"content_type": "text", "parts": [said]},
+                "status": "finished_successfully",
+                "weight": 1.0,
+                "metadata": {"model_slug": "gpt-4o"} if at % 2 else {},
+                "recipient": "all",
+            },
+            "parent": f"n{at - 1}" if at else "root",
+            "children": [f"n{at + 1}"] if at + 1 < len(talk) else [],
+        }
+    made = {"title": f"Talk {number}", "create_time": 1.7e9 + 1_000 * number, "conversation_id": f"c{number}"}
+    return {**made, "mapping": nodes, "current_node": f"n{len(talk) - 1}"}
+
+
+def _openai(size: int, saying: Callable[[int], str]) -> Iterator[str]:
+    """Yield lines of conversations, of so many bytes."""
+    written = 0
+    for talk in _talks(saying):
+        messages = [{"role": "assistant" if at % 2 else "user", "content": said} for at, said in enumerate(talk)]
+        line = json.dumps({"messages": messages}, ensure_ascii=False) + "\n"
+        yield line
+        written += len(line.encode())
+        if written >= size:
+            return
+
+
+def _talks(saying: Callable[[int], str]) -> Iterator[list[str]]:
+    at = 0
+    while True:
+        yield [saying(at + turn) for turn in range(TURNS)]
+        at += TURNS
+
+
+FORMS: dict[str, Callable[[int, Callable[[int], str]], Iterator[str]]] = {"chatgpt": _chatgpt, "openai": _openai}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small files")
+    parser.add_argument("--data", type=Path, default=None, help="folder of JSON files")
+    options = parser.parse_args()
+    print(report(options.data, quick=options.quick).markdown())

@@ -1,0 +1,103 @@
+"""A file that is cut off at any byte: either all that it still says was read, or the check finds the damage."""
+
+import os
+from importlib.metadata import EntryPoints
+
+import msgspec
+import pytest
+
+from brimful.errors import ImportRefused
+from brimful.importers import Skipped, Walk, check, registry
+from brimful.records import Memory, Message, Room
+from importers import samples
+
+OURS = [
+    Room(id="r", name="Lobby", goal="Tea", created=5.0),
+    Message(id="m", room="r", content="Hi", sender="Ada", at=6.0, seq=1),
+    Memory(id="k", content="Ada likes tea."),
+]
+CHAT = [{"role": "user", "content": "Hi ü"}, {"role": "assistant", "content": "Hello!"}]
+LINES = {
+    "records.jsonl": b"".join(msgspec.json.encode(record) + b"\n" for record in OURS),
+    "openai.jsonl": samples.lines(CHAT),
+    "train.jsonl": samples.lines([{"messages": CHAT}, {"messages": CHAT}]),
+    "chats/Nova/x.jsonl": samples.lines(samples.tavern_chat()),
+    "dumped.jsonl": samples.lines(samples.langchain_dumped()[:3]),
+}
+WHOLE = {
+    "conversations.json": samples.chatgpt_export()["conversations.json"],
+    "claude.json": samples.claude_export()["conversations.json"],
+    "projects.json": samples.claude_export()["projects/proj-1.json"],
+    "memories.json": samples.claude_export()["memories.json"],
+    "nova.png": samples.png(
+        samples.text_chunk("chara", samples.v2_card()), samples.text_chunk("ccv3", samples.v3_card())
+    ),
+    "packed.png": samples.png(samples.text_chunk("chara", samples.v2_card(), b"zTXt")),
+    "nova.json": samples.written(samples.v3_card(), indent=1),
+    "worlds/Eldoria.json": samples.written(samples.world_info(), indent=1),
+    "settings.json": samples.tavern_folder()["settings.json"],
+    "groups/g.json": samples.written(samples.tavern_group(), indent=1),
+    "users.json": samples.slack_export()["users.json"],
+    "channels.json": samples.slack_export()["channels.json"],
+    "general/2023-11-14.json": samples.slack_export()["general/2023-11-14.json"],
+    "discord.json": samples.written(samples.discord_channel(), indent=1),
+    "langchain.json": samples.written(samples.langchain_dicts()),
+    "llamaindex.json": samples.written(samples.llamaindex_store()),
+    "openai.json": samples.written(CHAT),
+    "request.json": samples.written({"messages": CHAT, "model": "m"}, indent=1),
+}
+
+
+EDGE = 300  # bytes at both ends of a long file of which each is tried; between them, every seventh
+
+
+def lengths(whole):
+    last = len(whole)
+    return [at for at in reversed(range(last)) if at < EDGE or at >= last - EDGE or at % 7 == 0]
+
+
+@pytest.fixture(autouse=True)
+def _no_packages_of_others(monkeypatch):
+    """To ask for them takes longer than to read a small file."""
+    monkeypatch.setattr(registry, "entry_points", EntryPoints().select)
+
+
+def found_in(path):
+    return [each for each in Walk([str(path)]).records() if not isinstance(each, Skipped)]
+
+
+def is_found_whole(path):
+    """Say whether the check lets a file pass."""
+    try:
+        check(Walk([str(path)]))
+    except ImportRefused:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", LINES | WHOLE)
+def test_it_is_whole_or_the_check_finds_it(tmp_path, name):
+    whole = (LINES | WHOLE)[name]
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(whole)
+    os.utime(path, (1, 1))  # messages without a time have that of their file
+    all_of_it = found_in(path)
+    assert is_found_whole(path)
+    assert all_of_it or name.startswith("groups/")
+    kept = 0
+    for length in lengths(whole):
+        os.truncate(path, length)
+        os.utime(path, (1, 1))
+        if not is_found_whole(path):
+            continue
+        here = whole[:length].rstrip()
+        ends = whole.startswith((here + b"\n", here + b" ")) or here == whole.rstrip()
+        found = found_in(path)
+        if name in LINES:
+            assert ends or not found, (length, here[-40:])
+            assert found == all_of_it[: len(found)]
+        else:
+            assert found == all_of_it or not found, (length, here[-40:])
+        kept += bool(found)
+    assert kept <= whole.count(b"\n") * 2 + 1
