@@ -224,3 +224,40 @@ def test_whatever_stands_in_a_file_is_a_record_or_is_skipped(values, as_lines, d
         with suppress(InvalidValue), Source(file.name, room="r") as source:  # which is raised by the first bytes alone
             found = list(openai.IMPORTER.read(source))
     assert all(isinstance(each, Message | Room | Skipped) for each in found)
+
+
+# -- batches ---------------------------------------------------------------------------------------------------------
+
+
+def answered(id, *said, **more):
+    choices = [
+        {"index": at, "message": {"role": "assistant", "content": each}, "finish_reason": "stop"}
+        for at, each in enumerate(said)
+    ]
+    body = {"id": f"chatcmpl-{id}", "created": 1763200000, "model": "gpt-4o", "choices": choices, "usage": {"a": 1}}
+    return {"id": "batch_req_1", "custom_id": id, "response": {"status_code": 200, "body": body}, "error": None, **more}
+
+
+def test_answers_of_a_batch_go_where_its_requests_went(read):
+    body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
+    request = {"custom_id": "q1", "method": "POST", "body": body}
+    asked, _ = read(lines_of([request]), room="batch")
+    records, skips = read(lines_of([answered("q1", "Hello!", "Good day!")]), room="batch")
+    assert skips == []
+    assert [(each.id, each.room, each.role, each.content, each.at) for each in records] == [
+        ("batch/q1/chatcmpl-q1", "batch/q1", "assistant", "Hello!", 1763200000),
+        ("batch/q1/2/chatcmpl-q1", "batch/q1/2", "assistant", "Good day!", 1763200000),
+    ]
+    assert records[0].metadata == {"model": "gpt-4o", "finish_reason": "stop", "usage": {"a": 1}}
+    assert asked[-1].room == records[0].room
+
+
+def test_a_request_of_a_batch_that_failed_is_told_with_its_reason(read):
+    lost = answered("q2", response=None, error={"code": "expired", "message": "It took too long."})
+    refused = answered("q3", response={"status_code": 400, "body": {"error": {"message": "No such model."}}})
+    records, skips = read(lines_of([answered("q1", "Hello!"), lost, refused]))
+    assert len(records) == 1
+    assert skips == [
+        (":2", "is a line of a batch without an answer: It took too long."),
+        (":3", "is a line of a batch without an answer: No such model."),
+    ]

@@ -269,6 +269,13 @@ def test_a_detour_through_another_format_loses_nothing(data, format):
     assert without_ours(again) == without_ours(data)
 
 
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("data", [WORLD_INFO, CARD_BOOK, {"entries": {"3": WORLD_INFO["entries"]["0"]}, "name": "E"}])
+def test_a_detour_through_another_format_adds_nothing(data, format):
+    there = round_trip(data, format)
+    assert exported(book_of(there, "w"), entries_of(there, "w"), format_of(data)) == data
+
+
 def without_ours(value):
     """Return JSON data without what we added under our own name."""
     if isinstance(value, list):
