@@ -44,8 +44,7 @@ class Run:
 
     check: float  # seconds
     write: float
-    messages: int
-    known: int
+    messages: int  # that are new
     memory: int  # MB
 
     @property
@@ -65,7 +64,9 @@ def report(data: Path | None = None, *, quick: bool) -> Section:
                 with path.open("w", encoding="utf-8") as file:
                     file.writelines(written(size * MB, _sayings(data)))
                 url = f"sqlite:///{folder}/{form}-{size}.db"
-                rows += [_row(form, path, again, _run(path, url)) for again in ("first", "again")]
+                first, again = _run(path, url), _run(path, url)
+                came = 0 if isinstance(first, Failure) else first.messages
+                rows += [_row(form, path, "first", came, first), _row(form, path, "again", came, again)]
                 path.unlink()
     head = ["export", "import", "file", "messages", "time", "a second", "messages a second", "check", "most memory"]
     return Section("Importing", ABOUT, (table(head, rows, words=2),))
@@ -92,7 +93,6 @@ def _imported(path: str, url: str) -> Run:
         check=checked_at - began,
         write=time.perf_counter() - checked_at,
         messages=intake.records.get("message", 0),
-        known=intake.known,
         memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 // MB,
     )
 
@@ -102,12 +102,11 @@ async def _taken(walk: Walk, url: str, tally: Tally) -> None:
         await take_in(engine, checked(walk), tally, where=lambda: walk.place)
 
 
-def _row(form: str, path: Path, again: str, run: Run | Failure) -> list[str]:
+def _row(form: str, path: Path, which: str, came: int, run: Run | Failure) -> list[str]:
     size = path.stat().st_size / MB
-    begun = [form, again, f"{size:.0f} MB"]
+    begun = [form, which, f"{size:.0f} MB"]
     if isinstance(run, Failure):
         return [*begun, "–", run.reason, "–", "–", "–", "–"]
-    came = run.messages or run.known
     return [
         *begun,
         f"{came:,}",

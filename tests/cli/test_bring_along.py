@@ -163,7 +163,7 @@ def test_what_was_skipped_is_told_by_reason_and_place(run, tavern):
     (tavern / "chats/Nova/broken.jsonl").write_bytes(
         samples.lines(samples.tavern_chat())[:-30] + b"\n" + b'{"mes": 7}\n'
     )
-    report = run("import", str(tavern)).stdout
+    report = run("import", str(tavern), "--salvage").stdout
     assert "is not JSON: Input data was truncated" in report
     assert "broken.jsonl:5" in report.replace("\n", "")
     assert "lies in a folder of copies" in report

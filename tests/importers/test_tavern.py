@@ -150,7 +150,7 @@ DAMAGED = {
         "is no character card: it has neither a name nor a description",
     ),
     "no zlib": (samples.png(samples.chunk(b"zTXt", b"chara\0\0rubbish")), "has a damaged text in it"),
-    "cut off": (samples.PICTURE[:20], "is a picture without a character card"),
+    "cut off": (samples.PICTURE[:20], "is cut off: a picture ends"),
     "a list": (samples.png(samples.text_chunk("chara", [1])), "is no character card"),
 }
 
