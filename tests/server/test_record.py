@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from server.upstream import OVERFLOW, chat_answer, chat_events
+from server.upstream import OVERFLOW, chat_answer, chat_events, message_answer
 
 CHAT = "/v1/chat/completions"
 MODES = pytest.mark.parametrize("mode", ["fit", "remember"])
@@ -33,6 +33,25 @@ def test_expected_and_actual_cached_tokens_stand_side_by_side(start, upstream, m
     assert first["expected_cached"] == 0
     assert 3_000 < second["expected_cached"] < 3_700
     assert second["usage"]["cached"] == 0
+
+
+def test_with_breakpoints_of_the_callers_own_as_much_is_expected_as_they_hold(start, upstream):
+    client = start(upstream={"window": 64_000})
+    mark = {"cache_control": {"type": "ephemeral"}}
+    upstream.answers = [message_answer(prompt=9_000)]
+    system = [{"type": "text", "text": "Be brief. " * 1_500, **mark}]
+    story = [says("user", [{"type": "text", "text": "A long story. " * 900, **mark}])]
+    later = [*story, says("assistant", "Thursday."), says("user", "And then?")]
+
+    def expected(messages, system):
+        asked = {"model": "claude-sonnet-4-5", "max_tokens": 100, "system": system, "messages": messages}
+        answer = client.post("/v1/messages", json=asked)
+        return record_of(client, answer)["answers"][0]["expected_cached"]
+
+    assert expected(story, system) == 0
+    assert expected(later, system) > 6_000
+    unmarked = [says("user", "A long story. " * 900)]
+    assert [expected(unmarked, "Be kind. " * 1_500) for _ in range(2)] == [0, 0]
 
 
 @MODES

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from brimful.engine import Engine
 from brimful.stores import connect
 from server.upstream import OVERFLOW, chat_answer, chat_events, message_answer, message_events
 
@@ -202,6 +203,25 @@ def test_overflow_is_learned_from(client, upstream, room):
     assert "refused" in record["warnings"][0]
     assert len(upstream.bodies[-1]["messages"]) < len(upstream.bodies[-2]["messages"])
     assert len(room()) == 26
+
+
+def test_a_question_that_was_too_long_is_not_said_again_if_others_spoke_meanwhile(client, upstream, room, tmp_path):
+    async def speak():
+        async with Engine(f"sqlite:///{tmp_path}/brimful.db", embedder="none") as engine:
+            await engine.post(room="tea", text="Another question?")
+            await engine.post(room="tea", text="To another.", role="assistant")
+
+    def refusing(_):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: asyncio.run(speak())).result()
+        return (400, {"error": {"message": "This model's maximum context length is 4000 tokens."}})
+
+    upstream.answers = [refusing, chat_answer("To the first.")]
+    answer = client.post(CHAT, json=body([says("user", "The first question?")]), headers=TALK)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["choices"][0]["message"]["content"] == "To the first."
+    assert upstream.bodies[-1]["messages"] == [says("user", "The first question?")]
+    assert [text for role, text in room() if role == "user"] == ["The first question?", "Another question?"]
 
 
 def test_anthropics_form(client, upstream, room):

@@ -76,7 +76,7 @@ class Remembering:
         self._knowledge.cap(line, context.inputs.model, window)
         known = Known(model=context.inputs.model, window=window)
         async with self._turns.of(asked.caller.tenant, conversation.room):
-            current = await self._posted(engine, asked, conversation)
+            current = await _asked_in(engine, context)  # it is kept: whatever was said since, it is not said again
             return await self._assembled(engine, asked, conversation, known, current, refusal(context, refused))
 
     def listen(self, asked: Asked) -> Tee:
@@ -174,6 +174,12 @@ class Remembering:
             fields=asked.body,
             now=asked.at,
         )
+
+
+async def _asked_in(engine: Engine, context: Context) -> Message | None:
+    """Return the message that a context was built to answer; None if it was built to answer tools."""
+    asked = [package.id for package in context.inputs.packages if package.kind == "message-current"]
+    return next(iter(await engine.store.messages(asked)), None)
 
 
 def _beside_thoughts(

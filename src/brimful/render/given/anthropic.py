@@ -13,7 +13,9 @@ _ROLES: Final[dict[str, Role]] = {"assistant": "assistant", "system": "system"}
 
 def read_system(system: object) -> tuple[Message, ...]:
     """Read the system prompt, which stands apart."""
-    return (Message(role="system", parts=tuple(part for block in _blocks(system) for part in _block(block))),)
+    blocks = _blocks(system)
+    parts = tuple(part for block in blocks for part in _block(block))
+    return (Message(role="system", parts=parts, cache=_is_marked(blocks)),)
 
 
 def read_turn(message: dict[str, Any], *, current: bool) -> tuple[Message, ...]:
@@ -22,16 +24,22 @@ def read_turn(message: dict[str, Any], *, current: bool) -> tuple[Message, ...]:
     blocks = _blocks(message.get("content"))
     answers = [block for block in blocks if _is_result(block)]
     rest = tuple([part for block in blocks if not _is_result(block) for part in _block(block)])
-    spoken = Message(role=_ROLES.get(message["role"], "user"), parts=rest)
+    spoken = Message(role=_ROLES.get(message["role"], "user"), parts=rest, cache=_is_marked(blocks))
     if not answers:
         return (spoken,)
-    results = Message(role="tool", parts=tuple([part for block in answers for part in _answer(block)]))
+    parts = tuple([part for block in answers for part in _answer(block)])
+    results = Message(role="tool", parts=parts, cache=_is_marked(answers))
     return (results, spoken) if rest else (results,)
 
 
 def read_tools(offered: dict[str, Any]) -> Iterator[Tool]:
     """Read the tools on offer; of those that the provider itself runs, all that is said of them."""
     return (tool_of(tool, "input_schema") for tool in _blocks(offered.get("tools")))
+
+
+def _is_marked(blocks: list[dict[str, Any]]) -> bool:
+    """Say whether the caller wants the cache to hold as far as here."""
+    return any(block.get("cache_control") is not None for block in blocks)
 
 
 def _blocks(content: object) -> list[dict[str, Any]]:
