@@ -92,7 +92,7 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
 
     `number` is its place in the tenant's log, `message` what it answers. `left_out` are candidates that the model does
     not see. `naive` are the tokens of the request and of all that was left out of it: what sending everything would
-    have taken.
+    have taken. `rules` tell its policy and budget apart from others of the same names; empty where they were not noted.
     """
 
     number: int = 0
@@ -114,6 +114,7 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
     history: Previous | None = None
+    rules: str = ""
 
 
 class Followed(msgspec.Struct, frozen=True, kw_only=True):

@@ -169,7 +169,7 @@ def export(
 
 def _data(build: Build) -> dict[str, object]:
     data: dict[str, object] = msgspec.to_builtins(build)
-    del data["history"]  # for the engine alone
+    del data["history"], data["rules"]  # for the engine alone
     return data
 
 

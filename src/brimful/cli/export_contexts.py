@@ -76,7 +76,7 @@ async def _row(store: "Store", build: Build) -> dict[str, Any] | None:
     if snapshot is None:
         return None
     row: dict[str, Any] = msgspec.to_builtins(build)
-    del row["history"]  # for the engine alone
+    del row["history"], row["rules"]  # for the engine alone
     answers = await store.responses(context=build.id)
     return {
         **row,

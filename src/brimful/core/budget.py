@@ -1,5 +1,6 @@
 """How many tokens there are, and which pool may take how many of them."""
 
+import hashlib
 import math
 
 import msgspec
@@ -102,3 +103,8 @@ def _tokens(limit: Limit, earlier: dict[str, int], *, window: int, prompt: int, 
     if limit.times is not None and limit.pool is not None:
         tokens = max(tokens, math.floor(earlier[limit.pool] * limit.times))
     return tokens if limit.tokens is None else min(tokens, limit.tokens)
+
+
+def rules_of(policy: Policy, budget: ContextBudget) -> str:
+    """Return what tells policies and budgets apart that bear the same names: a digest of all that they say."""
+    return hashlib.blake2b(msgspec.json.encode((policy, budget)), digest_size=16).hexdigest()

@@ -1,12 +1,11 @@
 """Where the last context of each conversation began, so that the next one keeps its prefix."""
 
-import hashlib
 from collections import OrderedDict
 from typing import Final
 
 import msgspec
 
-from brimful.core.budget import ContextBudget
+from brimful.core.budget import ContextBudget, rules_of
 from brimful.core.policy import Policy
 from brimful.core.selection import Previous
 from brimful.protocols import Store
@@ -31,9 +30,13 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 def conversation_of(room: str, persona: str | None, policy: Policy, budget: ContextBudget) -> Conversation:
     """Return which conversation a build belongs to."""
-    rules = hashlib.blake2b(msgspec.json.encode((policy, budget)), digest_size=16).hexdigest()
     return Conversation(
-        room=room, persona=persona, model=budget.model, policy=policy.name, window=budget.window, rules=rules
+        room=room,
+        persona=persona,
+        model=budget.model,
+        policy=policy.name,
+        window=budget.window,
+        rules=rules_of(policy, budget),
     )
 
 
@@ -58,6 +61,11 @@ class Prefixes:
         for build in await self._store.builds(room=room, persona=persona, limit=_LOOKED_THROUGH):
             if (build.model, build.policy, build.window) != same:
                 continue
+            if build.rules:
+                if build.rules == conversation.rules:
+                    return build.history
+                continue
+            # An older version did not note the rules: the record tells them, and takes a while to read.
             snapshot = await self._store.snapshot(build.id)
             context = snapshot.context if snapshot else None
             if context and conversation_of(room, persona, context.inputs.policy, context.budget) == conversation:

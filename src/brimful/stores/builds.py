@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from brimful.answers import Build
+from brimful.core.budget import rules_of
 from brimful.core.context import Context
 from brimful.records import Snapshot
 from brimful.stores.sealing import seal, unseal
@@ -42,6 +43,7 @@ def digest_of(snapshot: Snapshot) -> Build:
         warnings=context.warnings,
         degraded=context.inputs.degraded,
         history=context.history,
+        rules=rules_of(context.inputs.policy, context.budget),
     )
 
 
