@@ -42,6 +42,9 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _LINES: Final = r"\n{1,31}"  # ids 108 to 138 of Gemma 2, one less in Gemma 3
+_BARS: Final = (
+    "\N{LOWER ONE EIGHTH BLOCK}{2,31}"  # ids 139 to 168 of Gemma 2: a text that spells out what spaces become
+)
 _TAGS_GEMMA_2: Final = (
     "table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|strong|em|b|i|u|s|sub|sup|code"  # ids 169 to 216
 )
@@ -94,20 +97,21 @@ VOCABULARIES: Final = {
     ),
     "gemma2": Vocabulary(
         loads="gemma2",
+        reference="Hugging Face tokenizers",
         bos="<bos>",
         eos="<eos>",
         flat=False,
-        always=rf"{_LINES}|</?(?:{_TAGS_GEMMA_2})>",
+        always=rf"{_LINES}|{_BARS}|</?(?:{_TAGS_GEMMA_2})>",
         own=False,
         special=(*_GEMMA_CONTROL, "<2mass>", "[@BOS@]", "<start_of_turn>", "<end_of_turn>", "[toxicity=0]"),
     ),
     "gemma3": Vocabulary(
         loads="gemma3",
-        reference="llama.cpp, by way of gemma4",
+        reference="Hugging Face tokenizers",
         bos="<bos>",
         eos="<eos>",
         flat=False,
-        always=rf"{_LINES}|</?(?:{_TAGS_GEMMA_3})>",
+        always=rf"{_LINES}|{_BARS}|</?(?:{_TAGS_GEMMA_3})>",
         own=False,
         special=(
             *_GEMMA_CONTROL,
