@@ -8,6 +8,7 @@ MADE = {
     "message": ("message", "post", "support", "Hello", "--id", "m1"),
     "memory": ("memory", "add", "Ada likes tea.", "--id", "k1"),
     "persona": ("persona", "create", "nova", "--prompt", "You are Nova."),
+    "room": ("room", "create", "support", "--goal", "Help."),
 }
 
 
@@ -20,3 +21,14 @@ def test_what_is_written_out_is_read_again(run, kind):
     assert [json.loads(line)["record"] for line in lines] == [kind]
     run("import", "all.jsonl", "--db", "sqlite:///copy.db")
     assert run(kind, "export", "--db", "sqlite:///copy.db").stdout.splitlines() == lines
+
+
+def test_a_store_is_written_out_as_a_whole(run):
+    for words in MADE.values():
+        run(*words)
+    run("db", "export", "--out", "all.jsonl")
+    lines = run("db", "export").stdout.splitlines()
+    assert lines == run("export").stdout.splitlines()
+    assert sorted(json.loads(line)["record"] for line in lines) == ["memory", "message", "persona", "room"]
+    run("import", "all.jsonl", "--db", "sqlite:///copy.db")
+    assert run("db", "export", "--db", "sqlite:///copy.db").stdout.splitlines() == lines

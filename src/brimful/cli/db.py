@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
 import typer
 
 from brimful.cli import db_keys, output
+from brimful.cli.exports import add_export
 from brimful.cli.failure import OPERATION, Failure
 from brimful.cli.opened import want_store
 from brimful.cli.options import DEFAULT_DB, Db, Json
 from brimful.cli.progress import progress
 from brimful.cli.table import Table, columns
 from brimful.errors import MigrationError
+from brimful.records import Record
 
 if TYPE_CHECKING:
     from brimful.stores import Database
@@ -52,6 +54,7 @@ def register(app: typer.Typer) -> None:
     group.command("check", epilog=CHECK_EXAMPLES)(check)
     group.command("backup", epilog=BACKUP_EXAMPLES)(backup)
     group.command("restore", epilog=RESTORE_EXAMPLES)(restore)
+    add_export(group, Record, name="record", of="db")
     db_keys.register(group)
     app.add_typer(group, name="db")
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file.")]
 
 
-def add_export(group: typer.Typer, kind: type[Record], *, name: str) -> None:
-    """Add the command `export` to a group."""
-    examples = f"Examples:\n  brimful {name} export > all.jsonl\n  brimful {name} export --out all.jsonl"
+def add_export(group: typer.Typer, kind: type[Record], *, name: str, of: str | None = None) -> None:
+    """Add the command `export` to a group, `of` that name, where it is not that of the records."""
+    command = of or name
+    examples = f"Examples:\n  brimful {command} export > all.jsonl\n  brimful {command} export --out all.jsonl"
     group.command("export", epilog=examples, help=f"Write every {name} of the tenant as JSON lines.")(_export(kind))
 
 

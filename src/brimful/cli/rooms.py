@@ -1,4 +1,4 @@
-"""`brimful room`: conversations, made, listed and shown."""
+"""`brimful room`: conversations, made, listed, shown and exported."""
 
 import time
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
+from brimful.cli.exports import add_export
 from brimful.cli.opened import ask
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.table import Table, columns
@@ -62,6 +63,7 @@ def register(app: typer.Typer) -> None:
     group.command("create", epilog=CREATE_EXAMPLES)(create)
     group.command("list", epilog=LIST_EXAMPLES)(list_rooms)
     group.command("show", epilog=SHOW_EXAMPLES)(show)
+    add_export(group, Room, name="room")
     app.add_typer(group, name="room")
 
 
