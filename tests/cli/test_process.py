@@ -69,6 +69,19 @@ def test_a_long_command_shows_a_bar_in_a_terminal_and_none_in_a_pipe(tmp_path, m
     assert b"bytes" not in piped.stdout
 
 
+@POSIX
+def test_an_export_shows_how_far_it_has_come_where_its_lines_do_not_go(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f'{{"role": "user", "content": "Number {at}"}}\n' for at in range(250))
+    (tmp_path / "chat.jsonl").write_text(rows, encoding="utf-8")
+    assert "check" in in_terminal("import", "chat.jsonl")
+    assert re.search(r"export.*\d+ lines", in_terminal("export", "--out", "all.jsonl"))
+    shown = in_terminal("export")
+    assert "Number 249" in shown
+    assert "lines" not in shown
+    assert brimful("export").stderr == b""
+
+
 def test_an_error_is_one_line_and_no_traceback():
     result = brimful("fill", "nowhere.jsonl", "--model", "gpt-4o")
     assert (result.returncode, result.stdout) == (1, b"")

@@ -5,19 +5,25 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from brimful.cli.progress import Advance, progress
+
+_STEP: Final = 100  # lines between two words about how far it has come
+
 
 async def write_lines(lines: AsyncIterator[Any], out: Path | None) -> None:
-    """Write records or other data, one a line."""
-    if out is None:
-        sys.stdout.flush()
-        await _write(lines, sys.stdout.buffer)
-        return
-    with _whole(out) as file:
-        await _write(lines, file)
+    """Write records or other data, one a line. How many they are is shown where they do not go to the same terminal."""
+    seen = out is None and sys.stdout.isatty()
+    with progress("export", None, quiet=seen, unit="lines", apart=True) as advance:
+        if out is None:
+            sys.stdout.flush()
+            await _write(lines, sys.stdout.buffer, advance)
+            return
+        with _whole(out) as file:
+            await _write(lines, file, advance)
 
 
 @contextmanager
@@ -46,6 +52,10 @@ def naming(out: Path) -> Iterator[None]:
         raise OSError(error.errno, os.strerror(error.errno) if error.errno else str(error), str(out)) from None
 
 
-async def _write(lines: AsyncIterator[Any], file: BinaryIO) -> None:
+async def _write(lines: AsyncIterator[Any], file: BinaryIO, advance: Advance) -> None:
+    written = 0
     async for line in lines:
         file.write(msgspec.json.encode(line) + b"\n")
+        written += 1
+        if written % _STEP == 0:
+            advance(written)

@@ -9,9 +9,12 @@ Advance = Callable[[float], None]
 
 
 @contextmanager
-def progress(title: str, total: float, *, quiet: bool, unit: str = "") -> Iterator[Advance]:
-    """Show a bar while something is done. `unit` is `bytes`, or what is counted."""
-    if quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
+def progress(title: str, total: float | None, *, quiet: bool, unit: str = "", apart: bool = False) -> Iterator[Advance]:
+    """Show a bar while something is done; None is a total that nobody knows. `unit` is `bytes`, or what is counted.
+
+    If what is printed goes `apart`, into a file, then only standard error must be a terminal.
+    """
+    if quiet or not (sys.stderr.isatty() and (apart or sys.stdout.isatty())):
         yield lambda _: None
         return
     from brimful.cli.terminal import bar  # noqa: PLC0415 - its docstring says why

@@ -41,9 +41,10 @@ def print_table(table: Table) -> None:
 
 
 @contextmanager
-def bar(title: str, total: float, *, unit: str) -> Iterator[Callable[[float], None]]:
+def bar(title: str, total: float | None, *, unit: str) -> Iterator[Callable[[float], None]]:
     """Draw a bar on standard error, which is gone when all is done."""
-    amount = DownloadColumn() if unit == "bytes" else TaskProgressColumn()
+    counted = TextColumn(f"{{task.completed:,.0f}} {unit}") if total is None else TaskProgressColumn()
+    amount = DownloadColumn() if unit == "bytes" else counted
     shown = Text(title).markup  # a name is no markup
     columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
