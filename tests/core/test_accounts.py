@@ -4,8 +4,13 @@ A word is a token, a message costs 2 more, a request 1. Under `default`, 884 of 
 are kept for the answer: recent may take 540 of them by itself, related 360.
 """
 
+import brimful
+from brimful.core.budget import less_for_the_answer
+from brimful.core.content import Media, ToolCall, ToolResult
+from brimful.core.model import ModelInfo
 from brimful.core.selection import Previous
-from brimful.packagers import memory, message, package, summary
+from brimful.packagers import memory, message, package, summary, tool_turn
+from brimful.policies import load_policy
 from strategies import COUNTER, NOW
 from support import build, history, words
 
@@ -137,3 +142,51 @@ def test_what_is_required_counts_among_the_least_that_trimming_spares():
     generous = {"pools.related.limit.share": 1.0, "pools.recent.limit.share": 1.0, "margin.tokens": 480}
     context = build(pile, "pools", window=600, overrides={**generous, "pools.recent.least": 4})
     assert context.component("recent").items == 4
+
+
+def test_what_is_too_large_is_not_said_to_be_one_too_many():
+    large = message(words(2_000), counter=COUNTER, id="large", timestamp=NOW - 5_000)
+    context = build([*history(2), large], "window", overrides={**ALONE, "pools.recent.most": 3})
+    assert outcomes(context)["large"] == ("dropped", "too-large")
+
+
+def test_what_is_required_counts_among_the_least_items():
+    pile = [*renamed(history(2), "must"), *history(1)]
+    context = build(pile, "window", overrides={**ALONE, "pools.recent.least": 2})
+    assert outcomes(context)["m000"] == ("kept", "fits")
+
+
+def test_a_best_set_is_free_where_its_least_items_are_required():
+    must = [memory(f"must {at}", counter=COUNTER, id=f"must{at}", can_drop=False) for at in range(2)]
+    large = memory(words(200, "large"), counter=COUNTER, id="large", relevance=1.0)
+    small = [memory(words(60, f"s{at}"), counter=COUNTER, id=f"small{at}", relevance=0.7) for at in range(3)]
+    free = {"pools.related.least": 2, "pools.related.borrow": False, "pools.related.limit.tokens": 240}
+    kept = set(build([*must, large, *small], overrides=free).kept)
+    assert kept == {"must0", "must1", "small0", "small1", "small2"}
+
+
+def test_a_summary_of_a_part_does_not_stand_for_the_whole_unit():
+    turn = tool_turn(
+        [ToolCall(id="a", name="look")],
+        [ToolResult(id="a", content=words(600))],
+        counter=COUNTER,
+        id="turn",
+        timestamp=NOW - 5_000,
+        cluster="day-1",
+    )
+    part = summary("They looked.", counter=COUNTER, id="sum", of="day-1", covers=("turn",), timestamp=NOW)
+    found = outcomes(build([*turn, *history(40), part]))
+    assert (found["turn"][0], found["turn/a"][0]) == ("dropped", "dropped")
+
+
+def test_a_picture_is_charged_by_its_own_size_in_the_finished_request():
+    photo = Media(modality="image", url="https://example.org/a.png", width=1920, height=1080)
+    shown = brimful.package("message-current", (photo,), model="gpt-4o", id="now")
+    assert brimful.assemble([shown], model="gpt-4o", now=NOW).tokens >= 1_105
+
+
+def test_a_limit_for_the_answer_that_is_the_usual_one_is_not_worth_a_word():
+    model = ModelInfo(id="m", provider="p", window=1_000, max_output=1_000, wire="openai")
+    fit = load_policy("fit")
+    assert less_for_the_answer(fit, model, window=None, completion=250) is None
+    assert "250 tokens are kept" in less_for_the_answer(fit, model, window=None, completion=251)
