@@ -157,23 +157,22 @@ def test_a_failure_loses_nothing_and_the_same_message_is_asked_again(run, new_en
     assert run(story()) == ["Hi", "Hello."]
 
 
-def test_a_message_that_is_asked_again_is_answered_as_if_it_had_not_been_answered(run, new_engine):
-    provider = ScriptedProvider(["On Thursday.", "In the garden.", "On Friday."])
+@pytest.mark.parametrize("before", [[], ["Hello, everybody."]])
+def test_a_message_that_is_asked_again_is_answered_as_if_it_had_not_been_answered(run, new_engine, before):
+    provider = ScriptedProvider(["The demo is on Thursday.", "In the garden.", "On Friday."])
 
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
-            await engine.post(room="r", text="Hello, everybody.")
+            for text in before:
+                await engine.post(room="r", text=text)
             await engine.respond("r", None, "When is the demo?", id="m1")
-            await engine.respond("r", None, "And where is it?", id="m2")
+            await engine.respond("r", None, "And where is the demo?", id="m2")
             await engine.settled()
             again = await engine.respond("r", None, "When is the demo?", id="m1")
             return again, await history(engine, "r")
 
     again, said = run(story())
-    assert [message["content"] for message in again.context.request["messages"]] == [
-        "Hello, everybody.",
-        "When is the demo?",
-    ]
+    assert [message["content"] for message in again.context.request["messages"]] == [*before, "When is the demo?"]
     assert [content for _, _, content in said][-1] == "On Friday."
 
 
