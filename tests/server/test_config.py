@@ -29,6 +29,7 @@ def upstreams_of(*upstreams, environ=None):
         ({"upstreams": [LOCAL | {"limits": {"conect": 1}}]}, "upstreams.local.limits.conect: no such key"),
         ({"upstreams": [LOCAL], "listen": "8080"}, "listen: must be HOST:PORT"),
         ({"upstreams": [LOCAL], "listen": "127.0.0.1:99999"}, "listen: must be HOST:PORT"),
+        ({"upstreams": [LOCAL], "store": "mysql://db/x"}, "store: must be one of sqlite:///chat.db"),
         ({"upstreams": [LOCAL], "mode": "forget"}, "mode: Invalid enum value 'forget'"),
         ({"upstreams": [LOCAL], "limits": {"grace": -1}}, "limits.grace: Expected `float` > 0"),
         ({"upstreams": [LOCAL], "surprise": 1}, "surprise: no such key"),

@@ -14,6 +14,7 @@ from brimful.errors import InvalidConfig, InvalidValue
 from brimful.providers import Limits
 from brimful.providers.address import read_address
 from brimful.render.given import GivenWire
+from brimful.stores.urls import parse_url
 
 Mode = Literal["fit", "remember"]
 """What becomes of a request: it is made to fit, or it is answered from all that was ever said in its conversation."""
@@ -165,6 +166,7 @@ def config_of(data: Mapping[str, Any], file: str) -> Config:
     except msgspec.ValidationError as error:
         raise _located(str(error), data, file) from None
     _check_listen(config.listen, file)
+    _check_store(config.store, file)
     _check_time("keep", config.keep, file)
     _check_time("tidy", config.tidy, file)
     seen: set[str] = set()
@@ -183,6 +185,13 @@ def _check_listen(listen: str, file: str) -> None:
     found = _LISTEN.fullmatch(listen)
     if found is None or int(found["port"]) > _MOST_PORT:
         raise InvalidConfig(file, "listen", f"must be HOST:PORT, such as '127.0.0.1:8080', not {shown(listen)}")
+
+
+def _check_store(store: str, file: str) -> None:
+    try:
+        parse_url(store)
+    except InvalidValue as error:
+        raise InvalidConfig(file, "store", error.reason) from None
 
 
 def _check_time(key: str, time: str | None, file: str) -> None:
