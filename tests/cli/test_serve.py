@@ -30,7 +30,7 @@ def test_wrong_usage(run, arguments, complaint):
         (["--upstream", "http://127.0.0.1:1/v1", "--listen", "8080"], "brimful serve: listen: must be HOST:PORT"),
         (["--upstream", "http://127.0.0.1:1/v1", "--mode", "forget"], "brimful serve: mode: Invalid enum value"),
         (["--upstream", "http://127.0.0.1:1/v1", "--listen", "0.0.0.0:0"], "brimful serve: listen: 0.0.0.0 can be"),
-        (["--upstream", "http://127.0.0.1:1/v1", "--db", "mysql://x"], "url: must be one of sqlite"),
+        (["--upstream", "http://127.0.0.1:1/v1", "--db", "mysql://x"], "brimful serve: store: must be one of sqlite"),
         (["--upstream", "http://127.0.0.1:1/v1", "--db", "sqlite:////no/such/folder/x.db"], "x.db: "),
         (["--config", "none.toml"], "none.toml: cannot be read"),
         (["--config", "typo.toml"], "typo.toml: lisen: no such key"),
