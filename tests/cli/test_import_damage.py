@@ -220,12 +220,13 @@ def test_the_error_tells_a_program_what_it_tells_a_person():
 
 def test_a_damaged_picture_of_an_export_is_damage(fails):
     files = samples.chatgpt_export()
+    picture = next(name for name in files if name.endswith(".png"))
+    files[picture] += os.urandom(200_000)  # the damage stands behind what is read of every file
     path = packed(Path("export.zip"), files)
     data = bytearray(path.read_bytes())
-    picture = next(name for name in files if name.endswith(".png"))
     with zipfile.ZipFile(path) as opened:
         at = opened.getinfo(picture).header_offset + 30 + len(picture)
-    data[at + 20] ^= 0xFF
+    data[at + 150_000] ^= 0xFF
     path.write_bytes(data)
     assert fails("import", path).startswith(f"export.zip/{picture}: cannot be read: ")
 

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.importers import pieces
+from brimful.importers.fields import NAMELESS, fields
+from brimful.importers.fields import UNENDED as UNENDED_OBJECT
 from brimful.importers.pieces import CROSSED, TRAILING, UNENDED, elements, lines
 
 JSON = st.recursive(
@@ -69,6 +71,23 @@ def test_an_array_that_does_not_end_says_so_after_whole_elements(values, data):
 )
 def test_arrays_as_they_come(data, expected):
     assert list(elements(io.BytesIO(data), most=100)) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"{}", []),
+        (b'{"a": [1],}', [("a", 0, b"1")]),
+        (b'{"a": [1, 2}', [("a", 0, b"1"), ("a", None, CROSSED), ("", None, UNENDED_OBJECT)]),
+        (b'{"a": [1], "b": 3]', [("a", 0, b"1"), ("b", None, b"3"), ("", None, CROSSED)]),
+        (b'{"a": 1, 7, "b": 2}', [("a", None, b"1"), ("", None, NAMELESS), ("b", None, b"2")]),
+        (b'{"a": [1] 7}', [("a", 0, b"1"), ("", None, NAMELESS)]),
+        (b'{"a": 1} {', [("a", None, b"1"), ("", None, TRAILING)]),
+        (b'{"a": [1', [("a", None, UNENDED_OBJECT)]),
+    ],
+)
+def test_objects_as_they_come(data, expected):
+    assert list(fields(io.BytesIO(data), 64, frozenset(["a"]))) == expected
 
 
 def test_an_element_that_is_too_long_costs_itself_alone(monkeypatch):
