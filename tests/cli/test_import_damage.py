@@ -194,6 +194,7 @@ def test_standard_input_and_pipes_are_checked_and_read_again(run_json, fails):
     assert fails("import", "-", stdin='{"role": "user", "content": "Hi"}\n{').startswith("<stdin>:2: is not JSON")
     assert run_json("import", "-", stdin=json.dumps([HI, HELLO]))["records"] == {"message": 2}
     assert run_json("import", "-", "--salvage", stdin=json.dumps([HI]) + "x")["known"] == 1
+    assert run_json("import", "-", stdin=gzip.compress(lines_of([HI, HELLO])))["known"] == 2
 
 
 def test_a_file_that_is_damaged_between_the_check_and_the_import():
