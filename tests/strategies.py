@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from brimful import Count, ToolCall, ToolResult
 from brimful.core.content import KNOWN_KINDS, Media
 from brimful.core.model import ModelInfo
-from brimful.packagers import media, package, tool_turn
+from brimful.packagers import media, note, package, tool_turn
 from brimful.policies import load_policy, policy_names
 from brimful.testing import WordCounter
 
@@ -98,13 +98,27 @@ def picture(draw, id):
 
 
 @st.composite
+def at_depth(draw, id):
+    options = {"role": draw(st.sampled_from(["system", "user", "assistant"])), "can_drop": draw(st.booleans())}
+    if draw(st.booleans()):
+        options["cluster"] = "day-1"
+    return [note(draw(TEXTS), counter=COUNTER, id=id, depth=draw(st.integers(0, 6)), **options)]
+
+
+@st.composite
 def piles(draw, most=25):
     """A pile of candidates: anything, some of it twice, some of it broken, and the current message."""
     count = draw(st.integers(0, most))
     pile = []
     for at in range(count):
         pile += draw(
-            st.one_of(plain(f"p{at:02d}"), plain(f"p{at:02d}"), tool_unit(f"t{at:02d}"), picture(f"i{at:02d}"))
+            st.one_of(
+                plain(f"p{at:02d}"),
+                plain(f"p{at:02d}"),
+                tool_unit(f"t{at:02d}"),
+                picture(f"i{at:02d}"),
+                at_depth(f"n{at:02d}"),
+            )
         )
     if draw(st.booleans()) and pile:
         pile.append(draw(st.sampled_from(pile)))

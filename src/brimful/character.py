@@ -7,17 +7,21 @@ import msgspec
 
 from brimful.core import check
 from brimful.errors import InvalidValue
-from brimful.fields import text
+from brimful.fields import check_texts, text
 
-_FIELDS: Final = ("prompt", "description", "personality", "scenario", "examples", "greeting")
-_MACRO: Final = re.compile(r"\{\{(char|user)\}\}|<(BOT|USER)>", re.IGNORECASE)
+TEXTS: Final = ("prompt", "description", "personality", "scenario", "examples", "greeting")
+_MACRO: Final = re.compile(r"\{\{\s*(charIfNotGroup|char|user)\s*\}\}|<(BOT|CHAR|CHARIFNOTGROUP|USER)>", re.IGNORECASE)
+
+ANSWERER: Final = "Assistant"  # who answers, where no persona does
+SOMEBODY: Final = "User"  # whom a character talks to, where nobody is named
 
 
 class Character(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a character. Texts may say `{{char}}` and `{{user}}` for the two names.
 
     `prompt` is the character's own system prompt, for a persona that has none. `examples` show how it talks, and are
-    the first to go where a window is small. `greeting` is what it says in a room where nobody spoke yet.
+    the first to go where a window is small. `greeting` is what it says in a room where nobody spoke yet, and
+    `greetings` are others that it may say instead.
     """
 
     prompt: str = ""
@@ -26,11 +30,13 @@ class Character(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str = ""
     examples: str = ""
     greeting: str = ""
+    greetings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what is no text."""
-        for field in _FIELDS:
+        for field in TEXTS:
             check.settle(self, field, text, "character.")
+        check_texts("character.greetings", self.greetings)
 
     @property
     def sheet(self) -> str:
@@ -54,8 +60,7 @@ def with_names(said: str, *, char: str, user: str) -> str:
     >>> with_names("{{char}} greets {{User}}.", char="Nova", user="Ada")
     'Nova greets Ada.'
     """
-    names = {"char": char, "bot": char, "user": user}
-    return _MACRO.sub(lambda found: names[(found[1] or found[2]).lower()], said)
+    return _MACRO.sub(lambda found: user if (found[1] or found[2]).lower() == "user" else char, said)
 
 
 def checked_character(field: str, value: object) -> Character | None:

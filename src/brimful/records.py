@@ -28,6 +28,7 @@ from brimful.fields import (
     timestamp,
 )
 from brimful.lorebook import Lorebook, LoreEntry
+from brimful.note import Note, check_notes
 from brimful.record import Record
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Memory",
     "MemoryType",
     "Message",
+    "Note",
     "Persona",
     "Plain",
     "Record",
@@ -57,14 +59,17 @@ Content = str | tuple[Part, ...]
 
 
 class User(Record, frozen=True, kw_only=True, tag="user"):
-    """Somebody who talks, in any number of rooms."""
+    """Somebody who talks, in any number of rooms. `lorebooks` and `notes` come along into all of them."""
 
     name: str = ""
+    lorebooks: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
-        settle_fields(self, texts=("name",))
+        settle_fields(self, texts=("name",), ids=("lorebooks",))
+        check_notes("notes", self.notes)
 
 
 class Persona(Record, frozen=True, kw_only=True, tag="persona"):
@@ -83,6 +88,7 @@ class Persona(Record, frozen=True, kw_only=True, tag="persona"):
     completion: int | None = None
     overrides: dict[str, Any] = {}
     lorebooks: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
@@ -90,6 +96,7 @@ class Persona(Record, frozen=True, kw_only=True, tag="persona"):
         texts = ("name", "prompt", "model", "provider", "policy")
         settle_fields(self, texts=texts, ids=("lorebooks",), objects=("overrides",))
         checked_character("character", self.character)
+        check_notes("notes", self.notes)
         if self.completion is not None:
             check_whole("completion", self.completion, low=1)
 
@@ -112,6 +119,7 @@ class Room(Record, frozen=True, kw_only=True, tag="room"):
     goal: str = ""
     headers: tuple[str, ...] = ()
     lorebooks: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     created: float = 0.0
     metadata: dict[str, Any] = {}
 
@@ -120,6 +128,7 @@ class Room(Record, frozen=True, kw_only=True, tag="room"):
         optional = ("user", "persona")
         settle_fields(self, texts=("name", "goal"), ids=("lorebooks",), optional=optional, times=("created",))
         check_texts("headers", self.headers)
+        check_notes("notes", self.notes)
 
 
 class Message(Record, frozen=True, kw_only=True, tag="message"):

@@ -94,6 +94,10 @@ def chat(  # noqa: PLR0913 - the options of a command
     policy: PolicyOption = None,
     window: Window = None,
     completion: Completion = None,
+    greeting: Annotated[
+        int,
+        typer.Option("--greeting", metavar="N", min=0, help="Which greeting begins a new room: 0 is the first."),
+    ] = 0,
     embedder: Embedder = DEFAULT_EMBEDDER,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
@@ -113,7 +117,8 @@ def chat(  # noqa: PLR0913 - the options of a command
     said: dict[str, Any] = {"model": model, "policy": policy, "window": window, "completion": completion}
 
     async def talk(engine: "Engine") -> None:
-        await Chat(engine, room=room, persona=persona, user=user, sender=sender, said=said).talk()
+        talking = Chat(engine, room=room, persona=persona, user=user, sender=sender, said=said, greeting=greeting)
+        await talking.talk()
 
     _with_engine(talk, db=db, tenant=tenant, embedder=embedder, provider=provider)
 

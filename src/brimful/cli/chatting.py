@@ -36,7 +36,15 @@ class Chat:
     """One person at a terminal, in one room."""
 
     def __init__(
-        self, engine: Engine, *, room: str, persona: str | None, user: str | None, sender: str, said: dict[str, Any]
+        self,
+        engine: Engine,
+        *,
+        room: str,
+        persona: str | None,
+        user: str | None,
+        sender: str,
+        said: dict[str, Any],
+        greeting: int = 0,
     ) -> None:
         """Talk through this engine; `said` is what the command line said of model, policy and budget."""
         self._engine = engine
@@ -45,6 +53,7 @@ class Chat:
         self._user = user
         self._sender = sender
         self._said = said
+        self._greeting = greeting
         self._last: Context | None = None
         self._commands: dict[str, Callable[[str], Awaitable[None]]] = {
             "context": self._context,
@@ -76,7 +85,7 @@ class Chat:
             self._persona = self._persona or place.persona
             self._user = self._user or place.user
         if self._persona is not None:
-            await self._engine.greet(self._room, self._persona, user=self._user)
+            await self._engine.greet(self._room, self._persona, user=self._user, which=self._greeting)
         newest = await self._engine.store.history(self._room, limit=SHOWN)
         for message in reversed([entry.message for entry in newest]):
             output.say(f"{_speaker(message)}: {output.lines(plain_text(message.content))}")

@@ -24,7 +24,7 @@ from brimful.cli.options import (
 from brimful.cli.table import Table, columns
 from brimful.core.context import Context
 from brimful.core.decision import Decision
-from brimful.records import Persona, Room
+from brimful.records import Persona, Room, User
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -68,7 +68,7 @@ def try_out(  # noqa: PLR0913 - the options of a command
     info = known_model(model)
 
     async def build(engine: "Engine") -> Context:
-        await _want_books(engine, room, persona)
+        await _want_books(engine, room, persona, user)
         await catch_up(engine)
         return await engine.assemble(
             room=room, persona=persona, message=asked, user=user, model=info, window=window, save=False
@@ -88,11 +88,13 @@ def try_out(  # noqa: PLR0913 - the options of a command
         output.warn(note)
 
 
-async def _want_books(engine: "Engine", room: str, persona: str | None) -> None:
+async def _want_books(engine: "Engine", room: str, persona: str | None, user: str | None) -> None:
     """Refuse to look into no book at all: nobody would know why nothing is told."""
     place = await engine.store.get(Room, room)
+    persona, user = persona or (place.persona if place else None), user or (place.user if place else None)
     who = None if persona is None else await engine.store.get(Persona, persona)
-    if not (place and place.lorebooks) and not (who and who.lorebooks):
+    asker = None if user is None else await engine.store.get(User, user)
+    if not any(each and each.lorebooks for each in (place, who, asker)):
         raise Failure(f"room {room!r} has no lorebook; `brimful room create ROOM --lorebook BOOK` gives it one")
 
 

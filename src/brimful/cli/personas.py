@@ -1,5 +1,6 @@
 """`brimful persona`: whom the model plays, and how its windows are filled."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -8,6 +9,7 @@ import typer
 from brimful.character import Character
 from brimful.cli import output
 from brimful.cli.exports import add_export
+from brimful.cli.noting import Notes, note_line, notes_given
 from brimful.cli.opened import ask
 from brimful.cli.options import (
     DEFAULT_DB,
@@ -42,6 +44,7 @@ Examples:
   brimful persona create nova --prompt-file nova.txt --policy window
   brimful persona create nova --character description="A pilot." --character greeting="Hello, {{user}}!"
   brimful persona create nova --model qwen2.5:7b --provider ollama --completion 800
+  brimful persona create nova --note "0=Answer in one sentence."
   brimful persona create nova --set most_messages=50 --lorebook products"""
 LIST_EXAMPLES: Final = """\
 Examples:
@@ -97,13 +100,15 @@ def create(  # noqa: PLR0913 - the options of a command
         typer.Option(
             "--character",
             metavar="FIELD=TEXT",
-            help="Who it is: description, personality, scenario, examples, greeting or prompt. Repeatable.",
+            help="Who it is: description, personality, scenario, examples, greeting, greetings (each one more) "
+            "or prompt. Repeatable.",
         ),
     ] = None,
     settings: Settings = None,
     lorebooks: Annotated[
         list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to look into. Repeatable.")
     ] = None,
+    notes: Notes = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
@@ -124,10 +129,11 @@ def create(  # noqa: PLR0913 - the options of a command
         "completion": completion,
         "overrides": read_overrides(settings),
         "lorebooks": tuple(lorebooks) if lorebooks else None,
+        "notes": notes_given(notes),
     }
     if model:
         known_model(model)
-    traits = dict(map(_trait, character or ()))
+    traits = _traits_given(character or ())
 
     async def put(engine: "Engine") -> Persona:
         held = await engine.store.get(Persona, id) or Persona(id=id)
@@ -221,6 +227,7 @@ def _facts(persona: Persona) -> list[tuple[str, str]]:
         ("character", ", ".join(_traits(persona))),
         ("overrides", ", ".join(f"{key}={_value(value)}" for key, value in persona.overrides.items())),
         ("lorebooks", ", ".join(persona.lorebooks)),
+        *(("note", note_line(note)) for note in persona.notes),
         ("metadata", _value(persona.metadata) if persona.metadata else ""),
     ]
 
@@ -228,6 +235,13 @@ def _facts(persona: Persona) -> list[tuple[str, str]]:
 def _traits(persona: Persona) -> list[str]:
     """Return the fields in which something is said of the character."""
     return [field for field, said in msgspec.structs.asdict(persona.character or Character()).items() if said]
+
+
+def _traits_given(said: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a character that options name; each that names `greetings` adds one."""
+    named = list(map(_trait, said))
+    more = tuple(text for field, text in named if field == "greetings")
+    return {**dict(named), **({"greetings": more} if more else {})}
 
 
 def _trait(text: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.exports import add_export
+from brimful.cli.noting import Notes, note_line, notes_given
 from brimful.cli.opened import ask
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.table import Table, columns
@@ -27,7 +28,8 @@ CREATE_EXAMPLES: Final = """\
 Examples:
   brimful room create support
   brimful room create support --user ada --goal "Solve her problem"
-  brimful room create support --header "Answer in French." --lorebook products"""
+  brimful room create support --header "Answer in French." --lorebook products
+  brimful room create tavern --note "4=It is raining, and {{user}} is late.\""""
 LIST_EXAMPLES: Final = """\
 Examples:
   brimful room list
@@ -85,6 +87,7 @@ def create(  # noqa: PLR0913 - the options of a command
     lorebooks: Annotated[
         list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to look into. Repeatable.")
     ] = None,
+    notes: Notes = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
@@ -96,6 +99,7 @@ def create(  # noqa: PLR0913 - the options of a command
     """
     given: dict[str, Any] = {"name": name, "user": user, "persona": persona, "goal": goal}
     given |= {"headers": tuple(headers) if headers else None, "lorebooks": tuple(lorebooks) if lorebooks else None}
+    given["notes"] = notes_given(notes)
 
     async def put(engine: "Engine") -> Room:
         held = await engine.store.get(Room, id) or Room(id=id, created=time.time())
@@ -184,6 +188,7 @@ def _facts(room: Room) -> list[tuple[str, str]]:
         ("persona", room.persona or ""),
         ("goal", room.goal),
         *(("header", header) for header in room.headers),
+        *(("note", note_line(note)) for note in room.notes),
         ("lorebooks", ", ".join(room.lorebooks)),
         ("created", output.moment(room.created)),
         ("metadata", msgspec.json.encode(room.metadata).decode() if room.metadata else ""),

@@ -2,6 +2,8 @@
 
 system prompts · pinned block │ history, oldest first │ retrieved block · media · current message
 ── stable ──────────────────── ── grows at its end ── ── new every turn ─────────────────────────
+
+Notes stand among the last messages, as deep as they say.
 """
 
 from collections import defaultdict
@@ -12,6 +14,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult
 from brimful.core.cost import place_of, role_of, speaker
+from brimful.core.depth import placed_in
 from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, labelled
 from brimful.core.model import ModelInfo
 from brimful.core.one_call import one_at_a_time
@@ -34,10 +37,12 @@ def arrange(
     related = list(_related(placed))
     history = list(_history(placed))
     current = list(_current(placed))
+    notes = [package for _, package in placed["note"]]
     if layout.related == "system":
-        messages = [*_mark(stable), *(_as_system(block) for block in related), *_mark(history), *current]
+        stable = [*_mark(stable), *(_as_system(block) for block in related)]
+        messages = [*stable, *_noted(history, [], current, notes)]
     else:
-        messages = [*_mark(stable), *_mark(history), *related, *current]
+        messages = [*_mark(stable), *_noted(history, related, current, notes)]
     messages = _unique_call_ids(messages)
     if model.names_in_text:
         messages = [_named(message) for message in messages]
@@ -154,6 +159,24 @@ def _current(placed: _Placed) -> Iterator[Message]:
             yield msgspec.structs.replace(message, parts=(*seen, *message.parts), sources=sources)
         else:
             yield message
+
+
+def _noted(
+    history: list[Message], related: list[Message], current: list[Message], notes: Sequence[ContentPackage]
+) -> list[Message]:
+    """Put notes among the messages. History is marked where the first of them stands: what is behind it will move."""
+    said = [*history, *related, *current]
+    blocks = {id(block) for block in related}
+
+    def counts(message: Message) -> bool:
+        return message.role != "tool" and id(message) not in blocks
+
+    placed = placed_in(said, notes, counts)
+    stays = min([len(history), *(at for at, _ in placed)])
+    said[:stays] = _mark(said[:stays])
+    for at, note in reversed(placed):
+        said.insert(at, _message(note))
+    return said
 
 
 def _history_units(placed: _Placed) -> list[Unit]:

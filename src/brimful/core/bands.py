@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _OPENING: Final = ("system", "pinned")
 _HISTORY: Final = ("summaries", "recent", "tools")
 _RELATED: Final = ("lorebook", "memories", "older")
-_CLOSING: Final = ("media", "current", "format")
+_CLOSING: Final = ("notes", "media", "current", "format")
 _TITLES: Final = {
     "pinned": "Pinned",
     "free": "Free",

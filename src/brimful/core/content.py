@@ -31,6 +31,7 @@ KNOWN_KINDS: Final = (
     "lorebook",
     "summary",
     "code-snippet",
+    "system-note",
 )
 """The kinds known by name. The set is open: any non-empty string is a kind."""
 

@@ -12,16 +12,22 @@ from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Basis, Count, TokenCounter
 
-Place = Literal["system", "pinned", "history", "related", "current"]
+Place = Literal["system", "pinned", "history", "related", "note", "current"]
 
 _LONGEST_REMEMBERED: Final = 4_096  # characters of parts whose count is worth remembering
 _CERTAINTY: Final[tuple[Basis, ...]] = ("exact", "provider", "bound", "calibrated", "approximate")
-_ROLES: Final[dict[str, Role]] = {"system-prompt": "system", "tool-call": "assistant", "tool-result": "tool"}
+_ROLES: Final[dict[str, Role]] = {
+    "system-prompt": "system",
+    "system-note": "system",
+    "tool-call": "assistant",
+    "tool-result": "tool",
+}
 PLACED: Final[dict[str, Place]] = {
     "system-prompt": "system",
     "message-recent": "history",
     "tool-call": "history",
     "tool-result": "history",
+    "system-note": "note",
     "message-current": "current",
     "media-image": "current",
     "media-audio": "current",

@@ -28,6 +28,7 @@ COMPONENTS = {
     "tool-result": "tools",
     "lorebook": "lorebook",
     "summary": "summaries",
+    "system-note": "notes",
 }
 """The component of each known kind. Any other kind is a component of its own name."""
 
@@ -44,6 +45,7 @@ _TITLES = {
     "tools": ("Tool Turns", "msg"),
     "lorebook": ("Lorebook", "entry"),
     "summaries": ("Summaries", "item"),
+    "notes": ("Notes", "item"),
     "format": ("Format & Tools", ""),
 }
 

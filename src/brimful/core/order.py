@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING, Final
 
 from brimful.core.content import ContentPackage, ToolCall, ToolResult
-from brimful.core.cost import Place, place_of
+from brimful.core.cost import Place, place_of, role_of
 from brimful.core.decision import Decision
+from brimful.core.depth import placed_in
 from brimful.core.unit import call_first, time_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ def reading_order(context: "Context") -> dict[str, int]:
     """Return the place of each candidate that is in, from 0; what is out has none."""
     ordering = _Ordering(context)
     inside = [decision for decision in context.decisions if decision.included]
-    return {decision.id: at for at, decision in enumerate(sorted(inside, key=ordering.key))}
+    said = sorted((each for each in inside if not ordering.is_note(each)), key=ordering.key)
+    order = ordering.noted([each.id for each in said], [each.id for each in inside if ordering.is_note(each)])
+    return {id: at for at, id in enumerate(order)}
 
 
 class _Ordering:
@@ -52,6 +55,34 @@ class _Ordering:
             return section, worth, time_of(unit[-1]), unit.index(package)
         call = self._call_of(decision, package)
         return (section, worth, time_of(stood), 0) if call is None else (section, worth, time_of(call), 1)
+
+    def is_note(self, decision: Decision) -> bool:
+        """Say whether it stands as deep among the others as it says."""
+        return self._place(decision.id) == "note"
+
+    def noted(self, said: list[str], notes: list[str]) -> list[str]:
+        """Put notes among what is said, as `arrange` does: none stands before what begins every prompt."""
+        opening = self._sections.index("history")
+        head = [id for id in said if self._sections.index(self._place(id)) < opening]
+        rest = said[len(head) :]
+        for at, note in reversed(placed_in(rest, [self._packages[id] for id in notes], self._counts)):
+            rest.insert(self._before_media(rest, at), note.id)
+        return [*head, *rest]
+
+    def _before_media(self, said: list[str], at: int) -> int:
+        """Return a place before the media that stand in the same message as what stands there."""
+        while 0 < at < len(said) and self._packages[said[at - 1]].kind.startswith("media-"):
+            at -= 1
+        return at
+
+    def _counts(self, id: str) -> bool:
+        """Say whether a candidate is a message of its own, for notes that count them."""
+        package = self._packages[id]
+        spoken = not package.kind.startswith("media-") and role_of(package) != "tool"
+        return spoken and self._place(id) in ("history", "current")
+
+    def _place(self, id: str) -> Place:
+        return place_of(self._covered.get(id, self._packages[id]))
 
     def _note(self, decision: Decision, package: ContentPackage) -> None:
         if decision.outcome == "replaced":

@@ -27,6 +27,7 @@ _COLOURS: Final = {
     "older": ("#0e8a7d", "#4fd6c4"),
     "memories": ("#2e7d32", "#7bd88a"),
     "lorebook": ("#6b8e12", "#b6d94c"),
+    "notes": ("#8a7a00", "#e6d24a"),
     "media": ("#b26a00", "#ffb74d"),
     "current": ("#c62828", "#ff7b7b"),
     "other": ("#8d5a3b", "#d2a184"),

@@ -21,6 +21,7 @@ _HEADINGS: Final = {
     "tools": "TOOL TURNS",
     "lorebook": "LOREBOOK",
     "summaries": "SUMMARIES",
+    "notes": "NOTES",
     "media": "MEDIA",
     "current": "USER MESSAGE",
     "pinned": "PINNED",
@@ -88,7 +89,7 @@ def _ordered(context: "Context", parted: Iterable[tuple[Place, str]]) -> list[tu
     """Put parts in order: as `arrange` puts them, media right before the message that they came with."""
     related_first = context.inputs.policy.layout.related == "system"
     middle: tuple[Place, ...] = ("related", "history") if related_first else ("history", "related")
-    places: tuple[Place, ...] = ("system", "pinned", *middle, "current")
+    places: tuple[Place, ...] = ("system", "pinned", *middle, "note", "current")
     known = list(_HEADINGS)
 
     def order(key: tuple[Place, str]) -> tuple[int, bool, int, str]:

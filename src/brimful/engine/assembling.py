@@ -20,13 +20,13 @@ from brimful.engine.company import as_seen
 from brimful.engine.current import current_of
 from brimful.engine.facts import build_facts
 from brimful.engine.given import media_of, want_texts
-from brimful.engine.introduction import name_of, named, speaks_of_user, told_to
+from brimful.engine.introduction import known_user, named, names_of, told_to, with_named_notes
 from brimful.engine.plan import Limits, Plan, make_plan
 from brimful.engine.prefixes import conversation_of
 from brimful.engine.writing import Writing
 from brimful.errors import InvalidValue
 from brimful.policies import Overrides
-from brimful.records import Content, Message, Persona, Room, Snapshot
+from brimful.records import Content, Message, Persona, Room, Snapshot, User
 from brimful.retrieval.queries import queries
 from brimful.retrieval.wanted import Retrieved, Wanted, memory_scopes
 
@@ -70,7 +70,7 @@ class Assembling(Writing):
         """
         want_texts(room=room, persona=persona, sender=sender, user=user, focus=focus, system=system, route=route)
         begun, moment = self._clock(), self._moment(now)
-        place, who, missing = await self._whereabouts(room, persona, user, system)
+        place, who, asker, missing = await self._whereabouts(room, persona, user, system)
         persona = who.id if who else None
         window = positive("window", window)
         completion = positive("completion", completion) or (who.completion if who else None)
@@ -83,7 +83,7 @@ class Assembling(Writing):
         previous = await self._parts.prefixes.last(conversation)
         asked = Asked(
             current=current,
-            user=user,
+            user=asker,
             media=media_of(media),
             focus=focus or "",
             begins=previous.first if previous else "",
@@ -158,8 +158,8 @@ class Assembling(Writing):
 
     async def _whereabouts(
         self, room: str, persona: str | None, user: str | None, system: str | None
-    ) -> tuple[Room, Persona | None, list[str]]:
-        """Return room and persona as this call means them, and note what was looked for in vain."""
+    ) -> tuple[Room, Persona | None, User | None, list[str]]:
+        """Return room, persona and user as this call means them, and note what was looked for in vain."""
         place = await self.store.get(Room, room)
         persona = place.persona if persona is None and place else persona
         who = None if persona is None else await self.store.get(Persona, persona)
@@ -170,9 +170,10 @@ class Assembling(Writing):
             who = Persona(id=persona)
             notes.append(f"persona {shown(persona)} is not in the store: it has no prompt")
         told, who = told_to(place or Room(id=room), who, system)
-        if who is None or not speaks_of_user(who):
-            return told, who, notes
-        return told, named(who, await name_of(self.store, user or told.user)), notes
+        asker = await known_user(self.store, user or told.user)
+        fill = names_of(who, asker)
+        asker = asker and with_named_notes(asker, fill)
+        return with_named_notes(told, fill), who and named(who, fill), asker, notes
 
     def _model_of(self, model: str | ModelInfo | None, persona: Persona | None) -> ModelInfo:
         """Settle the model: what the caller says, then the persona, then the engine."""

@@ -11,14 +11,15 @@ from brimful.engine import candidates
 from brimful.engine.counts import know, know_found
 from brimful.engine.current import Current, answered
 from brimful.engine.history import Packaged, Recent, load_recent, reach_of
-from brimful.engine.lore import Library
+from brimful.engine.introduction import named_memory, names_of
+from brimful.engine.lore import Library, number_of
 from brimful.engine.plan import Plan
 from brimful.engine.settings import Retrieval
 from brimful.lore import Activation, Shelf, activate
 from brimful.packagers.media import media as package_media
-from brimful.packagers.stored import head_of, headed, plain_text
+from brimful.packagers.stored import head_of, headed, noted, notes_of, plain_text
 from brimful.protocols import Store
-from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Room, Summary
+from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Room, Summary, User
 from brimful.retrieval.queries import queries
 from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.spread import spread
@@ -30,10 +31,10 @@ SUMMARIES_MOST: Final = 200  # the newest of a room: older ones cover what no wi
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller wants a context for. `begins` is the message with which history began last time."""
+    """What a caller wants a context for. `user` is who asks; `begins`, with which message history began last time."""
 
     current: Current
-    user: str | None = None
+    user: User | None = None
     media: tuple[Media, ...] = ()
     focus: str = ""
     begins: str = ""
@@ -113,8 +114,9 @@ class Builder:
         hits = candidates.found_lore(retrieved.hits, lore)
         loaded = Loaded(known=known, recent=recent, shelf=shelf, lore=lore, hits=hits)
         know_found(plan.vocabulary, retrieved.hits)
-        heads = head_of(plan.persona, plan.room).values()
-        tokenized = await know(self._store, plan.vocabulary, [*loaded.contents(), *heads])
+        heads = head_of(plan.persona, plan.room, asked.user).values()
+        notes = (note.text for note in notes_of(plan.persona, plan.room, asked.user).values())
+        tokenized = await know(self._store, plan.vocabulary, [*loaded.contents(), *heads, *notes])
         packages = await asyncio.to_thread(_packaged, plan, asked, loaded)
         return Built(
             packages=tuple(packages),
@@ -124,21 +126,28 @@ class Builder:
         )
 
     async def _known(self, plan: Plan, asked: Asked) -> Known:
-        user = asked.user or plan.room.user
+        user = asked.user.id if asked.user else None
         scopes = memory_scopes(plan.persona.id if plan.persona else None, user, plan.room.id)
         summaries, pinned, books, rooms = await asyncio.gather(
             self._store.summaries(plan.room.id),
             self._store.memories(scopes=scopes, pinned=True, limit=PINNED_MOST),
-            self._library.books(plan.room, plan.persona),
+            self._library.books(plan.room, plan.persona, asked.user),
             self._other_rooms(plan.room, user),
         )
-        return Known(scopes=scopes, summaries=summaries[:SUMMARIES_MOST], pinned=pinned, books=books, rooms=rooms)
+        fill = names_of(plan.persona, asked.user)
+        return Known(
+            scopes=scopes,
+            summaries=summaries[:SUMMARIES_MOST],
+            pinned=[named_memory(memory, fill) for memory in pinned],
+            books=books,
+            rooms=rooms,
+        )
 
     async def _activate(
         self, plan: Plan, asked: Asked, known: Known, recent: Recent, retrieved: Retrieved
     ) -> tuple[Shelf, Activation]:
         """Find out which lore is told, from what was said and from what retrieval found."""
-        user = asked.user or plan.room.user
+        user = asked.user.id if asked.user else None
         shelf = await self._library.shelf(known.books, plan.persona, user, now=asked.now)
         if not shelf.entries:
             return shelf, Activation()
@@ -190,12 +199,13 @@ def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
     counter, known = plan.counter, loaded.known
     history = loaded.recent.packages if asked.current.message else answered(loaded.recent.packages)
     packages = [
-        *headed(plan.persona, plan.room, counter=counter),
+        *headed(plan.persona, plan.room, counter=counter, user=asked.user),
         *candidates.pinned_memories(known.pinned, counter=counter),
         *candidates.lore(loaded.lore.told, known.titles, counter=counter),
         *candidates.held_lore(loaded.lore.held, loaded.shelf, known.titles, counter=counter),
         *candidates.summaries_of(candidates.worth_telling(known.summaries, loaded.recent.sure), counter=counter),
         *history,
+        *noted(notes_of(plan.persona, plan.room, asked.user), _turn(asked, loaded.recent), counter=counter),
         *asked.current.packages(counter),
         *(package_media(part, counter=counter) for part in asked.media),
     ]
@@ -204,6 +214,11 @@ def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
     hits = candidates.enough(others, counter=counter, tokens=plan.tokens_for_finds)
     packages += candidates.found(spread(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages)
     return candidates.distinct(packages)
+
+
+def _turn(asked: Asked, recent: Recent) -> int:
+    """Return the how manyth turn of the room is built: two messages, one of each side, are a turn."""
+    return (number_of(asked.current, recent.messages) + 1) // 2
 
 
 def _is_hidden(hit: Hit) -> bool:

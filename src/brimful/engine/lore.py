@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.character import Character, has_names, with_names
+from brimful.character import ANSWERER, Character, has_names, with_names
 from brimful.engine.company import as_seen
 from brimful.engine.current import Current
-from brimful.engine.introduction import ANSWERER, name_of
+from brimful.engine.introduction import name_of
 from brimful.lore import Shelf, Turn, Who
 from brimful.lorebook import Source
 from brimful.packagers.stored import plain_text
@@ -37,9 +37,10 @@ class Library:
         self._shelves: Cache[Shelf] = Cache(most=_KEPT, ttl=_KEPT_FOR)
         self._speaking: Cache[bool] = Cache(most=_KEPT, ttl=_KEPT_FOR)
 
-    async def books(self, room: Room, persona: Persona | None) -> dict[str, Lorebook]:
-        """Return the books of a room and of a persona, by id; those that are there."""
-        shelf = dict.fromkeys([*room.lorebooks, *(persona.lorebooks if persona else ())])
+    async def books(self, room: Room, persona: Persona | None, user: User | None = None) -> dict[str, Lorebook]:
+        """Return the books of a room, of a persona and of a user, by id; those that are there."""
+        own = [book for who in (persona, user) if who for book in who.lorebooks]
+        shelf = dict.fromkeys([*room.lorebooks, *own])
         found = await asyncio.gather(*(self._store.get(Lorebook, book) for book in shelf))
         return {book.id: book for book in found if book is not None}
 
@@ -92,7 +93,7 @@ class Library:
         if not shelf.entries:
             return []
         messages = list(recent) or await self._before(room, None, current, persona)
-        last = _number(current, messages)
+        last = number_of(current, messages)
         first = max(1, (last - shelf.memory) // _BLOCK * _BLOCK) if shelf.memory else last
         deep = min(shelf.depth, _DEEPEST)
         while messages and messages[-1].seq > max(1, min(first, last - deep)):
@@ -111,7 +112,7 @@ class Library:
         return [seen for seen in as_seen([entry.message for entry in page], persona) if seen.id != current.id]
 
 
-def _number(current: Current, recent: Sequence[Message]) -> int:
+def number_of(current: Current, recent: Sequence[Message]) -> int:
     """Return the place in its room of what is to be answered: where it stands, or would stand."""
     newest = recent[0].seq if recent else 0
     if current.message is None:
@@ -158,7 +159,7 @@ def _texts_of(persona: Persona | None) -> dict[Source, str]:
         "description": character.description,
         "personality": character.personality,
         "scenario": character.scenario,
-        "depth-prompt": _text(persona.metadata.get("depth_prompt")),
+        "depth-prompt": "\n".join(note.text for note in persona.notes if note.depth),
         "creator-notes": _text(persona.metadata.get("creator_notes")),
     }
 

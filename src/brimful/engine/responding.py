@@ -11,7 +11,7 @@ from brimful.counting import overflow_of
 from brimful.engine.answer import Answer, AnswerStream, Said
 from brimful.engine.answering import Answering, Told
 from brimful.engine.asking import Asking, Turn, building_of
-from brimful.engine.introduction import name_of, named
+from brimful.engine.introduction import greeting_of, known_user, named, names_of
 from brimful.engine.overflow import refusal, smaller_window
 from brimful.engine.writing import new_id
 from brimful.errors import ContextOverflow, InvalidValue, ProviderError
@@ -57,15 +57,20 @@ class Responding(Answering):
         self._streams.add(stream)
         return stream
 
-    async def greet(self, room: str, persona: str, *, user: str | None = None) -> Message | None:
-        """Let a persona say its greeting in a room where nobody spoke yet; None if it has none, or somebody did."""
+    async def greet(self, room: str, persona: str, *, user: str | None = None, which: int = 0) -> Message | None:
+        """Let a persona say its greeting in a room where nobody spoke yet; None if it has none, or somebody did.
+
+        `which` chooses one of its other greetings, from 1 on.
+        """
         who = await self.store.get(Persona, persona)
         if who is None or who.character is None or await self.store.history(room, limit=1):
             return None
-        character = named(who, await name_of(self.store, user)).character
-        if character is None or not character.greeting:
+        place = await self.store.get(Room, room)
+        asker = await known_user(self.store, user or (place.user if place else None))
+        greeting = greeting_of(named(who, names_of(who, asker)), which)
+        if not greeting:
             return None
-        return await self.post(room=room, text=character.greeting, sender=who.called, role="assistant")
+        return await self.post(room=room, text=greeting, sender=who.called, role="assistant")
 
     # -- one turn ----------------------------------------------------------------------------------------------------
 

@@ -6,8 +6,9 @@ from typing import Any, Final
 import msgspec
 
 from brimful.character import Character
-from brimful.importers.cards import BOOK, CARD, FIELDS, character_of, fields_of, name_of
+from brimful.importers.cards import BOOK, CARD, FIELDS, GREETINGS, character_of, fields_of, name_of
 from brimful.importers.loose import mapping
+from brimful.importers.tavern_notes import fields_with
 from brimful.lore.formats import FORMATS, exported
 from brimful.records import Lorebook, LoreEntry, Persona
 
@@ -41,6 +42,7 @@ def card_of(persona: Persona, book: Lorebook | None = None, entries: Sequence[Lo
 
 def _changed(persona: Persona, told: dict[str, Any], name: str, *, new: bool) -> dict[str, Any]:
     """Return the fields that say something else than the card did."""
+    fields: dict[str, Any]
     was, now = character_of(told), persona.character or Character()
     if persona.prompt:
         now = msgspec.structs.replace(now, prompt=persona.prompt)
@@ -48,7 +50,9 @@ def _changed(persona: Persona, told: dict[str, Any], name: str, *, new: bool) ->
         theirs: getattr(now, ours) for theirs, ours in FIELDS.items() if new or getattr(now, ours) != getattr(was, ours)
     }
     named = {"name": persona.called} if new or persona.name != name else {}
-    return {**named, **fields}
+    if now.greetings != was.greetings:
+        fields[GREETINGS] = list(now.greetings)
+    return {**named, **fields, **fields_with(told, persona.notes)}
 
 
 def _book_in(

@@ -5,8 +5,9 @@ from typing import Any
 
 from brimful.importers.loose import mapping
 from brimful.importers.sillytavern import KEPT
+from brimful.importers.tavern_notes import AUTHOR, CHARACTER, head_with
 from brimful.packagers.stored import plain_text
-from brimful.records import Message, Room
+from brimful.records import Message, Note, Room
 
 
 def head_of(room: Room, *, user: str, character: str) -> dict[str, Any]:
@@ -16,10 +17,11 @@ def head_of(room: Room, *, user: str, character: str) -> dict[str, Any]:
     'Nova'
     """
     kept = mapping(room.metadata.get(KEPT))
-    if kept:
-        return kept
-    made = {"user_name": user, "character_name": character, "create_date": _moment(room.created)}
-    return {**made, "chat_metadata": {}}
+    made = {"user_name": user, "character_name": character, "create_date": _moment(room.created), "chat_metadata": {}}
+    head = kept or made
+    said = mapping(head.get("chat_metadata"))
+    changed = _changed(said, room.notes)
+    return {**head, "chat_metadata": {**said, **changed}} if changed else head
 
 
 def line_of(message: Message) -> dict[str, Any]:
@@ -40,7 +42,18 @@ def line_of(message: Message) -> dict[str, Any]:
             "extra": {},
         }
     named = {"name": message.sender} if message.sender else {}
-    return {**named, **(kept if message.edited is None else _swiped(kept, said)), "mes": said}
+    if message.edited is None:
+        return {**named, "mes": said, **kept}  # what was said before names were put in, if any were
+    return {**named, **_swiped(kept, said), "mes": said}
+
+
+def _changed(metadata: dict[str, Any], notes: tuple[Note, ...]) -> dict[str, Any]:
+    """Return what a chat's head has to say of its note, if that was changed here."""
+    own = next((note for note in notes if note.name == AUTHOR), None)
+    own = own or next((note for note in notes if not note.name), None)
+    if own is None and any(note.name == CHARACTER for note in notes):
+        return {}  # settings have one in its place
+    return head_with(metadata, own)
 
 
 def _swiped(kept: dict[str, Any], said: str) -> dict[str, Any]:

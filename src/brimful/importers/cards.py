@@ -15,10 +15,11 @@ from brimful.core.lenient import decode_json
 from brimful.errors import BrimfulError, DamagedFile, InvalidValue
 from brimful.importers.ids import joined
 from brimful.importers.importer import Imported, Importer
-from brimful.importers.loose import mapping, text
+from brimful.importers.loose import kept, mapping, text, texts
 from brimful.importers.png import SIGNATURE, texts_of
 from brimful.importers.source import MOST, Entry, Skipped, Source, room_name
 from brimful.importers.tavern import books_of, home_of
+from brimful.importers.tavern_notes import notes_of_card
 from brimful.lore.formats import book_of, entries_of
 from brimful.records import Persona
 
@@ -35,6 +36,8 @@ FIELDS: Final = {
     "first_mes": "greeting",
 }
 """What fields of a card are called in a character of ours."""
+GREETINGS: Final = "alternate_greetings"
+"""Under which field a card has its other greetings."""
 
 _CHUNKS: Final = ("ccv3", "chara")
 _SPECS: Final = ("chara_card_v2", "chara_card_v3")
@@ -106,7 +109,12 @@ def _records(source: Source, entry: Entry) -> Iterator[Imported]:
         name=name,
         character=character_of(told),
         lorebooks=tuple(dict.fromkeys(linked or ([own] if book else []))),
-        metadata={CARD: _without_book(card), **({BOOK: own} if book else {})},
+        notes=notes_of_card(told),
+        metadata={
+            CARD: _without_book(card),
+            **({BOOK: own} if book else {}),
+            **kept(creator_notes=text(told.get("creator_notes")), tags=texts(told.get("tags"))),
+        },
     )
 
 
@@ -129,7 +137,8 @@ def name_of(card: dict[str, Any]) -> str:
 def character_of(told: dict[str, Any]) -> Character:
     """Return the character of a card. `{{original}}` stands for a prompt that we do not have."""
     fields = {ours: text(told.get(theirs)) for theirs, ours in FIELDS.items()}
-    return Character(**{**fields, "prompt": fields["prompt"].replace("{{original}}", "").strip()})
+    fields["prompt"] = fields["prompt"].replace("{{original}}", "").strip()
+    return Character(**fields, greetings=tuple(texts(told.get(GREETINGS))))
 
 
 def persona_id(source: Source, name: str) -> str:

@@ -3,20 +3,36 @@
 In its folder, a chat belongs to the character after whom its own folder is named; a group's chat lies in `group chats`
 and is named by a file in `groups`. All that a line says besides stays with the message (`swipes`, `extra`, …), so that
 it can be given back. A message that is hidden from the model (`is_system`) is kept, and stays out of contexts.
+
+Names are put where messages ask for them (`{{user}}`), here and not in prompts: who is who is known now, a search finds
+them by their names, and a room of another program may speak of `{{user}}` and mean it. The text as it was stays with
+the message.
 """
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 from typing import Any, Final
 
+from brimful.character import SOMEBODY, with_names
 from brimful.errors import BrimfulError
 from brimful.importers.ids import Counted, joined
 from brimful.importers.importer import Imported, Importer
-from brimful.importers.loose import kept, mapping, parsed, text, texts
+from brimful.importers.loose import kept, mapping, parsed, text
 from brimful.importers.source import Entry, Skipped, Source, room_name
-from brimful.importers.tavern import group_of, is_group, is_settings, open_books, people_of
+from brimful.importers.tavern import (
+    group_of,
+    has_chats,
+    introduced,
+    is_group,
+    is_settings,
+    members_of,
+    open_books,
+    people_of,
+    settings_of,
+)
+from brimful.importers.tavern_notes import notes_of_chat
+from brimful.importers.tavern_people import Player, player_of
 from brimful.importers.times import seconds
-from brimful.records import Message, Room, User
+from brimful.records import Message, Room
 
 KEPT: Final = "sillytavern"
 """Under which key of a room's and of a message's metadata the rest of a line is kept."""
@@ -32,12 +48,13 @@ def recognises(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[Imported | Skipped]:
-    """Yield the user, the room and its messages. What a group is, its chats tell."""
+    """Yield the user, the room and its messages. What a group is, its chats tell; without one, it is a room alone."""
     if is_settings(source):
         yield from people_of(source)
         return
     if is_group(source):
-        yield from filter(None, [_damage(source)])
+        damage = _damage(source)
+        yield from [damage] if damage else [] if has_chats(source) else _meeting(source)
         return
     entries = source.entries()
     first = next(entries, None)
@@ -76,24 +93,43 @@ class _Chat:
         begun = (seconds(each.get("send_date")) for each in _first_lines(source))
         self._at = seconds(head.get("create_date")) or next(filter(None, begun), source.modified)
         self._ids = Counted(self._room)
+        self._settings = settings_of(source)
+        self._metadata = mapping(head.get("chat_metadata"))
+        self._player = self._who_plays()
+        self._answers = _speaker(source, user=False) or self._character
 
     def people(self) -> Iterator[Imported]:
         """Yield whose chat it is, and where it takes place."""
-        user = text(self._head.get("user_name"))
-        user = _speaker(self._source) if user in _NOBODY else user
-        if user and self._source.first(f"user {user}"):
-            yield User(id=joined(user), name=user)
-        members = [joined(PurePosixPath(member).stem) for member in texts(self._group.get("members"))]
-        metadata = mapping(self._head.get("chat_metadata"))
+        if self._player:
+            yield from introduced(self._source, self._player)
+        members = members_of(self._group)
         yield Room(
             id=self._room,
             name=text(self._group.get("name")) or self._character,
-            user=joined(user) if user else None,
+            user=self._player.id if self._player else None,
             persona=joined(self._character) if self._character else next(iter(members), None),
-            lorebooks=tuple(open_books(self._source, text(metadata.get("world_info")))),
+            lorebooks=tuple(open_books(self._source, text(self._metadata.get("world_info")))),
+            notes=notes_of_chat(self._metadata, self._settings, self._character),
             created=self._at,
             metadata={KEPT: self._head, **kept(members=members, group=self._group)},
         )
+
+    def _who_plays(self) -> Player | None:
+        named = text(self._head.get("user_name"))
+        mine = [each for each in _first_lines(self._source) if each.get("is_user") is True]
+        return player_of(
+            self._settings,
+            metadata=self._metadata,
+            name=_speaker(self._source) if named in _NOBODY else named,
+            pictures=[text(each.get("force_avatar")) for each in mine],
+            character=self._character,
+        )
+
+    def _said(self, data: dict[str, Any]) -> str:
+        """Return a message with the names that it asks for: who speaks in a group is whoever spoke last."""
+        if data.get("is_user") is not True:
+            self._answers = text(data.get("name")) or self._answers
+        return with_names(data["mes"], char=self._answers, user=self._player.name if self._player else SOMEBODY)
 
     def message(self, entry: Entry) -> Message | Skipped:
         """Return a message, or why it is none."""
@@ -106,11 +142,14 @@ class _Chat:
         hidden = {"hidden": True} if data.get("is_system") is True else {}
         told = ("mes", "name") if text(data.get("name")) else ("mes",)
         rest = {key: value for key, value in data.items() if key not in told}
+        said = self._said(data)
+        if said != data["mes"]:
+            rest["mes"] = data["mes"]
         try:
             return Message(
                 id=self._ids.next(sender, mine, data.get("send_date"), data["mes"]),
                 room=self._room,
-                content=data["mes"],
+                content=said,
                 sender=sender,
                 role="user" if mine else "assistant",
                 at=self._at,
@@ -118,6 +157,29 @@ class _Chat:
             )
         except BrimfulError as error:
             return Skipped(entry.place, str(error))
+
+
+def _meeting(source: Source) -> Iterator[Imported]:
+    """Yield the room of a group in which nobody spoke yet: that of the chat that it would begin."""
+    found = source.whole()
+    if isinstance(found, Skipped):
+        return
+    group = mapping(found.data)
+    members, settings = members_of(group), settings_of(source)
+    player = player_of(settings, metadata={}, name="", pictures=(), character="")
+    if player:
+        yield from introduced(source, player)
+    chat = text(group.get("chat_id")) or text(group.get("id")) or room_name(source.name)
+    yield Room(
+        id=joined(source.named or "group", chat),
+        name=text(group.get("name")),
+        user=player.id if player else None,
+        persona=next(iter(members), None),
+        lorebooks=tuple(open_books(source, text(mapping(group.get("chat_metadata")).get("world_info")))),
+        notes=notes_of_chat(mapping(group.get("chat_metadata")), settings, ""),
+        created=source.modified,
+        metadata=kept(members=members, group=group),
+    )
 
 
 def _character(source: Source, head: dict[str, Any]) -> str:

@@ -2,21 +2,32 @@
 
     characters/NAME.png   chats/NAME/*.jsonl   group chats/ID.jsonl   groups/ID.json   worlds/BOOK.json   settings.json
 
-`settings.json` says which books are open everywhere (`world_info_settings.world_info.globalSelect`) and which a
-character has beside its own (`charLore`); a card and a chat may name one book each. It also tells whom the user plays
-(`power_user.personas`, with `persona_descriptions`).
+`settings.json` says which books are open everywhere (`world_info_settings.world_info.globalSelect`), which a character
+has beside its own (`charLore`), and how keys are looked for in all of them (`world_info_depth`, …); a card, a chat and
+somebody whom the user plays may name one book each.
 """
 
 from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from brimful.errors import BrimfulError
 from brimful.importers.ids import joined
 from brimful.importers.loose import mapping, mappings, text, texts
 from brimful.importers.source import Skipped, Source
+from brimful.importers.tavern_people import Player, memories_of, players_of, user_of
 from brimful.records import Memory, User
 
+SETTINGS: Final = "settings.json"
 _SETTINGS: Final = ("power_user", "world_info_settings", "user_avatar")
+_FLAGS: Final = {
+    "world_info_include_names": "names",
+    "world_info_case_sensitive": "case_sensitive",
+    "world_info_match_whole_words": "whole_words",
+    "world_info_use_group_scoring": "group_scoring",
+}
+_DEEPEST: Final = 10_000  # messages, or steps: more than any form of SillyTavern takes
+_MOST_TOKENS: Final = 10**9
 HOMES = ("characters", "chats", "group chats", "groups", "worlds")
 
 
@@ -44,7 +55,7 @@ def open_books(source: Source, linked: str) -> list[str]:
 
 def is_settings(source: Source) -> bool:
     """Say whether it is SillyTavern's file of settings."""
-    return source.path.name == "settings.json" and source.mentions(*_SETTINGS)
+    return source.path.name == SETTINGS and source.mentions(*_SETTINGS)
 
 
 def is_group(source: Source) -> bool:
@@ -58,24 +69,60 @@ def people_of(source: Source) -> Iterator[User | Memory | Skipped]:
     if isinstance(found, Skipped):
         yield found
         return
-    settings = mapping(mapping(found.data).get("power_user"))
-    told = mapping(settings.get("persona_descriptions"))
-    for avatar, name in mapping(settings.get("personas")).items():
-        said = text(mapping(told.get(avatar)).get("description")) or text(told.get(avatar))
+    for player in players_of(mapping(found.data)):
         try:
-            if source.first(f"user {text(name)}"):
-                yield User(id=joined(text(name)), name=text(name))
-            if said:
-                yield Memory(
-                    id=joined("sillytavern", "user", avatar),
-                    content=said.replace("{{user}}", text(name)),
-                    user=joined(text(name)),
-                    source="sillytavern",
-                    pinned=True,
-                    at=source.modified,
-                )
+            yield from introduced(source, player)
+            yield from memories_of(player, source.modified)
         except BrimfulError as error:
-            yield Skipped(f"{source.name}: personas.{avatar}", str(error))
+            yield Skipped(f"{source.name}: personas.{player.avatar}", str(error))
+
+
+def introduced(source: Source, player: Player) -> Iterator[User]:
+    """Yield somebody whom the user plays, for the first file that tells of him."""
+    if source.first(f"user {player.id}"):
+        yield user_of(player, _there(source, [text(player.told.get("lorebook"))]))
+
+
+def settings_of(source: Source) -> dict[str, Any]:
+    """Return SillyTavern's settings, if they lie in the same folder."""
+    home = home_of(source)
+    return mapping(source.beside(f"{home}/settings.json")) if home else {}
+
+
+def lore_rules(source: Source) -> dict[str, Any]:
+    """Return how keys are looked for in all books of a folder, in the fields of our lorebooks.
+
+    A share of the window for all lore has no counterpart: the pools of a policy divide the window.
+    """
+    said = mapping(settings_of(source).get("world_info_settings"))
+    depth, cap = said.get("world_info_depth"), said.get("world_info_budget_cap")
+    rules = {field: said[theirs] for theirs, field in _FLAGS.items() if isinstance(said.get(theirs), bool)}
+    if type(depth) is int and 0 <= depth <= _DEEPEST:
+        rules["scan_depth"] = depth
+    if type(cap) is int and 0 < cap <= _MOST_TOKENS:
+        rules["budget"] = cap
+    return rules | _recursion(said)
+
+
+def _recursion(said: dict[str, Any]) -> dict[str, int]:
+    """Return how many times what is told is looked through: not at all, as often as it says, or as by default."""
+    if said.get("world_info_recursive") is False:
+        return {"recursion": 0}
+    steps = said.get("world_info_max_recursion_steps")
+    return {"recursion": steps - 1} if type(steps) is int and 0 < steps <= _DEEPEST else {}
+
+
+def members_of(group: dict[str, Any]) -> list[str]:
+    """Return the personas of a group."""
+    return [joined(PurePosixPath(member).stem) for member in texts(group.get("members"))]
+
+
+def has_chats(source: Source) -> bool:
+    """Say whether a chat of a group lies in the folder: it tells of the group."""
+    found = source.whole()
+    group = mapping(None if isinstance(found, Skipped) else found.data)
+    chats = (*texts(group.get("chats")), text(group.get("chat_id")))
+    return any(source.has_beside(f"{home_of(source)}/group chats/{chat}.jsonl") for chat in chats if chat)
 
 
 def group_of(source: Source) -> dict[str, Any]:
@@ -90,7 +137,7 @@ def group_of(source: Source) -> dict[str, Any]:
 
 
 def _there(source: Source, books: Iterable[str]) -> list[str]:
-    home = home_of(source)
+    home = "." if source.path.name == SETTINGS else home_of(source)
     there = (book for book in books if book and source.has_beside(f"{home}/worlds/{book}.json"))
     return list(dict.fromkeys(there)) if home else []
 
@@ -100,6 +147,4 @@ def _lore_settings(source: Source, key: str) -> list[dict[str, Any]]:
 
 
 def _world_info(source: Source) -> dict[str, Any]:
-    home = home_of(source)
-    settings = mapping(source.beside(f"{home}/settings.json")) if home else {}
-    return mapping(mapping(settings.get("world_info_settings")).get("world_info"))
+    return mapping(mapping(settings_of(source).get("world_info_settings")).get("world_info"))

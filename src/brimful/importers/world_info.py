@@ -7,6 +7,7 @@ from brimful.errors import BrimfulError
 from brimful.importers.ids import joined
 from brimful.importers.importer import Imported, Importer
 from brimful.importers.source import Skipped, Source, room_name
+from brimful.importers.tavern import lore_rules
 from brimful.lore.formats import book_of, entries_of
 
 _ENTRY: Final = ({"key", "content"}, {"keys", "content"})
@@ -27,7 +28,8 @@ def read(source: Source) -> Iterator[Imported | Skipped]:
         return
     name = room_name(source.name)
     try:
-        records: list[Imported] = [book_of(found.data, joined(name), name), *entries_of(found.data, joined(name))]
+        book = book_of(found.data, joined(name), name, usual=lore_rules(source))
+        records: list[Imported] = [book, *entries_of(found.data, joined(name))]
     except BrimfulError as error:
         yield Skipped(source.name, str(error))
         return

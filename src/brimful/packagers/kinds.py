@@ -17,6 +17,7 @@ OTHER: Final = Defaults(5, 0.5)
 
 KINDS: Final = {
     "system-prompt": Defaults(10, 1.0, can_drop=False),
+    "system-note": Defaults(10, 1.0, can_drop=False),
     "message-current": Defaults(10, 1.0, can_drop=False),
     "message-recent": Defaults(9, 0.5),
     "message-older": Defaults(5, 0.5),

@@ -3,17 +3,20 @@
 Options win over what the record says; metadata are added to the record's own.
 """
 
+from collections.abc import Iterator
 from typing import Final, Unpack
 
 from brimful.character import Character
 from brimful.core.content import ContentPackage, Media, Text, ToolCall, ToolResult
-from brimful.core.held import CONSTANT
+from brimful.core.held import CONSTANT, HELD
 from brimful.core.tokens import TokenCounter
+from brimful.note import Note
 from brimful.packagers.lorebook import lorebook_entry
 from brimful.packagers.memory import memory
+from brimful.packagers.note import note
 from brimful.packagers.package import Options, metadata_of, package
 from brimful.packagers.summary import summary
-from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary
+from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary, User
 
 _EXAMPLES: Final = "/examples"  # how the ids of a character's examples end: they may go where a window is small
 
@@ -86,23 +89,57 @@ def summed_up(record: Summary, *, counter: TokenCounter, **options: Unpack[Optio
     return summary(record.content, of=record.cluster, counter=counter, **whole)
 
 
-def headed(persona: Persona | None, room: Room, *, counter: TokenCounter) -> list[ContentPackage]:
+def headed(
+    persona: Persona | None, room: Room, *, counter: TokenCounter, user: User | None = None
+) -> list[ContentPackage]:
     """Package what begins every context of a persona in a room."""
     return [
         package("system-prompt", text, counter=counter, id=id, position=at, can_drop=id.endswith(_EXAMPLES))
-        for at, (id, text) in enumerate(head_of(persona, room).items())
+        for at, (id, text) in enumerate(head_of(persona, room, user).items())
     ]
 
 
-def head_of(persona: Persona | None, room: Room) -> dict[str, str]:
+def head_of(persona: Persona | None, room: Room, user: User | None = None) -> dict[str, str]:
     """Return what begins every context: what the persona is told to be, the room's headers, and its goal, by their ids.
 
-    A character's own prompt stands where the persona has none.
+    A character's own prompt stands where the persona has none. Notes without a depth stand behind all that.
     """
     texts = {} if persona is None else _introduced(persona, persona.character or Character())
     texts |= {f"room/{room.id}/header-{at}": header for at, header in enumerate(room.headers, start=1)}
     texts[f"room/{room.id}/goal"] = f"Goal of this conversation: {room.goal}" if room.goal else ""
+    texts |= {id: note.text for id, note in notes_of(persona, room, user).items() if note.depth is None}
     return {id: text for id, text in texts.items() if text}
+
+
+def notes_of(persona: Persona | None, room: Room, user: User | None) -> dict[str, Note]:
+    """Return all notes that a context may hold, by their ids; of one depth, the persona's come last."""
+    owners = ((f"room/{room.id}", room), *(((f"user/{user.id}", user),) if user else ()))
+    owners += ((f"persona/{persona.id}", persona),) if persona else ()
+    return dict(each for name, owner in owners for each in _numbered(name, owner.notes))
+
+
+def noted(notes: dict[str, Note], turn: int, *, counter: TokenCounter) -> list[ContentPackage]:
+    """Package the notes that stand at a depth; one that is not told in this turn is held back, and on the record."""
+    return [
+        note(
+            each.text,
+            counter=counter,
+            depth=each.depth,
+            id=id,
+            role=each.role,
+            position=at,
+            metadata={}
+            if each.is_due(turn)
+            else {HELD: f"it is told every {each.every} turns, and this is turn {turn:,}"},
+        )
+        for at, (id, each) in enumerate(notes.items())
+        if each.depth is not None and each.text.strip()
+    ]
+
+
+def _numbered(owner: str, notes: tuple[Note, ...]) -> Iterator[tuple[str, Note]]:
+    for at, each in enumerate(notes, start=1):
+        yield f"{owner}/note-{at}" + (f"/{each.name}" if each.name else ""), each
 
 
 def _introduced(persona: Persona, character: Character) -> dict[str, str]:

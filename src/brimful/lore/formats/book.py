@@ -62,17 +62,21 @@ def format_of(data: object) -> Format:
     raise InvalidValue("lorebook", "has no entries: neither SillyTavern's World Info nor the book of a character card")
 
 
-def book_of(data: Mapping[str, Any], id: str, name: str = "") -> Lorebook:
-    """Return the record of a book; `name` is for one that has none."""
+def book_of(data: Mapping[str, Any], id: str, name: str = "", *, usual: Mapping[str, Any] | None = None) -> Lorebook:
+    """Return the record of a book; `name` is for one that has none.
+
+    `usual` are fields of ours for what the book does not say, as the settings of its program have them. They are no
+    part of its file, and are not written into it.
+    """
     try:
-        return _book(data, id, name)
+        return _book(data, id, name, usual or {})
     except msgspec.ValidationError as error:
         raise InvalidValue("lorebook", str(error)) from None
     except RecursionError:
         raise InvalidValue("lorebook", "is nested too deeply") from None
 
 
-def _book(data: Mapping[str, Any], id: str, name: str) -> Lorebook:
+def _book(data: Mapping[str, Any], id: str, name: str, usual: Mapping[str, Any]) -> Lorebook:
     format = format_of(data)
     shape, raw = _SHAPES[format], _inner(data)
     rest = {key: value for key, value in raw.items() if key != _ENTRIES}
@@ -85,7 +89,9 @@ def _book(data: Mapping[str, Any], id: str, name: str) -> Lorebook:
         kept["bare"] = True
     if isinstance(raw.get(_ENTRIES), list) and format == "sillytavern":
         kept["listed"] = True
-    values = {**shape.usual, **taken.values, **ours.fields}
+    values = {**shape.usual, **usual, **taken.values, **ours.fields}
+    if usual:
+        kept["usual"] = dict(usual)
     if name and not values["name"]:
         kept["named"] = values["name"] = name
     settings = {**ours.formats, format: _without_nothing(kept)}
@@ -117,7 +123,8 @@ def exported(book: Lorebook, entries: Sequence[LoreEntry], format: Format) -> di
     raw = give(values, start, as_it_was.get("absent", ()), shape.book)
     others = _others(book.settings, format)
     untold = {str(each): state for each, state in others.items() if not _is_plain_book(state, each)}
-    _add_ours(raw, values, shape.book, {**_BOOK, **shape.usual}, untold)
+    usual = {**_BOOK, **shape.usual, **as_it_was.get("usual", {})}
+    _add_ours(raw, values, shape.book, usual, untold)
     told = _told(entries, format)
     raw[_ENTRIES] = list(told.values()) if format != "sillytavern" or as_it_was.get("listed") else told
     if format != "v3" or as_it_was.get("bare"):

@@ -1,0 +1,164 @@
+"""Notes of rooms, personas and users in contexts: where they say, with names, as often as they say."""
+
+import msgspec
+import pytest
+
+import brimful
+from brimful.character import Character
+from brimful.note import DEEPEST
+from brimful.records import Lorebook, LoreEntry, Note, Persona, Room, User
+
+NOW = 1_794_000_000.0
+NOVA = Persona(
+    id="nova",
+    name="Nova",
+    prompt="You are Nova.",
+    character=Character(greeting="Hello, {{user}}!", greetings=("Ahoy, <USER>.", "{{char}} nods.")),
+    notes=(
+        Note(text="{{char}} never lies to {{user}}.", depth=2, name="depth-prompt"),
+        Note(text="Stay in character, <BOT>.", name="post-history"),
+    ),
+)
+DEN = Room(
+    id="den",
+    user="ada",
+    persona="nova",
+    notes=(Note(text="It rains on {{ User }}.", depth=2), Note(text="ROOM", depth=None)),
+)
+ADA = User(id="ada", name="Ada", notes=(Note(text="{{user}} limps.", depth=1, role="user"),), lorebooks=("hers",))
+
+
+async def furnished(engine, *records):
+    for record in records:
+        await engine.put(record)
+    for at in range(4):
+        role = "assistant" if at % 2 else "user"
+        await engine.post(room="den", text=f"said {at}", role=role, at=NOW - 100 + at)
+
+
+def read(context):
+    return [entry["content"] for entry in context.request["messages"]]
+
+
+def test_notes_of_all_three_stand_where_they_say_with_names_in_them(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            await furnished(engine, NOVA, DEN, ADA)
+            context = await engine.assemble(room="den", message="so?", now=NOW)
+            again = await engine.assemble(room="den", message="so?", now=NOW)
+            return context, again, (await engine.store.snapshot(context.id)).context
+
+    context, again, stored = run(story())
+    assert read(context) == [
+        "You are Nova.",
+        "ROOM",
+        *["said 0", "said 1", "said 2"],
+        "It rains on Ada.",
+        "Nova never lies to Ada.",
+        "said 3",
+        "Ada limps.",
+        "so?",
+        "Stay in character, Nova.",
+    ]
+    assert context.decision("persona/nova/note-2/post-history").kind == "system-note"
+    assert context.decision("room/den/note-1").reason == "required"
+    assert (stored, brimful.replay(stored).request) == (context, again.request)
+
+
+def test_a_second_build_counts_no_note_again(run, new_engine):
+    seen = []
+
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none", hooks=[seen.append]) as engine:
+            await furnished(engine, NOVA, DEN, ADA)
+            for _ in range(2):
+                await engine.assemble(room="den", message="so?", now=NOW)
+
+    run(story())
+    built = [event.facts["tokenized"] for event in seen if event.name == "assembled"]
+    assert built[1] == 0
+
+
+def test_a_note_that_comes_and_goes_is_on_the_record_when_it_is_not_told(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            room = Room(id="den", notes=(Note(text="Be brief.", every=2, depth=1),))
+            await furnished(engine, room)
+            contexts = []
+            for at in range(3):
+                contexts.append(await engine.assemble(room="den", message="so?", now=NOW + at, save=False))
+                await engine.post(room="den", text="so?", at=NOW + at)
+                await engine.post(room="den", text="Yes.", role="assistant", at=NOW + at)
+            return contexts
+
+    third, fourth, fifth = run(story())  # four messages were two turns
+    assert [("Be brief." in read(each)) for each in (third, fourth, fifth)] == [False, True, False]
+    assert third.explain("room/den/note-1") == "dropped: held back, it is told every 2 turns, and this is turn 3"
+
+
+def test_books_of_whoever_asks_are_open_in_all_of_his_rooms(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            await furnished(engine, DEN, ADA, Lorebook(id="hers"))
+            await engine.write_lore(
+                [LoreEntry(id="e", lorebook="hers", content="Her sister.", keys=("Eve",), vector=False)]
+            )
+            hers = await engine.assemble(room="den", message="Where is Eve?", now=NOW)
+            elsewhere = await engine.assemble(room="hall", user="ada", message="Where is Eve?", now=NOW)
+            nobodys = await engine.assemble(room="hall", message="Where is Eve?", now=NOW)
+            return ["e" in each.kept for each in (hers, elsewhere, nobodys)]
+
+    assert run(story()) == [True, True, False]
+
+
+def test_pinned_memories_have_names_in_them(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            await furnished(engine, NOVA, DEN, ADA)
+            await engine.remember("{{user}} is the sister of {{char}}.", user="ada", pinned=True, id="kin")
+            return read(await engine.assemble(room="den", message="so?", now=NOW))
+
+    assert any("Ada is the sister of Nova." in text for text in run(story()))
+
+
+def test_a_persona_greets_the_user_of_the_room_with_the_greeting_that_is_chosen(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            said = []
+            for which in range(3):
+                for record in (NOVA, ADA, Room(id=f"r{which}", user="ada")):
+                    await engine.put(record)
+                said.append((await engine.greet(f"r{which}", "nova", which=which)).content)
+            with pytest.raises(
+                brimful.InvalidValue, match="which: must be one of the greetings of 'Nova', 0 to 2, not 3"
+            ):
+                await engine.greet("r9", "nova", which=3)
+            return said
+
+    assert run(story()) == ["Hello, Ada!", "Ahoy, Ada.", "Nova nods."]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"depth": -1}, "note.depth: must be a whole number"),
+        ({"depth": DEEPEST + 1}, "note.depth: must be at most 10,000, not 10,001"),
+        ({"depth": 1.5}, "note.depth: must be a whole number"),
+        ({"every": 0}, "note.every: must be a whole number"),
+        ({"role": "tool"}, "note.role: must be one of system, user, assistant, not 'tool'"),
+        ({"text": 7}, "note.text: must be a text"),
+        ({"depth": None, "every": 2}, "note.depth: a note that comes and goes"),
+        ({"depth": None, "role": "user"}, "note.depth: a note that comes and goes"),
+    ],
+)
+def test_what_is_no_note_is_refused(said, told):
+    with pytest.raises(brimful.InvalidValue) as refused:
+        Note(**{"text": "x", **said})
+    assert str(refused.value).startswith(told)
+
+
+@pytest.mark.parametrize("kind", [Room, Persona, User])
+def test_notes_are_a_tuple_of_notes(kind):
+    with pytest.raises(brimful.InvalidValue, match="notes: must be a tuple of notes"):
+        kind(id="x", notes=[Note(text="x")])
+    assert msgspec.json.decode(msgspec.json.encode(kind(id="x", notes=NOVA.notes)), type=kind).notes == NOVA.notes
