@@ -147,7 +147,7 @@ def test_7_stable_prefix(pile, model, turns):
         return  # the rare large step
     kept = [entry.id for entry in said[:turns] if before.decision(entry.id).included]
     assert all(after.decision(id).included for id in kept)
-    moving = max((depth_of(each) for each in candidates if each.kind == "system-note"), default=0)  # as deep, notes move
+    moving = max((depth_of(each) for each in candidates if each.kind == "system-note"), default=0)
     settled = max(0, str(before.request).find(f"turn {turns - 2 - moving} "))
     assert str(after.request)[:settled] == str(before.request)[:settled]
 
