@@ -65,8 +65,9 @@ class _Ordering:
         opening = self._sections.index("history")
         head = [id for id in said if self._sections.index(self._place(id)) < opening]
         rest = said[len(head) :]
-        for at, note in reversed(placed_in(rest, [self._packages[id] for id in notes], self._counts)):
-            rest.insert(self._before_media(rest, at), note.id)
+        placed = placed_in(rest, [self._packages[id] for id in notes], self._counts)
+        for at, note in reversed([(self._before_media(rest, at), note) for at, note in placed]):
+            rest.insert(at, note.id)
         return [*head, *rest]
 
     def _before_media(self, said: list[str], at: int) -> int:
