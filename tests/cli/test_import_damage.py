@@ -280,3 +280,11 @@ def test_a_file_that_one_may_not_read(fails):
     lay_out(Path("in"), {"a.jsonl": GOOD, "b.jsonl": GOOD})
     Path("in/b.jsonl").chmod(0)
     assert fails("import", "in").startswith("in/b.jsonl: cannot be read: Permission denied; nothing was imported")
+
+
+def test_a_store_in_the_folder_is_no_damaged_export(run, run_json):
+    Path("a.jsonl").write_bytes(GOOD)
+    run("import", ".")
+    intake = run_json("import", ".")
+    assert (intake["records"], intake["known"]) == ({}, 2)
+    assert {place for skips in intake["skipped"] for place in skips["places"]} >= {"./brimful.db"}

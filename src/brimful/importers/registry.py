@@ -1,5 +1,6 @@
 """Which importers there are: those of other packages first, then ours, from the most particular to the most general."""
 
+import re
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
@@ -19,11 +20,14 @@ from brimful.importers import (
     world_info,
 )
 from brimful.importers.importer import Importer
+from brimful.importers.png import SIGNATURE
 from brimful.importers.source import Skipped, Source, is_utf_16
 
 GROUP: Final = "brimful.importers"
 """The entry points by which another package adds importers: `chatlog = "my_package.chatlog:IMPORTER"`."""
 
+_CALLED_JSON: Final = re.compile(r"^[^.].*\.(json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
+"""Names that promise JSON. Those that begin with a dot are a system's own: macOS lays `._NAME` beside a file."""
 _PICTURES: Final = (b"\xff\xd8\xff", b"GIF8", b"RIFF")
 
 OURS: Final = tuple(
@@ -73,13 +77,23 @@ def importer_for(source: Source, format: str | None = None, *, among: Sequence[I
     for importer in importers_for(format) if among is None else among:
         if importer in OURS and is_utf_16(source):
             raise DamagedFile(source.name, "is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
-        if format is not None or _recognises(importer, source):
+        if format is not None or (not (importer in OURS and _is_binary(source)) and _recognises(importer, source)):
             return importer
     if not source.head.strip():
         raise InvalidValue(source.name, "is empty")
     if source.head.startswith(_PICTURES):
         raise InvalidValue(source.name, "is a picture, and no character card")
     raise InvalidValue(source.name, "is of no known format; `--format` says which it is")
+
+
+def is_called_json(source: Source) -> bool:
+    """Say whether the name of a file promises JSON."""
+    return _CALLED_JSON.search(source.path.name) is not None
+
+
+def _is_binary(source: Source) -> bool:
+    """Say whether a file is no text, nor a picture, nor meant to be: a store that lies there holds JSON as well."""
+    return b"\0" in source.head and not source.head.startswith(SIGNATURE) and not is_called_json(source)
 
 
 def _recognises(importer: Importer, source: Source) -> bool:

@@ -1,6 +1,5 @@
 """All files of what a user names: a file, a folder with all that lies in it, or an archive. One is open at a time."""
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
@@ -13,7 +12,7 @@ from brimful.importers.folder import Companions, Directory, Folder
 from brimful.importers.importer import Imported, Importer
 from brimful.importers.opening import STDIN, Spool, open_path
 from brimful.importers.passed_by import is_attached, says_nothing
-from brimful.importers.registry import OURS, importer_for, usable_importers
+from brimful.importers.registry import OURS, importer_for, is_called_json, usable_importers
 from brimful.importers.source import Skipped, Source
 
 COPIES: Final = frozenset({"backups", "thumbnails", "__MACOSX", ".git"})
@@ -26,8 +25,6 @@ SETTINGS: Final = frozenset({"OpenAI Settings", "TextGen Settings", "KoboldAI Se
 SET: Final = "lies in a folder of SillyTavern's settings for models"
 
 _ARCHIVES: Final = (".zip", ".charx")
-_CALLED_JSON: Final = re.compile(r"^[^.].*\.(json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
-"""Names that promise JSON. Those that begin with a dot are a system's own: macOS lays `._NAME` beside a file."""
 
 
 class Walk:
@@ -154,7 +151,7 @@ class Walk:
 
 def _unknown(source: Source, error: InvalidValue) -> Skipped:
     """Say why a file is not read. One that is called JSON and is none was damaged before its format shows."""
-    if not isinstance(error, DamagedFile) and source.head.strip() and _CALLED_JSON.search(source.path.name):
+    if not isinstance(error, DamagedFile) and source.head.strip() and is_called_json(source):
         damage = next((entry for entry in source.entries() if isinstance(entry, Skipped)), None)
         return damage or Skipped.of(error)
     return Skipped.of(error)
