@@ -196,7 +196,7 @@ class _Filling:
             high = self._high_water(pool, room)
             most = inf if pool.most is None else pool.most
             if sum(u.cost for u in span) <= high and room.items + sum(u.items for u in span) <= most:
-                grown = regrown(pool, span, older, room, self.shrink)
+                grown = regrown(pool, span, older, room, high, self.shrink)
                 self.order[pool.name], self.chosen[pool.name] = order, grown
                 self.stepped.update([pool.name] if len(grown) > len(span) else [])
                 return

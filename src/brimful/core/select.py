@@ -49,14 +49,15 @@ def lowered(pool: Pool, room: Room) -> tuple[Pool, Room]:
     return msgspec.structs.replace(pool, most=most), low
 
 
-def regrown(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
-    """Return history as it is, or where most of it is gone, with older units before it.
+def regrown(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high: int, shrink: Shrink) -> list[Unit]:
+    """Return history as it is, or where most of what it has room for is gone, with older units before it.
 
-    It grows to low water, as if it had been trimmed, so that it stays there for many turns.
+    It grows to low water of `high`, as if it had been trimmed, so that it stays there for many turns.
     """
-    low_pool, low = lowered(pool, room)
-    if not older or sum(unit.cost for unit in span) > low.tokens * _HOLLOW:
+    _, least = lowered(pool, room)
+    if not older or sum(unit.cost for unit in span) > least.tokens * _HOLLOW:
         return span
+    low_pool, low = lowered(pool, msgspec.structs.replace(room, tokens=high))
     grown = select(low_pool, [*span, *older], low, shrink)
     return grown if len(grown) > len(span) else span
 
