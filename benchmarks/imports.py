@@ -1,6 +1,6 @@
 """Bringing history along: how fast exports are imported, how much memory that takes, and what the check before costs.
 
-python benchmarks/imports.py            exports of 20 and of 100 MB
+python benchmarks/imports.py            exports of 5 and of 25 MB
 python benchmarks/imports.py --quick    of 1 and of 4 MB
 """
 
@@ -24,7 +24,7 @@ from isolated import Failure, Isolated
 from tables import Section, duration, percent, table
 from texts import Texts
 
-SIZES = (20, 100)  # MB
+SIZES = (5, 25)  # MB
 QUICK_SIZES = (1, 4)
 MB = 10**6
 LIMIT_SECONDS = 900.0
