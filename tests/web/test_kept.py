@@ -76,6 +76,38 @@ def test_a_room_is_changed_and_searched_and_a_message_is_removed(own_shop, visit
     expect(found).to_have_count(0)
 
 
+def test_a_persona_and_a_room_have_notes(own_shop, visit):
+    address, _, _ = own_shop
+    page = visit(address, "/personas/nova")
+    page.get_by_role("button", name="Add a note").click()
+    note = page.get_by_role("group", name="Note 1")
+    note.get_by_role("textbox", name="Note 1").fill("Answer in one sentence.")
+    expect(note.locator(".cost")).to_contain_text("5 tokens")
+    note.get_by_role("spinbutton", name="Messages behind it").fill("2")
+    note.get_by_role("combobox", name="Said by").select_option("user")
+    save(page, "Save the persona")
+    page.reload()
+    expect(note.get_by_role("textbox", name="Note 1")).to_have_value("Answer in one sentence.")
+    expect(note.get_by_role("spinbutton", name="Messages behind it")).to_have_value("2")
+    expect(note.get_by_role("combobox", name="Said by")).to_have_value("user")
+
+    page.goto(f"{address}/rooms/support")
+    page.get_by_text("About the room").click()
+    page.get_by_role("button", name="Add a note").click()
+    note.get_by_role("textbox", name="Note 1").fill("It is night.")
+    note.get_by_role("spinbutton", name="Messages behind it").fill("")
+    save(page, "Save the room")
+    page.reload()
+    page.get_by_text("About the room").click()
+    expect(note.get_by_role("spinbutton", name="Messages behind it")).to_have_value("")
+    page.get_by_role("button", name="Remove note 1").click()
+    save(page, "Save the room")
+    page.reload()
+    page.get_by_text("About the room").click()
+    expect(page.get_by_role("button", name="Add a note")).to_be_visible()
+    expect(note).to_have_count(0)
+
+
 def test_a_persona_and_a_lorebook_are_changed(own_shop, visit):
     address, _, _ = own_shop
     page = visit(address, "/personas")

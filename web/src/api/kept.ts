@@ -2,6 +2,15 @@
 
 export type Settings = Record<string, unknown>;
 
+/** A text at a certain distance from the end of every prompt. */
+export interface Note {
+  text: string;
+  name: string;
+  depth: number | null;
+  role: string;
+  every: number;
+}
+
 export interface Room {
   id: string;
   name: string;
@@ -9,6 +18,7 @@ export interface Room {
   goal: string;
   headers: string[];
   lorebooks: string[];
+  notes: Note[];
   created: number;
   metadata: Settings;
   tokens: number;
@@ -47,6 +57,7 @@ export interface Persona {
   completion: number | null;
   overrides: Settings;
   lorebooks: string[];
+  notes: Note[];
   metadata: Settings;
   tokens: number;
 }

@@ -11,6 +11,7 @@ const TITLES: Record<string, string> = {
   lorebook: "Lorebook",
   memories: "Memories",
   older: "Older messages",
+  notes: "Notes",
   media: "Media",
   current: "Current message",
   format: "Format & tools",

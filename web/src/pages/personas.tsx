@@ -16,6 +16,7 @@ import { CountModel } from "../ui/count-model";
 import { Confirm, Dialog } from "../ui/dialog";
 import { TextArea, TextField } from "../ui/fields";
 import { More } from "../ui/more";
+import { draftOf, noteOf, NotesForm } from "../ui/notes-form";
 import { Heading, Loaded, Patience } from "../ui/states";
 import { TokenCost } from "../ui/token-cost";
 
@@ -112,12 +113,13 @@ function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void 
     name: persona.name, prompt: persona.prompt, model: persona.model, provider: persona.provider, policy: persona.policy,
     completion: persona.completion === null ? "" : String(persona.completion), lorebooks: persona.lorebooks.join("\n"),
   });
+  const [notes, setNotes] = useState(persona.notes.map(draftOf));
   const [character, setCharacter] = useState<Record<string, unknown> | null>(persona.character);
   const change = useChange();
   const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
   const save = async (event: Event) => {
     event.preventDefault();
-    const body = { ...draft, character, completion: draft.completion ? Number(draft.completion) : null, lorebooks: lines(draft.lorebooks) };
+    const body = { ...draft, character, notes: notes.map(noteOf), completion: draft.completion ? Number(draft.completion) : null, lorebooks: lines(draft.lorebooks) };
     if (await change.run(() => json(path`/personas/${persona.id}`, { method: "PUT", body }))) onSaved();
   };
   return (
@@ -140,6 +142,7 @@ function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void 
           })}
         </fieldset>
       ) : <p><button type="button" onClick={() => setCharacter({})}>Describe a character</button></p>}
+      <NotesForm notes={notes} onInput={setNotes} />
       {change.error && <p class="bad" role="alert">{change.error}</p>}
       <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the persona</button></div>
     </form>

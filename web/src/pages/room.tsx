@@ -15,6 +15,7 @@ import { ask, go, route } from "../router";
 import { Confirm } from "../ui/dialog";
 import { TextArea, TextField } from "../ui/fields";
 import { More } from "../ui/more";
+import { draftOf, noteOf, NotesForm } from "../ui/notes-form";
 import { Heading, Loaded } from "../ui/states";
 import { TokenCost } from "../ui/token-cost";
 
@@ -47,11 +48,14 @@ function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
   const [draft, setDraft] = useState({
     name: room.name, user: room.user ?? "", goal: room.goal, headers: room.headers.join("\n"), lorebooks: room.lorebooks.join("\n"),
   });
+  const [notes, setNotes] = useState(room.notes.map(draftOf));
   const change = useChange();
   const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
   const save = async (event: Event) => {
     event.preventDefault();
-    const body = { name: draft.name, user: draft.user || null, goal: draft.goal, headers: lines(draft.headers), lorebooks: lines(draft.lorebooks) };
+    const body = {
+      name: draft.name, user: draft.user || null, goal: draft.goal, headers: lines(draft.headers), lorebooks: lines(draft.lorebooks), notes: notes.map(noteOf),
+    };
     if (await change.run(() => json(path`/rooms/${room.id}`, { method: "PUT", body }))) onSaved();
   };
   return (
@@ -67,6 +71,7 @@ function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
           <TextArea label="Headers, one a line" rows={3} value={draft.headers} onInput={(headers) => put({ headers })} hint={<>in every context: <TokenCost text={draft.headers} was={room.headers.join("\n")} /></>} />
           <TextArea label="Lorebooks, one id a line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
         </div>
+        <NotesForm notes={notes} onInput={setNotes} />
         {change.error && <p class="bad" role="alert">{change.error}</p>}
         <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the room</button></div>
       </form>

@@ -54,7 +54,7 @@ function Fate({ outcome, reason }: { outcome: Outcome | null; reason: string | n
 }
 
 const COMPONENTS: Record<string, string> = {
-  "system-prompt": "system", "memory-episodic": "memories", "memory-semantic": "memories", "memory-procedural": "memories",
+  "system-prompt": "system", "system-note": "notes", "memory-episodic": "memories", "memory-semantic": "memories", "memory-procedural": "memories",
   "message-recent": "recent", "message-older": "older", "message-current": "current", "media-image": "media",
   "media-audio": "media", "media-video": "media", "tool-call": "tools", "tool-result": "tools", summary: "summaries",
 };

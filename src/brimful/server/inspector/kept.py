@@ -34,7 +34,7 @@ class MessageList(View, frozen=True, kw_only=True):
 
 
 class PersonaView(Persona, frozen=True, kw_only=True, tag="persona"):
-    """A persona, and the tokens of its prompt and its character."""
+    """A persona, and the tokens of its prompt, its character and its notes."""
 
     tokens: int
 

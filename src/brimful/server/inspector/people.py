@@ -16,7 +16,7 @@ def rooms(tenants: Tenants, tokens: Tokens, loaded: Loaded, *, clock: Callable[[
 
     async def views(store: Store, records: Sequence[Room], model: str | None) -> list[RoomView]:
         del store
-        counts = await tokens.of(["\n".join([room.goal, *room.headers]).strip() for room in records], model)
+        counts = await tokens.of([_said_in(room) for room in records], model)
         return [shown_as(RoomView, room, tokens=count) for room, count in zip(records, counts, strict=True)]
 
     def listed(found: tuple[RoomView, ...], after: str | None) -> RoomList:
@@ -39,8 +39,18 @@ def personas(tenants: Tenants, tokens: Tokens, loaded: Loaded) -> Shelf[Persona]
     return Shelf(Persona, views, listed, tenants=tenants, loaded=loaded)
 
 
+def _said_in(room: Room) -> str:
+    """Return the texts of a room that its contexts hold: its goal, its headers, and its notes."""
+    return _joined(room.goal, *room.headers, *(note.text for note in room.notes))
+
+
 def _said_of(persona: Persona) -> str:
-    """Return the texts of a persona that its contexts hold: its prompt, and who it is."""
+    """Return the texts of a persona that its contexts hold: its prompt, who it is, and its notes."""
     who = persona.character
     prompt = persona.prompt or (who.prompt if who else "")
-    return "\n".join(text for text in (prompt, who.sheet if who else "", who.examples if who else "") if text)
+    own = (prompt, who.sheet, who.examples) if who else (prompt,)
+    return _joined(*own, *(note.text for note in persona.notes))
+
+
+def _joined(*texts: str) -> str:
+    return "\n".join(text for text in texts if text)
