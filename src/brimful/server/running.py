@@ -61,16 +61,18 @@ def run(config: Config, *, file: str, tell: Tell) -> None:
     want_keys_or_loopback(config, file)
     app = create_app(config, file=file)
     asyncio.run(_try_store(config))
-    with _bound(config, file) as listening:
+    with bound(config, file) as listening:
         _set_up_logs()
         sys.setswitchinterval(_SWITCH)
         gc.freeze()  # what is loaded by now stays, and need not be looked through for garbage while somebody waits
         _Server(app, config, tell).run(sockets=[listening])
 
 
-def _bound(config: Config, file: str) -> socket.socket:
+def bound(config: Config, file: str) -> socket.socket:
     """Take the address; if that cannot be had, say why."""
-    listening = socket.socket(socket.AF_INET6 if ":" in config.host else socket.AF_INET)
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    # By its protocol asyncio knows that small answers are to go out at once: else they wait 40 ms for a receipt.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((config.host, config.port))

@@ -1,0 +1,27 @@
+"""How the server listens."""
+
+import asyncio
+import socket
+
+from brimful.server.config import Config
+from brimful.server.running import bound
+
+
+def test_small_answers_go_out_at_once():
+    """Each connection that comes in has Nagle's algorithm turned off, by asyncio, which must know what it is."""
+
+    async def accepted():
+        told = asyncio.get_running_loop().create_future()
+
+        async def meet(_, writer):
+            told.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        with bound(Config(listen="127.0.0.1:0"), "brimful.toml") as listening:
+            async with await asyncio.start_server(meet, sock=listening):
+                _, writer = await asyncio.open_connection(*listening.getsockname()[:2])
+                found = await told
+                writer.close()
+        return found
+
+    assert asyncio.run(accepted())
