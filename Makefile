@@ -6,6 +6,8 @@ PEERS := $(VENV)/peers
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # A folder with real conversations for the benchmarks; without it they generate their own.
 DATA ?=
+# Sections of the benchmarks, separated by commas; without it all of them.
+ONLY ?=
 # The inspector's page: built from web/ into the package, where the server and the wheel find it.
 PAGE := src/brimful/server/static/index.html
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
@@ -50,7 +52,7 @@ browser:
 	@command -v chromium >/dev/null || (apt-get update && apt-get install --yes --no-install-recommends chromium) || true
 
 bench: $(VENV)/.bench $(VENV)/.models
-	BENCH_DATA='$(DATA)' BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(PEERS)/bin/python benchmarks/run_all.py
+	BENCH_DATA='$(DATA)' BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(PEERS)/bin/python benchmarks/run_all.py --only '$(ONLY)'
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -1,8 +1,8 @@
 """Measure everything that Brimful claims, side by side with its peers in one run, and write docs/benchmarks.md.
 
-python benchmarks/run_all.py                    all, in a quarter of an hour on two cores that have nothing else to do
+python benchmarks/run_all.py                    all, in three quarters of an hour on two idle cores
 python benchmarks/run_all.py --quick            a smoke run that prints and writes nothing
-python benchmarks/run_all.py --only fill,prefix
+python benchmarks/run_all.py --only fill,prefix measured again; all other sections of the page stay as they are
 BENCH_DATA=folder python benchmarks/run_all.py  texts and transcripts from a folder of JSON files
 """
 
@@ -26,6 +26,7 @@ import imports
 import inspector
 import janitor
 import lore
+import page
 import parity
 import prefix
 import proxy
@@ -40,8 +41,9 @@ PACKAGES = ("brimful", "splintr-rs", "xllamacpp", "tiktoken", "langchain-core", 
 
 INTRODUCTION = """# Benchmarks
 
-Brimful beside the libraries that people use for the same work, measured in one run by `make bench`. This page is
-written by that run and by nothing else; [`benchmarks/`](../benchmarks) holds every line of it.
+Brimful beside the libraries that people use for the same work, measured by `make bench`. This page is written by that
+and by nothing else, a section at a time (`make bench ONLY=rooms,proxy`); [`benchmarks/`](../benchmarks) holds every line
+of it.
 
 Machines differ and are noisy, so ratios come first: both sides of a ratio were measured in the same minutes on the
 same machine. Each way runs in a process of its own with a time limit, so that one that hangs or panics costs a row,
@@ -53,20 +55,21 @@ def main() -> None:
     options = _options()
     began = time.perf_counter()
     sections = [_run(name, report) for name, report in _reports(options).items()]
-    page = "\n\n".join([INTRODUCTION, _circumstances(options.data), *(section.markdown() for section in sections)])
+    old = PAGE.read_text(encoding="utf-8") if options.only and not options.quick and PAGE.exists() else ""
+    opening = f"{INTRODUCTION}\n\n{_circumstances(options.data)}"
+    text = page.written(opening, sections, datetime.now(UTC).date().isoformat(), old)
     print(f"\ndone in {time.perf_counter() - began:.0f} s\n")
-    if options.quick or options.only:
-        print(page)
+    if options.quick:
+        print(text)
     else:
-        PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(page + "\n", encoding="utf-8")
+        PAGE.write_text(text, encoding="utf-8")
         print(f"written: {PAGE.relative_to(Path.cwd()) if PAGE.is_relative_to(Path.cwd()) else PAGE}")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smoke run in less than a minute")
-    parser.add_argument("--only", default="", help="sections, separated by commas; the page is printed, not written")
+    parser.add_argument("--only", default="", help="sections, separated by commas: the others stay as they are")
     parser.add_argument("--data", type=Path, default=os.environ.get("BENCH_DATA") or None, help="folder of JSON files")
     return parser.parse_args()
 
@@ -106,8 +109,7 @@ def _run(name: str, report: Callable[[], Section]) -> Section:
 def _circumstances(data: Path | None) -> str:
     texts = "a folder of real data" if data else "the manual and the sources that ship with Python"
     rows = [[f"`{package}`", _version(package)] for package in PACKAGES]
-    today = datetime.now(UTC).date().isoformat()
-    said = f"Measured on {today} with Python {platform.python_version()} on {os.cpu_count()} cores. Texts: {texts}."
+    said = f"Python {platform.python_version()} on {os.cpu_count()} cores. Texts: {texts}."
     return f"{said}\n\n{table(['package', 'version'], rows)}"
 
 
