@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tables import Section
 
-_HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
+_HEADING = re.compile(r"^## ", re.MULTILINE)
 
 
 def written(opening: str, sections: Sequence[Section], today: str, old: str = "") -> str:
@@ -17,6 +17,6 @@ def written(opening: str, sections: Sequence[Section], today: str, old: str = ""
 
 def _sections(page: str) -> dict[str, str]:
     """Return the sections of a page by their titles."""
-    headings = list(_HEADING.finditer(page))
-    ends = [*(heading.start() for heading in headings[1:]), len(page)]
-    return {heading[1]: page[heading.start() : end].strip() for heading, end in zip(headings, ends, strict=True)}
+    starts = [heading.start() for heading in _HEADING.finditer(page)]
+    parts = [page[start:end].strip() for start, end in zip(starts, [*starts[1:], len(page)], strict=False)]
+    return {part.partition("\n")[0].removeprefix("## "): part for part in parts}
