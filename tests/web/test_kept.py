@@ -2,6 +2,7 @@
 
 import re
 
+import httpx
 from playwright.sync_api import expect
 
 
@@ -151,3 +152,69 @@ def test_a_persona_and_a_lorebook_are_changed(own_shop, visit):
     page.reload()
     page.get_by_text("About the book").click()
     expect(page.get_by_role("spinbutton", name="Tokens at the most")).to_have_value("300")
+
+
+def changed_elsewhere(address, path, **said):
+    """Change a record as another tab would, while this one shows it as it was."""
+    assert httpx.put(f"{address}/brimful/v1{path}", json=said).is_success
+
+
+def kept(address, path):
+    return httpx.get(f"{address}/brimful/v1{path}").json()
+
+
+def test_a_form_takes_back_nothing_that_was_changed_elsewhere(own_shop, visit):
+    address, _, _ = own_shop
+    changed_elsewhere(address, "/personas/nova", character={"description": "A barista.", "scenario": "A shop."})
+    page = visit(address, "/personas/nova")
+    page.get_by_role("textbox", name="Name", exact=True).fill("Nova the second")
+    page.get_by_role("textbox", name="Scenario").fill("A shop at night.")
+    elsewhere = {"prompt": "You are new.", "notes": [{"text": "Be brief."}], "completion": 70, "lorebooks": []}
+    character = {"description": "A barista of rank.", "scenario": "A shop."}
+    changed_elsewhere(address, "/personas/nova", **elsewhere, character=character)
+    save(page, "Save the persona")
+    nova = kept(address, "/personas/nova")
+    assert (nova["name"], nova["prompt"], nova["completion"]) == ("Nova the second", "You are new.", 70)
+    assert (nova["lorebooks"], [note["text"] for note in nova["notes"]]) == ([], ["Be brief."])
+    said = nova["character"]
+    assert (said["description"], said["scenario"]) == ("A barista of rank.", "A shop at night.")
+    expect(page.get_by_role("textbox", name="Prompt")).to_have_value("You are new.")
+
+    page.goto(f"{address}/rooms/support")
+    page.get_by_text("About the room").click()
+    page.get_by_role("textbox", name="Goal").fill("Be done by noon")
+    page.get_by_role("button", name="Add a note").click()
+    page.get_by_role("textbox", name="Note 1").fill("It is night.")
+    changed_elsewhere(address, "/rooms/support", name="Front desk", user=None, headers=["Hello"])
+    save(page, "Save the room")
+    room = kept(address, "/rooms/support")
+    assert (room["goal"], room["notes"][0]["text"]) == ("Be done by noon", "It is night.")
+    assert (room["name"], room["user"], room["headers"]) == ("Front desk", None, ["Hello"])
+
+
+def test_a_book_an_entry_and_a_memory_keep_what_was_changed_elsewhere(own_shop, visit):
+    address, _, _ = own_shop
+    page = visit(address, "/lorebooks/shop")
+    page.get_by_text("About the book").click()
+    page.get_by_role("spinbutton", name="Tokens at the most").fill("300")
+    changed_elsewhere(address, "/lorebooks/shop", name="The new shop", recursion=2)
+    save(page, "Save the book")
+    book = kept(address, "/lorebooks/shop")
+    assert (book["budget"], book["name"], book["recursion"]) == (300, "The new shop", 2)
+
+    record(page, "Lids are replaced").get_by_role("button", name=re.compile("^Edit")).click()
+    page.get_by_role("textbox", name="Keys, one a line").first.fill("lid\ncover")
+    changed_elsewhere(address, "/lorebooks/shop/entries/lore-lid", content="Lids cost nothing.", importance=0.123456)
+    save(page, "Save")
+    [entry] = [each for each in kept(address, "/lorebooks/shop/entries")["entries"] if each["id"] == "lore-lid"]
+    assert (entry["keys"], entry["content"]) == (["lid", "cover"], "Lids cost nothing.")
+    assert entry["importance"] == 0.123456
+
+    page.goto(f"{address}/memories?q=noon")
+    record(page, "Orders before noon").get_by_role("button", name=re.compile("^Edit")).click()
+    page.get_by_role("combobox", name="Type").select_option("procedural")
+    changed_elsewhere(address, "/memories/mem-2", content="Orders before one leave at once.", pinned=True, user="bob")
+    save(page, "Save")
+    memory = kept(address, "/memories/mem-2")
+    assert (memory["type"], memory["pinned"], memory["user"]) == ("procedural", True, "bob")
+    assert memory["content"] == "Orders before one leave at once."

@@ -5,9 +5,11 @@ import { useState } from "preact/hooks";
 import { useChange } from "../api/change";
 import { json, path } from "../api/client";
 import { countModel } from "../api/counting";
+import { useDraft } from "../api/draft";
 import type { Persona, PersonaList } from "../api/kept";
 import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
+import { changed } from "../logic/changed";
 import { lines } from "../logic/texts";
 import { plural } from "../logic/format";
 import { personaPath } from "../logic/routes";
@@ -108,19 +110,29 @@ export function PersonaPage({ id }: { id: string }) {
 
 const CHARACTER = ["description", "personality", "scenario", "examples", "greeting"] as const;
 
+/** The character with what was changed here, on top of what it is by now: the API takes a character as a whole. */
+async function characterNow(where: string, { character: before }: Persona, { character: after }: Partial<Persona>) {
+  if (!after) return {};
+  const now = await json<Persona>(where);
+  return { character: { ...now.character, ...changed(before ?? {}, after) } };
+}
+
 function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void }) {
-  const [draft, setDraft] = useState({
+  const { draft, put, changes } = useDraft({
     name: persona.name, prompt: persona.prompt, model: persona.model, provider: persona.provider, policy: persona.policy,
     completion: persona.completion === null ? "" : String(persona.completion), lorebooks: persona.lorebooks.join("\n"),
+    notes: persona.notes.map(draftOf), character: persona.character,
   });
-  const [notes, setNotes] = useState(persona.notes.map(draftOf));
-  const [character, setCharacter] = useState<Record<string, unknown> | null>(persona.character);
   const change = useChange();
-  const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
+  const { character } = draft;
   const save = async (event: Event) => {
     event.preventDefault();
-    const body = { ...draft, character, notes: notes.map(noteOf), completion: draft.completion ? Number(draft.completion) : null, lorebooks: lines(draft.lorebooks) };
-    if (await change.run(() => json(path`/personas/${persona.id}`, { method: "PUT", body }))) onSaved();
+    const body = changes(({ completion, lorebooks, notes, ...rest }) => (
+      { ...rest, completion: completion ? Number(completion) : null, lorebooks: lines(lorebooks), notes: notes.map(noteOf) }
+    ));
+    const where = path`/personas/${persona.id}`;
+    const saved = await change.run(async () => json(where, { method: "PUT", body: { ...body, ...(await characterNow(where, persona, body)) } }));
+    if (saved) onSaved();
   };
   return (
     <form class="form" aria-label="Persona" onSubmit={(event) => void save(event)}>
@@ -138,11 +150,11 @@ function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void 
           <legend>Character</legend>
           {CHARACTER.map((field) => {
             const text = String(character[field] ?? "");
-            return <TextArea key={field} label={field.charAt(0).toUpperCase() + field.slice(1)} rows={3} value={text} onInput={(said) => setCharacter({ ...character, [field]: said })} hint={<TokenCost text={text} />} />;
+            return <TextArea key={field} label={field.charAt(0).toUpperCase() + field.slice(1)} rows={3} value={text} onInput={(said) => put({ character: { ...character, [field]: said } })} hint={<TokenCost text={text} />} />;
           })}
         </fieldset>
-      ) : <p><button type="button" onClick={() => setCharacter({})}>Describe a character</button></p>}
-      <NotesForm notes={notes} onInput={setNotes} />
+      ) : <p><button type="button" onClick={() => put({ character: {} })}>Describe a character</button></p>}
+      <NotesForm notes={draft.notes} onInput={(notes) => put({ notes })} />
       {change.error && <p class="bad" role="alert">{change.error}</p>}
       <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the persona</button></div>
     </form>

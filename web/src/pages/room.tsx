@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import { useChange } from "../api/change";
 import { json, path } from "../api/client";
 import { countModel } from "../api/counting";
+import { useDraft } from "../api/draft";
 import type { Message, MessageList, Room } from "../api/kept";
 import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
@@ -45,17 +46,16 @@ export function RoomPage({ id }: { id: string }) {
 }
 
 function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
-  const [draft, setDraft] = useState({
+  const { draft, put, changes } = useDraft({
     name: room.name, user: room.user ?? "", goal: room.goal, headers: room.headers.join("\n"), lorebooks: room.lorebooks.join("\n"),
+    notes: room.notes.map(draftOf),
   });
-  const [notes, setNotes] = useState(room.notes.map(draftOf));
   const change = useChange();
-  const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
   const save = async (event: Event) => {
     event.preventDefault();
-    const body = {
-      name: draft.name, user: draft.user || null, goal: draft.goal, headers: lines(draft.headers), lorebooks: lines(draft.lorebooks), notes: notes.map(noteOf),
-    };
+    const body = changes(({ user, headers, lorebooks, notes, ...rest }) => (
+      { ...rest, user: user || null, headers: lines(headers), lorebooks: lines(lorebooks), notes: notes.map(noteOf) }
+    ));
     if (await change.run(() => json(path`/rooms/${room.id}`, { method: "PUT", body }))) onSaved();
   };
   return (
@@ -71,7 +71,7 @@ function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
           <TextArea label="Headers, one a line" rows={3} value={draft.headers} onInput={(headers) => put({ headers })} hint={<>in every context: <TokenCost text={draft.headers} was={room.headers.join("\n")} /></>} />
           <TextArea label="Lorebooks, one id a line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
         </div>
-        <NotesForm notes={notes} onInput={setNotes} />
+        <NotesForm notes={draft.notes} onInput={(notes) => put({ notes })} />
         {change.error && <p class="bad" role="alert">{change.error}</p>}
         <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the room</button></div>
       </form>

@@ -1,23 +1,22 @@
 /** What holds for a whole lorebook. */
 
-import { useState } from "preact/hooks";
-
 import { useChange } from "../api/change";
 import { json, path } from "../api/client";
+import { useDraft } from "../api/draft";
 import type { Lorebook } from "../api/kept";
 import { TextField } from "./fields";
 
 export function BookForm({ book, onSaved }: { book: Lorebook; onSaved: () => void }) {
-  const [draft, setDraft] = useState({
+  const { draft, put, changes } = useDraft({
     name: book.name, description: book.description, scan_depth: String(book.scan_depth),
     budget: book.budget === null ? "" : String(book.budget), recursion: String(book.recursion),
   });
   const change = useChange();
-  const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
   const save = async (event: Event) => {
     event.preventDefault();
-    const { budget, scan_depth, recursion, ...rest } = draft;
-    const body = { ...rest, scan_depth: Number(scan_depth), recursion: Number(recursion), budget: budget ? Number(budget) : null };
+    const body = changes(({ budget, scan_depth, recursion, ...rest }) => (
+      { ...rest, scan_depth: Number(scan_depth), recursion: Number(recursion), budget: budget ? Number(budget) : null }
+    ));
     if (await change.run(() => json(path`/lorebooks/${book.id}`, { method: "PUT", body }))) onSaved();
   };
   return (

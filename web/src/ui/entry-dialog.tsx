@@ -1,9 +1,8 @@
 /** An entry of a lorebook is written or changed, and its cost is told while one types. */
 
-import { useState } from "preact/hooks";
-
 import { useChange } from "../api/change";
 import { json, path } from "../api/client";
+import { useDraft } from "../api/draft";
 import type { LoreEntry } from "../api/kept";
 import { lines } from "../logic/texts";
 import { Dialog } from "./dialog";
@@ -18,7 +17,7 @@ const LOGICS = [
 ] as const;
 
 export function EntryDialog({ lorebook, entry, onDone, onClose }: { lorebook: string; entry: LoreEntry | null; onDone: () => void; onClose: () => void }) {
-  const [draft, setDraft] = useState({
+  const { draft, put, changes } = useDraft({
     name: entry?.name ?? "",
     content: entry?.content ?? "",
     keys: entry?.keys.join("\n") ?? "",
@@ -35,17 +34,14 @@ export function EntryDialog({ lorebook, entry, onDone, onClose }: { lorebook: st
     delay: String(entry?.delay ?? 0),
   });
   const change = useChange();
-  const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
   const save = async (event: Event) => {
     event.preventDefault();
-    const { importance, probability, ...rest } = draft;
-    const body = {
-      ...rest,
-      ...(importance !== shownShare(entry?.importance ?? NaN) && { importance: Number(importance) }),
-      ...(probability !== shownShare(entry?.probability ?? NaN) && { probability: Number(probability) }),
-      keys: lines(draft.keys), secondary: lines(draft.secondary), order: Number(draft.order),
-      sticky: Number(draft.sticky), cooldown: Number(draft.cooldown), delay: Number(draft.delay),
-    };
+    const said = (now: typeof draft) => ({
+      ...now,
+      keys: lines(now.keys), secondary: lines(now.secondary), order: Number(now.order), importance: Number(now.importance),
+      probability: Number(now.probability), sticky: Number(now.sticky), cooldown: Number(now.cooldown), delay: Number(now.delay),
+    });
+    const body = entry ? changes(said) : said(draft);
     const where = entry ? path`/lorebooks/${lorebook}/entries/${entry.id}` : path`/lorebooks/${lorebook}/entries`;
     if (await change.run(() => json(where, { method: entry ? "PUT" : "POST", body }))) onDone();
   };

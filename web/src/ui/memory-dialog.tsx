@@ -1,9 +1,8 @@
 /** A memory is written or changed, and its cost is told while one types. */
 
-import { useState } from "preact/hooks";
-
 import { useChange } from "../api/change";
 import { json, path } from "../api/client";
+import { useDraft } from "../api/draft";
 import type { Memory, MemoryType } from "../api/kept";
 import { Dialog } from "./dialog";
 import { Check, Choice, ShareField, shownShare, TextArea, TextField } from "./fields";
@@ -16,7 +15,7 @@ const TYPES = [
 ] as const;
 
 export function MemoryDialog({ memory, onDone, onClose }: { memory: Memory | null; onDone: () => void; onClose: () => void }) {
-  const [draft, setDraft] = useState({
+  const { draft, put, changes } = useDraft({
     content: memory?.content ?? "",
     type: memory?.type ?? ("semantic" as MemoryType),
     importance: shownShare(memory?.importance ?? 0.5),
@@ -26,12 +25,12 @@ export function MemoryDialog({ memory, onDone, onClose }: { memory: Memory | nul
     pinned: memory?.pinned ?? false,
   });
   const change = useChange();
-  const put = (said: Partial<typeof draft>) => setDraft((old) => ({ ...old, ...said }));
   const save = async (event: Event) => {
     event.preventDefault();
-    const { persona, user, room, importance, ...rest } = draft;
-    const changed = importance === shownShare(memory?.importance ?? NaN) ? {} : { importance: Number(importance) };
-    const body = { ...rest, ...changed, persona: persona || null, user: user || null, room: room || null };
+    const said = ({ persona, user, room, importance, ...rest }: typeof draft) => (
+      { ...rest, importance: Number(importance), persona: persona || null, user: user || null, room: room || null }
+    );
+    const body = memory ? changes(said) : said(draft);
     const where = memory ? path`/memories/${memory.id}` : "/memories";
     if (await change.run(() => json(where, { method: memory ? "PUT" : "POST", body }))) onDone();
   };
