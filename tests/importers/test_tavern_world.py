@@ -2,6 +2,7 @@
 
 import pytest
 
+from brimful.exporters import head_of
 from brimful.importers.tavern_notes import author_note, notes_of_chat, role_of
 from brimful.importers.tavern_people import player_of, players_of
 from brimful.records import Lorebook, Memory, Message, Note, Persona, Room, User
@@ -209,3 +210,45 @@ def test_a_group_in_which_nobody_spoke_is_a_room_with_its_members(records):
         "group/2024-2-1 @10h 00m 00s 000ms",
         world.MEETING,
     ]
+
+
+OLD, PAST = "2024-2-1 @10h 00m 00s 000ms", "2024-1-1 @10h 00m 00s 000ms"
+
+
+def older_group(**said):
+    """A group as older versions have it: what its chats are about stands in the group's file, and they have no head."""
+    told = {**NOTE, "world_info": "Storms", "persona": "eve.png"}
+    past = {PAST: {**NOTE, "note_prompt": "P", "persona": "zoe.png"}, OLD: {"note_prompt": "not this one"}}
+    group = {**samples.tavern_group(), "chats": [OLD, PAST], "chat_metadata": told, "past_metadata": past, **said}
+    spoken = samples.lines([samples.tavern_message("Nova", "Hello, {{user}}!", "2024-02-01T10:00:00Z")])
+    files = {f"group chats/{chat}.jsonl": spoken for chat in (OLD, PAST)}
+    return {**world.folder(), "groups/1700000000001.json": samples.written(group), **files}
+
+
+def test_an_older_group_tells_what_its_chats_are_about(walk):
+    rooms = of(Room, walk(older_group())[0])
+    now, then = rooms[f"group/{OLD}"], rooms[f"group/{PAST}"]
+    assert (now.notes[0].text, now.user, now.lorebooks) == ("N", "Eve", ("Storms", "Rules"))
+    assert (then.notes[0].text, then.user, then.lorebooks) == ("P", "Zoe", ("Rules",))
+    assert head_of(now, user="", character="")["chat_metadata"]["world_info"] == "Storms"
+
+
+def test_a_head_of_its_own_says_it_all(walk):
+    head = {"chat_metadata": {}, "user_name": "unused", "character_name": "unused"}
+    said = samples.tavern_message("Nova", "Hello!", "2024-02-01T10:00:00Z")
+    files = {**older_group(), f"group chats/{OLD}.jsonl": samples.lines([head, said])}
+    assert of(Room, walk(files)[0])[f"group/{OLD}"].user == "Ada"
+
+
+@pytest.mark.parametrize(
+    ("muted", "answers"),
+    [([], "Nova"), (["Nova.png"], "Luna"), (["Nova.png", "Luna.png"], "Nova"), ("Nova.png", "Nova")],
+)
+def test_who_is_muted_in_a_group_does_not_answer(walk, muted, answers):
+    files = older_group(disabled_members=muted)
+    told = {"persona": "eve.png"}
+    quiet = {**samples.tavern_group(), "chat_id": "q", "chats": ["q"], "disabled_members": muted, "chat_metadata": told}
+    rooms = of(Room, walk({**files, "groups/q.json": samples.written(quiet)})[0])
+    assert [rooms[f"group/{chat}"].persona for chat in (OLD, "q")] == [answers] * 2
+    assert rooms["group/q"].user == "Eve"
+    assert rooms[f"group/{OLD}"].metadata["members"] == ["Nova", "Luna"]

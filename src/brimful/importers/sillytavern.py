@@ -19,8 +19,10 @@ from brimful.importers.importer import Imported, Importer
 from brimful.importers.loose import kept, mapping, parsed, text
 from brimful.importers.source import Entry, Skipped, Source, room_name
 from brimful.importers.tavern import (
+    answerer_of,
     group_of,
     has_chats,
+    head_told_by,
     introduced,
     is_group,
     is_settings,
@@ -86,15 +88,15 @@ class _Chat:
 
     def __init__(self, source: Source, head: dict[str, Any]) -> None:
         self._source = source
-        self._head = head
         self._group = group_of(source)
+        self._head = head or head_told_by(self._group, source)
         self._character = _character(source, head)
         self._room = joined(source.named or self._character or "group", room_name(source.name))
         begun = (seconds(each.get("send_date")) for each in _first_lines(source))
         self._at = seconds(head.get("create_date")) or next(filter(None, begun), source.modified)
         self._ids = Counted(self._room)
         self._settings = settings_of(source)
-        self._metadata = mapping(head.get("chat_metadata"))
+        self._metadata = mapping(self._head.get("chat_metadata"))
         self._player = self._who_plays()
         self._answers = _speaker(source, user=False) or self._character
 
@@ -107,7 +109,7 @@ class _Chat:
             id=self._room,
             name=text(self._group.get("name")) or self._character,
             user=self._player.id if self._player else None,
-            persona=joined(self._character) if self._character else next(iter(members), None),
+            persona=joined(self._character) if self._character else answerer_of(self._group),
             lorebooks=tuple(open_books(self._source, text(self._metadata.get("world_info")))),
             notes=notes_of_chat(self._metadata, self._settings, self._character),
             created=self._at,
@@ -165,8 +167,8 @@ def _meeting(source: Source) -> Iterator[Imported]:
     if isinstance(found, Skipped):
         return
     group = mapping(found.data)
-    members, settings = members_of(group), settings_of(source)
-    player = player_of(settings, metadata={}, name="", pictures=(), character="")
+    members, settings, metadata = members_of(group), settings_of(source), mapping(group.get("chat_metadata"))
+    player = player_of(settings, metadata=metadata, name="", pictures=(), character="")
     if player:
         yield from introduced(source, player)
     chat = text(group.get("chat_id")) or text(group.get("id")) or room_name(source.name)
@@ -174,9 +176,9 @@ def _meeting(source: Source) -> Iterator[Imported]:
         id=joined(source.named or "group", chat),
         name=text(group.get("name")),
         user=player.id if player else None,
-        persona=next(iter(members), None),
-        lorebooks=tuple(open_books(source, text(mapping(group.get("chat_metadata")).get("world_info")))),
-        notes=notes_of_chat(mapping(group.get("chat_metadata")), settings, ""),
+        persona=answerer_of(group),
+        lorebooks=tuple(open_books(source, text(metadata.get("world_info")))),
+        notes=notes_of_chat(metadata, settings, ""),
         created=source.modified,
         metadata=kept(members=members, group=group),
     )

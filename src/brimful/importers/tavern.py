@@ -117,6 +117,21 @@ def members_of(group: dict[str, Any]) -> list[str]:
     return [joined(PurePosixPath(member).stem) for member in texts(group.get("members"))]
 
 
+def answerer_of(group: dict[str, Any]) -> str | None:
+    """Return who of a group answers first: the first member that is not muted."""
+    muted = set(texts(group.get("disabled_members")))
+    voices = {"members": [member for member in texts(group.get("members")) if member not in muted]}
+    return next(iter((*members_of(voices), *members_of(group))), None)
+
+
+def head_told_by(group: dict[str, Any], source: Source) -> dict[str, Any]:
+    """Return the head that a group's chat would have: older versions keep in the group what newer ones write there."""
+    past, chat = mapping(group.get("past_metadata")), _stem(source)
+    current = chat == text(group.get("chat_id"))
+    told = mapping(group.get("chat_metadata") if current else past.get(chat)) or mapping(past.get(chat))
+    return {"chat_metadata": told, "user_name": "unused", "character_name": "unused"} if told else {}
+
+
 def has_chats(source: Source) -> bool:
     """Say whether a chat of a group lies in the folder: it tells of the group."""
     found = source.whole()
@@ -127,13 +142,17 @@ def has_chats(source: Source) -> bool:
 
 def group_of(source: Source) -> dict[str, Any]:
     """Return the group whose chat a file is; nothing if there is none."""
-    home = home_of(source)
-    stem = source.path.name.removesuffix(".jsonl")
+    home, stem = home_of(source), _stem(source)
     for name in source.names_beside(f"{home}/groups") if home else ():
         group = mapping(source.beside(name))
         if stem in (*texts(group.get("chats")), text(group.get("chat_id"))):
             return group
     return {}
+
+
+def _stem(source: Source) -> str:
+    """Return what a group calls a chat of its own."""
+    return source.path.name.removesuffix(".jsonl")
 
 
 def _there(source: Source, books: Iterable[str]) -> list[str]:
