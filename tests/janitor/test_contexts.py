@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from brimful.engine import Engine
 from brimful.engine.candidates import worth_telling
 from brimful.engine.history import Clusters
 from brimful.records import Message, Summary
-from janitor_rooms import NOW, a_year, chatter, flood
+from janitor_rooms import DAY, NOW, a_year, chatter, flood
 
 WINDOW = 32_768
 
@@ -50,6 +51,32 @@ def test_a_flood_of_ten_thousand_costs_less_than_a_hundred_tokens(sqlite_url):
     [line] = [package for package in tidy.inputs.packages if "near-equal" in package.text]
     assert line.text.startswith("10,000 near-equal messages from 3 senders, 10:00–10:33, e.g. “CONGRATS ")
     assert tidy.decision(line.id).outcome == "kept"
+
+
+@pytest.mark.parametrize("window", [WINDOW, 3_000])
+def test_a_flood_of_a_month_gone_by_is_told_as_long_as_its_messages_are_set_aside(sqlite_url, window):
+    """The month is told by its own messages, and stays out; the flood has no messages that could tell of it."""
+    question = {"room": "r", "message": "Who sent spam about the lottery?", "window": window, "now": NOW}
+
+    async def story():
+        async with engine_at(sqlite_url) as engine:
+            await engine.post_many(chatter(60, at=NOW - 90 * DAY, every=DAY))
+            await engine.post_many(flood(10_000, at=NOW - 85 * DAY))
+            await engine.post(room="r", text="Good night.", sender="Ada", at=NOW - 60)
+            await engine.tidy("r")
+            return await engine.assemble(**question), await engine.store.summaries("r")
+
+    context, summaries = asyncio.run(story())
+    [line] = [each for each in summaries if "near-equal" in each.content]
+    assert line.content.startswith("10,000 near-equal messages from 3 senders, 12:00–12:33, e.g. “CONGRATS ")
+    assert context.decision(line.id).outcome == "kept"
+    assert context.decision(line.id).tokens < 100
+    assert line.content in str(context.request)
+    if window == WINDOW:
+        inside = {each.id for each in context.decisions if each.included}
+        assert {f"m{n}" for n in range(60)} <= inside
+        assert "r/month/2026-08" not in inside
+        assert "r/month/2026-08" in {each.id for each in summaries}
 
 
 def test_a_year_of_a_busy_room_fits_a_window_as_summaries_recent_and_what_was_found(sqlite_url):

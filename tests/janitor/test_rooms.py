@@ -1,5 +1,6 @@
 """Laws of the janitor, on rooms that hypothesis makes up."""
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from brimful.janitor.telling import change_of, day_summary, digest_of, flood_lin
 from brimful.janitor.topics import subjects, threads
 from brimful.protocols.housekeeping import Place
 from brimful.records import Message
-from janitor_rooms import DAY, NOW, echoes
+from janitor_rooms import DAY, NOW, echoes, said
 
 PLACES = st.lists(st.integers(1, 200), unique=True, max_size=60)
 
@@ -51,7 +52,7 @@ def rooms(draw):
     ]
 
 
-def tidied(messages, known=(), aside=frozenset()):
+def tidied(messages, known=(), aside=frozenset(), now=NOW):
     """Put a room in order as the engine does, without a store; return its summaries, and what is set aside."""
     known, aside = {summary.id: summary for summary in known}, set(aside)
 
@@ -74,7 +75,7 @@ def tidied(messages, known=(), aside=frozenset()):
         change = change_of(waiting, found, made)
         changes += bool(change)
         apply(change)
-    while past := rolled_up(places, list(known.values()), NOW):
+    while past := rolled_up(places, list(known.values()), now):
         for each in past:
             apply(rolled("r", each, rolled_digest(each), "", now=NOW))
             changes += 1
@@ -115,6 +116,35 @@ def test_a_second_run_has_nothing_to_do(messages):
     again, still, changes = tidied(messages, summaries, aside)
     assert not changes
     assert (again, still) == (summaries, aside)
+
+
+def test_floods_of_a_month_and_of_a_year_are_told_by_their_number_and_the_largest():
+    def shouted(name, count, at):
+        return [said(f"{name}-{n}", f"Buy {name} from us, they are the best", at=at + n * 0.1) for n in range(count)]
+
+    floods = {"apples": (20, 730), "watches": (60, 699), "lamps": (12, 698), "carpets": (40, 697), "yachts": (30, 600)}
+    spam = [each for name, (size, days) in floods.items() for each in shouted(name, size, NOW - days * DAY)]
+    room = [*spam, said("end", "Good night.", at=NOW)]
+    messages = [msgspec.structs.replace(each, seq=at) for at, each in enumerate(room, start=1)]
+    months, aside, _ = tidied(messages, now=NOW - 400 * DAY)
+    apples, watches, lamps, carpets, yachts = (
+        f"{size} near-equal messages from Ada, 12:00, e.g. “Buy {name} from us, they are the best”"
+        for name, (size, _) in floods.items()
+    )
+    december = ["2024-12: 3 floods, 112 messages in all", f"2024-12-16: {watches}", f"2024-12-18: {carpets}"]
+    assert {each.id: each.content.splitlines() for each in months} == {
+        "r/family/2024-11/floods": [apples],
+        "r/family/2024-12/floods": [*december, f"2024-12-17: {lamps}"],
+        "r/family/2025-03/floods": [yachts],
+    }
+    assert len(aside) == len(spam)
+    years, *_ = tidied(messages, months, aside)
+    largest = [f"2024-12-16: {watches}", f"2024-12-18: {carpets}", f"2024-11-15: {apples}"]
+    assert {each.id: each.content.splitlines() for each in years} == {
+        "r/family/2024/floods": ["2024: 4 floods, 132 messages in all", *largest],
+        "r/family/2025-03/floods": [yachts],
+    }
+    assert sorted(covered(years)) == list(range(1, len(spam) + 1))
 
 
 def test_the_newest_message_alone_is_left_alone():

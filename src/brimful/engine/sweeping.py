@@ -92,7 +92,8 @@ class Sweep:
 
     async def _rolled(self, room: str, past: Past, notes: list[str]) -> Change:
         digest = telling.rolled_digest(past)
-        return telling.rolled(room, past, digest, await self._text(digest, notes), now=self._now)
+        text = await self._text(digest, notes) if past.parts else ""
+        return telling.rolled(room, past, digest, text, now=self._now)
 
     async def _text(self, digest: Digest, notes: list[str]) -> str:
         """Let the summarizer write; where it cannot, quote what was said, and say so."""

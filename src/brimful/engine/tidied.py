@@ -2,7 +2,7 @@
 
 import msgspec
 
-from brimful.janitor.rooms import level_of
+from brimful.janitor.rooms import is_rolled_up, level_of
 from brimful.protocols.housekeeping import Change
 
 
@@ -24,13 +24,13 @@ class RoomTidied(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_change(self, change: Change) -> "RoomTidied":
         """Return it with one more change counted."""
-        lines = tuple(each.content for each in change.write if level_of(each) == "family")
-        rolled = sum(level_of(each) in ("month", "year") for each in change.write)
+        fresh = [each for each in change.write if not is_rolled_up(each)]
+        lines = tuple(each.content for each in fresh if level_of(each) == "family")
         return msgspec.structs.replace(
             self,
             floods=(*self.floods, *lines),
             summaries=self.summaries + len(change.write),
-            rolled_up=self.rolled_up + rolled,
+            rolled_up=self.rolled_up + len(change.write) - len(fresh),
             messages=self.messages + len(change.messages),
         )
 

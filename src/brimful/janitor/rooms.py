@@ -23,11 +23,20 @@ class Due(msgspec.Struct, frozen=True):
 
 
 class Past(msgspec.Struct, frozen=True):
-    """A month or a year that is to be told as one, by its name: what tells of its parts, and what those leave alone."""
+    """A month or a year that is to be told as one, by its name: what tells of its parts, and what those leave alone.
+
+    Its floods are told by themselves: what they tell is set aside, and stands in no history.
+    """
 
     name: str
     parts: tuple[Summary, ...]
+    floods: tuple[Summary, ...]
     left: Spans
+
+    @property
+    def told(self) -> tuple[Summary, ...]:
+        """All that tells of it so far."""
+        return self.parts + self.floods
 
 
 def own(summaries: Iterable[Summary]) -> list[Summary]:
@@ -39,6 +48,11 @@ def level_of(summary: Summary) -> Level:
     """Return what one of the janitor's summaries stands for."""
     level: Level = summary.metadata[MARK]
     return level
+
+
+def is_rolled_up(summary: Summary) -> bool:
+    """Say whether one of the janitor's summaries tells of a month or of a year."""
+    return _of(summary) == month_of(_of(summary))
 
 
 def beside(summary: Summary) -> Spans:
@@ -60,7 +74,7 @@ def due(places: Sequence[Place], summaries: Sequence[Summary]) -> list[Due]:
     days = days_of(coverable(places))
     told: dict[str, list[Summary]] = {}
     for summary in own(summaries):
-        told.setdefault(summary.metadata["of"], []).append(summary)
+        told.setdefault(_of(summary), []).append(summary)
     periods: dict[str, list[Day]] = {name: [] for name in told}
     for day in days:
         periods.setdefault(next((name for name in _names(day.name) if name in told), day.name), []).append(day)
@@ -92,17 +106,28 @@ def _is_told(days: Sequence[Day], told: Sequence[Summary]) -> bool:
 
 def rolled_up(places: Sequence[Place], summaries: Sequence[Summary], now: float) -> list[Past]:
     """Return the months, or else the years, that lie far back and are still told part by part."""
-    made = sorted(own(summaries), key=lambda summary: (summary.metadata["of"], summary.id))
-    parts = [each for each in made if level_of(each) in ("family", "day")]
-    months = _past(places, parts, month_of, now)
-    return months or _past(places, [each for each in made if level_of(each) == "month"], year_of, now)
+    made = sorted(own(summaries), key=lambda summary: (_of(summary), summary.id))
+    days = [each for each in made if not is_rolled_up(each)]
+    months = [each for each in made if is_rolled_up(each) and _of(each) != year_of(_of(each))]
+    return _past(places, days, month_of, now) or _past(places, months, year_of, now)
 
 
-def _past(places: Sequence[Place], parts: Sequence[Summary], name_of: Callable[[str], str], now: float) -> list[Past]:
-    found = groupby(parts, key=lambda each: name_of(each.metadata["of"]))
+def _of(summary: Summary) -> str:
+    """Return the name of the day, the month or the year that a summary is of."""
+    name: str = summary.metadata["of"]
+    return name
+
+
+def _past(places: Sequence[Place], told: Sequence[Summary], name_of: Callable[[str], str], now: float) -> list[Past]:
+    found = groupby(told, key=lambda each: name_of(_of(each)))
     past = [(name, tuple(members)) for name, members in found if is_past(name, now)]
     days = days_of(coverable(places)) if past else []
-    return [Past(name, members, _left(name, days, members)) for name, members in past]
+    return [_parted(name, members, _left(name, days, members)) for name, members in past]
+
+
+def _parted(name: str, told: Sequence[Summary], left: Spans) -> Past:
+    floods = tuple(each for each in told if level_of(each) == "family")
+    return Past(name, tuple(each for each in told if level_of(each) != "family"), floods, left)
 
 
 def _left(name: str, days: Sequence[Day], parts: Sequence[Summary]) -> Spans:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.core.label import iso_date
 from brimful.janitor.aggregate import line, people
 from brimful.janitor.days import Level, hours
 from brimful.janitor.families import families
@@ -20,6 +21,7 @@ from brimful.records import Message, Summary
 
 TOKENS: Final[dict[Level, int]] = {"family": 0, "day": 100, "month": 240, "year": 400}
 """What a summary of each level may come to, beside its title."""
+MOST_FLOODS: Final = 3  # of a month or of a year, each with a line of its own
 
 
 class Sorted(msgspec.Struct, frozen=True):
@@ -100,32 +102,57 @@ def change_of(due: Due, found: Sorted, made: Sequence[Summary]) -> Change:
 def rolled_digest(past: Past) -> Digest:
     """Return what a summarizer is told of a month, or of a year: what its days, or months, were told to be."""
     lines = [(part, text) for part in past.parts for text in _lines(part)]
-    messages = sum(last - first + 1 for part in past.parts for first, last in part.spans)
-    floods = _floods(past.parts)
-    told = f", {floods} flood{'s' if floods > 1 else ''} among them" if floods else ""
     return Digest(
-        title=f"{past.name}: {messages:,} messages{told}",
+        title=f"{past.name}: {sum(map(_size, past.parts)):,} messages",
         topics=tuple((Passage(text=text, at=part.at + at * 1e-6),) for at, (part, text) in enumerate(lines)),
         tokens=TOKENS[_level(past)],
     )
 
 
 def rolled(room: str, past: Past, digest: Digest, text: str, *, now: float) -> Change:
-    """Put one summary in the place of those of a month, or of a year. It covers exactly what they covered."""
-    spans = joined(span for part in past.parts for span in part.spans)
-    content = f"{digest.title}\n{text}" if text else digest.title
-    last = max(part.at for part in past.parts)
-    made = _summary(room, _level(past), past.name, content, spans, at=last, now=now)
-    whole = _with(made, floods=_floods(past.parts), beside=list(map(list, past.left)))
-    return Change(write=(whole,), remove=tuple(part.id for part in past.parts))
+    """Put one summary in the place of those of a month, or of a year, and one in the place of its floods' lines.
+
+    They cover exactly what those covered.
+    """
+    made = []
+    if past.parts:
+        content = f"{digest.title}\n{text}" if text else digest.title
+        last = max(part.at for part in past.parts)
+        made.append(_summary(room, _level(past), past.name, content, _covered(past.parts), at=last, now=now))
+    if past.floods:
+        made.append(_rolled_floods(room, past, now))
+    made[0] = _with(made[0], beside=list(map(list, past.left)))
+    return Change(write=tuple(made), remove=tuple(each.id for each in past.told))
+
+
+def _rolled_floods(room: str, past: Past, now: float) -> Summary:
+    """Tell the floods of a month, or of a year: how many, and the line of each of the largest; of one, its line."""
+    floods, last = past.floods, max(part.at for part in past.floods)
+    many = sum(int(part.metadata.get("floods", 1)) for part in floods)
+    largest = sorted((each for part in floods for each in _largest(part)), key=lambda each: -each[0])[:MOST_FLOODS]
+    head = f"{past.name}: {many:,} floods, {sum(map(_size, floods)):,} messages in all"
+    content = floods[0].content if many == 1 else "\n".join([head, *(text for _, text in largest)])
+    made = _summary(room, "family", f"{past.name}/floods", content, _covered(floods), at=last, now=now)
+    return made if many == 1 else _with(made, floods=many, largest=[count for count, _ in largest])
+
+
+def _largest(part: Summary) -> list[tuple[int, str]]:
+    """Return the floods that a summary names, each with its size, and a line that says its day."""
+    if "floods" not in part.metadata:
+        return [(_size(part), f"{iso_date(part.at)}: {part.content}")]
+    return list(zip(part.metadata["largest"], part.content.split("\n")[1:], strict=True))
+
+
+def _size(part: Summary) -> int:
+    return sum(last - first + 1 for first, last in part.spans)
+
+
+def _covered(parts: Sequence[Summary]) -> Spans:
+    return joined(span for part in parts for span in part.spans)
 
 
 def _level(past: Past) -> Level:
     return "month" if "-" in past.name else "year"
-
-
-def _floods(parts: Sequence[Summary]) -> int:
-    return sum(1 if level_of(part) == "family" else int(part.metadata.get("floods", 0)) for part in parts)
 
 
 def _may_flood(message: Message) -> bool:
@@ -144,9 +171,8 @@ def _passage(message: Message) -> Passage:
 
 
 def _lines(part: Summary) -> list[str]:
-    """Return what a summary tells, without its title; of a flood that is all there is."""
-    head, _, rest = part.content.partition("\n")
-    return [head] if level_of(part) == "family" else rest.splitlines()
+    """Return what a summary tells, without its title."""
+    return part.content.partition("\n")[2].splitlines()
 
 
 def _same(one: Summary, other: Summary) -> bool:
