@@ -465,6 +465,14 @@ def test_every_option_of_a_command_is_in_its_section(name):
     assert not missing, f"docs/{page}, brimful {name}: missing: {', '.join(missing)}"
 
 
+def test_what_is_told_of_both_ways_to_chat_both_take():
+    told = set(re.findall(r"`(--[a-z]+)`", section(DOCS / "chat.md", COMMAND_PAGES["chat.md"])))
+    chat = COMMANDS["chat"]
+    assert told >= {"--room", "--model"}
+    for command in (chat, chat.commands["send"]):
+        assert not told - {option for param in command.params for option in param.opts}
+
+
 def test_every_option_of_all_commands_is_told():
     text = section(DOCS / "cli.md", COMMAND_PAGES["cli.md"])
     assert not [wanted for wanted in spelled(typer.main.get_command(app)) if not names(text, wanted)]
