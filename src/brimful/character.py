@@ -48,6 +48,15 @@ class Character(msgspec.Struct, frozen=True, kw_only=True):
         named = (("Description", self.description), ("Personality", self.personality), ("Scenario", self.scenario))
         return "\n".join(f"{name}: {said}" for name, said in named if said)
 
+    def instead(self, other: "Character | None") -> "Character":
+        r"""Return what this one says, and what the other says where it says nothing.
+
+        >>> Character(scenario="At sea.").instead(Character(scenario="In orbit.", description="A pilot.")).sheet
+        'Description: A pilot.\nScenario: At sea.'
+        """
+        known = msgspec.structs.asdict(other) if other else {}
+        return Character(**known | {field: said for field, said in msgspec.structs.asdict(self).items() if said})
+
 
 def has_names(said: str) -> bool:
     """Say whether a text asks for a name."""

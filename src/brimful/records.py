@@ -110,12 +110,13 @@ class Room(Record, frozen=True, kw_only=True, tag="room"):
     """A conversation: a channel, a session, a thread. `goal` and `headers` stand in every context that is built for it.
 
     `user` is whose room it is: with `other_rooms`, retrieval looks into all rooms of the same user. `persona` answers
-    where nobody else is asked to.
+    where nobody else is asked to. What `character` says stands in the place of what the persona's own says.
     """
 
     name: str = ""
     user: str | None = None
     persona: str | None = None
+    character: Character | None = None
     goal: str = ""
     headers: tuple[str, ...] = ()
     lorebooks: tuple[str, ...] = ()
@@ -128,6 +129,7 @@ class Room(Record, frozen=True, kw_only=True, tag="room"):
         optional = ("user", "persona")
         settle_fields(self, texts=("name", "goal"), ids=("lorebooks",), optional=optional, times=("created",))
         check_texts("headers", self.headers)
+        checked_character("character", self.character)
         check_notes("notes", self.notes)
 
 

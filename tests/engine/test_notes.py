@@ -162,3 +162,36 @@ def test_notes_are_a_tuple_of_notes(kind):
     with pytest.raises(brimful.InvalidValue, match="notes: must be a tuple of notes"):
         kind(id="x", notes=[Note(text="x")])
     assert msgspec.json.decode(msgspec.json.encode(kind(id="x", notes=NOVA.notes)), type=kind).notes == NOVA.notes
+
+
+def test_what_a_room_says_of_the_character_stands_in_the_place_of_its_own(run, new_engine):
+    known = Character(description="A pilot.", scenario="In orbit.", examples="Ahoy.", greeting="Hi.", prompt="own")
+    here = Character(scenario="{{char}} is at sea with {{user}}.", examples="Aye.", prompt="Be {{char}}.")
+    nova = Persona(id="nova", name="Nova", prompt="You are Nova.", character=known)
+    sea = Room(id="sea", user="ada", persona="nova", character=here)
+
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            for record in (nova, sea, User(id="ada", name="Ada"), Persona(id="wren")):
+                await engine.put(record)
+            rooms = [await engine.assemble(room=room, persona="nova", message="so?", now=NOW) for room in ("sea", "x")]
+            bare = await engine.assemble(room="sea", persona="wren", message="so?", now=NOW)
+            told = await engine.assemble(room="sea", message="so?", system="No.", now=NOW)
+            greeting = await engine.greet("sea", "nova")
+            return [*map(read, (*rooms, bare, told)), greeting.content, await engine.store.get(Room, "sea")]
+
+    there, elsewhere, bare, told, greeting, stored = run(story())
+    assert there[:3] == [
+        "Be Nova.",
+        "Description: A pilot.\nScenario: Nova is at sea with Ada.",
+        "How Nova talks:\nAye.",
+    ]
+    assert elsewhere[:2] == ["You are Nova.", "Description: A pilot.\nScenario: In orbit."]
+    assert bare[:2] == ["Be wren.", "Scenario: wren is at sea with Ada."]
+    assert told[0] == "No."
+    assert (greeting, stored) == ("Hi.", sea)
+
+
+def test_a_room_is_told_what_is_no_character():
+    with pytest.raises(brimful.InvalidValue, match="character: must be a Character, not 'pilot'"):
+        Room(id="r", character="pilot")

@@ -1,7 +1,9 @@
 """SillyTavern's world as its user left it: names, notes, whom he plays, his lore, and groups without a word."""
 
+import msgspec
 import pytest
 
+from brimful.character import Character
 from brimful.exporters import head_of
 from brimful.importers.tavern_notes import author_note, notes_of_chat, role_of
 from brimful.importers.tavern_people import player_of, players_of
@@ -252,3 +254,22 @@ def test_who_is_muted_in_a_group_does_not_answer(walk, muted, answers):
     assert [rooms[f"group/{chat}"].persona for chat in (OLD, "q")] == [answers] * 2
     assert rooms["group/q"].user == "Eve"
     assert rooms[f"group/{OLD}"].metadata["members"] == ["Nova", "Luna"]
+
+
+def test_what_a_chat_says_of_its_character_is_the_rooms(read):
+    said = {"scenario": " {{char}} is at sea. ", "system_prompt": "{{original}}\nBe brief.", "mes_example": "", "x": 1}
+    head = {**world.chat()[0], "chat_metadata": said}
+    (room,) = of(Room, read(samples.lines([head, *world.chat()[1:]]), name="x.jsonl")[0]).values()
+    assert room.character == Character(scenario="{{char}} is at sea.", prompt="Be brief.")
+    assert head_of(room, user="", character="") == head
+    recast = msgspec.structs.replace(room, character=Character(examples="Aye.", scenario="{{char}} is at sea."))
+    changed = {**said, "system_prompt": "", "mes_example": "Aye."}
+    assert head_of(recast, user="", character="")["chat_metadata"] == changed
+
+
+@pytest.mark.parametrize("said", [{}, {"scenario": ""}, {"scenario": ["x"], "mes_example": 7}])
+def test_a_chat_that_says_nothing_of_its_character_leaves_it_alone(read, said):
+    head = {**world.chat()[0], "chat_metadata": said}
+    (room,) = of(Room, read(samples.lines([head, *world.chat()[1:]]), name="x.jsonl")[0]).values()
+    assert room.character is None
+    assert head_of(room, user="", character="") == head

@@ -1,12 +1,10 @@
 """`brimful persona`: whom the model plays, and how its windows are filled."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
 
-from brimful.character import Character
 from brimful.cli import output
 from brimful.cli.exports import add_export
 from brimful.cli.noting import Notes, note_line, notes_given
@@ -26,6 +24,7 @@ from brimful.cli.options import (
 from brimful.cli.options import overrides as read_overrides
 from brimful.cli.source import read_text
 from brimful.cli.table import Table, columns
+from brimful.cli.traits import Traits, character_with, traits_given, traits_of
 from brimful.errors import UnknownRecord
 from brimful.policies import load_policy
 from brimful.records import Persona
@@ -95,15 +94,7 @@ def create(  # noqa: PLR0913 - the options of a command
         typer.Option("--provider", metavar="SPEC", help="Where its model runs: ollama, openai:URL, …."),
     ] = None,
     completion: Completion = None,
-    character: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--character",
-            metavar="FIELD=TEXT",
-            help="Who it is: description, personality, scenario, examples, greeting, greetings (each one more) "
-            "or prompt. Repeatable.",
-        ),
-    ] = None,
+    character: Traits = None,
     settings: Settings = None,
     lorebooks: Annotated[
         list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to look into. Repeatable.")
@@ -133,14 +124,12 @@ def create(  # noqa: PLR0913 - the options of a command
     }
     if model:
         known_model(model)
-    traits = _traits_given(character or ())
+    traits = traits_given(character)
 
     async def put(engine: "Engine") -> Persona:
         held = await engine.store.get(Persona, id) or Persona(id=id)
         persona = msgspec.structs.replace(held, **{key: value for key, value in given.items() if value is not None})
-        if traits:
-            known = msgspec.structs.asdict(persona.character or Character())
-            persona = msgspec.structs.replace(persona, character=Character(**{**known, **traits}))
+        persona = msgspec.structs.replace(persona, character=character_with(persona.character, traits))
         _check(persona)
         await engine.put(persona)
         return persona
@@ -224,34 +213,12 @@ def _facts(persona: Persona) -> list[tuple[str, str]]:
         ("provider", persona.provider),
         ("policy", persona.policy),
         ("completion", output.number(persona.completion)),
-        ("character", ", ".join(_traits(persona))),
+        ("character", ", ".join(traits_of(persona.character))),
         ("overrides", ", ".join(f"{key}={_value(value)}" for key, value in persona.overrides.items())),
         ("lorebooks", ", ".join(persona.lorebooks)),
         *(("note", note_line(note)) for note in persona.notes),
         ("metadata", _value(persona.metadata) if persona.metadata else ""),
     ]
-
-
-def _traits(persona: Persona) -> list[str]:
-    """Return the fields in which something is said of the character."""
-    return [field for field, said in msgspec.structs.asdict(persona.character or Character()).items() if said]
-
-
-def _traits_given(said: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of a character that options name; each that names `greetings` adds one."""
-    named = list(map(_trait, said))
-    more = tuple(text for field, text in named if field == "greetings")
-    return {**dict(named), **({"greetings": more} if more else {})}
-
-
-def _trait(text: str) -> tuple[str, str]:
-    field, equals, said = text.partition("=")
-    if not equals or field not in Character.__struct_fields__:
-        fields = ", ".join(Character.__struct_fields__)
-        raise typer.BadParameter(
-            f"{text!r} is not of the form FIELD=TEXT with one of {fields}", param_hint="'--character'"
-        )
-    return field, said
 
 
 def _value(value: Any) -> str:

@@ -13,6 +13,7 @@ from brimful.cli.noting import Notes, note_line, notes_given
 from brimful.cli.opened import ask
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.table import Table, columns
+from brimful.cli.traits import Traits, character_with, traits_given, traits_of
 from brimful.errors import UnknownRecord
 from brimful.records import Room
 
@@ -29,6 +30,7 @@ Examples:
   brimful room create support
   brimful room create support --user ada --goal "Solve her problem"
   brimful room create support --header "Answer in French." --lorebook products
+  brimful room create docks --persona nova --character scenario="{{user}} missed the boat."
   brimful room create tavern --note "4=It is raining, and {{user}} is late.\""""
 LIST_EXAMPLES: Final = """\
 Examples:
@@ -84,6 +86,7 @@ def create(  # noqa: PLR0913 - the options of a command
         list[str] | None,
         typer.Option("--header", metavar="TEXT", help="A text that stands in every context. Repeatable."),
     ] = None,
+    character: Traits = None,
     lorebooks: Annotated[
         list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to look into. Repeatable.")
     ] = None,
@@ -95,15 +98,17 @@ def create(  # noqa: PLR0913 - the options of a command
     """Make a room, or change one: what is not said stays as it is.
 
     A room that is written to is made by itself; this gives it a goal, an
-    owner, or texts that stand in each of its contexts.
+    owner, or texts that stand in each of its contexts. What `--character`
+    says holds here in the place of what the persona's character says.
     """
     given: dict[str, Any] = {"name": name, "user": user, "persona": persona, "goal": goal}
     given |= {"headers": tuple(headers) if headers else None, "lorebooks": tuple(lorebooks) if lorebooks else None}
-    given["notes"] = notes_given(notes)
+    given["notes"], traits = notes_given(notes), traits_given(character)
 
     async def put(engine: "Engine") -> Room:
         held = await engine.store.get(Room, id) or Room(id=id, created=time.time())
         room = msgspec.structs.replace(held, **{key: value for key, value in given.items() if value is not None})
+        room = msgspec.structs.replace(room, character=character_with(room.character, traits))
         await engine.put(room)
         return room
 
@@ -187,6 +192,7 @@ def _facts(room: Room) -> list[tuple[str, str]]:
         ("user", room.user or ""),
         ("persona", room.persona or ""),
         ("goal", room.goal),
+        ("character", ", ".join(traits_of(room.character))),
         *(("header", header) for header in room.headers),
         *(("note", note_line(note)) for note in room.notes),
         ("lorebooks", ", ".join(room.lorebooks)),

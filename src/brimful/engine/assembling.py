@@ -20,7 +20,7 @@ from brimful.engine.company import as_seen
 from brimful.engine.current import current_of
 from brimful.engine.facts import build_facts
 from brimful.engine.given import media_of, want_texts
-from brimful.engine.introduction import known_user, named, names_of, told_to, with_named_notes
+from brimful.engine.introduction import cast_in, known_user, named, names_of, told_to, with_named_notes
 from brimful.engine.plan import Limits, Plan, make_plan
 from brimful.engine.prefixes import conversation_of
 from brimful.engine.writing import Writing
@@ -169,6 +169,7 @@ class Assembling(Writing):
         if persona is not None and who is None:
             who = Persona(id=persona)
             notes.append(f"persona {shown(persona)} is not in the store: it has no prompt")
+        who = who and cast_in(who, place)
         told, who = told_to(place or Room(id=room), who, system)
         asker = await known_user(self.store, user or told.user)
         fill = names_of(who, asker)

@@ -23,6 +23,15 @@ def told_to(room: Room, persona: Persona | None, system: str | None) -> tuple[Ro
     return msgspec.structs.replace(room, headers=(system, *room.headers) if system else room.headers), None
 
 
+def cast_in(persona: Persona, room: Room | None) -> Persona:
+    """Return a persona as it is in a room: what the room says of the character stands in the place of its own."""
+    here = room.character if room else None
+    if here is None:
+        return persona
+    prompt = here.prompt or persona.prompt
+    return msgspec.structs.replace(persona, prompt=prompt, character=here.instead(persona.character))
+
+
 def names_of(persona: Persona | None, user: User | None) -> Fill:
     """Return what puts the names of who answers and of who asks where a text asks for them."""
     char = persona.called if persona else ANSWERER

@@ -11,7 +11,7 @@ from brimful.counting import overflow_of
 from brimful.engine.answer import Answer, AnswerStream, Said
 from brimful.engine.answering import Answering, Told
 from brimful.engine.asking import Asking, Turn, building_of
-from brimful.engine.introduction import greeting_of, known_user, named, names_of
+from brimful.engine.introduction import cast_in, greeting_of, known_user, named, names_of
 from brimful.engine.overflow import refusal, smaller_window
 from brimful.engine.writing import new_id
 from brimful.errors import ContextOverflow, InvalidValue, ProviderError
@@ -63,9 +63,10 @@ class Responding(Answering):
         `which` chooses one of its other greetings, from 1 on.
         """
         who = await self.store.get(Persona, persona)
+        place = await self.store.get(Room, room)
+        who = who and cast_in(who, place)
         if who is None or who.character is None or await self.store.history(room, limit=1):
             return None
-        place = await self.store.get(Room, room)
         asker = await known_user(self.store, user or (place.user if place else None))
         greeting = greeting_of(named(who, names_of(who, asker)), which)
         if not greeting:

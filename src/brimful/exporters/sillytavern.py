@@ -3,8 +3,10 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from brimful.character import Character
 from brimful.importers.loose import mapping
 from brimful.importers.sillytavern import KEPT
+from brimful.importers.tavern import OVERRIDES, cast_of
 from brimful.importers.tavern_notes import AUTHOR, CHARACTER, head_with
 from brimful.packagers.stored import plain_text
 from brimful.records import Message, Note, Room
@@ -20,7 +22,7 @@ def head_of(room: Room, *, user: str, character: str) -> dict[str, Any]:
     made = {"user_name": user, "character_name": character, "create_date": _moment(room.created), "chat_metadata": {}}
     head = kept or made
     said = mapping(head.get("chat_metadata"))
-    changed = _changed(said, room.notes)
+    changed = _changed(said, room.notes) | _recast(said, room.character)
     return {**head, "chat_metadata": {**said, **changed}} if changed else head
 
 
@@ -54,6 +56,13 @@ def _changed(metadata: dict[str, Any], notes: tuple[Note, ...]) -> dict[str, Any
     if own is None and any(note.name == CHARACTER for note in notes):
         return {}  # settings have one in its place
     return head_with(metadata, own)
+
+
+def _recast(metadata: dict[str, Any], character: Character | None) -> dict[str, Any]:
+    """Return what a chat's head has to say of its character, if that was changed here."""
+    was, now = cast_of(metadata) or Character(), character or Character()
+    told = {theirs: (getattr(was, ours), getattr(now, ours)) for theirs, ours in OVERRIDES.items()}
+    return {theirs: after for theirs, (before, after) in told.items() if before != after}
 
 
 def _swiped(kept: dict[str, Any], said: str) -> dict[str, Any]:

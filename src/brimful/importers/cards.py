@@ -19,7 +19,7 @@ from brimful.importers.loose import kept, mapping, text, texts
 from brimful.importers.png import SIGNATURE, texts_of
 from brimful.importers.source import MOST, Entry, Skipped, Source, room_name
 from brimful.importers.tavern import books_of, home_of
-from brimful.importers.tavern_notes import notes_of_card
+from brimful.importers.tavern_notes import notes_of_card, without_original
 from brimful.lore.formats import book_of, entries_of
 from brimful.records import Persona
 
@@ -135,9 +135,9 @@ def name_of(card: dict[str, Any]) -> str:
 
 
 def character_of(told: dict[str, Any]) -> Character:
-    """Return the character of a card. `{{original}}` stands for a prompt that we do not have."""
+    """Return the character of a card."""
     fields = {ours: text(told.get(theirs)) for theirs, ours in FIELDS.items()}
-    fields["prompt"] = fields["prompt"].replace("{{original}}", "").strip()
+    fields["prompt"] = without_original(fields["prompt"])
     return Character(**fields, greetings=tuple(texts(told.get(GREETINGS))))
 
 

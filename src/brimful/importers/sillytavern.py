@@ -20,6 +20,7 @@ from brimful.importers.loose import kept, mapping, parsed, text
 from brimful.importers.source import Entry, Skipped, Source, room_name
 from brimful.importers.tavern import (
     answerer_of,
+    cast_of,
     group_of,
     has_chats,
     head_told_by,
@@ -110,6 +111,7 @@ class _Chat:
             name=text(self._group.get("name")) or self._character,
             user=self._player.id if self._player else None,
             persona=joined(self._character) if self._character else answerer_of(self._group),
+            character=cast_of(self._metadata),
             lorebooks=tuple(open_books(self._source, text(self._metadata.get("world_info")))),
             notes=notes_of_chat(self._metadata, self._settings, self._character),
             created=self._at,
@@ -177,6 +179,7 @@ def _meeting(source: Source) -> Iterator[Imported]:
         name=text(group.get("name")),
         user=player.id if player else None,
         persona=answerer_of(group),
+        character=cast_of(metadata),
         lorebooks=tuple(open_books(source, text(metadata.get("world_info")))),
         notes=notes_of_chat(metadata, settings, ""),
         created=source.modified,

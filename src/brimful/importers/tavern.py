@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from brimful.character import Character
 from brimful.errors import BrimfulError
 from brimful.importers.ids import joined
 from brimful.importers.loose import mapping, mappings, text, texts
 from brimful.importers.source import Skipped, Source
+from brimful.importers.tavern_notes import without_original
 from brimful.importers.tavern_people import Player, memories_of, players_of, user_of
 from brimful.records import Memory, User
 
@@ -28,6 +30,8 @@ _FLAGS: Final = {
 }
 _DEEPEST: Final = 10_000  # messages, or steps: more than any form of SillyTavern takes
 _MOST_TOKENS: Final = 10**9
+OVERRIDES: Final = {"scenario": "scenario", "system_prompt": "prompt", "mes_example": "examples"}
+"""What a chat's head may say in the place of its character's card, and what that is called here."""
 HOMES = ("characters", "chats", "group chats", "groups", "worlds")
 
 
@@ -130,6 +134,12 @@ def head_told_by(group: dict[str, Any], source: Source) -> dict[str, Any]:
     current = chat == text(group.get("chat_id"))
     told = mapping(group.get("chat_metadata") if current else past.get(chat)) or mapping(past.get(chat))
     return {"chat_metadata": told, "user_name": "unused", "character_name": "unused"} if told else {}
+
+
+def cast_of(metadata: dict[str, Any]) -> Character | None:
+    """Return what a chat says of its character, in the place of the card; nothing if it says nothing."""
+    fields: dict[str, Any] = {ours: without_original(text(metadata.get(theirs))) for theirs, ours in OVERRIDES.items()}
+    return Character(**fields) if any(fields.values()) else None
 
 
 def has_chats(source: Source) -> bool:

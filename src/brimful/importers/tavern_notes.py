@@ -33,9 +33,14 @@ def role_of(said: object, otherwise: Speaker) -> Speaker:
     return _ROLES.get(said, otherwise) if type(said) is int else otherwise
 
 
+def without_original(said: str) -> str:
+    """Return a text without `{{original}}`: it stands for a prompt that we do not have."""
+    return said.replace("{{original}}", "").strip()
+
+
 def note_of(said: str, *, name: str, depth: object, role: Speaker, every: int = 1) -> Iterator[Note]:
-    """Yield a note, if it says anything; `{{original}}` stands for a prompt that we do not have."""
-    whole = said.replace("{{original}}", "").strip()
+    """Yield a note, if it says anything."""
+    whole = without_original(said)
     if whole:
         yield Note(text=whole, name=name, depth=_whole(depth, _DEPTH, low=0), role=role, every=every)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from brimful.character import Character
 from brimful.protocols import Store
 from brimful.records import Persona, Room
 from brimful.server.inspector.kept import PersonaList, PersonaView, RoomList, RoomView
@@ -40,8 +41,10 @@ def personas(tenants: Tenants, tokens: Tokens, loaded: Loaded) -> Shelf[Persona]
 
 
 def _said_in(room: Room) -> str:
-    """Return the texts of a room that its contexts hold: its goal, its headers, and its notes."""
-    return _joined(room.goal, *room.headers, *(note.text for note in room.notes))
+    """Return the texts of a room that its contexts hold: its goal, its headers, its notes, and who answers in it."""
+    here = room.character or Character()
+    told = (here.prompt, here.sheet, here.examples)
+    return _joined(*told, room.goal, *room.headers, *(note.text for note in room.notes))
 
 
 def _said_of(persona: Persona) -> str:
