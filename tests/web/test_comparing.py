@@ -57,5 +57,5 @@ def test_figures_and_plots(shop, visit):
     expect(page.get_by_role("region", name="By persona").get_by_role("rowheader", name="nova")).to_be_visible()
     page.get_by_role("combobox", name="Time").select_option("7d")
     expect(page.get_by_role("img", name="Contexts a day")).to_be_visible()
-    days = page.get_by_role("region", name="By day").get_by_role("rowheader")
+    days = page.get_by_role("region", name="By day", exact=True).get_by_role("rowheader")
     expect(days.first).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d$"))
