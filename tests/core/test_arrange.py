@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import brimful
-from brimful.core.arrange import alternating
-from brimful.core.content import Media, Text, ToolCall, ToolResult
+from brimful.core.content import Media, ToolCall, ToolResult
 from brimful.core.label import label, labelled
 from brimful.core.one_call import one_at_a_time
 from brimful.core.prompt import Message
@@ -87,27 +86,6 @@ def test_results_follow_their_call_whatever_came_between_in_time():
     )
     context = build([*turn[:2], late, message("meanwhile", counter=COUNTER, id="m", timestamp=NOW)])
     assert [entry["role"] for entry in context.request["messages"]] == ["assistant", "tool", "tool", "user"]
-
-
-def test_strict_templates_get_alternating_turns():
-    def said(role, text, **more):
-        return Message(role=role, parts=(Text(text=text),), **more)
-
-    call = Message(role="assistant", parts=(ToolCall(id="a", name="f"),))
-    messages = [
-        said("system", "s"),
-        said("user", "one", name="Ada", sources=("1",)),
-        said("user", "two", sources=("2",), cache=True),
-        said("system", "late"),
-        said("assistant", "a"),
-        call,
-        Message(role="tool", parts=(ToolResult(id="a", content="x"),)),
-        Message(role="user", parts=(Media(modality="image", url="u"),), name="Ada"),
-    ]
-    merged = alternating(messages)
-    assert [entry.role for entry in merged] == ["system", "user", "assistant", "assistant", "tool", "user"]
-    assert [part.text for part in merged[1].parts] == ["one", "two", "late"]
-    assert merged[1].sources == ("1", "2")
 
 
 def test_where_templates_know_no_names_they_stand_in_the_text():

@@ -42,6 +42,13 @@ def test_a_row_alternates_where_its_template_insists(name):
     assert {row.alternate for row in ROWS if row.chat_template == name} == {insists}
 
 
+@pytest.mark.parametrize("name", used("chat_template"))
+def test_a_row_takes_system_messages_unless_its_template_refuses_them(name):
+    template = files("brimful.counting").joinpath("templates", f"{name}.jinja").read_text(encoding="utf-8")
+    refuses = "System role not supported" in template
+    assert {row.system_role for row in ROWS if row.chat_template == name} == {not refuses}
+
+
 @pytest.mark.parametrize("modality", ["image", "audio", "video"])
 def test_rules_of_media(modality):
     assert set(used(f"{modality}_rule")) <= set(getattr(media_rules(), modality))

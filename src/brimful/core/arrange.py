@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from brimful.core.alternate import alternating
 from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult
 from brimful.core.cost import place_of, role_of, speaker
 from brimful.core.depth import placed_in
@@ -49,7 +50,7 @@ def arrange(
     if model.one_call:
         messages = one_at_a_time(messages)
     if model.alternate:
-        messages = alternating(messages)
+        messages = alternating(messages, system_role=model.system_role)
     return Prompt(
         model=model.id,
         messages=tuple(messages),
@@ -66,24 +67,6 @@ def previous_mark(selection: Selection) -> Previous | None:
         return None
     summaries = sorted((unit for unit in units if unit.stands_for), key=_began)
     return Previous(first=min(units, key=_began).key, summaries=tuple(unit.key for unit in summaries))
-
-
-def alternating(messages: Iterable[Message]) -> list[Message]:
-    """Merge neighbours of the same role, for templates that refuse two turns of one speaker in a row.
-
-    A system message behind the first turn becomes the user's.
-    """
-    merged: list[Message] = []
-    for message in messages:
-        now = message
-        if now.role == "system" and any(earlier.role != "system" for earlier in merged):
-            now = msgspec.structs.replace(now, role="user")
-        last = merged[-1] if merged else None
-        if last is not None and last.role == now.role and now.role != "tool" and not _calls(last) and not _calls(now):
-            merged[-1] = _merge(last, now)
-        else:
-            merged.append(now)
-    return merged
 
 
 # -- sections --------------------------------------------------------------------------------------------------------
@@ -240,10 +223,6 @@ def _unique_call_ids(messages: Iterable[Message]) -> list[Message]:
     ]
 
 
-def _calls(message: Message) -> bool:
-    return any(isinstance(part, ToolCall) for part in message.parts)
-
-
 def _named(message: Message) -> Message:
     """Move the speaker's name into the first text, on one line: a name is not a place to write turns of others."""
     name = " ".join(message.name.split())
@@ -256,9 +235,3 @@ def _named(message: Message) -> Message:
     else:
         parts[at] = Text(text=f"{name}: {getattr(parts[at], 'text', '')}")
     return msgspec.structs.replace(message, name="", parts=tuple(parts))
-
-
-def _merge(first: Message, second: Message) -> Message:
-    return msgspec.structs.replace(
-        first, parts=first.parts + second.parts, sources=first.sources + second.sources, cache=second.cache
-    )

@@ -75,6 +75,7 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     video_rule: str | UnsetType = UNSET
     tool_system_tokens: _Amount | UnsetType = UNSET
     alternate: bool | UnsetType = UNSET
+    system_role: bool | UnsetType = UNSET
     one_call: bool | UnsetType = UNSET
     system_turns: bool | UnsetType = UNSET
     runtime: Runtime | UnsetType = UNSET

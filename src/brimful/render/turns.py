@@ -2,18 +2,12 @@
 
 from collections.abc import Sequence
 from itertools import groupby, takewhile
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
+from brimful.core.alternate import CLOSING, OPENING
 from brimful.core.prompt import Message, Part, Text
-
-OPENING: Final = "(conversation continues)"
-"""What the user says where the history begins with the assistant, or where nobody has said anything."""
-
-CLOSING: Final = "(continue)"
-"""What the user says where the assistant spoke last: newer Claude models and Gemini do not continue their own turn."""
-
 
 Speaker = Literal["user", "assistant", "system"]
 

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.core.alternate import OPENING
 from brimful.core.frame import SYSTEM, Frame, filled, place_of_id, punched, text_of
 from brimful.core.prompt import Media, Message, Part, Prompt, Request, Role, Text
 from brimful.render.given.reading import Given, GivenWire, plain_json, read_given
-from brimful.render.turns import OPENING
 
 _APART: Final = ("system", "developer")  # roles that are not of the conversation
 

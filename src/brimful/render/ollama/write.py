@@ -8,12 +8,12 @@ text, not within it.
 from collections.abc import Iterator
 from typing import Any
 
+from brimful.core.alternate import OPENING
 from brimful.core.prompt import Media, Message, Prompt, Request, Text, ToolCall, ToolResult
 from brimful.render.canonical import arguments_object
 from brimful.render.functions import function_tool
 from brimful.render.names import name_in_text
 from brimful.render.prepare import prepare
-from brimful.render.turns import OPENING
 
 
 def write_request(prompt: Prompt, window: int) -> Request:

@@ -8,13 +8,13 @@ The messages come last in the request, so that a longer conversation is a longer
 from collections.abc import Iterator
 from typing import Any, Final
 
+from brimful.core.alternate import OPENING
 from brimful.core.prompt import Media, Message, Prompt, Request, Text, ToolCall, ToolResult
 from brimful.render.canonical import arguments_text
 from brimful.render.functions import function_tool
 from brimful.render.media import data_url, mime_type
 from brimful.render.names import fits_name_field, name_in_text
 from brimful.render.prepare import prepare
-from brimful.render.turns import OPENING
 
 DETAILS: Final = ("auto", "low", "high", "original")
 _CONTENT: Final = (Text, Media)

@@ -1,0 +1,113 @@
+"""Turns that must alternate: what is sent, the chat templates themselves take."""
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, assume, given, reject, settings
+from hypothesis import strategies as st
+
+import brimful
+from brimful.core.alternate import CLOSING, OPENING, UNANSWERED, alternating
+from brimful.core.content import Media, Text, ToolCall, ToolResult
+from brimful.core.context import Inputs
+from brimful.core.prompt import Message
+from brimful.counting.conversation import wire_messages, with_short_ids
+from brimful.counting.templates import ChatTemplate
+from brimful.models import load_registry
+from brimful.packagers import message, package
+from brimful.policies import load_policy
+from brimful.render import renderer_for
+from strategies import COUNTER, NOW, POLICIES, piles
+
+STRICT = {row.chat_template: row for row in load_registry(environ={}) if row.alternate}
+TOOLS = ["assistant", "tool"]
+WITHOUT_TOOLS = ("gemma-2", "gemma-3", "mistral-v1")
+
+
+def taken(context):
+    """Render the request as a server does, which raises if the template refuses it; return who speaks."""
+    model = context.inputs.model
+    sent = wire_messages(renderer_for(model.wire).parse(context.request).messages)
+    ChatTemplate.named(model.chat_template, bos="<s>", eos="</s>").render(with_short_ids(sent))
+    return [entry["role"] for entry in sent]
+
+
+def poured(pile, policy, model):
+    inputs = Inputs(packages=tuple(pile), policy=load_policy(policy), model=model, method="hybrid", now=NOW)
+    try:
+        return brimful.core.assemble.assemble(inputs, counter=COUNTER, renderer=renderer_for(model.wire))
+    except brimful.BudgetExceeded:
+        reject()
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(piles(), POLICIES, st.sampled_from(sorted(STRICT)), st.sampled_from([400, 900, 6000]), st.booleans())
+def test_templates_that_insist_on_turns_take_every_request(pile, policy, template, window, asked):
+    tools = "none" if template in WITHOUT_TOOLS else "any"
+    kept = [
+        each
+        for each in pile
+        if (tools == "any" or not each.kind.startswith("tool-")) and (asked or each.kind != "message-current")
+    ]
+    assume(kept)
+    model = msgspec.structs.replace(STRICT[template], window=window, max_output=60, modalities=("text",))
+    taken(poured(kept, policy, model))
+
+
+@pytest.mark.parametrize("template", sorted(STRICT))
+@pytest.mark.parametrize("system", [True, False])
+def test_a_chat_that_begins_with_a_greeting_is_taken_and_counted_exactly(template, system):
+    model = STRICT[template]
+    counter = brimful.counter(model)
+    pile = [
+        message("Welcome aboard.", counter=counter, id="hi", timestamp=NOW, role="assistant"),
+        message("Where to?", counter=counter, id="now", timestamp=NOW + 1, current=True),
+    ]
+    if system:
+        pile.append(package("system-prompt", "Be a captain.", counter=counter, id="sys"))
+    context = brimful.assemble(pile, model=model, now=NOW)
+    roles = ["user", "assistant", "user"]
+    assert taken(context) == (["system", *roles] if system and model.system_role else roles)
+    written = [entry["content"] for entry in context.request["messages"]][-3:]
+    first = "Be a captain." if system and not model.system_role else OPENING
+    assert written == [first, "Welcome aboard.", "Where to?"]
+    assert context.verification.basis == "exact"
+
+
+def said(role, text, **more):
+    return Message(role=role, parts=(Text(text=text),), **more)
+
+
+def test_nobody_speaks_out_of_turn():
+    messages = [
+        said("system", "s"),
+        said("user", "one", name="Ada", sources=("1",)),
+        said("user", "two", sources=("2",), cache=True),
+        said("system", "late"),
+        said("assistant", " "),
+        said("assistant", "a"),
+        Message(role="assistant", parts=(ToolCall(id="a", name="f"),)),
+        Message(role="tool", parts=(ToolResult(id="a", content="x"),)),
+        Message(role="user", parts=(Media(modality="image", url="u"),), name="Ada"),
+    ]
+    merged = alternating(messages)
+    assert [entry.role for entry in merged] == ["system", "user", "assistant", "user", *TOOLS, "assistant", "user"]
+    assert [part.text for part in merged[1].parts] == ["one", "two", "late"]
+    assert merged[1].sources == ("1", "2")
+    assert merged[3].parts == (Text(text=CLOSING),)
+    assert merged[6].parts == (Text(text=UNANSWERED),)
+
+
+def test_what_a_tool_showed_stands_behind_all_results_of_its_turn():
+    photo = Media(modality="image", url="u")
+    calls = Message(role="assistant", parts=(ToolCall(id="a", name="f"), ToolCall(id="b", name="f")))
+    first = Message(role="tool", parts=(ToolResult(id="a", content="x"), photo), cache=True)
+    second = Message(role="tool", parts=(ToolResult(id="b", content="y"),))
+    merged = alternating([said("user", "look"), calls, first, second, said("assistant", "I see.")])
+    assert [entry.role for entry in merged] == ["user", *TOOLS, "tool", "assistant", "user", "assistant"]
+    assert merged[5].parts == (photo,)
+    assert [entry.cache for entry in merged] == [False] * 5 + [True, False]
+
+
+@pytest.mark.parametrize("messages", [[], [said("system", "s")], [said("user", " ")]])
+def test_where_nobody_spoke_the_user_does(messages):
+    assert alternating(messages)[-1] == said("user", OPENING)
