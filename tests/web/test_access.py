@@ -1,10 +1,11 @@
 """For everybody: axe finds no serious fault on any page, light or dark; all fits on a phone; keys are told."""
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
-from web.conftest import AXE
-from web.world import LOST
+from web.conftest import AXE, in_thread, served
+from web.world import LOST, say
 
 PAGES = {
     "now": "/",
@@ -112,3 +113,39 @@ def test_nothing_moves_for_those_who_prefer_so(shop, visit):
     page = visit(address, reduced_motion="reduce")
     settle(page)
     assert page.evaluate("document.getAnimations().length") == 0
+
+
+USER = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+LONG = "o" * 201
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory):
+    """The address of a server where all is called by names without a space, and the id of a context."""
+    folder = tmp_path_factory.mktemp("long")
+    store = f"sqlite:///{folder}/brimful.db"
+    with served(folder, store) as address:
+        for path, record in {
+            "/personas": {"id": LONG, "prompt": LONG, "model": LONG, "policy": "window"},
+            "/rooms": {"id": LONG, "user": USER, "goal": LONG},
+            "/memories": {"id": LONG, "content": LONG, "persona": LONG, "user": USER, "room": LONG},
+            "/lorebooks": {"id": LONG},
+            f"/lorebooks/{LONG}/entries": {"id": LONG, "content": LONG, "keys": [LONG]},
+        }.items():
+            assert httpx.post(f"{address}/brimful/v1{path}", json=record).is_success
+        yield address, in_thread(say(store, LONG, room=LONG))
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_names_without_a_space_make_no_page_wider(long_names, visit, width):
+    address, context = long_names
+    page = visit(address, viewport={"width": width, "height": 844}, allowed=("404",))
+    lists = ("/", "/rooms", "/personas", "/memories", "/lorebooks", "/diff", "/stats")
+    single = (f"/rooms/{LONG}", f"/personas/{LONG}", f"/lorebooks/{LONG}", f"/diff/{context}/{context}")
+    wide = []
+    for path in (*lists, *single, f"/contexts/{context}", f"/contexts/{context}/what-if", f"/messages/{LONG}"):
+        page.goto(path)
+        settle(page)
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            wide.append(path)
+    assert wide == []
