@@ -100,9 +100,23 @@ def test_a_note_is_a_component_of_its_own():
     context = build([*turns(3), at(1)])
     (component,) = (each for each in context.components if each.name == "notes")
     assert (component.items, component.tokens) == (1, context.decision("n1").cost)
-    assert [section.heading for section in sections(context)] == ["RECENT MESSAGES", "NOTES", "USER MESSAGE"]
     assert "Notes:" in context.report()
     assert brimful.replay(context).request == context.request
+
+
+@pytest.mark.parametrize(
+    ("depths", "headings"),
+    [
+        ([0], ["RECENT MESSAGES", "USER MESSAGE", "NOTES"]),
+        ([9, 0], ["RECENT MESSAGES", "USER MESSAGE", "NOTES"]),
+        ([1], ["RECENT MESSAGES", "NOTES", "USER MESSAGE"]),
+        ([3, 2], ["RECENT MESSAGES", "NOTES", "USER MESSAGE"]),
+        ([9], ["NOTES", "RECENT MESSAGES", "USER MESSAGE"]),
+    ],
+)
+def test_the_part_of_the_notes_stands_where_the_last_of_them_stands(depths, headings):
+    context = build([*turns(3), *map(at, depths)])
+    assert [section.heading for section in sections(context)] == headings
 
 
 def marked(context):

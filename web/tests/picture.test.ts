@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { ContextRow } from "../src/api/types";
-import { bandsOf, described, look, title } from "../src/logic/components";
+import { bandsOf, described, inOrder, look, title } from "../src/logic/components";
 import { merged, wanted } from "../src/logic/feed";
 import { fromStep, STEPS, toStep } from "../src/logic/scale";
 import { lines, spoken } from "../src/logic/texts";
@@ -25,6 +25,11 @@ describe("the window of a row", () => {
       ["system", 150], ["recent", 400], ["scene", 50], ["free", 150], ["margin", 50], ["completion", 200],
     ]);
     expect(bands.reduce((sum, band) => sum + band.tokens, 0)).toBe(1000);
+  });
+  it("has its parts in the order of the request, and kinds of one's own with what was retrieved", () => {
+    const order = ["system", "pinned", "summaries", "recent", "tools", "lorebook", "memories", "older", "scene", "notes", "media", "current", "format"];
+    const parts = [...order].sort().map((name) => ({ name }));
+    expect(inOrder(parts).map((part) => part.name)).toEqual(order);
   });
   it("adds up also where the margin was needed", () => {
     const full = row(1, { components: [{ name: "recent", tokens: 790, items: 4 }] });

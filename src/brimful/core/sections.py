@@ -1,6 +1,6 @@
 """What a model saw, part by part, in the order in which it stood in the prompt."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -9,6 +9,7 @@ from brimful.core.content import ContentPackage, Media, content_hash
 from brimful.core.cost import Place, place_of
 from brimful.core.decision import Decision
 from brimful.core.explain import COMPONENTS, title_of
+from brimful.core.order import reading_order
 
 if TYPE_CHECKING:
     from brimful.core.context import Context
@@ -43,6 +44,10 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     heading: str
     tokens: int
     entries: tuple[Entry, ...]
+
+
+Parted = Mapping[tuple[Place, str], Sequence[Entry]]
+"""What is in, by its place and the name of its part there."""
 
 
 def sections(context: "Context") -> list[Section]:
@@ -85,7 +90,7 @@ def _where(decision: Decision, package: ContentPackage) -> tuple[Place, str]:
     return place, COMPONENTS.get(decision.kind, decision.kind)
 
 
-def _ordered(context: "Context", parted: Iterable[tuple[Place, str]]) -> list[tuple[Place, str]]:
+def _ordered(context: "Context", parted: Parted) -> list[tuple[Place, str]]:
     """Put parts in order: as `arrange` puts them, media right before the message that they came with."""
     related_first = context.inputs.policy.layout.related == "system"
     middle: tuple[Place, ...] = ("related", "history") if related_first else ("history", "related")
@@ -96,10 +101,21 @@ def _ordered(context: "Context", parted: Iterable[tuple[Place, str]]) -> list[tu
         place, name = key
         return (places.index(place), name == "current", known.index(name) if name in known else len(known), name)
 
-    return sorted(parted, key=order)
+    keys = sorted(parted, key=order)
+    return _noted(reading_order(context), parted, keys) if any(place == "note" for place, _ in keys) else keys
 
 
-def _section(place: Place, name: str, entries: list[Entry]) -> Section:
+def _noted(order: Mapping[str, int], parted: Parted, keys: Sequence[tuple[Place, str]]) -> list[tuple[Place, str]]:
+    """Put notes where the last of them stands in the request: before the first part that begins behind it."""
+    notes = [key for key in keys if key[0] == "note"]
+    others = [key for key in keys if key[0] != "note"]
+    last = max(order[entry.decision.id] for key in notes for entry in parted[key])
+    begins = [min(order[entry.decision.id] for entry in parted[key]) for key in others]
+    at = next((number for number, begin in enumerate(begins) if begin > last), len(others))
+    return [*others[:at], *notes, *others[at:]]
+
+
+def _section(place: Place, name: str, entries: Sequence[Entry]) -> Section:
     ordered = sorted(entries, key=_by_score if place == "related" else _in_time)
     heading = _HEADINGS.get(name) or title_of(name).upper()
     return Section(

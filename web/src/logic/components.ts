@@ -41,17 +41,22 @@ export function look(name: string): string {
   return `c-own${sum % 4}`;
 }
 
+/** Where a part stands; kinds that nobody knows stand with what was retrieved. */
 function place(name: string): number {
   const at = ORDER.indexOf(name);
-  return at < 0 ? ORDER.indexOf("format") - 0.5 : at;
+  return at < 0 ? ORDER.indexOf("notes") - 0.5 : at;
+}
+
+/** Parts in the one order in which every picture has them. */
+export function inOrder<T extends { name: string }>(parts: readonly T[]): T[] {
+  return [...parts].sort((a, b) => place(a.name) - place(b.name));
 }
 
 /** The bands of a row of the list: its components, and the room that is left, in one order for all rows. */
 export function bandsOf(row: ContextRow): Band[] {
-  const filled = row.components
+  const filled = inOrder(row.components)
     .filter((part) => part.tokens > 0)
-    .map((part) => ({ ...part, title: title(part.name) }))
-    .sort((a, b) => place(a.name) - place(b.name));
+    .map((part) => ({ ...part, title: title(part.name) }));
   const used = filled.reduce((sum, part) => sum + part.tokens, 0);
   const free = Math.max(0, row.available - used);
   const margin = Math.max(0, row.window - row.completion - Math.max(row.available, used));

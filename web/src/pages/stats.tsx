@@ -6,7 +6,7 @@ import { query } from "../api/client";
 import { useResource } from "../api/resource";
 import type { Statistics, StatisticsList } from "../api/statistics";
 import type { ContextList } from "../api/types";
-import { look, title } from "../logic/components";
+import { inOrder, look, title } from "../logic/components";
 import { money, percent, plural, seconds, short, whole } from "../logic/format";
 import { ask, route } from "../router";
 import { Choice } from "../ui/fields";
@@ -87,7 +87,7 @@ function Figures({ of }: { of: Statistics }) {
 }
 
 function Composition({ of }: { of: Statistics }) {
-  const parts = of.components.filter((part) => part.share > 0);
+  const parts = inOrder(of.components).filter((part) => part.share > 0);
   return (
     <section aria-labelledby="composition-heading">
       <h2 id="composition-heading">What was sent</h2>
