@@ -6,6 +6,7 @@ import re
 import pytest
 
 from answered import ANSWER, QUESTION, engine, furnish, screenshot, shape, told
+from brimful.records import Room
 
 SEED = """\
 ┌─ BRIMFUL CONTEXT for message #abc123 ─┐
@@ -205,3 +206,18 @@ def test_a_memory_that_was_no_candidate_says_why(fails, run, answer):
     run("memory", "add", "Bob keeps bees.", "--user", "bob", "--id", "bees", "--at", 1)
     said = fails("explain", answer.context.id, "bees")
     assert said.startswith(f"'bees' was no candidate of {answer.context.id}: it belongs to the user 'bob'")
+
+
+def test_a_room_goes_by_its_name_and_a_single_loser_is_one(run, run_json):
+    async def story():
+        async with engine() as opened:
+            await opened.put(Room(id="r-1", name="The kitchen"))
+            await opened.remember("timeouts " * 400, room="r-1")
+            return await opened.respond("r-1", None, "What of timeouts?", window=300, completion=50)
+
+    context = asyncio.run(story()).context.id
+    text = run("explain", context).stdout
+    assert "│ Room: The kitchen (r-1)\n" in text
+    assert "LEFT OUT: 1 candidate, the nearest to the cut first" in text
+    data = run_json("explain", context)
+    assert (data["room"], data["room_name"]) == ("r-1", "The kitchen")

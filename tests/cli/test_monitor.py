@@ -16,6 +16,7 @@ from brimful.cli.told import Teller, changes
 from brimful.cli.watching import EVERY, LONGEST_WAIT, Wanted, Watch, follow
 from brimful.core.context import Component
 from brimful.errors import StoreUnavailable
+from brimful.records import Response
 
 SEED = """\
 [11:30:15] BUILD: Helper AI in general (ctx-0)
@@ -256,3 +257,9 @@ def test_it_ends_when_nobody_reads_it_any_more():
         monitor.stdout.close()
         monitor.wait(60)
     assert monitor.returncode in (0, 141)
+
+
+def test_an_answer_whose_tokens_nobody_told():
+    answer = Response(id="r", context="ctx-1", room="general", at=1.0, model="gpt-4o", seconds=0.04)
+    said = "RESPONSE: an answer in 0.0 s by gpt-4o (its tokens were not reported), Nova in general"
+    assert said in Teller().text(answer, "Nova")

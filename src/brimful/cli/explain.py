@@ -16,7 +16,7 @@ from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.table import Table, columns
 from brimful.core.context import Context
 from brimful.core.decision import Decision, Outcome
-from brimful.core.explain import decision_line
+from brimful.core.explain import decision_line, plural
 from brimful.core.sections import left_out, sections
 from brimful.errors import MissingExtra
 from brimful.packagers.stored import plain_text
@@ -151,7 +151,7 @@ def _show_left_out(context: Context, limit: int | None) -> None:
     if not every:
         output.say("\nnothing was left out")
         return
-    output.say(f"\nLEFT OUT: {len(every):,} candidates, the nearest to the cut first")
+    output.say(f"\nLEFT OUT: {plural(len(every), 'candidate')}, the nearest to the cut first")
     rows = []
     for decision in every[:limit]:
         package = packages.get((decision.id, decision.kind))
@@ -197,6 +197,7 @@ def _stored_data(found: Located) -> dict[str, object]:
     return {
         "persona": found.persona,
         "room": found.room,
+        "room_name": found.room_name,
         "at": found.at,
         "message": found.message,
         "others": found.others,

@@ -34,7 +34,7 @@ def _lines(found: Located, *, full: bool) -> Iterator[str]:
     context = found.context
     facts = (
         ("Persona", found.persona),
-        ("Room", found.room),
+        ("Room", f"{found.room_name} ({found.room})" if found.room_name else found.room),
         ("Timestamp", output.moment(found.at)),
         ("Context", context.id if found.message else ""),
         ("Model", context.budget.model),

@@ -14,7 +14,7 @@ from brimful.cli.source import STDIN, read_context
 from brimful.core.content import clean_text
 from brimful.core.context import PREFIX, Context
 from brimful.errors import UnknownRecord
-from brimful.records import Inclusion, Persona, Response, Snapshot
+from brimful.records import Inclusion, Persona, Response, Room, Snapshot
 
 if TYPE_CHECKING:
     from brimful.protocols import Store
@@ -27,7 +27,8 @@ MOST_CONTEXTS: Final = 20  # that one message may have been answered from
 class Located(msgspec.Struct, frozen=True, kw_only=True):
     """A context, and what its store knows of it; of a file, the context is all.
 
-    `message` is the id that it was found by, where that is a message's. `others` are contexts that the same id may mean
+    `room_name` is empty where the room has none or is gone. `message` is the id that it was found by, where that is a
+    message's. `others` are contexts that the same id may mean
     as well, and `inclusions` tell what became of one candidate in the last builds; `absence` is why something in the
     store was no candidate at all.
     """
@@ -35,6 +36,7 @@ class Located(msgspec.Struct, frozen=True, kw_only=True):
     context: Context
     persona: str = ""
     room: str = ""
+    room_name: str = ""
     at: float = 0.0
     message: str | None = None
     answers: tuple[Response, ...] = ()
@@ -65,11 +67,13 @@ async def in_store(store: "Store", name: str, item: str | None = None) -> Locate
     if snapshot is None:
         raise UnknownRecord("context", ids[0])
     who = None if snapshot.persona is None else await store.get(Persona, snapshot.persona)
+    where = await store.get(Room, snapshot.room)
     seen = [] if item is None else await store.inclusions(item=item, limit=LAST_BUILDS)
     return Located(
         context=snapshot.context,
         persona=who.called if who else snapshot.persona or "",
         room=snapshot.room,
+        room_name=where.name if where else "",
         at=snapshot.at,
         message=None if name == ids[0] else name,
         answers=tuple(await store.responses(context=ids[0], limit=MOST_ANSWERS)),

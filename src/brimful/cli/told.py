@@ -117,10 +117,11 @@ def _component(component: Component) -> str:
 
 def _answer(response: Response, persona: str) -> Iterator[str]:
     usage = response.usage
-    said = f"{usage.completion:,} tokens generated" if usage else "an answer, its tokens not reported"
+    said = f"{usage.completion:,} tokens generated" if usage else "an answer"
+    unknown = "" if usage else " (its tokens were not reported)"
     took = f" in {response.seconds:.1f} s" if response.seconds is not None else ""
     model = f" by {output.one_line(response.model)}" if response.model else ""
-    yield f"{_clock(response.at)} RESPONSE: {said}{took}{model}, {_who(persona, response.room)}"
+    yield f"{_clock(response.at)} RESPONSE: {said}{took}{model}{unknown}, {_who(persona, response.room)}"
     if usage and usage.cached:
         share = usage.cached / usage.prompt if usage.prompt else 1.0
         yield f"  ├─ Cache hit: {usage.cached:,} of {usage.prompt:,} prompt tokens ({share:.0%})"
