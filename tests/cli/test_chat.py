@@ -1,5 +1,6 @@
 """`brimful chat` with a real model behind it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -83,3 +84,25 @@ def test_a_message_with_an_id_stands_once(run, run_json, smol):
     for _ in range(2):
         run("chat", "send", "--room", "r", "--message", "Hi", "--id", "m1", *smol)
     assert [message["role"] for message in run_json("message", "list", "r")] == ["user", "assistant", "assistant"]
+
+
+def test_a_new_room_keeps_who_talks_and_its_user_speaks_under_the_own_name(run, run_json):
+    dead = ("--model", "gpt-4o", "--provider", "openai:http://127.0.0.1:9/v1", "--embedder", "none")
+    run("chat", "--room", "den", "--persona", "Nova", "--user", "Ada", *dead, stdin="Hello.\n")
+    room = run_json("room", "show", "den")
+    assert (room["persona"], room["user"], room["created"] > 1e9) == ("Nova", "Ada", True)
+    run("chat", "send", "--room", "den", "--message", "Again.", *dead, code=1)
+    run("chat", "send", "--room", "den", "--message", "As nobody.", "--sender", "", *dead, code=1)
+    assert [message["sender"] for message in run_json("message", "list", "den")] == ["Ada", "Ada", ""]
+    told = run("export", "--format", "sillytavern", "--room", "den").stdout
+    head, first = (json.loads(line) for line in told.splitlines()[:2])
+    assert (head["user_name"], head["character_name"], first["name"]) == ("Ada", "Nova", "Ada")
+    assert not head["create_date"].startswith("1970")
+
+
+def test_a_user_with_a_name_speaks_under_it(run, run_json, write_lines):
+    known = [{"record": "user", "id": "u1", "name": "Ada"}, {"record": "room", "id": "den", "user": "u1"}]
+    run("import", write_lines("known.jsonl", known))
+    dead = ("--model", "gpt-4o", "--provider", "openai:http://127.0.0.1:9/v1", "--embedder", "none")
+    run("chat", "--room", "den", *dead, stdin="Hello.\n")
+    assert [message["sender"] for message in run_json("message", "list", "den")] == ["Ada"]

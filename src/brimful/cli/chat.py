@@ -22,6 +22,7 @@ from brimful.cli.options import (
     complete_policy,
     known_model,
 )
+from brimful.cli.speaking import begun, speaker
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -47,7 +48,10 @@ DEFAULT_ROOM: Final = "chat"
 
 Persona = Annotated[str | None, typer.Option("--persona", metavar="ID", help="Who answers.")]
 User = Annotated[str | None, typer.Option("--user", metavar="ID", help="Who asks. Default: the room's own.")]
-Sender = Annotated[str, typer.Option("--sender", metavar="NAME", help="The name under which it is said.")]
+Sender = Annotated[
+    str | None,
+    typer.Option("--sender", metavar="NAME", help="The name under which it is said. Default: the user's."),
+]
 ModelName = Annotated[
     str | None,
     typer.Option(
@@ -88,7 +92,7 @@ def chat(  # noqa: PLR0913 - the options of a command
     room: Annotated[str, typer.Option("--room", metavar="ID", help="The room. It is made if needed.")] = DEFAULT_ROOM,
     persona: Persona = None,
     user: User = None,
-    sender: Sender = "",
+    sender: Sender = None,
     model: ModelName = None,
     provider: ProviderSpec = "",
     policy: PolicyOption = None,
@@ -129,7 +133,7 @@ def send(  # noqa: PLR0913 - the options of a command
     message: Annotated[str, typer.Option("--message", metavar="TEXT", help="What is said. `-` is standard input.")],
     persona: Persona = None,
     user: User = None,
-    sender: Sender = "",
+    sender: Sender = None,
     id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The message's id: the same id twice is one message.")
     ] = None,
@@ -148,13 +152,14 @@ def send(  # noqa: PLR0913 - the options of a command
     info = None if model is None else known_model(model)
 
     async def answer(engine: "Engine") -> "Answer":
+        place = await begun(engine, room, persona=persona, user=user)
         return await engine.respond(
             room,
             persona,
             text,
             id=id,
             user=user,
-            sender=sender,
+            sender=await speaker(engine, user or place.user, sender),
             model=info,
             policy=policy,
             window=window,

@@ -8,6 +8,7 @@ from typing import Any, Final
 from brimful.cli import output
 from brimful.cli.assemble import show_found
 from brimful.cli.options import known_model
+from brimful.cli.speaking import begun, speaker
 from brimful.cli.typed import breakable, next_line, recall_lines
 from brimful.core.context import Context
 from brimful.core.warning import REMARK
@@ -15,7 +16,7 @@ from brimful.engine import Engine
 from brimful.errors import BrimfulError, UnknownRecord
 from brimful.packagers.stored import plain_text
 from brimful.policies import load_policy
-from brimful.records import Message, Room
+from brimful.records import Message
 
 SHOWN: Final = 6  # messages of a room that one comes back to
 HELP: Final = """\
@@ -42,7 +43,7 @@ class Chat:
         room: str,
         persona: str | None,
         user: str | None,
-        sender: str,
+        sender: str | None,
         said: dict[str, Any],
         greeting: int = 0,
     ) -> None:
@@ -51,7 +52,8 @@ class Chat:
         self._room = room
         self._persona = persona
         self._user = user
-        self._sender = sender
+        self._named = sender
+        self._sender = sender or ""
         self._said = said
         self._greeting = greeting
         self._last: Context | None = None
@@ -80,10 +82,10 @@ class Chat:
 
     async def _welcome(self) -> None:
         recall_lines()
-        place = await self._engine.store.get(Room, self._room)
-        if place is not None:
-            self._persona = self._persona or place.persona
-            self._user = self._user or place.user
+        place = await begun(self._engine, self._room, persona=self._persona, user=self._user)
+        self._persona = self._persona or place.persona
+        self._user = self._user or place.user
+        self._sender = await speaker(self._engine, self._user, self._named)
         if self._persona is not None:
             await self._engine.greet(self._room, self._persona, user=self._user, which=self._greeting)
         newest = await self._engine.store.history(self._room, limit=SHOWN)
