@@ -9,8 +9,13 @@ from brimful.core import check
 from brimful.errors import InvalidValue
 from brimful.fields import check_texts, text
 
-TEXTS: Final = ("prompt", "description", "personality", "scenario", "examples", "greeting")
-_MACRO: Final = re.compile(r"\{\{\s*(charIfNotGroup|char|user)\s*\}\}|<(BOT|CHAR|CHARIFNOTGROUP|USER)>", re.IGNORECASE)
+TEXTS: Final = ("prompt", "description", "personality", "scenario", "examples", "greeting", "nickname")
+_NAME: Final = re.compile(r"\{\{\s*(charIfNotGroup|char|user)\s*\}\}|<(BOT|CHAR|CHARIFNOTGROUP|USER)>", re.IGNORECASE)
+_TRIM: Final = re.compile(r"\{\{\s*trim\s*\}\}", re.IGNORECASE)
+_NEWLINE: Final = re.compile(r"\{\{\s*newline\s*\}\}", re.IGNORECASE)
+# A comment may hold other macros. Where one is not closed, the next opening ends the search, so that it stays linear.
+_NOTHING: Final = re.compile(r"\{\{\s*(?:noop\s*|//(?:[^{}]|\{(?!\{)|\}(?!\})|\{\{[^{}]*+\}\})*+)\}\}", re.IGNORECASE)
+_MACROS: Final = (_NAME, _NOTHING, _NEWLINE, _TRIM)
 
 ANSWERER: Final = "Assistant"  # who answers, where no persona does
 SOMEBODY: Final = "User"  # whom a character talks to, where nobody is named
@@ -21,7 +26,7 @@ class Character(msgspec.Struct, frozen=True, kw_only=True):
 
     `prompt` is the character's own system prompt, for a persona that has none. `examples` show how it talks, and are
     the first to go where a window is small. `greeting` is what it says in a room where nobody spoke yet, and
-    `greetings` are others that it may say instead.
+    `greetings` are others that it may say instead. `nickname` is what `{{char}}` stands for, if not its persona's name.
     """
 
     prompt: str = ""
@@ -31,6 +36,7 @@ class Character(msgspec.Struct, frozen=True, kw_only=True):
     examples: str = ""
     greeting: str = ""
     greetings: tuple[str, ...] = ()
+    nickname: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what is no text."""
@@ -59,17 +65,26 @@ class Character(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def has_names(said: str) -> bool:
-    """Say whether a text asks for a name."""
-    return _MACRO.search(said) is not None
+    """Say whether a text asks for a name, or has another macro that is known."""
+    return ("{{" in said or "<" in said) and any(macro.search(said) for macro in _MACROS)
 
 
 def with_names(said: str, *, char: str, user: str) -> str:
-    """Put the two names where a text asks for them.
+    r"""Put the two names where a text asks for them; comments go, and so does what else says how a text is laid out.
 
-    >>> with_names("{{char}} greets {{User}}.", char="Nova", user="Ada")
-    'Nova greets Ada.'
+    >>> with_names("{{char}} greets {{User}}.{{// she knows {{user}}}}{{newline}}", char="Nova", user="Ada")
+    'Nova greets Ada.\n'
     """
-    return _MACRO.sub(lambda found: user if (found[1] or found[2]).lower() == "user" else char, said)
+    laid_out = _NEWLINE.sub("\n", _trimmed(_NOTHING.sub("", said)))
+    return _NAME.sub(lambda found: user if (found[1] or found[2]).lower() == "user" else char, laid_out)
+
+
+def _trimmed(said: str) -> str:
+    """Take the line breaks away that stand around `{{trim}}`."""
+    pieces = _TRIM.split(said)
+    last = len(pieces) - 1
+    before = [piece.rstrip("\r\n") if at < last else piece for at, piece in enumerate(pieces)]
+    return "".join(piece.lstrip("\r\n") if at else piece for at, piece in enumerate(before))
 
 
 def checked_character(field: str, value: object) -> Character | None:

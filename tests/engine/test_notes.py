@@ -1,10 +1,12 @@
 """Notes of rooms, personas and users in contexts: where they say, with names, as often as they say."""
 
+import time
+
 import msgspec
 import pytest
 
 import brimful
-from brimful.character import Character
+from brimful.character import Character, has_names, with_names
 from brimful.note import DEEPEST
 from brimful.records import Lorebook, LoreEntry, Note, Persona, Room, User
 
@@ -195,3 +197,45 @@ def test_what_a_room_says_of_the_character_stands_in_the_place_of_its_own(run, n
 def test_a_room_is_told_what_is_no_character():
     with pytest.raises(brimful.InvalidValue, match="character: must be a Character, not 'pilot'"):
         Room(id="r", character="pilot")
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("a{{// secret}}b", "ab"),
+        ("a{{ // of {{char}} and\n{{user}} }}b", "ab"),
+        ("a{{// one } two { three}}b{{//}}", "ab"),
+        ("a{{// open {{char}}", "a{{// open N"),
+        ("a\r\n\n{{Trim}}\n{{trim}}\n b", "a b"),
+        ("{{trim}}\na\n{{trim}}", "a"),
+        ("a{{newline}}b{{NOOP}}", "a\nb"),
+        ("{{random::a::b}} {{time}} {{noops}}", "{{random::a::b}} {{time}} {{noops}}"),
+        ("{{char}} // {{user}}", "N // U"),
+    ],
+)
+def test_macros_that_mean_one_thing_alone(said, meant):
+    assert with_names(said, char="N", user="U") == meant
+    assert has_names(said) == (said != meant)
+
+
+@pytest.mark.parametrize("piece", ["{{//", "{{// {{", "{{// {{x}}", "{{//}", "\n", "{{ ", "{{trim}}\n", "{{//{{{{"])
+def test_macros_without_an_end_are_read_once(piece):
+    started = time.process_time()
+    with_names(piece * 200_000, char="N", user="U")
+    assert time.process_time() - started < 5
+
+
+def test_a_nickname_is_what_texts_call_the_character(run, new_engine):
+    known = Character(description="{{char}} flies.{{// or not}}", nickname="Novie")
+    book, entry = Lorebook(id="b"), LoreEntry(id="e", lorebook="b", content="<BOT> knows.", constant=True)
+
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            for record in (book, Persona(id="nova", name="Nova", character=known, lorebooks=("b",))):
+                await engine.put(record)
+            await engine.write_lore([entry])
+            return await engine.assemble(room="r", persona="nova", message="so?", now=NOW)
+
+    told = "\n".join(read(run(story())))
+    assert "Description: Novie flies.\n" in told
+    assert "Novie knows." in told

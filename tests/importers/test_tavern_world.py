@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from brimful.character import Character
-from brimful.exporters import head_of
+from brimful.exporters import card_of, head_of
 from brimful.importers.tavern_notes import author_note, notes_of_chat, role_of
 from brimful.importers.tavern_people import player_of, players_of
 from brimful.records import Lorebook, Memory, Message, Note, Persona, Room, User
@@ -273,3 +273,13 @@ def test_a_chat_that_says_nothing_of_its_character_leaves_it_alone(read, said):
     (room,) = of(Room, read(samples.lines([head, *world.chat()[1:]]), name="x.jsonl")[0]).values()
     assert room.character is None
     assert head_of(room, user="", character="") == head
+
+
+def test_the_nickname_of_a_card_comes_in_and_goes_back(read):
+    card = {"spec": "chara_card_v3", "spec_version": "3.0", "data": {**world.card()["data"], "nickname": "Novie"}}
+    (nova,) = of(Persona, read(samples.written(card), name="Nova.json")[0]).values()
+    assert (nova.called, nova.character.nickname) == ("Nova", "Novie")
+    assert card_of(nova)["data"]["nickname"] == "Novie"
+    other = msgspec.structs.replace(nova, character=msgspec.structs.replace(nova.character, nickname=""))
+    assert card_of(other)["data"]["nickname"] == ""
+    assert "nickname" not in card_of(Persona(id="x"))["data"]

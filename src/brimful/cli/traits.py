@@ -13,8 +13,8 @@ Traits = Annotated[
     typer.Option(
         "--character",
         metavar="FIELD=TEXT",
-        help="Who it is: description, personality, scenario, examples, greeting, greetings (each one more) "
-        "or prompt. Repeatable.",
+        help="Who it is: description, personality, scenario, examples, greeting, greetings (each one more), "
+        "nickname or prompt. Repeatable.",
     ),
 ]
 

@@ -32,9 +32,16 @@ def cast_in(persona: Persona, room: Room | None) -> Persona:
     return msgspec.structs.replace(persona, prompt=prompt, character=here.instead(persona.character))
 
 
+def answerer_name(persona: Persona | None) -> str:
+    """Return whom `{{char}}` means: a character may have a name for it that is not its persona's."""
+    if persona is None:
+        return ANSWERER
+    return (persona.character.nickname if persona.character else "") or persona.called
+
+
 def names_of(persona: Persona | None, user: User | None) -> Fill:
     """Return what puts the names of who answers and of who asks where a text asks for them."""
-    char = persona.called if persona else ANSWERER
+    char = answerer_name(persona)
     asker = (user.name or user.id) if user else SOMEBODY
     return lambda said: with_names(said, char=char, user=asker) if has_names(said) else said
 

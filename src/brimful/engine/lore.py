@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.character import ANSWERER, Character, has_names, with_names
+from brimful.character import Character, has_names, with_names
 from brimful.engine.company import as_seen
 from brimful.engine.current import Current
-from brimful.engine.introduction import name_of
+from brimful.engine.introduction import answerer_name, name_of
 from brimful.lore import Shelf, Turn, Who
 from brimful.lorebook import Source
 from brimful.packagers.stored import plain_text
@@ -57,7 +57,7 @@ class Library:
         key: tuple[Any, ...] = (version, tuple(_rules(book) for book in books.values()))
         names = ("", "")
         if self._speaking.get(key, now=now) is not False:
-            names = (persona.called if persona else ANSWERER, await name_of(self._store, user))
+            names = (answerer_name(persona), await name_of(self._store, user))
         shelf = self._shelves.get((*key, *names), now=now)
         if shelf is None:
             entries = await self._store.lore(list(books))

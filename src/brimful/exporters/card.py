@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.character import Character
-from brimful.importers.cards import BOOK, CARD, FIELDS, GREETINGS, character_of, fields_of, name_of
+from brimful.importers.cards import BOOK, CARD, FIELDS, GREETINGS, NICKNAME, character_of, fields_of, name_of
 from brimful.importers.loose import mapping
 from brimful.importers.tavern_notes import fields_with
 from brimful.lore.formats import FORMATS, exported
@@ -52,6 +52,8 @@ def _changed(persona: Persona, told: dict[str, Any], name: str, *, new: bool) ->
     named = {"name": persona.called} if new or persona.name != name else {}
     if now.greetings != was.greetings:
         fields[GREETINGS] = list(now.greetings)
+    if now.nickname != was.nickname:
+        fields[NICKNAME] = now.nickname
     return {**named, **fields, **fields_with(told, persona.notes)}
 
 

@@ -38,6 +38,8 @@ FIELDS: Final = {
 """What fields of a card are called in a character of ours."""
 GREETINGS: Final = "alternate_greetings"
 """Under which field a card has its other greetings."""
+NICKNAME: Final = "nickname"
+"""Under which field a card of V3 has the name that `{{char}}` stands for."""
 
 _CHUNKS: Final = ("ccv3", "chara")
 _SPECS: Final = ("chara_card_v2", "chara_card_v3")
@@ -138,7 +140,7 @@ def character_of(told: dict[str, Any]) -> Character:
     """Return the character of a card."""
     fields = {ours: text(told.get(theirs)) for theirs, ours in FIELDS.items()}
     fields["prompt"] = without_original(fields["prompt"])
-    return Character(**fields, greetings=tuple(texts(told.get(GREETINGS))))
+    return Character(**fields, nickname=text(told.get(NICKNAME)), greetings=tuple(texts(told.get(GREETINGS))))
 
 
 def persona_id(source: Source, name: str) -> str:
