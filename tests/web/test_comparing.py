@@ -44,6 +44,7 @@ def test_a_time_without_contexts_leads_to_all_time(tmp_path, visit):
         page.get_by_role("link", name="All time").click()
         expect(page.locator("dl.tiles")).to_contain_text("Contexts1")
         expect(page.get_by_role("img", name="Contexts a day")).to_be_visible()
+        page.close()  # before its server is gone, which it would notice
 
 
 def test_figures_and_plots(shop, visit):

@@ -88,3 +88,4 @@ def test_an_empty_store_teaches_how_to_make_the_first_context(tmp_path, visit):
         ):
             page.goto(path)
             expect(page.get_by_role("heading", name=title)).to_be_visible()
+        page.close()  # before its server is gone, which it would notice
