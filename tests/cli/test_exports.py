@@ -9,6 +9,7 @@ MADE = {
     "memory": ("memory", "add", "Ada likes tea.", "--id", "k1"),
     "persona": ("persona", "create", "nova", "--prompt", "You are Nova."),
     "room": ("room", "create", "support", "--goal", "Help."),
+    "user": ("user", "create", "ada", "--name", "Ada"),
 }
 
 
@@ -29,6 +30,6 @@ def test_a_store_is_written_out_as_a_whole(run):
     run("db", "export", "--out", "all.jsonl")
     lines = run("db", "export").stdout.splitlines()
     assert lines == run("export").stdout.splitlines()
-    assert sorted(json.loads(line)["record"] for line in lines) == ["memory", "message", "persona", "room"]
+    assert sorted(json.loads(line)["record"] for line in lines) == ["memory", "message", "persona", "room", "user"]
     run("import", "all.jsonl", "--db", "sqlite:///copy.db")
     assert run("db", "export", "--db", "sqlite:///copy.db").stdout.splitlines() == lines

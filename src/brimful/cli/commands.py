@@ -23,6 +23,7 @@ MODULES: Final = {
     "memory": "memories",
     "lorebook": "lorebooks",
     "persona": "personas",
+    "user": "users",
     "assemble": "assemble",
     "chat": "chat",
     "inspect": "inspect",

@@ -10,6 +10,7 @@ from brimful.core import explain, picture
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
+from brimful.core.depth import NOTE, depth_of
 from brimful.core.frame import Frame
 from brimful.core.held import HELD, WHY
 from brimful.core.learned import learn
@@ -110,7 +111,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def whys(self) -> dict[str, str]:
         """What brought candidates in or held them back before they competed, by id, for those that say so."""
-        said = ((each.id, each.metadata.get(HELD) or each.metadata.get(WHY)) for each in self.inputs.packages)
+        said = ((each.id, _why(each)) for each in self.inputs.packages)
         return {id: why for id, why in said if isinstance(why, str)}
 
     def explain(self, id: str) -> str:
@@ -139,6 +140,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 learn(Context)
+
+
+def _why(package: ContentPackage) -> object:
+    """Return what a candidate says of how it came in; of a note, that is where it wants to stand."""
+    said = package.metadata.get(HELD) or package.metadata.get(WHY)
+    return f"it is a note at depth {depth_of(package):,}" if said is None and package.kind == NOTE else said
 
 
 def context_id(inputs: Inputs) -> str:
