@@ -176,6 +176,44 @@ def test_a_message_that_is_asked_again_is_answered_as_if_it_had_not_been_answere
     assert [content for _, _, content in said][-1] == "On Friday."
 
 
+def test_another_answer_takes_the_place_of_the_first_and_of_no_other(run, new_engine):
+    call = ToolCall(id="c1", name="look", arguments="{}")
+    provider = ScriptedProvider([Reply(parts=(call,)), "Seen.", "To Bo.", "On Friday.", "Yes."])
+
+    async def story():
+        async with new_engine(model="gpt-4o", provider=provider, embedder="none") as engine:
+            await engine.respond("r", None, "When is the demo?", id="m1", sender="Ada")
+            await engine.post(room="r", content=(ToolResult(id="c1", content="a calendar"),), role="tool")
+            await engine.respond("r")
+            await engine.respond("r", None, "And the lunch?", id="m2", sender="Bo")
+            await engine.respond("r", None, "When is the demo?", id="m1", sender="Ada")
+            last = await engine.respond("r", None, "Sure?", sender="Bo")
+            found = await engine.search("Seen", room="r")
+            entries = await engine.store.history("r", limit=100)
+            return last, found, [entry.message for entry in reversed(entries)]
+
+    last, found, said = run(story())
+    texts = [message["content"] for message in last.context.request["messages"]]
+    assert [text.rpartition(": ")[2] for text in texts] == [
+        *("When is the demo?", "And the lunch?", "To Bo.", "On Friday.", "Sure?")
+    ]
+    assert [message.metadata for message in said[1:4]] == [{"hidden": True, "superseded": True}] * 3
+    assert not any(message.hidden for message in (said[0], *said[4:]))
+    assert found.hits == ()
+
+
+def test_an_answer_to_what_was_left_behind_meanwhile_is_set_aside_as_well(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            asked = await engine.post(room="r", text="First?")
+            context = await engine.assemble(room="r", message=asked)
+            await engine.supersede([asked.id])
+            response = await engine.record_response(context, "Late.")
+            return (await engine.store.messages([response.message]))[0]
+
+    assert run(story()).metadata == {"hidden": True, "superseded": True}
+
+
 def test_a_second_persona_hears_what_the_first_one_said_to_the_same_message(run, new_engine):
     provider = ScriptedProvider(["Nova says Thursday.", "Rex says Friday."])
 

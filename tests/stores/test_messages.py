@@ -5,7 +5,7 @@ import pytest
 
 from brimful.core.content import content_hashes
 from brimful.errors import InvalidValue
-from brimful.records import Message, Room, User
+from brimful.records import Message, Room, Summary, User
 from stores.samples import PARTS, occurring, said, words
 
 
@@ -113,6 +113,22 @@ def test_a_deleted_message_does_not_come_back_by_posting_it_again(store, run):
     run(store.delete("a"))
     assert run(store.post([said("a", "again")]))[0].content == ""  # what no context saw is gone with it
     assert run(store.history("general")) == []
+
+
+def test_a_hidden_message_stays_and_is_not_found_and_no_summary_tells_of_it(store, run):
+    run(store.post([said("a", metadata={"x": 1}), said("b"), said("c")]))
+    for id, spans in (("s1", ((1, 1),)), ("s2", ((2, 3),))):
+        summary = Summary(id=id, room="general", content="They said hello.", cluster=id, spans=spans)
+        run(store.summarize([(summary, words("summed"))]))
+    assert run(store.hide(["a", "a", "nobody"], why="superseded")) == ["a"]
+    assert run(store.hide(["a"], why="again")) == []
+    [kept] = run(store.messages(["a"]))
+    assert (kept.hidden, kept.metadata) == (True, {"x": 1, "hidden": True, "superseded": True})
+    assert [each.message.seq for each in run(store.history("general"))] == [3, 2, 1]
+    assert run(occurring(store, ["room:general"], ["hello"])).found == (2,)
+    assert [summary.id for summary in run(store.summaries("general"))] == ["s2"]
+    run(store.edit("a", "Hello again", words("hello again"), at=1.0))
+    assert run(occurring(store, ["room:general"], ["hello"])).found == (2,)
 
 
 def test_rooms_count_what_they_hold(store, run):

@@ -42,6 +42,7 @@ CALLS = {
     "messages": lambda store: store.messages(["m1", "m2"]),
     "messages_at": lambda store: store.messages_at("general", [1, 2]),
     "edit": lambda store: store.edit("m2", "mine", words("mine"), at=1.0),
+    "hide": lambda store: store.hide(["m1", "m2"], why="superseded"),
     "delete": lambda store: store.delete("m2", erase=True),
     "remember": lambda store: store.remember([known("k1", "mine")]),
     "memories": lambda store: store.memories(),

@@ -14,7 +14,8 @@ from brimful.engine.assembling import Assembling
 from brimful.engine.facts import answer_facts
 from brimful.engine.given import context_id_of, usage_of, want_texts
 from brimful.engine.lessons import route_of
-from brimful.engine.writing import new_id
+from brimful.engine.replacing import replaced_by
+from brimful.engine.writing import SUPERSEDED, new_id
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.observation import Observation
 from brimful.records import Content, Message, Response, Usage
@@ -86,11 +87,7 @@ class Answering(Assembling):
     ) -> tuple[Response, Message | None]:
         """Post what was said in answer to the snapshot `of` a context, keep what is told of it, and learn from it."""
         moment, name = self._moment(at), id or new_id("res")
-        message = None
-        if told.content is not None:
-            message = await self.post(
-                room=room, content=told.content, sender=told.sender, role="assistant", id=f"{name}/message", at=moment
-            )
+        message = None if told.content is None else await self._said(told, room=room, of=of, name=name, at=moment)
         seen = await self._observed(context, told, room=room, of=of, id=f"{name}/usage", at=moment)
         response = Response(
             id=name,
@@ -115,6 +112,24 @@ class Answering(Assembling):
             await self._parts.lessons.observe(seen, now=self._clock())
         await self._tell("responded", room, **answer_facts(stands, context))
         return stands, message
+
+    async def _said(self, told: Told, *, room: str, of: str, name: str, at: float) -> Message:
+        """Post an answer in the place of others to the same question; one that came too late stands aside itself."""
+        build = await self.store.build(of)
+        asked = next(iter(await self.store.messages([build.message])), None) if build and build.message else None
+        late = asked is not None and asked.metadata.get(SUPERSEDED) is True
+        message = await self.post(
+            room=room,
+            content=told.content,
+            sender=told.sender,
+            role="assistant",
+            id=f"{name}/message",
+            at=at,
+            metadata={"hidden": True, SUPERSEDED: True} if late else {},
+        )
+        if build is not None and asked is not None and not message.hidden:
+            await self.supersede(await replaced_by(self.store, message, build))
+        return message
 
     async def _observed(
         self, context: Context, told: Told, *, room: str, of: str, id: str, at: float

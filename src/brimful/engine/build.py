@@ -210,7 +210,7 @@ def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
         *(package_media(part, counter=counter) for part in asked.media),
     ]
     told = max((message.seq for message in loaded.recent.messages), default=0)
-    others = [hit for hit in loaded.hits if not _is_asked(hit, asked, told) and not _is_hidden(hit)]
+    others = [hit for hit in loaded.hits if not _is_asked(hit, asked, told)]
     hits = candidates.enough(others, counter=counter, tokens=plan.tokens_for_finds)
     packages += candidates.found(spread(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages)
     return candidates.distinct(packages)
@@ -219,10 +219,6 @@ def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
 def _turn(asked: Asked, recent: Recent) -> int:
     """Return the how manyth turn of the room is built: two messages, one of each side, are a turn."""
     return (number_of(asked.current, recent.messages) + 1) // 2
-
-
-def _is_hidden(hit: Hit) -> bool:
-    return isinstance(hit.record, Message) and hit.record.hidden
 
 
 def _is_asked(hit: Hit, asked: Asked, told: int) -> bool:

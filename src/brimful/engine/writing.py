@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +14,9 @@ from brimful.engine.opened import Opened
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.records import Content, LoreEntry, Memory, MemoryType, Message, Plain, Record, Summary
 from brimful.retrieval.indexed import Searchable, indexed
+
+SUPERSEDED: Final = "superseded"
+"""What the metadata of a message say that another took the place of."""
 
 
 class Writing(Opened):
@@ -76,6 +79,10 @@ class Writing(Opened):
         if not await self.store.delete(id, erase=erase):
             raise UnknownRecord("message", id)
         await self._tell("deleted", None, id=id, erased=erase)
+
+    async def supersede(self, ids: Sequence[str]) -> None:
+        """Set messages aside that a conversation left behind: kept and exported, in no context, found by no search."""
+        await self.store.hide(ids, why=SUPERSEDED)
 
     async def remember(  # noqa: PLR0913 - every one has a default but the text
         self,

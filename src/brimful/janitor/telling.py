@@ -25,21 +25,21 @@ MOST_FLOODS: Final = 3  # of a month or of a year, each with a line of its own
 
 
 class Sorted(msgspec.Struct, frozen=True):
-    """What was said in a day: floods, what is pinned and left alone, and the rest."""
+    """What was said in a day: floods, what is pinned or hidden and left alone, and the rest."""
 
     floods: tuple[tuple[Message, ...], ...]
-    pinned: tuple[Message, ...]
+    left: tuple[Message, ...]
     rest: tuple[Message, ...]
 
 
 def sort_out(messages: Sequence[Message]) -> Sorted:
     """Part the floods of a day from the rest."""
-    pinned = tuple(message for message in messages if message.metadata.get("pinned"))
+    left = tuple(message for message in messages if _is_left(message))
     plain = [message for message in messages if _may_flood(message)]
     found = families([plain_text(message.content) for message in plain])
     floods = tuple(flood for family in found for flood in floods_of([plain[at] for at in family.members]))
-    taken = {message.id for group in (*floods, pinned) for message in group}
-    return Sorted(floods, pinned, tuple(message for message in messages if message.id not in taken))
+    taken = {message.id for group in (*floods, left) for message in group}
+    return Sorted(floods, left, tuple(message for message in messages if message.id not in taken))
 
 
 def flood_lines(room: str, day: str, found: Sorted, now: float) -> list[Summary]:
@@ -80,10 +80,10 @@ def grown_from(due: Due, found: Sorted) -> Summary | None:
 
 
 def day_summary(room: str, day: str, found: Sorted, digest: Digest, text: str, *, now: float) -> Summary:
-    """Return the summary of the rest of a day. What is pinned in it is known, and left alone."""
+    """Return the summary of the rest of a day. What is pinned or hidden in it is known, and left alone."""
     content = f"{digest.title}\n{text}" if text else digest.title
     made = _summary(room, "day", day, content, _places(found.rest), at=found.rest[-1].at, now=now)
-    return _with(made, beside=list(map(list, _places(found.pinned))))
+    return _with(made, beside=list(map(list, _places(found.left))))
 
 
 def change_of(due: Due, found: Sorted, made: Sequence[Summary]) -> Change:
@@ -157,7 +157,11 @@ def _level(past: Past) -> Level:
 
 def _may_flood(message: Message) -> bool:
     said = isinstance(message.content, str) and message.role in ("user", "assistant")
-    return said and not message.metadata.get("pinned")
+    return said and not _is_left(message)
+
+
+def _is_left(message: Message) -> bool:
+    return bool(message.metadata.get("pinned")) or message.hidden
 
 
 def _name(flood: Sequence[Message]) -> str:

@@ -104,6 +104,13 @@ class Store(Log, Protocol):
         """Take a message out of its room; with `erase`, its content leaves past contexts, too."""
         ...
 
+    async def hide(self, ids: Sequence[str], *, why: str) -> list[str]:
+        """Keep messages from models, and return the ids of those that were not hidden: metadata say so, and `why`.
+
+        They stay, and are exported. No search finds them, and summaries that may tell of them are removed.
+        """
+        ...
+
     # -- memories ----------------------------------------------------------------------------------------------------
 
     async def remember(self, memories: Sequence[tuple[Memory, Indexed]]) -> None:

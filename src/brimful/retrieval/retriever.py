@@ -165,7 +165,7 @@ class Retriever:
             return {}
         if group.room is not None:
             said = await self._store.messages_at(group.room, places, tokenizer=wanted.tokenizer)
-            return {each.message.seq: (each.message, each.tokens) for each in said}
+            return {each.message.seq: (each.message, each.tokens) for each in said if not each.message.hidden}
         documents = {document.item: document.doc for document in await self._store.documents(places)}
         if group.kind == "lore":
             entries = await self._store.lore(ids=list(documents))

@@ -97,15 +97,18 @@ def user_of(asked: Asked) -> str | None:
     return named or None
 
 
-def with_ids(messages: Sequence[Message], room: str, after: Message | None) -> list[Message]:
+def with_ids(messages: Sequence[Message], room: str, after: Message | None, left: int = 0) -> list[Message]:
     """Give messages the ids that they get whenever they are sent to the same place: sent again, they are the same.
+
+    `left` is the place of the last message that the conversation left behind: said again after that, it is another.
 
     >>> hi = Message(id="(new)", room="r", content="Hi")
     >>> first, second = with_ids([hi, hi], "r", None)
     >>> with_ids([hi], "r", None) == [first], first.id == second.id
     (True, False)
     """
-    digest = hashlib.blake2b(msgspec.json.encode([room, after.id if after else "", after.seq if after else 0]))
+    place = [room, after.id if after else "", after.seq if after else 0]
+    digest = hashlib.blake2b(msgspec.json.encode([*place, left] if left else place))
     named = []
     for message in messages:
         digest.update(msgspec.json.encode([message.role, message.content]))

@@ -10,22 +10,28 @@ from brimful.core.content import LONGEST_NORMALIZED, Media, Part, Text, ToolCall
 from brimful.core.lenient import decode_json
 from brimful.records import Content, Message
 
+_Key = tuple[Any, ...]
 _LEAST_PROOF = 2  # messages that must be found: a single one may have been said twice
 
 
 class Overlap(msgspec.Struct, frozen=True, kw_only=True):
-    """How a caller's messages meet a room: those before `new` are there, and `after` is the last that was met there."""
+    """How a caller's messages meet a room: those before `new` are there, and `after` is the last that was met there.
+
+    What was `left` stands behind it in the room, and is part of the conversation no more: the caller goes on otherwise.
+    """
 
     new: int
     after: Message | None
+    left: tuple[Message, ...] = ()
 
 
 def find_overlap(sent: Sequence[Message], tail: Sequence[Message], *, broken_off: bool = False) -> Overlap:
     """Compare what was sent, oldest first, with the end of a room, oldest first.
 
-    Who sends one message sends what is new, even if the same was said before; only if nobody answered it, or the answer
-    was `broken_off`, is it taken for another try. Who sends more sends what was said: of answers that were told in
-    other words, or given twice, nothing is written again.
+    Who sends one message sends what is new, even if the same was said before; only if nobody answered it, the answer
+    was `broken_off`, or it is all that was ever asked, is it taken for another try. Who sends more sends what was said:
+    of answers that were told in other words, or given twice, nothing is written again. What was said more than once is
+    met where it was said last, so that no more is left than must be.
 
     >>> def said(role, text): return Message(id=text, room="r", role=role, content=text)
     >>> room = [said("user", "Tea?"), said("assistant", "Yes."), said("user", "Now?"), said("assistant", "Later.")]
@@ -37,25 +43,58 @@ def find_overlap(sent: Sequence[Message], tail: Sequence[Message], *, broken_off
     theirs, ours = [_key(message) for message in sent], [_key(message) for message in tail]
     end = tail[-1] if tail else None
     if len(sent) == 1:
-        at = len(ours) - 1 - (broken_off and len(ours) > 1)
-        again = bool(ours) and theirs[0] == ours[at]
-        return Overlap(new=1, after=tail[at]) if again else Overlap(new=0, after=end)
-    matcher = SequenceMatcher(None, theirs, ours, autojunk=False)
+        at = _asked_at(theirs[0], ours, tail, broken_off=broken_off)
+        return Overlap(new=0, after=end) if at is None else Overlap(new=1, after=tail[at], left=tuple(tail[at + 1 :]))
+    matcher = SequenceMatcher(None, theirs[::-1], ours[::-1], autojunk=False)
     blocks = [block for block in matcher.get_matching_blocks() if block.size]
     if not blocks:
         return Overlap(new=0, after=end)
-    new, place = blocks[-1].a + blocks[-1].size, blocks[-1].b + blocks[-1].size - 1
+    new, place = len(theirs) - blocks[0].a, len(ours) - blocks[0].b - 1
+    proven = _met(theirs[:new], ours[: place + 1]) >= _LEAST_PROOF
     answered = any(message.role == "assistant" for message in tail[place + 1 :])
     asked_last = all(message.role != "user" for message in tail[place + 1 :])
     goes_on = not answered or (new < len(sent) and sent[new].role == "assistant")
     if sum(block.size for block in blocks) < _LEAST_PROOF and not (asked_last and goes_on):
         return Overlap(new=0, after=end)
+    told = new
     while answered and new < len(sent) and sent[new].role == "assistant":
         new += 1
-    return Overlap(new=new, after=tail[place])
+    left = _left(sent[new - 1 :], tail[place + 1 :], told=new > told) if proven else ()
+    return Overlap(new=new, after=tail[place], left=left)
 
 
-def _key(message: Message) -> tuple[Any, ...]:
+def _asked_at(asked: _Key, ours: Sequence[_Key], tail: Sequence[Message], *, broken_off: bool) -> int | None:
+    """Return the place of a question that is asked again; None if it is a new one."""
+    last = len(ours) - 1 - (broken_off and len(ours) > 1)
+    if ours and asked == ours[last]:
+        return last
+    alone = bool(tail) and tail[0].seq <= 1 and all(message.role != "user" for message in tail[1:])
+    return 0 if alone and asked == ours[0] else None
+
+
+def _met(theirs: Sequence[_Key], ours: Sequence[_Key]) -> int:
+    """Return how many messages are the same, back from the last, without a gap; answers may be in other words."""
+    met = 0
+    for sent, stored in zip(reversed(theirs), reversed(ours), strict=False):
+        if sent == stored:
+            met += 1
+        elif (sent[0], stored[0]) != ("assistant", "assistant"):
+            break
+    return met
+
+
+def _left(sent: Sequence[Message], rest: Sequence[Message], *, told: bool) -> tuple[Message, ...]:
+    """Return what of the `rest` of a room a caller left behind, who has sent on from the last message that is known.
+
+    Whoever `told` an answer has the stored one in other words; what was asked after it is left.
+    """
+    if len(sent) == 1 and sent[0].role == "assistant":
+        return ()  # it is to be gone on with, which says nothing of what came after it
+    first = next((at for at, message in enumerate(rest) if message.role == "user"), len(rest)) if told else 0
+    return tuple(rest[first:])
+
+
+def _key(message: Message) -> _Key:
     """Return what a message says, without how it is spaced."""
     return (message.role, *_parts(message.content))
 

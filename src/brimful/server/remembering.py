@@ -1,7 +1,7 @@
 """The mode `remember`: what is said is kept, and the answer is asked for with the best of all that was ever said."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -21,7 +21,8 @@ from brimful.server.carried import check_called
 from brimful.server.conversation import Conversation, conversation_of, home_of, with_ids
 from brimful.server.knowledge import Knowledge, Known
 from brimful.server.mode import Prepared, done
-from brimful.server.overlap import find_overlap
+from brimful.server.overlap import Overlap, find_overlap
+from brimful.server.tail import Tail, tail_of
 from brimful.server.tee import Listener, Tee
 from brimful.server.tenants import Tenants
 from brimful.server.thoughts import tokens_of, with_steps
@@ -29,6 +30,7 @@ from brimful.server.turns import Turns
 from brimful.server.watching import Watch
 
 _LOOKED_AT: Final = 64  # messages of a room, beside as many as were sent, among which those are looked for
+_LOOKED_FAR: Final = 4096  # … if none is among them: somebody may have gone back a long way
 
 
 class Remembering:
@@ -106,10 +108,16 @@ class Remembering:
         None if tools answered: their results are at the room's end, and belong to their calls.
         """
         room, said = conversation.room, conversation.said
-        tail, broken_off = await self._tail(engine, room, len(said))
-        check_called(said, conversation.places, tail)
-        overlap = await aside(asked, partial(find_overlap, broken_off=broken_off), said, tail)
-        new = await aside(asked, with_ids, said[overlap.new :], room, overlap.after)
+        tail = await tail_of(engine.store, room, len(said) + _LOOKED_AT)
+        overlap = await self._overlap(engine, asked, said, tail)
+        if not overlap.new and len(said) > 1 and not tail.whole:
+            tail = await tail_of(engine.store, room, len(said) + _LOOKED_FAR)
+            overlap = await self._overlap(engine, asked, said, tail)
+        check_called(said, conversation.places, tail.messages)
+        left = max([tail.left, *(message.seq for message in overlap.left)])
+        new = await aside(asked, with_ids, said[overlap.new :], room, overlap.after, left)
+        if overlap.left:
+            await engine.supersede([message.id for message in overlap.left])
         if overlap.after is None and await engine.store.get(Room, room) is None:
             await engine.put(Room(id=room, user=conversation.user, created=said[0].at))
         if new:
@@ -118,13 +126,12 @@ class Remembering:
             last = overlap.after
         return last if last is not None and last.role == "user" else None
 
-    async def _tail(self, engine: Engine, room: str, most: int) -> tuple[list[Message], bool]:
-        """Return the end of a room, oldest first, and whether it ends with an answer that was broken off."""
-        newest = await engine.store.history(room, limit=most + _LOOKED_AT)
-        tail = [entry.message for entry in reversed(newest)]
-        answers = await engine.store.responses(room=room, limit=1)
-        broken_off = bool(answers) and bool(tail) and answers[0].finish == "broken-off"
-        return tail, broken_off and answers[0].message == tail[-1].id
+    async def _overlap(self, engine: Engine, asked: Asked, said: Sequence[Message], tail: Tail) -> Overlap:
+        """Compare what was sent with the end of its room, which may be an answer that was broken off."""
+        answers = await engine.store.responses(room=said[0].room, limit=1)
+        ends = tail.messages[-1].id if tail.messages else None
+        broken_off = any(each.finish == "broken-off" and each.message == ends for each in answers)
+        return await aside(asked, partial(find_overlap, broken_off=broken_off), said, tail.messages)
 
     async def _assembled(
         self,

@@ -165,7 +165,7 @@ def _give_back(session: Session, *, run: Run, indexed: Indexing, now: float) -> 
     known = [memory_of(session, row) for row in session.rows(_ASIDE_MEMORIES, run=run.number, limit=BATCH)]
     _unmark(session, "messages", [message.id for message in said])
     _unmark(session, "memories", [memory.id for memory in known])
-    documents.add(session, [posting.entry_of(message, indexed(message)) for message in said])
+    documents.add(session, posting.entries_of((message, indexed(message)) for message in said))
     documents.add(session, [memory_entry(memory, indexed(memory)) for memory in known])
     return bool(said or known)
 

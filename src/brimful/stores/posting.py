@@ -1,7 +1,7 @@
-"""Writing messages: appended to their rooms, edited, taken out."""
+"""Writing messages: appended to their rooms, edited, hidden, taken out."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -62,7 +62,7 @@ def edit(session: Session, id: str, content: Content, indexed: Indexed, at: floa
         detail=detail_of(session, changed, hash),
     )
     supersede(session, [(id, old.hash)])
-    documents.replace(session, [entry_of(changed, indexed)])
+    documents.replace(session, entries_of([(changed, indexed)]))
     return changed
 
 
@@ -77,8 +77,27 @@ def delete(session: Session, id: str, *, forever: bool) -> bool:
         documents.remove(session, "message", [id])
     if forever:
         erase(session, id, found.hash)
-        uncover(session, standing(session, [id], deleted=True)[id])
+        gone = standing(session, [id], deleted=True)[id]
+        uncover(session, gone.room, [gone.seq], forever=True)
     return True
+
+
+def hide(session: Session, ids: Sequence[str], why: str) -> list[str]:
+    """Keep messages from models, and return the ids of those that were not hidden: metadata say so, and `why`."""
+    held = {id: held for id in sorted(set(ids)) if (held := _locked(session, id)) is not None and not held.deleted}
+    shown = [message for message in standing(session, list(held), deleted=False).values() if not message.hidden]
+    for message in shown:
+        metadata = {**message.metadata, "hidden": True, why: True}
+        hidden = msgspec.structs.replace(message, metadata=metadata)
+        session.run(
+            "UPDATE messages SET detail = :detail WHERE tenant = :tenant AND id = :id",
+            id=message.id,
+            detail=detail_of(session, hidden, held[message.id].hash),
+        )
+    for room in sorted({message.room for message in shown}):
+        uncover(session, room, [message.seq for message in shown if message.room == room], forever=False)
+    documents.remove(session, "message", [message.id for message in shown])
+    return [message.id for message in shown]
 
 
 def _placed(message: Message, place: Place, *, keep: bool) -> Message:
@@ -96,7 +115,7 @@ def _insert(session: Session, placed: Sequence[tuple[Message, Indexed]], places:
         (_row(session, message, hash, places[message.room]) for (message, _), hash in zip(placed, hashes, strict=True)),
     )
     keep_last(session, places.values())
-    documents.add(session, [entry_of(message, indexed) for message, indexed in placed])
+    documents.add(session, entries_of(placed))
 
 
 def _row(session: Session, message: Message, hash: str, place: Place) -> dict[str, Any]:
@@ -111,16 +130,20 @@ def _row(session: Session, message: Message, hash: str, place: Place) -> dict[st
     }
 
 
-def entry_of(message: Message, indexed: Indexed) -> Entry:
-    """Return how a message stands in the index."""
-    return Entry(
-        kind="message",
-        item=message.id,
-        scope=f"room:{message.room}",
-        indexed=indexed,
-        seq=message.seq,
-        at=message.at,
-    )
+def entries_of(given: Iterable[tuple[Message, Indexed]]) -> list[Entry]:
+    """Return how messages stand in the index; those that are hidden do not."""
+    return [
+        Entry(
+            kind="message",
+            item=message.id,
+            scope=f"room:{message.room}",
+            indexed=indexed,
+            seq=message.seq,
+            at=message.at,
+        )
+        for message, indexed in given
+        if not message.hidden
+    ]
 
 
 def _locked(session: Session, id: str) -> _Held | None:

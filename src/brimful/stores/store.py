@@ -110,6 +110,10 @@ class TenantStore(Logbook):
         """Take a message out of its room; with `erase`, its content leaves past contexts, too."""
         return await self._write(lambda session: posting.delete(session, id, forever=erase))
 
+    async def hide(self, ids: Sequence[str], *, why: str) -> list[str]:
+        """Keep messages from models, and return the ids of those that were not hidden: metadata say so, and `why`."""
+        return await self._write(lambda session: posting.hide(session, ids, why))
+
     # -- memories ----------------------------------------------------------------------------------------------------
 
     async def remember(self, memories: Sequence[tuple[Memory, Indexed]]) -> None:

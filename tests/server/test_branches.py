@@ -1,0 +1,153 @@
+"""The proxy in its mode `remember`: what a client sends is the conversation, and what it left behind is set aside."""
+
+import asyncio
+
+import pytest
+
+from brimful.engine import Engine
+from brimful.records import Message
+from brimful.server.overlap import find_overlap
+from server.upstream import chat_answer
+
+CHAT = "/v1/chat/completions"
+TALK = {"x-brimful-conversation": "tea"}
+
+
+@pytest.fixture
+def client(start):
+    return start(mode="remember")
+
+
+@pytest.fixture
+def ask(client, upstream):
+    """Return a function that says texts, in turns beginning with the user's, and gives the answer, numbered."""
+    upstream.answers = [lambda _: chat_answer(f"answer {len(upstream.bodies)}")]
+
+    def asked(*texts, system="Be brief."):
+        said = [{"role": "assistant" if at % 2 else "user", "content": text} for at, text in enumerate(texts)]
+        messages = [{"role": "system", "content": system}, *said]
+        answer = client.post(CHAT, json={"model": "gpt-4o", "max_tokens": 100, "messages": messages}, headers=TALK)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["choices"][0]["message"]["content"]
+
+    return asked
+
+
+@pytest.fixture
+def sent(upstream):
+    """Return a function that tells what the upstream was sent last, without the prompt."""
+    return lambda: [message["content"] for message in upstream.bodies[-1]["messages"][1:]]
+
+
+@pytest.fixture
+def branched(ask):
+    """Return a conversation of three turns: what was said, in order."""
+    told = ["A?"]
+    for text in ("B?", "C?", None):
+        told.append(ask(*told))
+        told += [text] if text else []
+    return told
+
+
+def kept(tmp_path, search=""):
+    """Return all that the room holds, with whether it is set aside; or what a search finds."""
+
+    async def read():
+        async with Engine(f"sqlite:///{tmp_path}/brimful.db", embedder="none") as engine:
+            if search:
+                return [hit.record.content for hit in (await engine.search(search, room="tea")).hits]
+            entries = await engine.store.history("tea", limit=100)
+            return [(entry.message.content, entry.message.metadata) for entry in reversed(entries)]
+
+    return asyncio.run(read())
+
+
+ASIDE = {"hidden": True, "superseded": True}
+
+
+def test_after_another_answer_the_conversation_goes_on_from_it(branched, ask, sent, tmp_path):
+    a, b1, c1 = branched[1::2]
+    b2 = ask("A?", a, "B?")
+    assert sent() == ["A?", a, "B?"]
+    ask("A?", a, "B?", b2, "D?")
+    assert sent() == ["A?", a, "B?", b2, "D?"]
+    assert [text for text, metadata in kept(tmp_path) if metadata == ASIDE] == [b1, "C?", c1]
+    assert [text for text, metadata in kept(tmp_path) if not metadata][:5] == ["A?", a, "B?", b2, "D?"]
+
+
+def test_an_edited_question_leaves_the_old_one_behind(branched, ask, sent, tmp_path):
+    a = branched[1]
+    last = ask("A?", a, "And the kettle?")
+    assert sent() == ["A?", a, "And the kettle?"]
+    assert [text for text, metadata in kept(tmp_path) if metadata == ASIDE] == branched[2:]
+    assert set(kept(tmp_path, search="answer")) == {"A?", a, "And the kettle?", last}
+
+
+def test_who_goes_back_to_what_was_left_behind_finds_it(branched, ask, sent):
+    a, b1, _ = branched[1::2]
+    for _ in range(2):
+        ask("A?", a, "Other?")
+        ask("A?", a, "B?", b1, "E?")
+        assert sent() == ["A?", a, "B?", b1, "E?"]
+
+
+def test_a_retry_leaves_one_answer(branched, ask, sent):
+    told = [*branched, "E?"]
+    ask(*told)
+    last = ask(*told)
+    ask(*told, last, "F?")
+    assert sent() == [*told, last, "F?"]
+
+
+def test_the_first_question_is_recognised_as_well(ask, sent):
+    first = ask("What is 2+2?")
+    second = ask("What is 2+2?")
+    assert first != second
+    assert sent() == ["What is 2+2?"]
+    ask("What is 2+2?", second, "And 3+3?")
+    assert sent() == ["What is 2+2?", second, "And 3+3?"]
+
+
+def test_who_goes_back_a_long_way_is_understood(ask, sent):
+    told = []
+    for turn in range(60):
+        told += [f"Question {turn}", f"told {turn}"]
+    ask(*told, "Now?")
+    ask(*told[:4], "Otherwise?")
+    assert sent() == [*told[:4], "Otherwise?"]
+    ask(*told[:4], "Thirdly?")
+    assert sent() == [*told[:4], "Thirdly?"]
+
+
+def said(*texts):
+    roles = ("user", "assistant")
+    return [Message(id=f"m{at}", room="r", role=roles[at % 2], content=text) for at, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "left"),
+    [
+        (["A", "a", "B", "b", "C", "c", "D"], []),  # all of it, and what is new
+        (["D"], []),  # only what is new
+        (["B"], []),  # the same once more
+        (["C", "c", "D"], []),  # a tail
+        (["A", "a", "C", "c", "D"], []),  # without what stands in between
+        (["A", "a", "C"], []),  # … which may be an edited question as well
+        (["A", "a", "B", "in other words", "C", "likewise", "D"], []),
+        (["A", "likewise", "B"], ["b", "C", "c"]),
+        (["A", "a", "B", "in other words", "D"], ["C", "c"]),
+        (["A", "a", "B"], ["b", "C", "c"]),
+        (["A", "a", "B", "b", "D"], ["C", "c"]),
+        (["A", "a", "D"], ["B", "b", "C", "c"]),
+        (["A", "a", "B", "b"], []),  # an answer that is to be gone on with
+        (["X", "x", "D"], []),  # nothing that is known
+        (["X", "x", "B", "y", "D"], []),  # … or hardly anything
+    ],
+)
+def test_only_what_is_proven_to_be_abandoned_is_left(sent, left):
+    found = find_overlap(said(*sent), said("A", "a", "B", "b", "C", "c"))
+    assert [message.content for message in found.left] == left
+
+
+def test_what_was_said_twice_is_met_where_it_was_said_last():
+    assert find_overlap(said("ok", "Good.", "D"), said("ok", "Good.", "ok", "Good.")).left == ()
