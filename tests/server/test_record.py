@@ -1,6 +1,7 @@
 """What the record of an exchange tells beside the context, in both modes."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -87,3 +88,14 @@ def test_two_conversations_that_bear_no_name_are_told_apart(start, upstream):
     expected = [record_of(client, answer)["answers"][0]["expected_cached"] for answer in answers]
     assert expected[:2] == [0, 0]
     assert all(tokens > 3_000 for tokens in expected[2:])
+
+
+def test_an_answer_is_counted_with_its_context_however_fast_it_came(start, upstream):
+    client = start()
+    upstream.answers = [chat_answer() | {"usage": None}]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda at: ask(client, [says("user", f"Question {at}")], "fit"), range(40)))
+    for answer in answers:
+        assert len(record_of(client, answer)["answers"]) == 1
+    [told] = client.get("/brimful/v1/statistics", params={"by": "policy"}).json()["statistics"]
+    assert told["answers"]["total"] == 40

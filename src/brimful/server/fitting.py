@@ -77,6 +77,7 @@ class Fitting:
         self._clock = clock
         self._threads = Threads()
         self._requests = LastRequests()
+        self._saving: dict[str, asyncio.Task[None]] = {}
 
     async def prepare(self, asked: Asked) -> Prepared:
         """Return the request as it fits. What surely fits goes out at once, and is counted while the upstream works."""
@@ -162,7 +163,9 @@ class Fitting:
     async def _fitted(self, asked: Asked, fitted: _Fitted) -> None:
         """Keep a context, and tell of it."""
         if self._is_kept(fitted.context):
-            self._tasks.start(self._saved(asked, fitted.context), "keeping a context")
+            id = fitted.context.id
+            self._saving[id] = self._tasks.start(self._saved(asked, fitted.context), "keeping a context")
+            self._saving[id].add_done_callback(lambda _: self._saving.pop(id, None))
         if self._watch.hooks:
             facts = build_facts(fitted.context, seconds=fitted.seconds)
             await self._watch.tell("assembled", asked.caller.tenant, _room(asked), **facts)
@@ -196,6 +199,8 @@ class Fitting:
         )
         await self._watch.tell("responded", tenant, response.room, **answer_facts(response, context))
         if self._is_kept(context):
+            if context.id in self._saving:  # an answer is counted with its context, which has to be there
+                await asyncio.wait([self._saving[context.id]])
             await self._tenants.store(tenant).respond(response)
 
     def _observed(self, asked: Asked, context: Context, usage: Usage, id: str, now: float) -> Observation:
