@@ -37,8 +37,8 @@ def test_one_command_brings_a_folder_in_and_it_can_be_gone_on_with(run, tavern):
     assert "7 messages (5 assistant, 2 user)" in report
     assert "already there" not in report
     request = request_of(run, CHAT, "Tell me more about the forest.")
-    assert "You are Nova." in request  # the persona is the room's own, and its names are put in
-    assert "Nova is a pilot." in request
+    assert "You are Nov." in request  # the persona is the room's own, and her nickname is put in
+    assert "Nov is a pilot." in request
     assert "Ada is an engineer." in request
     assert "Eldoria is a forest." in request
     assert "Where is the forest?" in request
