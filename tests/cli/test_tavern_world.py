@@ -154,3 +154,13 @@ def test_a_folder_twice_adds_nothing(run_json, tavern):
     run_json("import", str(tavern))
     again = run_json("import", str(tavern))
     assert again["records"] == {}
+
+
+def test_settings_that_come_after_the_chats_are_reported(run, tavern):
+    run("import", str(tavern / "chats"))
+    again = run("import", str(tavern / "chats"))
+    later = run("import", str(tavern))
+    stays = "it is there and stays as it is; the file says otherwise: "
+    assert stays not in again.stdout + again.stderr
+    told = later.stdout + later.stderr
+    assert f"{stays}owner, lorebooks" in told  # a chat that is locked to another persona

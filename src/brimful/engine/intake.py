@@ -174,8 +174,17 @@ def _recognise(record: Imported, held: Imported, place: str, tally: Tally) -> No
             tally.skip(Skipped(place, ANOTHER_CARD))
         case LoreEntry(), LoreEntry() if held != record:
             tally.skip(Skipped(place, ANOTHER_ENTRY))
+        case (Room(), Room()) | (User(), User()) if missing := _missing(record, held):
+            tally.skip(Skipped(place, f"it is there and stays as it is; the file says otherwise: {missing}"))
         case _:
             tally.know([record])
+
+
+def _missing(record: Imported, held: Imported) -> str:
+    """Return what a file says of a room or a user that is there, and that the store does not say."""
+    told = {"user": "owner", "lorebooks": "lorebooks", "notes": "notes", "character": "character"}
+    news = ((getattr(record, field, None), getattr(held, field, None), name) for field, name in told.items())
+    return ", ".join(name for said, known, name in news if said and said != known)
 
 
 def _differs(message: Message, held: Message) -> bool:
