@@ -10,10 +10,10 @@ from brimful.core.alternate import CLOSING, OPENING, UNANSWERED, alternating
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.core.context import Inputs
 from brimful.core.prompt import Message
-from brimful.counting.conversation import wire_messages, with_short_ids
+from brimful.counting.conversation import wire_messages
 from brimful.counting.templates import ChatTemplate
 from brimful.models import load_registry
-from brimful.packagers import message, package
+from brimful.packagers import memory, message, note, package, tool_turn
 from brimful.policies import load_policy
 from brimful.render import renderer_for
 from strategies import COUNTER, NOW, POLICIES, piles
@@ -27,7 +27,7 @@ def taken(context):
     """Render the request as a server does, which raises if the template refuses it; return who speaks."""
     model = context.inputs.model
     sent = wire_messages(renderer_for(model.wire).parse(context.request).messages)
-    ChatTemplate.named(model.chat_template, bos="<s>", eos="</s>").render(with_short_ids(sent))
+    ChatTemplate.named(model.chat_template, bos="<s>", eos="</s>").render(sent)
     return [entry["role"] for entry in sent]
 
 
@@ -70,6 +70,40 @@ def test_a_chat_that_begins_with_a_greeting_is_taken_and_counted_exactly(templat
     written = [entry["content"] for entry in context.request["messages"]][-3:]
     first = "Be a captain." if system and not model.system_role else OPENING
     assert written == [first, "Welcome aboard.", "Where to?"]
+    assert context.verification.basis == "exact"
+
+
+@pytest.mark.parametrize("template", sorted({*STRICT} - {*WITHOUT_TOOLS}))
+@pytest.mark.parametrize("loops", [1, 2])
+@pytest.mark.parametrize("depth", [0, 1])
+def test_nothing_of_the_users_stands_behind_results_in_a_loop_of_tools(template, loops, depth):
+    counter = brimful.counter(STRICT[template])
+    turns = [
+        tool_turn(
+            [ToolCall(id="call_1", name="f"), ToolCall(id="call_2", name="f")],
+            [ToolResult(id="call_1", content="1"), ToolResult(id="call_2", content="2")],
+            counter=counter,
+            id=f"t{at}",
+            timestamp=NOW + at,
+        )
+        for at in range(1, loops + 1)
+    ]
+    pile = [
+        message("Weather?", counter=counter, id="ask", timestamp=NOW),
+        *(each for turn in turns for each in turn),
+        memory("It rained.", counter=counter, id="mem", relevance=0.9),
+        note("Be brief.", counter=counter, id="note", depth=depth),
+    ]
+    context = brimful.assemble(pile, model=STRICT[template], now=NOW)
+    assert taken(context) == ["user", *["assistant", "tool", "tool"] * loops]
+    first, *rest = context.request["messages"]
+    assert (
+        first["content"].index("Weather?") < first["content"].index("It rained.") < first["content"].index("Be brief.")
+    )
+    ids = [call["id"] for entry in rest for call in entry.get("tool_calls", ())]
+    assert len({*ids}) == 2 * loops
+    assert all(len(id) == 9 and id.isalnum() and id.isascii() for id in ids)
+    assert ids == [entry["tool_call_id"] for entry in rest if entry["role"] == "tool"]
     assert context.verification.basis == "exact"
 
 

@@ -49,6 +49,12 @@ def test_a_row_takes_system_messages_unless_its_template_refuses_them(name):
     assert {row.system_role for row in ROWS if row.chat_template == name} == {not refuses}
 
 
+@pytest.mark.parametrize("row", [row for row in ROWS if row.chat_template], ids=lambda row: row.id)
+def test_a_row_has_short_ids_where_its_template_insists(row):
+    template = files("brimful.counting").joinpath("templates", f"{row.chat_template}.jinja").read_text(encoding="utf-8")
+    assert row.short_ids or "with length 9" not in template
+
+
 @pytest.mark.parametrize("modality", ["image", "audio", "video"])
 def test_rules_of_media(modality):
     assert set(used(f"{modality}_rule")) <= set(getattr(media_rules(), modality))

@@ -5,7 +5,7 @@ system? · (user · (call · its results)* · assistant)*
 Whoever is missing where his turn is says a word in parentheses.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -48,6 +48,25 @@ def alternating(messages: Iterable[Message], *, system_role: bool = True) -> lis
             done.append(message)
         last = now
     return done if last else [*done, _said("user", OPENING)]
+
+
+def before_calls(said: Sequence[Message], at: int) -> int:
+    """Return where the user may say something instead of there: not between results of tools and the answer to them.
+
+    Where the user goes on speaking there anyway, it is as good a place as any.
+
+    >>> hi, call = Message(role="user", parts=()), Message(role="assistant", parts=(ToolCall(id="a", name="f"),))
+    >>> result = Message(role="tool", parts=(ToolResult(id="a", content="1"),))
+    >>> before_calls([hi, call, result], 3), before_calls([hi, call, result, hi], 3)
+    (1, 3)
+    """
+    if at < len(said) and said[at].role == "user":
+        return at
+    while at > 0 and said[at - 1].role == "tool":
+        while at > 0 and said[at - 1].role == "tool":
+            at -= 1
+        at = max(0, at - 1)
+    return at
 
 
 def _between(last: _Last, now: _Last) -> Iterator[Message]:

@@ -8,12 +8,12 @@ Notes stand among the last messages, as deep as they say.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 import msgspec
 
-from brimful.core.alternate import alternating
-from brimful.core.content import ContentPackage, Part, Text, ToolCall, ToolResult
+from brimful.core.alternate import alternating, before_calls
+from brimful.core.call_ids import short_ids, unique_ids
+from brimful.core.content import ContentPackage, Text, ToolCall
 from brimful.core.cost import place_of, role_of, speaker
 from brimful.core.depth import placed_in
 from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, labelled
@@ -25,7 +25,6 @@ from brimful.core.results import results_of
 from brimful.core.selection import Previous, Selection
 from brimful.core.unit import Unit, When, time_of
 
-_OF_TOOLS: Final = (ToolCall, ToolResult)
 _Placed = dict[str, list[tuple[Unit, ContentPackage]]]
 
 
@@ -41,10 +40,10 @@ def arrange(
     notes = [package for _, package in placed["note"]]
     if layout.related == "system":
         stable = [*_mark(stable), *(_as_system(block) for block in related)]
-        messages = [*stable, *_noted(history, [], current, notes)]
+        messages = [*stable, *_noted(history, [], current, notes, within_turns=model.alternate)]
     else:
-        messages = [*_mark(stable), *_noted(history, related, current, notes)]
-    messages = _unique_call_ids(messages)
+        messages = [*_mark(stable), *_noted(history, related, current, notes, within_turns=model.alternate)]
+    messages = short_ids(messages) if model.short_ids else unique_ids(messages)
     if model.names_in_text:
         messages = [_named(message) for message in messages]
     if model.one_call:
@@ -145,21 +144,38 @@ def _current(placed: _Placed) -> Iterator[Message]:
 
 
 def _noted(
-    history: list[Message], related: list[Message], current: list[Message], notes: Sequence[ContentPackage]
+    history: list[Message],
+    related: list[Message],
+    current: list[Message],
+    notes: Sequence[ContentPackage],
+    *,
+    within_turns: bool,
 ) -> list[Message]:
-    """Put notes among the messages. History is marked where the first of them stands: what is behind it will move."""
-    said = [*history, *related, *current]
+    """Put notes among the messages. History is marked where the first of them stands: what is behind it will move.
+
+    `within_turns` keeps what is the user's from standing between results of tools and the answer to them.
+    """
+    end = len(history)
+    said = [*history, *current]
+    place = before_calls(said, end) if within_turns and related else end
+    said[place:place] = related
     blocks = {id(block) for block in related}
 
     def counts(message: Message) -> bool:
         return message.role != "tool" and id(message) not in blocks
 
     placed = placed_in(said, notes, counts)
-    stays = min([len(history), *(at for at, _ in placed)])
+    if within_turns:
+        placed = sorted(((_settled(said, at, note), note) for at, note in placed), key=lambda row: row[0])
+    stays = min([place, *(at for at, _ in placed)])
     said[:stays] = _mark(said[:stays])
     for at, note in reversed(placed):
         said.insert(at, _message(note))
     return said
+
+
+def _settled(said: Sequence[Message], at: int, note: ContentPackage) -> int:
+    return at if role_of(note) == "assistant" else before_calls(said, at)
 
 
 def _history_units(placed: _Placed) -> list[Unit]:
@@ -202,25 +218,6 @@ def _as_system(message: Message) -> Message:
 def _mark(messages: list[Message]) -> list[Message]:
     """Mark the last one: a stable prefix ends here."""
     return [*messages[:-1], *(msgspec.structs.replace(message, cache=True) for message in messages[-1:])]
-
-
-def _unique_call_ids(messages: Iterable[Message]) -> list[Message]:
-    """Give call ids that were used before a number. Some clients begin again with every turn; providers refuse that."""
-    used: dict[str, int] = {}
-
-    def renamed(part: Part) -> Part:
-        if isinstance(part, ToolCall):
-            used[part.id] = used.get(part.id, 0) + 1
-        if isinstance(part, _OF_TOOLS) and used.get(part.id, 1) > 1:
-            return msgspec.structs.replace(part, id=f"{part.id}-{used[part.id]}")
-        return part
-
-    return [
-        msgspec.structs.replace(message, parts=tuple([renamed(part) for part in message.parts]))
-        if any(isinstance(part, _OF_TOOLS) for part in message.parts)
-        else message
-        for message in messages
-    ]
 
 
 def _named(message: Message) -> Message:

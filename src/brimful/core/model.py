@@ -54,9 +54,10 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     of per-message costs (`openai`, `anthropic`, `gemini`, or `template`); with `template`, `chat_template` names the
     chat template that is rendered. `tool_system_tokens` is what a provider's hidden system prompt costs as soon as a
     request has tools. `alternate` says that the chat template refuses two turns of one speaker in a row, `system_role`
-    that it takes a system message, `one_call` that it refuses two calls in one message, `system_turns` that the model
-    takes system messages between the turns of others, where its wire has a system prompt apart. `runtime` is what
-    serves an open model, and `thinking` whether its template is told to think: None where that is left to the runtime.
+    that it takes a system message, `one_call` that it refuses two calls in one message, `short_ids` that it takes ids
+    of calls with nine letters and digits only, `system_turns` that the model takes system messages between the turns of
+    others, where its wire has a system prompt apart. `runtime` is what serves an open model, and `thinking` whether
+    its template is told to think: None where that is left to the runtime.
     """
 
     id: str
@@ -77,6 +78,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     alternate: bool = False
     system_role: bool = True
     one_call: bool = False
+    short_ids: bool = False
     system_turns: bool = False
     runtime: Runtime = "transformers"
     thinking: bool | None = None

@@ -77,6 +77,7 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     alternate: bool | UnsetType = UNSET
     system_role: bool | UnsetType = UNSET
     one_call: bool | UnsetType = UNSET
+    short_ids: bool | UnsetType = UNSET
     system_turns: bool | UnsetType = UNSET
     runtime: Runtime | UnsetType = UNSET
     thinking: bool | UnsetType = UNSET
