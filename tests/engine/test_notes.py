@@ -239,3 +239,24 @@ def test_a_nickname_is_what_texts_call_the_character(run, new_engine):
     told = "\n".join(read(run(story())))
     assert "Description: Novie flies.\n" in told
     assert "Novie knows." in told
+
+
+@pytest.mark.parametrize("policy", ["default", "window"])
+def test_examples_give_way_before_history_and_do_so_in_every_turn(run, new_engine, policy):
+    talk = Character(examples="Nova says that all is well aboard. " * 200)
+
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none", policy=policy) as engine:
+            await furnished(engine, msgspec.structs.replace(NOVA, character=talk), DEN, ADA)
+            limits = {"room": "den", "message": "so?", "now": NOW, "completion": 256}
+            small = await engine.assemble(window=2_048, **limits)
+            for at in range(20):
+                await engine.post(room="den", text=f"more {at} " * 20, at=NOW - 50 + at)
+            return small, await engine.assemble(window=2_048, **limits), await engine.assemble(window=32_768, **limits)
+
+    small, later, large = run(story())
+    for context in (small, later):
+        assert context.decision("persona/nova/examples").reason == "held-back"
+        assert "more than 25% of the" in context.whys["persona/nova/examples"]
+    assert [entry for entry in read(small) if entry.startswith("said")] == [f"said {at}" for at in range(4)]
+    assert large.decision("persona/nova/examples").included

@@ -5,6 +5,7 @@ import pytest
 
 from brimful import Media, Text, ToolCall, ToolResult
 from brimful.character import Character
+from brimful.core.held import HELD
 from brimful.packagers.stored import headed, plain_text, recalled, remembered, said, summed_up, told
 from brimful.records import LoreEntry, Memory, Message, Persona, Room, Summary
 from strategies import COUNTER
@@ -67,7 +68,7 @@ def test_a_summary_covers_what_its_record_says():
 def test_a_context_begins_with_the_persona_then_the_headers_then_the_goal():
     persona = Persona(id="helper", prompt="You help.")
     room = Room(id="r", headers=("Be brief.", "Be kind."), goal="Ship it")
-    packages = headed(persona, room, counter=COUNTER)
+    packages = headed(persona, room, counter=COUNTER, available=900)
     assert [package.content for package in packages] == [
         "You help.",
         "Be brief.",
@@ -75,18 +76,28 @@ def test_a_context_begins_with_the_persona_then_the_headers_then_the_goal():
         "Goal of this conversation: Ship it",
     ]
     assert [package.position for package in packages] == [0, 1, 2, 3]
-    assert headed(None, Room(id="r"), counter=COUNTER) == []
+    assert headed(None, Room(id="r"), counter=COUNTER, available=900) == []
 
 
 def test_a_character_stands_behind_the_prompt_and_only_its_examples_may_go():
     character = Character(prompt="Be the pilot.", description="A pilot.", examples="Roger that.")
     persona = Persona(id="nova", name="Nova", character=character)
-    own, sheet, examples = headed(persona, Room(id="r"), counter=COUNTER)
+    own, sheet, examples = headed(persona, Room(id="r"), counter=COUNTER, available=900)
     assert (own.content, sheet.content) == ("Be the pilot.", "Description: A pilot.")
     assert examples.content == "How Nova talks:\nRoger that."
     assert [package.flex.can_drop for package in (own, sheet, examples)] == [False, False, True]
-    overridden = headed(msgspec.structs.replace(persona, prompt="Be brief."), Room(id="r"), counter=COUNTER)
+    said = msgspec.structs.replace(persona, prompt="Be brief.")
+    overridden = headed(said, Room(id="r"), counter=COUNTER, available=900)
     assert overridden[0].content == "Be brief."
+
+
+def test_examples_are_held_back_where_they_take_more_than_a_quarter_of_what_is_left():
+    persona = Persona(id="nova", prompt="Be brief.", character=Character(examples="Roger that."))
+    own, examples = headed(persona, Room(id="r"), counter=COUNTER, available=10_000)
+    least = own.tokens.upper + 4 * examples.tokens.upper
+    for available, held in ((least, False), (least - 1, True), (0, True)):
+        beginning = headed(persona, Room(id="r"), counter=COUNTER, available=available)
+        assert [HELD in each.metadata for each in beginning] == [False, held]
 
 
 def test_plain_text_names_what_is_no_text():

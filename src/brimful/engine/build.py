@@ -199,7 +199,7 @@ def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
     counter, known = plan.counter, loaded.known
     history = loaded.recent.packages if asked.current.message else answered(loaded.recent.packages)
     packages = [
-        *headed(plan.persona, plan.room, counter=counter, user=asked.user),
+        *headed(plan.persona, plan.room, counter=counter, user=asked.user, available=plan.budget.available),
         *candidates.pinned_memories(known.pinned, counter=counter),
         *candidates.lore(loaded.lore.told, known.titles, counter=counter),
         *candidates.held_lore(loaded.lore.held, loaded.shelf, known.titles, counter=counter),

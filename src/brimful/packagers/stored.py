@@ -6,6 +6,8 @@ Options win over what the record says; metadata are added to the record's own.
 from collections.abc import Iterator
 from typing import Final, Unpack
 
+import msgspec
+
 from brimful.character import Character
 from brimful.core.content import ContentPackage, Media, Text, ToolCall, ToolResult
 from brimful.core.held import CONSTANT, HELD
@@ -19,6 +21,7 @@ from brimful.packagers.summary import summary
 from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary, User
 
 _EXAMPLES: Final = "/examples"  # how the ids of a character's examples end: they may go where a window is small
+EXAMPLES_SHARE: Final = 0.25  # of what the rest of the beginning leaves: history and memories tell more than examples
 
 
 def said(
@@ -90,13 +93,26 @@ def summed_up(record: Summary, *, counter: TokenCounter, **options: Unpack[Optio
 
 
 def headed(
-    persona: Persona | None, room: Room, *, counter: TokenCounter, user: User | None = None
+    persona: Persona | None, room: Room, *, counter: TokenCounter, user: User | None = None, available: int
 ) -> list[ContentPackage]:
-    """Package what begins every context of a persona in a room."""
-    return [
+    """Package what begins every context of a persona in a room.
+
+    A character's examples are held back where they would take much of the tokens that are `available` beside the rest.
+    History plays no part in that: examples that came and went with it would break the prefix that caches keep.
+    """
+    packages = [
         package("system-prompt", text, counter=counter, id=id, position=at, can_drop=id.endswith(_EXAMPLES))
         for at, (id, text) in enumerate(head_of(persona, room, user).items())
     ]
+    left = available - sum(each.tokens.upper for each in packages if not each.flex.can_drop)
+    return [_held_if_large(each, left) if each.flex.can_drop else each for each in packages]
+
+
+def _held_if_large(examples: ContentPackage, left: int) -> ContentPackage:
+    if examples.tokens.upper <= left * EXAMPLES_SHARE:
+        return examples
+    why = f"more than {EXAMPLES_SHARE:.0%} of the {max(0, left):,} tokens that the rest of the beginning leaves"
+    return msgspec.structs.replace(examples, metadata={HELD: f"it takes {examples.tokens.upper:,} tokens, {why}"})
 
 
 def head_of(persona: Persona | None, room: Room, user: User | None = None) -> dict[str, str]:
