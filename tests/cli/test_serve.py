@@ -28,7 +28,10 @@ def test_wrong_usage(run, arguments, complaint):
     [
         (["--upstream", "nowhere"], "brimful serve: upstreams.upstream.url: must be an http or https address"),
         (["--upstream", "http://127.0.0.1:1/v1", "--listen", "8080"], "brimful serve: listen: must be HOST:PORT"),
-        (["--upstream", "http://127.0.0.1:1/v1", "--mode", "forget"], "brimful serve: mode: Invalid enum value"),
+        (
+            ["--upstream", "http://127.0.0.1:1/v1", "--mode", "forget"],
+            "brimful serve: mode: must be 'fit' or 'remember'",
+        ),
         (["--upstream", "http://127.0.0.1:1/v1", "--listen", "0.0.0.0:0"], "brimful serve: listen: 0.0.0.0 can be"),
         (["--upstream", "http://127.0.0.1:1/v1", "--db", "mysql://x"], "brimful serve: store: must be one of sqlite"),
         (["--upstream", "http://127.0.0.1:1/v1", "--db", "sqlite:////no/such/folder/x.db"], "x.db: "),

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -20,12 +20,17 @@ Mode = Literal["fit", "remember"]
 """What becomes of a request: it is made to fit, or it is answered from all that was ever said in its conversation."""
 Records = Literal["all", "trimmed", "none"]
 """Whose contexts are kept: all, those from which something was left out, or none."""
+Authorization = Literal["key", "caller"]
+"""Whose key an upstream gets: ours, or the caller's own."""
 
 _Amount = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 _Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _Word = Annotated[str, Meta(min_length=1, max_length=200)]
 _LISTEN: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:\s]+):(?P<port>\d{1,5})")
 _MOST_PORT: Final = 65_535
+_CLOSED: Final = {"mode": Mode, "records": Records, "authorization": Authorization, "wires": GivenWire}
+"""What keys take that take one of a few words."""
+_NO_SUCH_WORD: Final = "Invalid enum value "
 
 
 class UpstreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +61,7 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     url: _Word
     wires: Annotated[tuple[GivenWire, ...], Meta(min_length=1)] | None = None
     key: Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-    authorization: Literal["key", "caller"] = "key"
+    authorization: Authorization = "key"
     models: Annotated[tuple[_Word, ...], Meta(min_length=1)] = ("*",)
     like: _Word | None = None
     window: _Amount | None = None
@@ -208,7 +213,15 @@ def _located(message: str, data: Mapping[str, Any], file: str) -> InvalidConfig:
     path = re.sub(r"^\.upstreams\[(\d+)\]", lambda found: f".upstreams.{_name(data, int(found[1]))}", path.rstrip("`"))
     unknown = re.search(r"unknown field `(.*)`", reason)
     key = ".".join(part for part in (path.strip("."), unknown[1] if unknown else "") if part)
-    return InvalidConfig(file, key, "no such key; see docs/server.md" if unknown else reason)
+    return InvalidConfig(file, key, "no such key; see docs/server.md" if unknown else _with_choices(key, reason))
+
+
+def _with_choices(key: str, reason: str) -> str:
+    """Say which words a key takes, where it got another one."""
+    choices = get_args(_CLOSED.get(key.rpartition(".")[2].partition("[")[0]))
+    if not choices or not reason.startswith(_NO_SUCH_WORD):
+        return reason
+    return f"must be {' or '.join(map(repr, choices))}, not {reason.removeprefix(_NO_SUCH_WORD)}"
 
 
 def _name(data: Mapping[str, Any], at: int) -> str:
