@@ -45,7 +45,7 @@ def test_what_a_run_did_is_undone_to_the_last_record(run, new_engine):
             assert await everything(engine) == before
             back = await engine.search("lottery", room="r")
             assert await engine.untidy() is None
-            assert await engine.store.progress("static-minilm-256@1") == await engine.settled()
+            assert await engine.settled() == await engine.store.progress("static-minilm-256@1")
             problems = await engine._database.check()  # noqa: SLF001 - the store is whole again
         return dry, done, after, again, found, undone, back, problems
 
