@@ -22,10 +22,10 @@ from brimful.cli.options import (
     known_model,
 )
 from brimful.cli.options import overrides as read_overrides
+from brimful.cli.people import all_of, take_out, the
 from brimful.cli.source import read_text
 from brimful.cli.table import Table, columns
 from brimful.cli.traits import Traits, character_with, traits_given, traits_of
-from brimful.errors import UnknownRecord
 from brimful.policies import load_policy
 from brimful.records import Persona
 
@@ -149,11 +149,7 @@ def list_personas(
     as_json: Json = False,
 ) -> None:
     """List the personas by id."""
-
-    async def listed(engine: "Engine") -> list[Persona]:
-        return await engine.store.listed(Persona, limit=limit)
-
-    found = ask(listed, db=db, tenant=tenant)
+    found = all_of(Persona, limit=limit, db=db, tenant=tenant)
     if as_json:
         output.show_json(found)
     else:
@@ -162,14 +158,7 @@ def list_personas(
 
 def show(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """Show a persona: its prompt, and what it changes."""
-
-    async def shown(engine: "Engine") -> Persona:
-        persona = await engine.store.get(Persona, id)
-        if persona is None:
-            raise UnknownRecord("persona", id)
-        return persona
-
-    persona = ask(shown, db=db, tenant=tenant)
+    persona = the(Persona, id, db=db, tenant=tenant)
     if as_json:
         output.show_json(persona)
         return
@@ -182,16 +171,7 @@ def show(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_jso
 
 def remove(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """Remove a persona, and the memories that it alone has."""
-
-    async def removed(engine: "Engine") -> None:
-        if not await engine.store.remove(Persona, id):
-            raise UnknownRecord("persona", id)
-
-    ask(removed, db=db, tenant=tenant)
-    if as_json:
-        output.show_json({"id": id, "removed": True})
-    else:
-        output.say(f"removed {output.one_line(id)}")
+    take_out(Persona, id, db=db, tenant=tenant, as_json=as_json)
 
 
 def _check(persona: Persona) -> None:

@@ -10,8 +10,8 @@ from brimful.cli.exports import add_export
 from brimful.cli.noting import Notes, note_line, notes_given
 from brimful.cli.opened import ask
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
+from brimful.cli.people import all_of, take_out, the
 from brimful.cli.table import Table, columns
-from brimful.errors import UnknownRecord
 from brimful.records import User
 
 if TYPE_CHECKING:
@@ -92,11 +92,7 @@ def list_users(
     as_json: Json = False,
 ) -> None:
     """List the users by id."""
-
-    async def listed(engine: "Engine") -> list[User]:
-        return await engine.store.listed(User, limit=limit)
-
-    found = ask(listed, db=db, tenant=tenant)
+    found = all_of(User, limit=limit, db=db, tenant=tenant)
     if as_json:
         output.show_json(found)
     else:
@@ -105,28 +101,12 @@ def list_users(
 
 def show(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """Show a user: the name, and what comes along into each of their rooms."""
-
-    async def shown(engine: "Engine") -> User:
-        user = await engine.store.get(User, id)
-        if user is None:
-            raise UnknownRecord("user", id)
-        return user
-
-    _show(ask(shown, db=db, tenant=tenant), as_json=as_json)
+    _show(the(User, id, db=db, tenant=tenant), as_json=as_json)
 
 
 def remove(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """Remove a user, and the memories that belong to them. Their rooms stay."""
-
-    async def removed(engine: "Engine") -> None:
-        if not await engine.store.remove(User, id):
-            raise UnknownRecord("user", id)
-
-    ask(removed, db=db, tenant=tenant)
-    if as_json:
-        output.show_json({"id": id, "removed": True})
-    else:
-        output.say(f"removed {output.one_line(id)}")
+    take_out(User, id, db=db, tenant=tenant, as_json=as_json)
 
 
 def _show(user: User, *, as_json: bool) -> None:
