@@ -1,6 +1,6 @@
 """For everybody: axe finds no serious fault on any page, light or dark; all fits on a phone; keys are told."""
 
-import httpx
+import httpx2
 import pytest
 from playwright.sync_api import expect
 
@@ -132,7 +132,7 @@ def long_names(tmp_path_factory):
             "/lorebooks": {"id": LONG},
             f"/lorebooks/{LONG}/entries": {"id": LONG, "content": LONG, "keys": [LONG]},
         }.items():
-            assert httpx.post(f"{address}/brimful/v1{path}", json=record).is_success
+            assert httpx2.post(f"{address}/brimful/v1{path}", json=record).is_success
         yield address, in_thread(say(store, LONG, room=LONG))
 
 

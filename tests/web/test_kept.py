@@ -2,7 +2,7 @@
 
 import re
 
-import httpx
+import httpx2
 from playwright.sync_api import expect
 
 
@@ -156,11 +156,11 @@ def test_a_persona_and_a_lorebook_are_changed(own_shop, visit):
 
 def changed_elsewhere(address, path, **said):
     """Change a record as another tab would, while this one shows it as it was."""
-    assert httpx.put(f"{address}/brimful/v1{path}", json=said).is_success
+    assert httpx2.put(f"{address}/brimful/v1{path}", json=said).is_success
 
 
 def kept(address, path):
-    return httpx.get(f"{address}/brimful/v1{path}").json()
+    return httpx2.get(f"{address}/brimful/v1{path}").json()
 
 
 def test_a_form_takes_back_nothing_that_was_changed_elsewhere(own_shop, visit):
