@@ -10,7 +10,7 @@ from brimful.cli import lorebook_files, lorebook_try, output
 from brimful.cli.failure import Failure
 from brimful.cli.messages import words
 from brimful.cli.opened import ask
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
+from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Limit, Tenant
 from brimful.cli.table import Table, columns
 from brimful.core.check import shown
 from brimful.errors import BrimfulError, UnknownRecord
@@ -84,7 +84,7 @@ def register(app: typer.Typer) -> None:
 
 def list_books(
     *,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 100,
+    limit: Limit = 100,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,

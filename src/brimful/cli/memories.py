@@ -10,7 +10,18 @@ from brimful.cli import output
 from brimful.cli.exports import add_export
 from brimful.cli.messages import words
 from brimful.cli.opened import ask, catch_up
-from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, DEFAULT_TENANT, At, Db, Embedder, Erase, Json, Tenant
+from brimful.cli.options import (
+    DEFAULT_DB,
+    DEFAULT_EMBEDDER,
+    DEFAULT_TENANT,
+    At,
+    Db,
+    Embedder,
+    Erase,
+    Json,
+    Limit,
+    Tenant,
+)
 from brimful.cli.table import Table, columns
 from brimful.errors import UnknownRecord
 from brimful.records import Memory, MemoryType
@@ -224,7 +235,7 @@ def search(  # noqa: PLR0913 - the options of a command
         str | None, typer.Option("--room", metavar="ID", help="Look among this room's own memories, too.")
     ] = None,
     type: Type = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 10,
+    limit: Limit = 10,
     embedder: Embedder = DEFAULT_EMBEDDER,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,

@@ -149,6 +149,10 @@ Embedder = Annotated[
     ),
 ]
 Erase = Annotated[bool, typer.Option("--erase", help="Take its content out of past contexts, too.")]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")]
+Lorebooks = Annotated[
+    list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to look into. Repeatable.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 
 

@@ -15,6 +15,8 @@ from brimful.cli.options import (
     Completion,
     Db,
     Json,
+    Limit,
+    Lorebooks,
     Settings,
     Tenant,
     complete_model,
@@ -96,9 +98,7 @@ def create(  # noqa: PLR0913 - the options of a command
     completion: Completion = None,
     character: Traits = None,
     settings: Settings = None,
-    lorebooks: Annotated[
-        list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to look into. Repeatable.")
-    ] = None,
+    lorebooks: Lorebooks = None,
     notes: Notes = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
@@ -143,7 +143,7 @@ def create(  # noqa: PLR0913 - the options of a command
 
 def list_personas(
     *,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 100,
+    limit: Limit = 100,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,

@@ -11,7 +11,7 @@ from brimful.cli import output
 from brimful.cli.exports import add_export
 from brimful.cli.noting import Notes, note_line, notes_given
 from brimful.cli.opened import ask
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
+from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Limit, Lorebooks, Tenant
 from brimful.cli.table import Table, columns
 from brimful.cli.traits import Traits, character_with, traits_given, traits_of
 from brimful.errors import UnknownRecord
@@ -87,9 +87,7 @@ def create(  # noqa: PLR0913 - the options of a command
         typer.Option("--header", metavar="TEXT", help="A text that stands in every context. Repeatable."),
     ] = None,
     character: Traits = None,
-    lorebooks: Annotated[
-        list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to look into. Repeatable.")
-    ] = None,
+    lorebooks: Lorebooks = None,
     notes: Notes = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
@@ -125,7 +123,7 @@ def list_rooms(
         str | None, typer.Option("--user", metavar="ID", help="Only this user's, the last spoken in first.")
     ] = None,
     after: Annotated[str, typer.Option("--after", metavar="ROOM", help="Only rooms after this one.")] = "",
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 100,
+    limit: Limit = 100,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,

@@ -9,7 +9,7 @@ from brimful.cli import output
 from brimful.cli.exports import add_export
 from brimful.cli.noting import Notes, note_line, notes_given
 from brimful.cli.opened import ask
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
+from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Limit, Lorebooks, Tenant
 from brimful.cli.people import all_of, take_out, the
 from brimful.cli.table import Table, columns
 from brimful.records import User
@@ -60,9 +60,7 @@ def create(
     *,
     id: Id,
     name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What people call them.")] = None,
-    lorebooks: Annotated[
-        list[str] | None, typer.Option("--lorebook", metavar="ID", help="A lorebook to look into. Repeatable.")
-    ] = None,
+    lorebooks: Lorebooks = None,
     notes: Notes = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
@@ -86,7 +84,7 @@ def create(
 
 def list_users(
     *,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = 100,
+    limit: Limit = 100,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
