@@ -1,6 +1,6 @@
 """What a process remembers of histories is never another's, and saves reading twice."""
 
-from brimful.engine.history import FIRST_PAGE, LONGEST_PAGE, Packaged, Reach
+from brimful.engine.history import FIRST_PAGE, LONGEST_PAGE, Packaged, Reach, Recent
 from brimful.records import Message, Room
 
 NOW = 1_794_000_000.0
@@ -63,3 +63,13 @@ def test_a_page_is_never_too_short_or_too_long():
     for room in ("s", "t"):
         packaged.met(room, reach, 160)
     assert packaged.first_page("r", reach) == FIRST_PAGE
+
+
+def test_what_history_left_behind_is_searched():
+    """History stays where it began: turns before that are in no window, though their place would be sure."""
+    newest_first = tuple(Message(id=f"m{seq}", room="r", content="Hi", seq=seq) for seq in (9, 8, 7, 6, 5))
+    recent = Recent(messages=newest_first, sure=6)
+    assert recent.searched_to("m8") == 8
+    assert recent.searched_to("m5") == 6  # it began before what is sure: that is in
+    assert recent.searched_to("gone") == recent.searched_to("") == 6
+    assert Recent(messages=newest_first).searched_to("m8") is None

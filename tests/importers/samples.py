@@ -658,3 +658,22 @@ def llamaindex_store():
         "store": {"ada": llamaindex_messages(), "bob": [{"role": "user", "content": "Hi", "additional_kwargs": {}}]},
         "class_name": "SimpleChatStore",
     }
+
+
+def files():
+    """A file of each kind that is one JSON value, by its path."""
+    return {
+        "claude.json": claude_export()["conversations.json"],
+        "projects.json": claude_export()["projects/proj-1.json"],
+        "memories.json": claude_export()["memories.json"],
+        "nova.json": written(v3_card(), indent=1),
+        "worlds/Eldoria.json": written(world_info(), indent=1),
+        "settings.json": tavern_folder()["settings.json"],
+        "groups/g.json": written(tavern_group(), indent=1),
+        "users.json": slack_export()["users.json"],
+        "channels.json": slack_export()["channels.json"],
+        "general/2023-11-14.json": slack_export()["general/2023-11-14.json"],
+        "discord.json": written(discord_channel(), indent=1),
+        "langchain.json": written(langchain_dicts()),
+        "llamaindex.json": written(llamaindex_store()),
+    }

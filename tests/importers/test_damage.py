@@ -11,24 +11,11 @@ from brimful.importers import Imported, Skipped, Walk
 from importers import samples
 from importers.conftest import lay_out, packed
 
-FILES = {
+FILES = samples.files() | {
     "chatgpt.json": samples.chatgpt_export()["conversations.json"],
-    "claude.json": samples.claude_export()["conversations.json"],
-    "projects.json": samples.claude_export()["projects/proj-1.json"],
-    "memories.json": samples.claude_export()["memories.json"],
     "nova.png": samples.png(samples.text_chunk("chara", samples.v2_card(), b"zTXt")),
-    "nova.json": samples.written(samples.v3_card(), indent=1),
-    "worlds/Eldoria.json": samples.written(samples.world_info(), indent=1),
     "chats/Nova/x.jsonl": samples.lines(samples.tavern_chat()),
-    "settings.json": samples.tavern_folder()["settings.json"],
-    "groups/g.json": samples.written(samples.tavern_group(), indent=1),
-    "users.json": samples.slack_export()["users.json"],
-    "channels.json": samples.slack_export()["channels.json"],
-    "general/2023-11-14.json": samples.slack_export()["general/2023-11-14.json"],
-    "discord.json": samples.written(samples.discord_channel(), indent=1),
-    "langchain.json": samples.written(samples.langchain_dicts()),
     "dumped.jsonl": samples.lines(samples.langchain_dumped()),
-    "llamaindex.json": samples.written(samples.llamaindex_store()),
 }
 JUNK = st.one_of(
     st.none(),
