@@ -27,16 +27,16 @@ def start(url, name):
 
 def kill(writers, chance):
     """Let all of them get to work, and kill each at a moment of its own; return what they were told."""
-    for writer in writers:
-        assert writer.stdout.readline() == b"ready\n"
+    ready = [writer.stdout.readline() for writer in writers]
     for writer in writers:
         time.sleep(chance.uniform(0.02, 0.25))  # the moment of a death cannot be an argument
-        os.kill(writer.pid, signal.SIGKILL)
+        writer.kill()
     acknowledged = set()
     for writer in writers:
         lines = writer.communicate()[0].decode().split("\n")
         acknowledged.update(id for line in lines[:-1] for id in line.split())  # the last line may be cut off
         assert writer.returncode == -signal.SIGKILL
+    assert ready == [b"ready\n"] * len(writers)
     return acknowledged
 
 

@@ -54,6 +54,33 @@ def test_another_process_holds_the_lock(database, sqlite_url, run):
     assert posted(run, database, "m2")[0].seq == 2
 
 
+def test_two_open_a_new_file_at_once(sqlite_url, run, monkeypatch):
+    other = sqlite3.connect(path_of(sqlite_url), isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    waited = []
+
+    def later(seconds):
+        waited.append(seconds)
+        if len(waited) == 3:
+            other.execute("ROLLBACK")
+
+    monkeypatch.setattr("brimful.stores.sqlite.time.sleep", later)
+    database = run(connect(sqlite_url, wait=30.0).open())
+    assert len(waited) == 3
+    assert posted(run, database, "m1")[0].seq == 1
+    run(database.close())
+    other.close()
+
+
+def test_a_new_file_that_another_never_lets_go(sqlite_url, run):
+    other = sqlite3.connect(path_of(sqlite_url), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable, match="another process holds the lock; try again") as told:
+        run(connect(sqlite_url, wait=0.05).open())
+    assert told.value.retriable
+    other.close()
+
+
 def test_the_disk_is_full(database, run):
     kept = []
     pages = on_writer(database, run, "PRAGMA page_count")[0][0]

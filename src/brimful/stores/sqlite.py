@@ -7,6 +7,7 @@ of the process and of the power. It costs one `fsync` a call that writes; whoeve
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -18,7 +19,7 @@ from brimful.stores.driver import Finding, while_open
 from brimful.stores.migrate import Script, pending_scripts
 from brimful.stores.session import Session
 from brimful.stores.sqlite_dialect import SqliteDialect
-from brimful.stores.sqlite_errors import told
+from brimful.stores.sqlite_errors import is_busy, told
 from brimful.stores.urls import Target
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ _SETTINGS: Final = (
 )
 _TENANTS: Final = "SELECT tenant FROM tenants ORDER BY tenant"
 _PAGES: Final = 2_000  # of a copy, between two words on its progress
+_AGAIN: Final = 0.01  # seconds until a new file is asked anew for its log
 
 Progress = Callable[[int, int], None]
 """Is told how much is done, and of how much."""
@@ -168,7 +170,7 @@ class Sqlite:
             raise MigrationError(self._target.shown, f"needs SQLite {needed}, and this is {sqlite3.sqlite_version}")
         with told(self._target.shown):
             connection = self._connection()
-            connection.execute("PRAGMA journal_mode = WAL")
+            self._keep_log(connection)
             connection.execute("BEGIN IMMEDIATE" if migrate else "BEGIN")
             try:
                 self._migrate(connection, migrate=migrate)
@@ -176,6 +178,19 @@ class Sqlite:
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
+
+    def _keep_log(self, connection: sqlite3.Connection) -> None:
+        """Turn WAL on. Where others open the same new file, SQLite gives this statement up without waiting for them."""
+        end = time.monotonic() + self._wait
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() >= end:
+                    raise
+                time.sleep(_AGAIN)
+            else:
+                return
 
     def _migrate(self, connection: sqlite3.Connection, *, migrate: bool) -> None:
         applied = connection.execute("SELECT name FROM sqlite_master WHERE name = 'migrations'").fetchall()

@@ -32,8 +32,18 @@ def told(store: str) -> Iterator[None]:
         raise InvalidValue("text", f"has a lone surrogate at character {error.start}") from None
 
 
+def is_busy(error: sqlite3.Error) -> bool:
+    """Say whether another connection is in the way."""
+    return _kind(error) in _BUSY
+
+
+def _kind(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF  # the lower byte is the kind of error
+
+
 def _meaning(store: str, error: sqlite3.Error) -> StoreError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the lower byte is the kind of error
+    code = _kind(error)
     if code in _BUSY:
         return StoreUnavailable(store, "another process holds the lock; try again", retriable=True)
     if code in _CORRUPT:
