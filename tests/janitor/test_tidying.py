@@ -208,6 +208,28 @@ def test_what_is_pinned_and_what_was_used_stays(run, new_engine):
     assert [each.id for each in by_id] == ["m0", "pin"]
 
 
+def test_what_is_hidden_is_told_by_no_summary(run, new_engine):
+    hidden = [
+        said("secret", "The password is swordfish.", at=NOW - 3 * DAY, metadata={"hidden": True}),
+        *(
+            said(f"h{n}", "The password is swordfish!", at=NOW - 3 * DAY + n, metadata={"hidden": True})
+            for n in range(30)
+        ),
+    ]
+
+    async def story():
+        async with new_engine() as engine:
+            await engine.post_many([said("plain", "The garden wants water.", at=NOW - 3 * DAY - 60), *hidden])
+            await engine.post_many([said("end", "Anybody here?", at=NOW)])
+            done = await engine.tidy("r")
+            return done, await engine.store.summaries("r"), await engine.store.history("r", limit=100)
+
+    done, [told], left = run(story())
+    assert told.content == "1 message from Ada, 11:59\nAda: The garden wants water."
+    assert done.facts["messages"] == 0
+    assert len(left) == 33
+
+
 def test_purged_is_purged_and_summaries_go_on_to_stand_for_it(run, new_engine):
     async def story():
         async with new_engine() as engine:
