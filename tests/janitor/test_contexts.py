@@ -103,9 +103,13 @@ def test_a_year_of_a_busy_room_fits_a_window_as_summaries_recent_and_what_was_fo
         assert min(sorts[name].items for name in ("summaries", "recent", "older")) > 10
 
 
-@given(st.lists(st.tuples(st.integers(1, 60), st.integers(0, 9)), max_size=8), st.integers(1, 60))
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 9)), max_size=8),
+    st.integers(1, 60),
+    st.sets(st.integers(1, 60), max_size=5),
+)
 @settings(deadline=None)
-def test_a_message_belongs_to_the_summary_whose_spans_hold_it(drawn, oldest):
+def test_a_message_belongs_to_the_summary_whose_spans_hold_it(drawn, oldest, aside):
     """Of a cluster of which only a part was read, no message bears the name: its summary competes by itself."""
     taken, summaries = set(), []
     for first, length in drawn:
@@ -125,16 +129,19 @@ def test_a_message_belongs_to_the_summary_whose_spans_hold_it(drawn, oldest):
                 )
             )
     clusters = Clusters(summaries)
-    messages = [Message(id=f"m{seq}", room="r", content="", seq=seq) for seq in range(70, oldest - 1, -1)]
+    read = [seq for seq in range(70, oldest - 1, -1) if seq not in aside]
+    messages = [Message(id=f"m{seq}", room="r", content="", seq=seq) for seq in read]
     count = Count(tokens=1, basis="exact")
     packages = [
         ContentPackage(id=each.id, kind="message-recent", content="x", tokens=count, cluster=clusters.of(each))
         for each in messages
     ]
-    for message, package, whole in zip(messages, packages, clusters.whole(packages, messages), strict=True):
+    parted = clusters.parted(messages, read)
+    for message, package, whole in zip(messages, packages, clusters.whole(packages, parted), strict=True):
         own = next((each for each in summaries if each.first <= message.seq <= each.last), None)
         assert package.cluster == (own and own.cluster)
-        assert whole.cluster == (own.cluster if own and own.first >= oldest else None)
+        complete = own is not None and set(range(own.first, own.last + 1)) <= set(read)
+        assert whole.cluster == (own.cluster if complete else None)
 
 
 def test_the_newest_messages_do_not_give_way_and_are_not_told_twice():
@@ -151,6 +158,7 @@ def test_the_newest_messages_do_not_give_way_and_are_not_told_twice():
     ]
     assert [each.id for each in worth_telling(summaries, 45)] == ["flood", "before", "mine"]
     assert worth_telling(summaries, None) == summaries
+    assert [each.id for each in worth_telling(summaries, 45, {"today"})] == ["today", "flood", "before", "mine"]
     days = [each for each in summaries if each.id in ("today", "before")]
     clusters = Clusters(days)
     messages = [Message(id=f"m{seq}", room="r", content="", seq=seq) for seq in range(60, 30, -1)]
@@ -165,6 +173,6 @@ def test_the_newest_messages_do_not_give_way_and_are_not_told_twice():
         )
         for each in messages
     ]
-    left = {package.position: package.cluster for package in clusters.whole(packages, messages, 45)}
+    left = {package.position: package.cluster for package in clusters.whole(packages, (), 45)}
     assert {left[seq] for seq in range(45, 61)} == {None}
     assert {left[seq] for seq in range(31, 45)} == {"before"}

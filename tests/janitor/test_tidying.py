@@ -208,6 +208,25 @@ def test_what_is_pinned_and_what_was_used_stays(run, new_engine):
     assert [each.id for each in by_id] == ["m0", "pin"]
 
 
+def test_what_was_set_aside_is_told_where_history_reaches_back_beyond_it(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            day = chatter(12, at=NOW - 200 * DAY, every=60.0)
+            pinned = said("pin", "The key is under the mat.", at=NOW - 201 * DAY, metadata={"pinned": True})
+            await engine.post_many([pinned, *day, *chatter(30, at=NOW - 60, prefix="new", every=1.0)])
+            small = {"window": 700, "completion": 100}
+            for number in range(ENOUGH_BUILDS):
+                await engine.assemble(room="r", message=f"{number}?", now=NOW, **small)
+            done = await engine.tidy("r", older="90d")
+            return done, await engine.assemble(room="r", message="And before?"), await engine.store.summaries("r")
+
+    done, context, summaries = run(story())
+    assert done.rooms[0].unused == 12
+    [told] = [each for each in summaries if each.first <= 5 <= each.last]
+    assert {"pin", told.id, "new0", "new29"} <= {each.id for each in context.decisions if each.included}
+    assert told.content.splitlines()[-1] in str(context.request)
+
+
 def test_what_is_hidden_is_told_by_no_summary(run, new_engine):
     hidden = [
         said("secret", "The password is swordfish.", at=NOW - 3 * DAY, metadata={"hidden": True}),

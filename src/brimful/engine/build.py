@@ -196,20 +196,22 @@ class Builder:
 
 
 def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
-    counter, known = plan.counter, loaded.known
-    history = loaded.recent.packages if asked.current.message else answered(loaded.recent.packages)
+    counter, known, recent = plan.counter, loaded.known, loaded.recent
+    history = recent.packages if asked.current.message else answered(recent.packages)
     packages = [
         *headed(plan.persona, plan.room, counter=counter, user=asked.user, available=plan.budget.available),
         *candidates.pinned_memories(known.pinned, counter=counter),
         *candidates.lore(loaded.lore.told, known.titles, counter=counter),
         *candidates.held_lore(loaded.lore.held, loaded.shelf, known.titles, counter=counter),
-        *candidates.summaries_of(candidates.worth_telling(known.summaries, loaded.recent.sure), counter=counter),
+        *candidates.summaries_of(
+            candidates.worth_telling(known.summaries, recent.sure, recent.parted), counter=counter
+        ),
         *history,
-        *noted(notes_of(plan.persona, plan.room, asked.user), _turn(asked, loaded.recent), counter=counter),
+        *noted(notes_of(plan.persona, plan.room, asked.user), _turn(asked, recent), counter=counter),
         *asked.current.packages(counter),
         *(package_media(part, counter=counter) for part in asked.media),
     ]
-    told = max((message.seq for message in loaded.recent.messages), default=0)
+    told = max((message.seq for message in recent.messages), default=0)
     others = [hit for hit in loaded.hits if not _is_asked(hit, asked, told)]
     hits = candidates.enough(others, counter=counter, tokens=plan.tokens_for_finds)
     packages += candidates.found(spread(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages)

@@ -1,6 +1,6 @@
 """Everything beside the recent history that may go into a context: pins, lore, summaries, and what was found."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final, Unpack
@@ -80,12 +80,18 @@ def summaries_of(summaries: Iterable[Summary], *, counter: TokenCounter) -> list
     ]
 
 
-def worth_telling(summaries: Iterable[Summary], sure: int | None) -> list[Summary]:
-    """Return summaries without those of days that stand in the window themselves, from the place `sure` on."""
+def worth_telling(summaries: Iterable[Summary], sure: int | None, parted: Collection[str] = ()) -> list[Summary]:
+    """Return summaries without those of days that stand in the window themselves, from the place `sure` on.
+
+    Of a day whose cluster is `parted`, something does not: it was set aside.
+    """
     return [
         summary
         for summary in summaries
-        if sure is None or summary.first < sure or summary.metadata.get(MARK) in (None, "family")
+        if sure is None
+        or summary.first < sure
+        or summary.cluster in parted
+        or summary.metadata.get(MARK) in (None, "family")
     ]
 
 

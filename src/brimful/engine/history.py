@@ -1,8 +1,8 @@
 """Recent history: newest to oldest in pages by key, with stored counts, until the budget is met."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -30,13 +30,14 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
     """The newest messages of a room, newest first, and their packages.
 
     From the place `sure` on, they will be in the window: there is no use in searching them. `counted` tells how many
-    had to be tokenized.
+    had to be tokenized, and `parted` names the clusters of which there is more than these messages.
     """
 
     messages: tuple[Message, ...] = ()
     packages: tuple[ContentPackage, ...] = ()
     sure: int | None = None
     counted: int = 0
+    parted: frozenset[str] = frozenset()
 
     def searched_to(self, begins: str) -> int | None:
         """Return the place up to which to search: history stays with the message `begins`, and so may end before."""
@@ -125,12 +126,14 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
     clusters = Clusters(summaries)
     messages: list[Message] = []
     packages: list[ContentPackage] = []
+    read: list[int] = []
     tokens, counted, page_size = 0, 0, packaged.first_page(room, reach)
     before: int | None = None
     sure: int | None = None
     while _more(messages, tokens, reach):
         page = await store.history(room, before=before, limit=page_size, tokenizer=vocabulary or "")
         counted += await know_history(store, vocabulary, page)
+        read += [entry.message.seq for entry in page]
         seen = [each for each in as_seen([entry.message for entry in page], persona) if not each.hidden]
         if asked is not None and _answered_since(asked, seen):
             messages, packages, tokens, sure, before, asked = [], [], 0, None, asked.seq, None
@@ -151,12 +154,15 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
             break
         before, page_size = page[-1].message.seq, min(2 * page_size, LONGEST_PAGE)
     packaged.met(room, reach, len(messages))
-    packages = clusters.whole(packages, messages, sure)
+    parted = clusters.parted(messages, read)
+    packages = clusters.whole(packages, parted, sure)
     if asker and (words := await _last_words(store, room, messages)):
         counted += await know(store, vocabulary, [words.content])
         messages.append(words)
         packages.append(packaged.package(words, counter, None)[0])
-    return Recent(messages=tuple(messages), packages=tuple(packages), sure=sure, counted=counted)
+    return Recent(
+        messages=tuple(messages), packages=tuple(packages), sure=sure, counted=counted, parted=frozenset(parted)
+    )
 
 
 def _answered_since(asked: Message, seen: Sequence[Message]) -> bool:
@@ -215,16 +221,30 @@ class Clusters:
         """Return the cluster of a message, if it has one."""
         return self._named.get(message.id) or (self._at(message.seq) if self._spans or self._long else None)
 
+    def parted(self, messages: Sequence[Message], read: Iterable[int]) -> set[str]:
+        """Return the clusters of which not all is among the messages, newest first.
+
+        They reach further back, or places between the messages were not `read`: the janitor has set them aside.
+        """
+        if not messages:
+            return set()
+        newest, oldest = messages[0].seq, messages[-1].seq
+        places = sorted(read)
+        found = {cluster for cluster, first in self._first.items() if first < oldest}
+        for first, last, cluster in self._spans:
+            low, high = max(first, oldest), min(last, newest)
+            if low <= high and bisect_right(places, high) - bisect_left(places, low) < high - low + 1:
+                found.add(cluster)
+        return found
+
     def whole(
-        self, packages: list[ContentPackage], messages: Sequence[Message], sure: int | None = None
+        self, packages: list[ContentPackage], parted: Collection[str], sure: int | None = None
     ) -> list[ContentPackage]:
         """Take a cluster off messages that are not to give way to its summary.
 
-        Of those that were read only in part, the summary tells of the others, too: it competes by itself. And the
+        Where there is more of it than these, the summary tells of the others, too: it competes by itself. And the
         newest, from the place `sure` on, are worth more than what the janitor tells of them.
         """
-        oldest = messages[-1].seq if messages else 0
-        parted = {cluster for cluster, first in self._first.items() if first < oldest}
         told = {cluster for _, _, cluster in self._spans} if sure is not None else set()
         if not parted and not told:
             return packages
