@@ -13,6 +13,7 @@ import brimful
 from brimful.cli import output
 from brimful.cli.commands import Commands
 from brimful.cli.failure import BROKEN_PIPE, INTERRUPTED, OPERATION, Failure
+from brimful.cli.values import read_plainly
 from brimful.errors import BrimfulError
 
 PROGRAM: Final = "brimful"
@@ -31,6 +32,7 @@ class Guarded(TyperGroup):
     def __init__(self, **attrs: Any) -> None:
         """Take all commands, none of which is loaded yet."""
         super().__init__(**attrs | {"commands": Commands()})
+        read_plainly(self)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, in the order in which help lists them."""

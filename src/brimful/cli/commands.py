@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import typer
 
+from brimful.cli.values import read_plainly
+
 MODULES: Final = {
     "fill": "fill",
     "explain": "explain",
@@ -65,4 +67,14 @@ def loaded(module: str) -> dict[str, Any]:
     """Return the commands that a module registers, by their names."""
     holder = typer.Typer(rich_markup_mode="rich")
     import_module(f"brimful.cli.{module}").register(holder)
-    return dict(typer.main.get_group(holder).commands)
+    found = dict(typer.main.get_group(holder).commands)
+    for command in _all(found):
+        read_plainly(command)
+    return found
+
+
+def _all(commands: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield commands, and those within them."""
+    for command in commands.values():
+        yield command
+        yield from _all(getattr(command, "commands", {}))

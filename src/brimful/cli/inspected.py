@@ -42,9 +42,10 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
         yield f"Policy: {output.one_line(context.budget.policy)}"
         yield ""
         yield "COMPONENTS:"
+        entries = [entry for section in sections(context) for entry in section.entries]
         for component in context.components:
             yield component_line(context, component)
-            yield from _listed(context, component.name)
+            yield from _listed(entries, component.name)
         yield from totals(context)
         yield ""
         yield f"CANDIDATES: {', '.join(f'{count:,} {outcome}' for outcome, count in outcomes(context))}"
@@ -90,15 +91,17 @@ def score_of(entry: Entry) -> str:
 
 
 def _items(context: Context, component: Component) -> str:
-    kinds = {decision.kind for decision in context.decisions if decision.included and decision.kind.startswith("media")}
-    if component.name == "media" and kinds == {"media-image"}:
+    if component.name == "media" and _media_kinds(context) == {"media-image"}:
         return plural(component.items, "image")
     return items_of(component.name, component.items)
 
 
-def _listed(context: Context, component: str) -> Iterator[str]:
+def _media_kinds(context: Context) -> set[str]:
+    return {decision.kind for decision in context.decisions if decision.included and decision.kind.startswith("media")}
+
+
+def _listed(entries: Sequence[Entry], component: str) -> Iterator[str]:
     """Yield what is worth a line of its own: memories by type and score, media by name."""
-    entries = [entry for section in sections(context) for entry in section.entries]
     if component == "memories":
         yield from _memories([entry for entry in entries if entry.decision.kind.startswith("memory-")])
     elif component == "media":

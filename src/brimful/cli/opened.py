@@ -42,7 +42,7 @@ def ask(
         async with Engine(db, tenant=tenant, embedder=embedder, indexing=indexing) as engine:
             return await question(engine)
 
-    return asyncio.run(asked())
+    return _answered(asked())
 
 
 def ask_store(question: "Callable[[TenantStore], Awaitable[T]]", *, db: str, tenant: str) -> T:
@@ -55,7 +55,22 @@ def ask_store(question: "Callable[[TenantStore], Awaitable[T]]", *, db: str, ten
         async with connect(db) as database:
             return await question(database.tenant(tenant))
 
-    return asyncio.run(asked())
+    return _answered(asked())
+
+
+def _answered(question: Awaitable[T]) -> T:
+    """Wait for an answer in a loop of its own.
+
+    Before Python 3.13, `asyncio.run` writes out as text whatever its task returned, and shows it to nobody; of a
+    context with thousands of candidates that takes as long as to build it. So the task returns nothing.
+    """
+    answers: list[T] = []
+
+    async def kept() -> None:
+        answers.append(await question)
+
+    asyncio.run(kept())
+    return answers[0]
 
 
 def has_store(db: str) -> bool:

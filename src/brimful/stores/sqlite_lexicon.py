@@ -65,7 +65,9 @@ class SqliteLexicon:
         token, held = token[order], held[order]
         first = np.flatnonzero(np.diff(held, prepend=-1) | np.diff(token, prepend=-1))  # each document once for a token
         token, docs, times = token[first], held[first], np.diff(first, append=len(held))
-        placed = _columns(session.row(_PLACED, docs=np.unique(docs).tolist()))
+        ordered = np.sort(docs)  # np.unique takes longer, and loads masked arrays, which nobody needs here
+        once = ordered[np.diff(ordered, prepend=-1) > 0]
+        placed = _columns(session.row(_PLACED, docs=once.tolist()))
         placed = placed[:, np.argsort(placed[0], kind="stable")]
         at = np.searchsorted(placed[0], docs)
         own = np.append(placed[0], -1)[at] == docs

@@ -1,0 +1,25 @@
+"""How a command asks: what is answered comes back as it is, and nothing is done with it on the way."""
+
+from brimful.cli.opened import ask, ask_store
+
+
+class Answer:
+    """Knows whether it was written out as text: of a long context that takes as long as to build it."""
+
+    def __init__(self):
+        self.written = False
+
+    def __repr__(self):
+        self.written = True
+        return "an answer"
+
+
+async def answer(_):
+    return Answer()
+
+
+def test_an_answer_is_not_written_out_on_its_way(run):
+    run("room", "create", "general")
+    where = {"db": "sqlite:///brimful.db", "tenant": "default"}
+    assert not ask(answer, **where).written
+    assert not ask_store(answer, **where).written
