@@ -110,6 +110,14 @@ def test_an_answer_is_found_by_the_message_that_it_is(store, run):
     assert run(store.responses(message="m3")) == []
 
 
+def test_an_answer_that_is_known_is_kept_with_its_context_and_counted_with_it(store, run):
+    context = build(pile())
+    run(store.save(snapshot(context), answer("a1", usage=Usage(prompt=100, completion=5))))
+    assert [event.id for event in run(store.follow("0")).events] == ["s1", "a1"]
+    [figures] = run(store.statistics())
+    assert (figures.contexts, figures.answers.total, figures.answers.counted) == (1, 1, context.tokens)
+
+
 # -- following -------------------------------------------------------------------------------------------------------
 
 

@@ -16,8 +16,11 @@ class Log(Protocol):
 
     # -- contexts ----------------------------------------------------------------------------------------------------
 
-    async def save(self, snapshot: Snapshot) -> None:
-        """Keep a build with every decision: content by reference, inclusions, and an access of each memory in it."""
+    async def save(self, snapshot: Snapshot, response: Response | None = None) -> None:
+        """Keep a build with every decision: content by reference, inclusions, and an access of each memory in it.
+
+        An answer to it that is known by then is kept in the same transaction.
+        """
         ...
 
     async def snapshot(self, id: str) -> Snapshot | None:

@@ -26,6 +26,7 @@ from brimful.server.config import Config
 from brimful.server.conversation import opening_of, room_of
 from brimful.server.knowledge import Knowledge, Known
 from brimful.server.mode import Prepared, done
+from brimful.server.records import Records
 from brimful.server.tasks import Tasks, log_failure
 from brimful.server.tee import Ends, Tee
 from brimful.server.tenants import Tenants
@@ -35,7 +36,7 @@ from brimful.server.watching import Watch
 ROOM: Final = "proxy"
 """Where the records of requests stand that name no conversation."""
 
-_HEAD_START: Final = 0.002  # seconds in which a request is sent before it is counted or kept, which would hold that up
+_HEAD_START: Final = 0.002  # seconds in which a request or an answer is sent before work on it would hold that up
 _FRAME: Final = 64  # tokens around a message, at the most
 _TOOL: Final = 256  # … around a tool
 _REQUEST: Final = 2_048  # … around a request
@@ -77,7 +78,7 @@ class Fitting:
         self._clock = clock
         self._threads = Threads()
         self._requests = LastRequests()
-        self._saving: dict[str, asyncio.Task[None]] = {}
+        self._records = Records(tenants, tasks)
 
     async def prepare(self, asked: Asked) -> Prepared:
         """Return the request as it fits. What surely fits goes out at once, and is counted while the upstream works."""
@@ -162,18 +163,12 @@ class Fitting:
 
     async def _fitted(self, asked: Asked, fitted: _Fitted) -> None:
         """Keep a context, and tell of it."""
-        if self._is_kept(fitted.context):
-            id = fitted.context.id
-            self._saving[id] = self._tasks.start(self._saved(asked, fitted.context), "keeping a context")
-            self._saving[id].add_done_callback(lambda _: self._saving.pop(id, None))
+        context, tenant = fitted.context, asked.caller.tenant
+        if self._is_kept(context):
+            self._records.keep(tenant, Snapshot(id=context.id, room=_room(asked), at=asked.at, context=context))
         if self._watch.hooks:
-            facts = build_facts(fitted.context, seconds=fitted.seconds)
-            await self._watch.tell("assembled", asked.caller.tenant, _room(asked), **facts)
-
-    async def _saved(self, asked: Asked, context: Context) -> None:
-        await asyncio.sleep(_HEAD_START)
-        store = self._tenants.store(asked.caller.tenant)
-        await store.save(Snapshot(id=context.id, room=_room(asked), at=asked.at, context=context))
+            facts = build_facts(context, seconds=fitted.seconds)
+            await self._watch.tell("assembled", tenant, _room(asked), **facts)
 
     async def keep(self, asked: Asked, answered: Answered) -> None:
         """Keep usage and finish beside the context, and learn from them."""
@@ -181,6 +176,7 @@ class Fitting:
         tenant, id = asked.caller.tenant, f"res-{uuid.uuid4().hex}"
         usage = reply.usage if reply else None
         seen = None
+        await asyncio.sleep(_HEAD_START)
         if usage is not None and usage.prompt:
             seen = await asyncio.to_thread(self._observed, asked, context, usage, id, now)
             await self._tenants.lessons(tenant).observe(seen, now=now)
@@ -199,9 +195,7 @@ class Fitting:
         )
         await self._watch.tell("responded", tenant, response.room, **answer_facts(response, context))
         if self._is_kept(context):
-            if context.id in self._saving:  # an answer is counted with its context, which has to be there
-                await asyncio.wait([self._saving[context.id]])
-            await self._tenants.store(tenant).respond(response)
+            await self._records.answered(tenant, response)
 
     def _observed(self, asked: Asked, context: Context, usage: Usage, id: str, now: float) -> Observation:
         conversation = (asked.caller.tenant, asked.line.route, context.inputs.model.id, _room(asked), opening_of(asked))

@@ -19,6 +19,7 @@ from brimful.stores import connect
 
 _LAST_WORDS: Final = 5.0  # seconds for streams to say that they end, after their grace
 _IDLE: Final = 75  # seconds that a connection stays open unused; clients and load balancers give up after 60
+_LITTER: Final = 20_000  # objects; a request of some hundred messages makes fewer, and nearly none of them in cycles
 _SWITCH: Final = 0.001  # seconds after which a thread that counts lets the others on; Python's own 5 ms would be felt
 
 Tell = Callable[[str], None]
@@ -45,6 +46,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        _let_garbage_wait()
         for server in self.servers:
             for listening in server.sockets:
                 host, port = listening.getsockname()[:2]
@@ -64,8 +66,14 @@ def run(config: Config, *, file: str, tell: Tell) -> None:
     with bound(config, file) as listening:
         _set_up_logs()
         sys.setswitchinterval(_SWITCH)
-        gc.freeze()  # what is loaded by now stays, and need not be looked through for garbage while somebody waits
         _Server(app, config, tell).run(sockets=[listening])
+
+
+def _let_garbage_wait() -> None:
+    """Look for garbage seldom, and not among what is loaded by now, which stays: all would wait for that."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_LITTER, *gc.get_threshold()[1:])
 
 
 def bound(config: Config, file: str) -> socket.socket:

@@ -8,7 +8,7 @@ import copy
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -19,6 +19,10 @@ from brimful.records import Content
 
 _MARK: Final = "\0"  # begins a text of the request that is told in pieces
 _LEAST: Final = 8  # characters of a text that is looked for within another
+_SILENCE: Final = Text(text="")
+_NO_ARGUMENTS: Final = "{}"
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 Piece = str | tuple[int, int]
 """A text as it is, or a content by its place, and which of its texts."""
@@ -44,7 +48,7 @@ def strip(context: Context) -> tuple[bytes, list[Content]]:
     pieces = _Pieces(packages, places)
     request = pieces.told(context.request)
     bare = copy.copy(context.inputs)
-    msgspec.structs.force_setattr(bare, "packages", tuple(_emptied(package) for package in packages))
+    msgspec.structs.force_setattr(bare, "packages", tuple([_emptied(package) for package in packages]))
     shell = copy.copy(context)
     msgspec.structs.force_setattr(shell, "inputs", bare)
     msgspec.structs.force_setattr(shell, "request", {})
@@ -107,6 +111,7 @@ class _Pieces:
     def __init__(self, packages: Sequence[ContentPackage], places: Sequence[int]) -> None:
         self.texts: list[tuple[Piece, ...]] = []
         self.met: set[int] = set()
+        self._marks: dict[str, str] = {}
         self._known: dict[str, tuple[int, int]] = {}
         for at in places:
             for number, text in enumerate(texts_of(packages[at].content)):
@@ -118,19 +123,24 @@ class _Pieces:
     def told(self, value: Any) -> Any:
         """Return JSON data whose texts are marks where they hold contents."""
         if isinstance(value, str):
-            return self._mark(value)
-        if isinstance(value, Mapping):
+            mark = self._marks.get(value)
+            return self._marked(value) if mark is None else mark
+        if isinstance(value, dict):
             return {key: self.told(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.told(item) for item in value]
         return value
 
-    def _mark(self, text: str) -> str:
+    def _marked(self, text: str) -> str:
+        """Return the mark of a text that is met for the first time; roles, names and ids are met again and again."""
         pieces = self._split(text)
         if pieces == (text,) and not text.startswith(_MARK):
-            return text
-        self.texts.append(pieces)
-        return f"{_MARK}{len(self.texts) - 1}"
+            mark = text
+        else:
+            self.texts.append(pieces)
+            mark = f"{_MARK}{len(self.texts) - 1}"
+        self._marks[text] = mark
+        return mark
 
     def _split(self, text: str) -> tuple[Piece, ...]:
         if text in self._known:
@@ -180,23 +190,28 @@ def _piece(piece: Piece, texts: Sequence[Sequence[str]]) -> str:
 
 
 def _emptied(package: ContentPackage) -> ContentPackage:
-    bare = copy.copy(package)
-    content = "" if isinstance(package.content, str) else tuple(_empty(part) for part in package.content)
-    msgspec.structs.force_setattr(bare, "content", content)
-    return bare
+    content = "" if isinstance(package.content, str) else tuple([_empty(part) for part in package.content])
+    return _with(package, "content", content)
 
 
 def _empty(part: Part) -> Part:
     """Return a part of the same form that says nothing: a context whose contents were erased can still be read."""
     match part:
         case Text():
-            return Text(text="")
+            return _SILENCE
         case Media():
             return Media(modality=part.modality, url="about:blank", width=part.width, height=part.height)
         case ToolCall():
-            return ToolCall(id=part.id, name=part.name)
+            return _with(part, "arguments", _NO_ARGUMENTS)
         case ToolResult():
-            return ToolResult(id=part.id, content="", name=part.name, is_error=part.is_error)
+            return _with(part, "content", "")
+
+
+def _with(value: S, field: str, content: object) -> S:
+    """Return a value with another content, not checked again: what says nothing is as right as what it was."""
+    bare = copy.copy(value)
+    msgspec.structs.force_setattr(bare, field, content)
+    return bare
 
 
 def _packed(kept: Stripped) -> bytes:

@@ -1,0 +1,78 @@
+"""Records of the mode `fit`: a context waits a moment for its answer, and is written in any case."""
+
+import asyncio
+
+from brimful.records import Response
+from brimful.server.records import Records
+from brimful.server.tasks import Tasks
+from stores.test_log import answer
+from stores.test_snapshots import pile, snapshot
+from support import build
+
+
+class Kept:
+    """A store that notes what it is told to write, at once or when it may."""
+
+    def __init__(self):
+        self.told = []
+        self.begun = asyncio.Event()
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+
+    def store(self, tenant):
+        assert tenant == "acme"
+        return self
+
+    async def save(self, snapshot, response=None):
+        self.told.append((snapshot.id, response and response.id))
+        self.begun.set()
+        await self.may_write.wait()
+
+    async def respond(self, response: Response):
+        self.told.append(response.id)
+
+
+def test_an_answer_that_comes_soon_is_written_with_its_context():
+    async def told():
+        kept, tasks = Kept(), Tasks()
+        records = Records(kept, tasks, patience=60.0)
+        records.keep("acme", snapshot(build(pile())))
+        await asyncio.sleep(0)
+        assert kept.told == []
+        await records.answered("acme", answer("a1"))
+        await tasks.drain()
+        return kept.told
+
+    assert asyncio.run(told()) == [("s1", "a1")]
+
+
+def test_a_context_does_not_wait_long_for_its_answer_and_the_answer_comes_after_it():
+    async def told():
+        kept, tasks = Kept(), Tasks()
+        kept.may_write.clear()
+        records = Records(kept, tasks, patience=0.0)
+        records.keep("acme", snapshot(build(pile())))
+        await kept.begun.wait()
+        late = asyncio.create_task(records.answered("acme", answer("a1")))
+        await asyncio.sleep(0)
+        assert kept.told == [("s1", None)]
+        kept.may_write.set()
+        await late
+        await records.answered("acme", answer("a2"))
+        return kept.told
+
+    assert asyncio.run(told()) == [("s1", None), "a1", "a2"]
+
+
+def test_of_two_contexts_of_one_id_the_first_is_written_and_both_answers_are():
+    async def told():
+        kept, tasks = Kept(), Tasks()
+        records = Records(kept, tasks, patience=60.0)
+        for _ in range(2):
+            records.keep("acme", snapshot(build(pile())))
+        await records.answered("acme", answer("a1"))
+        await records.answered("acme", answer("a2"))
+        await tasks.drain()
+        return kept.told
+
+    assert asyncio.run(told()) == [("s1", "a1"), "a2"]
