@@ -92,6 +92,18 @@ async def test_a_stream_gives_its_headers_first_and_its_bytes_as_they_come():
 
 
 @in_loop
+async def test_that_a_request_is_on_its_way_is_told_before_the_server_has_said_a_word():
+    sent = asyncio.Event()
+
+    async def once_it_is_told(_, writer):
+        await sent.wait()
+        writer.write(answer(b"tea"))
+
+    async with connected(once_it_is_told) as (_, connection), connection.stream("/", b"{}", sent=sent.set) as answering:
+        assert await answering.read() == b"tea"
+
+
+@in_loop
 async def test_names_and_passwords_in_an_address_become_a_header(caplog):
     caplog.set_level(logging.DEBUG)
     async with serving(answer()) as server:

@@ -147,6 +147,13 @@ def test_pictures_go_through_and_are_counted(start, upstream):
     assert record["tokens"] > 500
 
 
+def test_pictures_are_counted_before_they_are_sent_however_short_the_request_is(start, upstream):
+    pictures = [{"type": "image_url", "image_url": {"url": f"https://example.org/{n}.png"}} for n in range(40)]
+    history = [says("user", pictures), says("assistant", "Well."), says("user", "And now?")]
+    start(upstream={"window": 16_000}).post(CHAT, json=body(history))
+    assert pictures not in [message["content"] for message in upstream.bodies[0]["messages"]]
+
+
 def test_texts_are_cut_where_that_is_configured(start, upstream):
     client = start(upstream={"window": 1000}, fit={"min_tokens": 50})
     client.post(CHAT, json=body([says("user", "A sentence. " * 2000)]))

@@ -37,6 +37,10 @@ _NOT_TOLD: Final = (
 """Headers that tell how an answer travelled here, or are meant for us alone: nothing to hand on."""
 
 
+def _nobody_asks() -> None:
+    """Tell nobody that a request is on its way."""
+
+
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """A whole answer. The names of `headers` are in lower case."""
 
@@ -64,6 +68,7 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     body: bytes | None
     headers: dict[str, str]
+    sent: Callable[[], None]
 
 
 class Connection:
@@ -109,10 +114,18 @@ class Connection:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, body: bytes, *, headers: Mapping[str, str] | None = None
+        self,
+        path: str,
+        body: bytes,
+        *,
+        headers: Mapping[str, str] | None = None,
+        sent: Callable[[], None] = _nobody_asks,
     ) -> AsyncGenerator[Answering, None]:
-        """Send JSON, and give the answer as it comes. Leaving the block frees the connection, however it is left."""
-        async with self._asked(self._question("POST", path, body, headers)) as answer:
+        """Send JSON, and give the answer as it comes. Leaving the block frees the connection, however it is left.
+
+        `sent` is called when the request is on its way, once or more often, and at the latest when the server speaks.
+        """
+        async with self._asked(self._question("POST", path, body, headers, sent)) as answer:
             yield answer
 
     async def close(self) -> None:
@@ -121,9 +134,17 @@ class Connection:
             client, self._client = self._client, None
             await client.aclose()
 
-    def _question(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None) -> _Question:
+    def _question(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        sent: Callable[[], None] = _nobody_asks,
+    ) -> _Question:
         typed = {} if body is None else {"content-type": "application/json"}
-        return _Question(method=method, path=path, body=body, headers=self._headers | typed | _checked(headers))
+        all_headers = self._headers | typed | _checked(headers)
+        return _Question(method=method, path=path, body=body, headers=all_headers, sent=sent)
 
     async def _whole(self, question: _Question) -> Answered:
         async with self._asked(question) as answer:
@@ -156,7 +177,7 @@ class Connection:
     async def _begun(self, client: "httpx2.AsyncClient", question: _Question) -> "httpx2.Response":
         """Return an answer that has begun well; raise `Retriable` where the request may be sent once more."""
         library = libraries().httpx2
-        line = Line()
+        line = Line(question.sent)
         try:
             request = client.build_request(
                 question.method,
@@ -168,6 +189,7 @@ class Connection:
             response = await client.send(request, stream=True)
         except (library.HTTPError, library.InvalidURL) as error:
             raise failed(self.route, error, self.limits, fresh=line.fresh) from error
+        question.sent()
         if response.is_success:
             return response
         raise await self._refused(response, question.headers)

@@ -1,5 +1,6 @@
 """What may go wrong on the way to a server and back → errors of ours, all of httpx2's in one place."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from brimful.errors import ProviderError, ProviderUnavailable
@@ -15,15 +16,18 @@ if TYPE_CHECKING:
 class Line:
     """Watches one attempt: `fresh` says that it made a connection of its own, rather than to take one that was idle."""
 
-    def __init__(self) -> None:
-        """Assume that there is one to be had."""
+    def __init__(self, sent: Callable[[], None]) -> None:
+        """Assume that there is one to be had; `sent` is told that the whole request is on its way."""
         self.fresh = False
+        self._sent = sent
 
     async def trace(self, event: str, info: dict[str, Any]) -> None:
         """Note what httpx2 does."""
         del info
         if event.startswith("connection.connect"):
             self.fresh = True
+        elif event.endswith("send_request_body.complete"):
+            self._sent()
 
 
 def failed(route: str, error: "httpx2.HTTPError | httpx2.InvalidURL", limits: Limits, *, fresh: bool) -> Exception:

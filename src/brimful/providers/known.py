@@ -1,6 +1,7 @@
 """Servers that are known by name: where they are, which variable holds their key, and where that is written."""
 
 import re
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -216,6 +217,7 @@ def parted(model: str) -> tuple[str, str]:
     return first, rest[0] if rest else ""
 
 
+@lru_cache(256)
 def _origin(url: str) -> str:
     address = read_address(url)
     return f"{address.url.partition('://')[0]}://{address.host}"

@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -36,13 +36,15 @@ from brimful.server.watching import Watch
 ROOM: Final = "proxy"
 """Where the records of requests stand that name no conversation."""
 
-_HEAD_START: Final = 0.002  # seconds in which a request or an answer is sent before work on it would hold that up
+_HEAD_START: Final = 0.002  # seconds in which an answer is handed on before work on it would hold that up
 _FRAME: Final = 64  # tokens around a message, at the most
 _TOOL: Final = 256  # … around a tool
 _REQUEST: Final = 2_048  # … around a request
 _SURE: Final = 1.25  # for texts that a tokenizer makes longer before it counts them
 _MEDIA: Final = (b'"image', b"audio", b'"file', b'"document', b'"video')
 """Whatever may cost more tokens than it has bytes names itself so."""
+_PLAIN: Final = frozenset(("role", "content", "name", "tool_calls", "tool_call_id"))
+"""Fields of a message that hold nothing but text, if its content does not."""
 
 
 class _Fitted(msgspec.Struct, frozen=True):
@@ -84,7 +86,8 @@ class Fitting:
         """Return the request as it fits. What surely fits goes out at once, and is counted while the upstream works."""
         known = await self._knowledge.of(asked.line, asked.model, self._tenants.lessons(asked.caller.tenant))
         if self._surely_fits(asked, known):
-            return Prepared(asked.raw, asyncio.ensure_future(self._counted(asked, known)))
+            sent = asyncio.Event()
+            return Prepared(asked.raw, asyncio.ensure_future(self._counted(asked, known, sent)), sent.set)
         return await self._prepared(asked, known, ())
 
     async def smaller(self, asked: Asked, context: Context, refused: ContextOverflow) -> Prepared | None:
@@ -106,9 +109,9 @@ class Fitting:
 
     # -- one request -------------------------------------------------------------------------------------------------
 
-    async def _counted(self, asked: Asked, known: Known) -> Context | None:
+    async def _counted(self, asked: Asked, known: Known, sent: asyncio.Event) -> Context | None:
         """Build the record of a request that is under way. If that fails, its answer is none the worse for it."""
-        await asyncio.sleep(_HEAD_START)
+        await sent.wait()  # to build it at the same time would hold up the request
         try:
             fitted = await asyncio.to_thread(self._fit, asked, known, ())
         except Exception as error:  # noqa: BLE001 - the request is sent, and only its record is at stake
@@ -150,7 +153,7 @@ class Fitting:
         messages = asked.body.get("messages")
         if not messages or not isinstance(messages, list) or not all(map(_is_message, messages)):
             return False  # it is no request, which is not for the upstream to find out
-        if any(mark in asked.raw for mark in _MEDIA):
+        if _may_hold_media(asked, messages):
             return False
         prior = known.model.prior or UNKNOWN_PRIOR
         factor = 1.0 if known.model.tokenizer else prior.factor * (1 + prior.margin)
@@ -230,6 +233,20 @@ def _room(asked: Asked) -> str:
 
 def _is_message(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("role"), str)
+
+
+def _may_hold_media(asked: Asked, messages: list[dict[str, Any]]) -> bool:
+    """Say whether a request may hold anything but texts. Those that are plainly texts are not searched, as most are."""
+    if all(map(_is_plain, messages)):
+        around = msgspec.json.encode({key: value for key, value in asked.body.items() if key != "messages"})
+    else:
+        around = asked.raw
+    return any(mark in around for mark in _MEDIA)
+
+
+def _is_plain(message: dict[str, Any]) -> bool:
+    content = message.get("content")
+    return (content is None or isinstance(content, str)) and message.keys() <= _PLAIN
 
 
 def _length(value: object) -> int:

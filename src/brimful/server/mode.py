@@ -1,6 +1,7 @@
 """What a server may do with a request before it is sent: a mode prepares it, and keeps what came of it."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from brimful.core.context import Context
@@ -10,12 +11,18 @@ from brimful.server.tee import Tee
 
 
 class Prepared:
-    """A request as it goes out, and its context, which may still be in the making while the upstream works."""
+    """A request as it goes out, and its context, which may still be in the making while the upstream works.
 
-    def __init__(self, payload: bytes, context: "asyncio.Future[Context | None]") -> None:
-        """Take both."""
+    `sent` is called once the request is on its way.
+    """
+
+    def __init__(
+        self, payload: bytes, context: "asyncio.Future[Context | None]", sent: Callable[[], None] = lambda: None
+    ) -> None:
+        """Take all of it."""
         self.payload = payload
         self.context = context
+        self.sent = sent
 
 
 class Mode(Protocol):

@@ -46,7 +46,7 @@ class Relay:
 
     async def _sent(self, asked: Asked, mode: Mode, prepared: Prepared) -> Response:
         async with AsyncExitStack() as held:
-            answering = await held.enter_async_context(_asking(asked, prepared.payload))
+            answering = await held.enter_async_context(_asking(asked, prepared))
             in_events = _comes_in_events(answering)
             if in_events:
                 await _begun(answering, asked.line)
@@ -64,10 +64,11 @@ class Relay:
 
 
 @asynccontextmanager
-async def _asking(asked: Asked, payload: bytes) -> AsyncGenerator[Answering, None]:
+async def _asking(asked: Asked, prepared: Prepared) -> AsyncGenerator[Answering, None]:
     line, path = asked.line, PATHS[asked.wire] + (f"?{asked.query}" if asked.query else "")
+    headers = line.headers(asked.headers)
     with hiding_our_key(line):
-        async with line.connection.stream(path, payload, headers=line.headers(asked.headers)) as answering:
+        async with line.connection.stream(path, prepared.payload, headers=headers, sent=prepared.sent) as answering:
             yield answering
 
 

@@ -54,8 +54,10 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.upstream.ask_usage is not None:
             return self.upstream.ask_usage
+        if mode != "remember":
+            return False
         known = known_at(self.upstream.url)
-        return mode == "remember" and known is not None and known.asks_usage
+        return known is not None and known.asks_usage
 
     def headers(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return what of a caller's headers goes along."""
