@@ -9,6 +9,7 @@ import pytest
 
 from brimful import Engine
 from brimful.cli.stats import NOTHING
+from brimful.core.warning import VECTORS_OFF
 from brimful.records import Persona, Response, Snapshot, Usage
 from brimful.stores import connect
 from stores.test_figures import CONTEXTS
@@ -182,7 +183,25 @@ def test_openings_of_the_breaker_come_from_the_engine(run_json, run):
     assert figures["breaker_openings"] == 1
     assert sum(figures["warnings"].get(kind, 0) for kind in ("vectors-failed", "vectors-off")) == 5
     assert figures["vector_uptime"] == 0.0
+    assert figures["warnings"]["memories-off"] == figures["warnings"]["vectors-off"]
     assert "Breaker opened:           once" in run("stats").stdout
+
+
+@pytest.mark.parametrize(
+    ("off", "on", "told"),
+    [
+        (2, 0, "2 times (circuit breaker)"),
+        (1, 2, "3 times (circuit breaker: 1)"),
+        (0, 2, "2 times"),
+        (1, 0, "once (circuit breaker)"),
+    ],
+)
+def test_that_there_were_no_memories_is_told_with_the_breaker(run, keep, off, on, told):
+    notes = [(VECTORS_OFF,)] * off + [()] * on
+    forgetful = [build(pile()[3:], degraded=note) for note in notes]
+    remembering = build(pile(), degraded=(VECTORS_OFF,))
+    keep(*(built(f"s{n}", context) for n, context in enumerate([remembering, *forgetful])))
+    assert f"No memories retrieved:    {told}\n" in run("stats").stdout
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Figures as people read them: one time as a report, several beside each other as a table."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -125,7 +125,7 @@ def _warnings(figures: Statistics) -> Iterator[str]:
     yield _line(">80% usage", _times(counts.get("nearly-full", 0)))
     if counts.get("pins-lost"):
         yield _line("Pinned, and lost", _times(counts["pins-lost"]))
-    yield _line("No memories retrieved", _times(counts.get("no-memories", 0)))
+    yield _line("No memories retrieved", _without_memories(counts))
     yield _line("Degraded", _times(counts.get("degraded", 0)))
     opened = f"{_times(figures.breaker_openings)}, vector search there for {percent(figures.vector_uptime)}"
     yield _line("Breaker opened", f"{opened} of contexts")
@@ -187,6 +187,13 @@ def _line(name: str, value: str) -> str:
 def _times(count: int, what: str = "") -> str:
     times = "once" if count == 1 else f"{count:,} times"
     return f"{times}, {what}" if what and count else times
+
+
+def _without_memories(counts: Mapping[WarningKind, int]) -> str:
+    """Say how often there was no memory, and how often of that the breaker was why."""
+    all, off = counts.get("no-memories", 0), counts.get("memories-off", 0)
+    why = "" if not off else " (circuit breaker)" if off == all else f" (circuit breaker: {off:,})"
+    return f"{_times(all)}{why}"
 
 
 def _share(part: int, whole: int) -> float:

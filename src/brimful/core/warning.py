@@ -14,6 +14,7 @@ WarningKind = Literal[
     "nearly-full",  # more than 80 % of the window
     "pins-lost",  # something that should stand in every context did not get in
     "no-memories",  # no memory is in it
+    "memories-off",  # no memory is in it, and the breaker was open
     "degraded",  # it had to do without something, whatever that was
     "words-failed",  # full text search did not answer
     "vectors-failed",  # vector search did not answer
@@ -55,7 +56,8 @@ def warning_kinds(context: "Context") -> list[WarningKind]:
     notes = context.inputs.degraded
     kinds: list[WarningKind] = ["degraded"] if notes else []
     kinds += [kind for words, kind in _SPOKEN.items() if any(words in note for note in notes)]
-    return [*kinds, *(kind for kind, _ in _facts(context))]
+    kinds += [kind for kind, _ in _facts(context)]
+    return [*kinds, "memories-off"] if {"no-memories", "vectors-off"} <= set(kinds) else kinds
 
 
 def _facts(context: "Context") -> Iterator[tuple[WarningKind, str]]:
