@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.counting import count_special, count_text, count_texts, tokenizer_names
+from brimful.counting import count_special, count_text, count_texts, is_ready, make_ready, tokenizer_names
 from brimful.counting.tokenizers import _mapped
 from brimful.counting.vocabularies import VOCABULARIES
 from brimful.errors import CountingError
@@ -31,6 +31,29 @@ UNITS = {
 def test_importing_loads_no_vocabulary():
     code = "import sys, brimful.counting; sys.exit('splintr' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_tokenizer_can_be_made_ready(name):
+    make_ready(name)
+    assert is_ready(name)
+
+
+def test_what_is_ready_counts_an_odd_word_at_once():
+    code = """
+import time
+from brimful.counting import count_text, is_ready, make_ready
+
+assert not is_ready("o200k_base")
+moments = [time.process_time()]
+for call in (lambda: make_ready("o200k_base"), lambda: count_text("o200k_base", "unretrievedly")):
+    call()
+    moments.append(time.process_time())
+print(moments[1] - moments[0], moments[2] - moments[1])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    made, counted = map(float, done.stdout.split())
+    assert counted < made / 4
 
 
 @pytest.mark.parametrize("name", NAMES)

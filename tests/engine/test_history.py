@@ -1,5 +1,7 @@
 """What a process remembers of histories is never another's, and saves reading twice."""
 
+from brimful.counting import is_ready
+from brimful.counting.tokenizers import _ready
 from brimful.engine.history import FIRST_PAGE, LONGEST_PAGE, Packaged, Reach, Recent
 from brimful.records import Message, Room
 
@@ -73,3 +75,13 @@ def test_what_history_left_behind_is_searched():
     assert recent.searched_to("m5") == 6  # it began before what is sure: that is in
     assert recent.searched_to("gone") == recent.searched_to("") == 6
     assert Recent(messages=newest_first).searched_to("m8") is None
+
+
+def test_the_tokenizer_is_made_ready_while_history_is_read(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            await engine.assemble(room="r", message="Tea?", now=NOW)
+
+    _ready.discard("o200k_base")
+    run(story())
+    assert is_ready("o200k_base")

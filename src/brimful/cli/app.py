@@ -1,5 +1,6 @@
 """The app: its commands, the version, and what happens when a command fails."""
 
+import gc
 import io
 import os
 import sys
@@ -17,6 +18,7 @@ from brimful.cli.values import read_plainly
 from brimful.errors import BrimfulError
 
 PROGRAM: Final = "brimful"
+OBJECTS: Final = 50_000  # new ones before Python looks for what can go: a command lets go of little until it ends
 EXAMPLES: Final = """\
 Examples:
   brimful count "Fill the window to the brim."
@@ -73,6 +75,7 @@ def _complain_of_usage(error: Any) -> int:
 
 def main() -> None:
     """Run the command line, and leave quietly if whoever read our output has left."""
+    gc.set_threshold(OBJECTS)
     _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -9,7 +9,7 @@ from brimful.counting.media import MediaCounter, media_rules
 from brimful.counting.observing import observation_of, observed_id, overflow_of
 from brimful.counting.settling import WINDOW
 from brimful.counting.templates import template_names
-from brimful.counting.tokenizers import count_special, count_text, count_texts, tokenizer_names
+from brimful.counting.tokenizers import count_special, count_text, count_texts, is_ready, make_ready, tokenizer_names
 from brimful.counting.vocabularies import is_proven
 
 __all__ = [
@@ -25,9 +25,11 @@ __all__ = [
     "count_texts",
     "counter_for",
     "is_proven",
+    "is_ready",
     "learn",
     "learn_from",
     "learned_window",
+    "make_ready",
     "media_rules",
     "observation_of",
     "observed_id",

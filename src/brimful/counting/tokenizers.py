@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from splintr import AnyTokenizer
 
 _BYTES_PER_ID: Final = 4  # the flat calls return 32-bit ids
+_ODD: Final = "qxzjvkwq"  # no vocabulary has it as one token
 _LONG: Final = 65_536  # characters; from here on the call that lets other threads run is worth its price
 
 _Result = TypeVar("_Result")
 
 _loading = threading.Lock()
 _loaded: dict[str, "_Tokenizer"] = {}
+_ready: set[str] = set()
 
 
 def tokenizer_names() -> tuple[str, ...]:
@@ -62,6 +64,21 @@ def count_special(tokenizer: str, text: str) -> int:
     return _tokenizer(tokenizer).count_special(text)
 
 
+def is_ready(tokenizer: str) -> bool:
+    """Say whether a vocabulary was made ready."""
+    return tokenizer in _ready
+
+
+def make_ready(tokenizer: str) -> None:
+    """Load a vocabulary with all that it needs, and let other threads run meanwhile.
+
+    The table for words of several tokens is made when the first one is met, and that takes longer than to load the
+    vocabulary. Wherever such a word is counted by itself, everybody would wait for it.
+    """
+    _tokenizer(tokenizer).make_ready()
+    _ready.add(tokenizer)
+
+
 class _Tokenizer:
     """One loaded vocabulary."""
 
@@ -75,6 +92,10 @@ class _Tokenizer:
         self._flat = vocabulary.flat
         self._matched = re.compile(any_of(matched))
         self._beginnings = tuple(sorted({token[:2] for token in matched}))
+
+    def make_ready(self) -> None:
+        """Meet a word of several tokens, by the call that lets other threads run."""
+        _mapped(lambda: self._splintr.encode_batch_flat((_ODD,)))
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count ordinary texts."""

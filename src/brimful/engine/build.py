@@ -8,7 +8,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage, Media
 from brimful.engine import candidates
-from brimful.engine.counts import know, know_found
+from brimful.engine.counts import know, know_found, ready
 from brimful.engine.current import Current, answered
 from brimful.engine.history import Packaged, Recent, load_recent, reach_of
 from brimful.engine.introduction import named_memory, names_of
@@ -95,7 +95,11 @@ class Builder:
         self._library = Library(store)
 
     async def build(self, plan: Plan, asked: Asked) -> Built:
-        """Collect everything that may go into the context."""
+        """Collect everything that may go into the context; meanwhile, the tokenizer is made ready for it."""
+        built, _ = await asyncio.gather(self._collected(plan, asked), ready(plan.vocabulary))
+        return built
+
+    async def _collected(self, plan: Plan, asked: Asked) -> Built:
         known = await self._known(plan, asked)
         recent = await load_recent(
             self._store,

@@ -6,7 +6,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from brimful.answers import Counted
 from brimful.core.content import content_hash
-from brimful.counting import learn, raw_counts, texts_of, unknown
+from brimful.counting import is_ready, learn, make_ready, raw_counts, texts_of, unknown
 from brimful.protocols import Store
 from brimful.records import Content
 from brimful.retrieval.wanted import Hit
@@ -22,6 +22,12 @@ async def _aside(texts: Sequence[str], work: Callable[P, T], *args: P.args, **mo
     if sum(map(len, texts)) < _LONG:
         return work(*args, **more)
     return await asyncio.to_thread(work, *args, **more)
+
+
+async def ready(vocabulary: str | None) -> None:
+    """Make a vocabulary ready, on another thread, so that a store can be asked meanwhile."""
+    if vocabulary is not None and not is_ready(vocabulary):
+        await asyncio.to_thread(make_ready, vocabulary)
 
 
 async def know(store: Store, vocabulary: str | None, contents: Iterable[Content]) -> int:
