@@ -197,7 +197,7 @@ def test_what_another_process_does_is_seen_once_and_in_order():
     world = World([answered, answered, nothing, nothing])
     asyncio.run(world.watch())
     assert [kind for kind, *_ in world.seen] == ["Build", "Response"] * 3
-    assert world.seen[0] == ("Build", first.context.id, "Helper AI")
+    assert world.seen[0] == ("Build", first.context.id, "Helper AI in general")
     assert len({(kind, id) for kind, id, _ in world.seen}) == 6
     assert set(world.waits) == {EVERY}
     assert world.notices == []
@@ -236,6 +236,12 @@ def test_only_one_persona_is_followed():
     assert [kind for kind, *_ in world.seen] == ["Build", "Response"] * 2
 
 
+def test_rooms_are_called_by_their_names(run):
+    told()
+    run("room", "create", "general", "--name", "The common room")
+    assert re.search(r"BUILD: Helper AI in The common room \(ctx-", run("monitor").stdout)
+
+
 def test_a_process_follows_and_ends_with_ctrl_c():
     told()
     command = [sys.executable, "-m", "brimful", "monitor", "--follow", "--json", "--limit", "2"]
@@ -262,4 +268,4 @@ def test_it_ends_when_nobody_reads_it_any_more():
 def test_an_answer_whose_tokens_nobody_told():
     answer = Response(id="r", context="ctx-1", room="general", at=1.0, model="gpt-4o", seconds=0.04)
     said = "RESPONSE: an answer in 0.0 s by gpt-4o (its tokens were not reported), Nova in general"
-    assert said in Teller().text(answer, "Nova")
+    assert said in Teller().text(answer, "Nova in general")

@@ -64,8 +64,8 @@ def monitor(
         return await Watch(Wanted(room=room, persona=persona)).last(engine.store, limit)
 
     found = ask(last, db=db, tenant=tenant)
-    for event, name in found:
-        show(event, name)
+    for event, who in found:
+        show(event, who)
     if not found and not as_json:
         output.say("nothing was built yet; --follow waits for it")
 
@@ -75,11 +75,11 @@ def _printer(*, as_json: bool) -> "Callable[[Build | Response, str], None]":
 
     teller = Teller()
 
-    def show(event: "Build | Response", persona: str) -> None:
+    def show(event: "Build | Response", who: str) -> None:
         if as_json:
             output.say(msgspec.json.encode(teller.data(event)).decode())
         else:
-            output.say(teller.text(event, persona))
+            output.say(teller.text(event, who))
 
     return show
 
@@ -111,8 +111,8 @@ async def _follow(
 
     watch = Watch(Wanted(room=room, persona=persona))
     events = follow(opening, watch, limit=limit, pause=asyncio.sleep, going=output.is_read, notice=output.warn)
-    async for event, name in events:
-        show(event, name)
+    async for event, who in events:
+        show(event, who)
 
 
 def _presence(db: str) -> Callable[[], None]:

@@ -40,9 +40,10 @@ class Teller:
             self._last.popitem(last=False)
         return before
 
-    def text(self, event: Build | Response, persona: str) -> str:
-        """Tell an event for people; `persona` is what its persona is called."""
-        lines = self._build(event, persona) if isinstance(event, Build) else _answer(event, persona)
+    def text(self, event: Build | Response, who: str) -> str:
+        """Tell an event for people; `who` says whose it is and where, by name."""
+        who = output.one_line(who)
+        lines = self._build(event, who) if isinstance(event, Build) else _answer(event, who)
         return "\n".join([*self._dated(event.at), *lines, ""])
 
     def data(self, event: Build | Response) -> dict[str, Any]:
@@ -52,10 +53,10 @@ class Teller:
             return {"event": "answer", **told}
         return {"event": "build", **told, "changed": changes(self.seen(event), event)}
 
-    def _build(self, build: Build, persona: str) -> Iterator[str]:
+    def _build(self, build: Build, who: str) -> Iterator[str]:
         before = self.seen(build)
         changed = changes(before, build)
-        yield f"{_clock(build.at)} BUILD: {_who(persona, build.room)} ({output.one_line(build.id)})"
+        yield f"{_clock(build.at)} BUILD: {who} ({output.one_line(build.id)})"
         for name in ("model", "policy", "window"):
             if name in changed and before is not None:
                 yield f"  ├─ {name.title()}: {_value(before, name)} → {_value(build, name)}{CHANGED}"
@@ -115,13 +116,13 @@ def _component(component: Component) -> str:
     return f"{output.one_line(title_of(component.name))}: {component.tokens:,} tokens{f' ({items})' if items else ''}"
 
 
-def _answer(response: Response, persona: str) -> Iterator[str]:
+def _answer(response: Response, who: str) -> Iterator[str]:
     usage = response.usage
     said = f"{usage.completion:,} tokens generated" if usage else "an answer"
     unknown = "" if usage else " (its tokens were not reported)"
     took = f" in {response.seconds:.1f} s" if response.seconds is not None else ""
     model = f" by {output.one_line(response.model)}" if response.model else ""
-    yield f"{_clock(response.at)} RESPONSE: {said}{took}{model}{unknown}, {_who(persona, response.room)}"
+    yield f"{_clock(response.at)} RESPONSE: {said}{took}{model}{unknown}, {who}"
     if usage and usage.cached:
         share = usage.cached / usage.prompt if usage.prompt else 1.0
         yield f"  ├─ Cache hit: {usage.cached:,} of {usage.prompt:,} prompt tokens ({share:.0%})"
@@ -129,10 +130,6 @@ def _answer(response: Response, persona: str) -> Iterator[str]:
         yield f"  ├─ Cache miss: {response.expected_cached:,} prompt tokens were expected to be cached"
     yield from (f"  ├─ ⚠️  {output.one_line(note)}" for note in response.notes)
     yield f"  └─ to {output.one_line(response.context)}{f', {response.finish}' if response.finish else ''}"
-
-
-def _who(persona: str, room: str) -> str:
-    return output.one_line(f"{persona} in {room}" if persona else room)
 
 
 def _value(build: Build, name: str) -> str:

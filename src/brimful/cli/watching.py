@@ -10,7 +10,7 @@ import msgspec
 from brimful.answers import Build
 from brimful.errors import StoreError
 from brimful.protocols import Store
-from brimful.records import Persona, Response
+from brimful.records import Persona, Response, Room
 
 EVERY: Final = 0.5  # seconds between two looks
 PAGE: Final = 100  # events a look brings at once
@@ -32,7 +32,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What one look brought: events with the names of their personas, and whether more are waiting already."""
+    """What one look brought: events with who and where by name, and whether more are waiting already."""
 
     cursor: str
     events: tuple[tuple[Event, str], ...]
@@ -40,16 +40,16 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Watch:
-    """Reads events of a store, with the names of their personas."""
+    """Reads events of a store, each with whose it is and where, by name."""
 
     def __init__(self, wanted: Wanted) -> None:
         """Look for these."""
         self._wanted = wanted
         self._personas: OrderedDict[str, str | None] = OrderedDict()
-        self._names: dict[str, str] = {}
+        self._names: dict[tuple[type[Persona | Room], str], str] = {}
 
     async def last(self, store: Store, limit: int) -> list[tuple[Event, str]]:
-        """Return the last events, oldest first, each with what its persona is called."""
+        """Return the last events, oldest first, each with whose it is and where."""
         room, persona = self._wanted.room, self._wanted.persona
         builds = await store.builds(room=room, persona=persona, limit=limit)
         answers = await store.responses(room=room, limit=limit)
@@ -65,11 +65,12 @@ class Watch:
         return Seen(followed.cursor, tuple(events), more=len(followed.events) == PAGE)
 
     async def _named(self, store: Store, event: Event) -> tuple[Event, str] | None:
-        """Return an event with what its persona is called, or nothing if it is not wanted."""
+        """Return an event with whose it is and where, or nothing if it is not wanted."""
         persona = await self._persona_of(store, event)
         if self._wanted.room not in (None, event.room) or self._wanted.persona not in (None, persona):
             return None
-        return event, "" if persona is None else await self._called(store, persona)
+        room = await self._called(store, Room, event.room)
+        return event, room if persona is None else f"{await self._called(store, Persona, persona)} in {room}"
 
     async def _persona_of(self, store: Store, event: Event) -> str | None:
         """Return whose event it is. An answer does not say; its context does."""
@@ -84,11 +85,11 @@ class Watch:
             self._personas.popitem(last=False)
         return self._personas[context]
 
-    async def _called(self, store: Store, persona: str) -> str:
-        if persona not in self._names:
-            who = await store.get(Persona, persona)
-            self._names[persona] = who.called if who else persona
-        return self._names[persona]
+    async def _called(self, store: Store, kind: type[Persona | Room], id: str) -> str:
+        if (kind, id) not in self._names:
+            found = await store.get(kind, id)
+            self._names[kind, id] = (found.name if found else "") or id
+        return self._names[kind, id]
 
 
 class Absence:
