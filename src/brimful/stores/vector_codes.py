@@ -145,13 +145,17 @@ def _packed(bits: npt.NDArray[np.bool_]) -> Bits:
 
 
 def _turned(vectors: Floats) -> Floats:
-    """Return vectors with their numbers mixed, as many as fill whole words: a block of them is every n-th number."""
-    words = words_for(vectors.shape[1])
-    room = np.zeros((len(vectors), words * WORD), np.float32)
-    room[:, : vectors.shape[1]] = vectors
-    blocks = room.reshape(len(vectors), WORD, words).transpose(2, 0, 1)
-    turned: Floats = np.matmul(blocks, _rotations(words)).transpose(1, 0, 2).reshape(room.shape)
-    return turned
+    """Return vectors with their numbers mixed, as many as fill whole words: a block of them is every n-th number.
+
+    They are turned a few at a time: for larger products, threads are started that go on turning for a while.
+    """
+    count, dims = vectors.shape
+    words, few = words_for(dims), max(1, min(count, WORD))
+    room = np.zeros((-(-count // few) * few, words * WORD), np.float32)
+    room[:count, :dims] = vectors
+    blocks = room.reshape(-1, few, WORD, words).transpose(3, 0, 1, 2)
+    turned: Floats = np.matmul(blocks, _rotations(words)[:, None]).transpose(1, 2, 0, 3).reshape(room.shape)
+    return turned[:count]
 
 
 @cache
