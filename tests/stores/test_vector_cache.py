@@ -12,7 +12,8 @@ from brimful.embedding.static import embed_static
 from brimful.stores import vector_cache
 from brimful.stores.halves import unit
 from brimful.stores.vector_cache import Column, Shelf, Shelves
-from brimful.stores.vector_codes import cosines, encode, encode_query, likely, signs_of, weighed, words_for
+from brimful.stores.vector_codes import cosines, encode, encode_query, signs_of, weighed, words_for
+from brimful.stores.vector_planes import Planes, likely
 
 DIMS = 256
 
@@ -121,25 +122,21 @@ def test_a_column_grows_and_leaves_earlier_views_as_they_were():
 def test_what_is_weighed_is_how_much_the_query_says_where_signs_agree():
     rows = topical(50)
     query = encode_query(topical(1, seed=3)[0])
-    sizes = 4 * bits(query.sizes[0][:, None]) + 2 * bits(query.sizes[1][:, None]) + bits(query.sizes[2][:, None])
+    sizes = 4 * bits(query.sizes[0]) + 2 * bits(query.sizes[1]) + bits(query.sizes[2])
     signs = signs_of(encode(rows)[0])
-    agree = bits(signs) != bits(query.negative[:, None])
+    agree = bits(signs) != bits(query.negative)
     assert weighed(signs, query).tolist() == (agree * sizes).sum(axis=1).tolist()
 
 
 def bits(words):
-    """Return words of bits, by word and vector, as a row of numbers for each vector."""
-    return np.unpackbits(words.T.copy().view(np.uint8), axis=1, bitorder="little").astype(np.int64)
+    """Return words of bits, a row a vector, as numbers."""
+    return np.unpackbits(words.view(np.uint8), axis=-1, bitorder="little").astype(np.int64)
 
 
-def test_likely_are_about_the_share_that_is_asked_for_and_none_that_are_gone():
-    signs = signs_of(encode(topical(20_000))[0])
-    alive = np.ones(20_000, dtype=np.uint8)
-    alive[::2] = 0
-    chosen = likely(signs, alive, encode_query(topical(1, seed=4)[0]), 0.05)
-    assert 1000 <= len(chosen) < 2000
-    assert all(at % 2 for at in chosen)
-    assert len(likely(signs, alive, encode_query(topical(1, seed=4)[0]), 1.0)) == 10_000
+def planes_of(levels):
+    planes = Planes(levels.shape[1])
+    planes.extend(levels)
+    return planes.all
 
 
 def test_counts_of_many_bits_do_not_overflow():
@@ -148,9 +145,8 @@ def test_counts_of_many_bits_do_not_overflow():
     query = encode_query(row[0])
     others = unit(np.random.default_rng(3).normal(size=(999, 1024)).astype(np.float32))
     levels, scales = encode(np.concatenate([others, row]))
-    signs = signs_of(levels)
-    assert likely(signs, np.ones(1000, np.uint8), query, 0.001).tolist() == [999]
-    assert int(np.argmax(weighed(signs, query))) == 999
+    assert likely(planes_of(levels), np.ones(1000, np.uint8), query, 0.001).tolist() == [999]
+    assert int(np.argmax(weighed(signs_of(levels), query))) == 999
     assert cosines(levels, scales, query)[999] == pytest.approx(1.0, abs=0.005)
 
 
@@ -158,6 +154,6 @@ def test_codes_are_the_same_wherever_they_are_made():
     rows = unit(np.arange(1, 2 * 70 + 1, dtype=np.float32).reshape(2, 70) % 11 - 5)
     levels, _ = encode(rows)
     signs = signs_of(levels)
-    assert words_for(70) == len(signs) == 2
-    assert [int(word) for word in signs[:, 0]] == [17272352310650048593, 16498209112903215298]
+    assert words_for(70) == signs.shape[1] == 2
+    assert [int(word) for word in signs[0]] == [17272352310650048593, 16498209112903215298]
     assert levels[1, :8].tolist() == pytest.approx([-44, 24, 28, -8, 0, 4, -111, -20], abs=1)

@@ -19,7 +19,7 @@ mie eu meu minha meus minhas ik mij mijn я меня мне мой моя моё
 """
 _REMEMBERED: Final = 16_384  # words, and names
 _ME: Final = frozenset(_I_AND_MY.split())
-_FIRST_PERSON: Final = re.compile(rf"\b(?:{'|'.join(_I_AND_MY.split())})\b|我|私|僕|나는|내가|저는|제가", re.IGNORECASE)
+_SELF: Final = ("我", "私", "僕", "나는", "내가", "저는", "제가")  # in scripts without spaces, or with particles
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,9 +68,8 @@ def ask(text: str, *, asker: str = "", speakers: Iterable[str] = ()) -> Question
 
 
 def _speaks_of_self(text: str) -> bool:
-    if text.isascii():  # a fifth of the time, and the same
-        return not _ME.isdisjoint(re.findall(r"\w+", text.lower()))
-    return _FIRST_PERSON.search(text) is not None
+    # A pattern of all these words takes ten times as long.
+    return not _ME.isdisjoint(re.findall(r"\w+", text.lower())) or any(sign in text for sign in _SELF)
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -19,15 +19,15 @@ from brimful.stores.vector_codes import (
     cosines,
     encode,
     encode_query,
-    likely,
     signs_of,
     weighed,
     words_for,
 )
+from brimful.stores.vector_planes import Planes, likely
 
 EXACT: Final = 24 * 2**20  # bytes up to which all vectors of a scope are held: 24,576 of 256 numbers
 CODED: Final = 384 * 2**20  # bytes up to which their numbers are, in eight bits: 1,572,864; of more, the signs alone
-_LIKELY: Final = 48  # vectors whose signs are weighed, for each document that is asked for
+_LIKELY: Final = 84  # vectors whose signs are weighed, for each document that is asked for
 _LIKELY_SHARE: Final = 1 / 256  # … and of all
 _CLOSE: Final = 32  # vectors whose numbers are compared, for each document
 _READ: Final = 5  # … and so many where they have to be read for it
@@ -104,22 +104,24 @@ class Shelf:
         self._rows = Column(np.empty(0, dtype=np.int64))
         self._alive = Column(np.empty(0, dtype=np.uint8))
         self._matrix: Column | None = Column(np.empty((0, dims), dtype=np.float32))
-        self._signs = [Column(np.empty(0, dtype=np.uint64)) for _ in range(words_for(dims))]
+        self._planes = Planes(words_for(dims) * WORD)
+        self._signs = Column(np.empty((0, words_for(dims)), dtype=np.uint64))
         self._levels: Column | None = Column(np.empty((0, words_for(dims) * WORD), dtype=np.int8))
         self._scales = Column(np.empty(0, dtype=np.float32))
 
     @property
     def nbytes(self) -> int:
         """How much memory it takes."""
-        columns = [self._docs, self._seqs, self._rows, self._alive, self._scales, *self._signs]
-        large = [column for column in (self._matrix, self._levels) if column is not None]
-        return sum(column.nbytes for column in columns + large)
+        columns = [self._docs, self._seqs, self._rows, self._alive, self._scales, self._signs]
+        columns += [column for column in (self._matrix, self._levels) if column is not None]
+        return self._planes.nbytes + sum(column.nbytes for column in columns)
 
     def expect(self, vectors: int) -> None:
         """Take memory for so many vectors, which will be codes."""
-        columns = [self._docs, self._seqs, self._rows, self._alive, self._scales, *self._signs]
+        columns = [self._docs, self._seqs, self._rows, self._alive, self._scales, self._signs]
         if self._levels is not None and vectors * self._levels.all.shape[1] <= CODED:
             columns.append(self._levels)
+        self._planes.reserve(vectors)
         for column in columns:
             column.reserve(vectors)
 
@@ -153,16 +155,16 @@ class Shelf:
         with self.lock:
             docs, seqs, rows, alive = self._docs.all, self._seqs.all, self._rows.all, self._alive.all
             matrix, levels = (None if each is None else each.all for each in (self._matrix, self._levels))
-            scales, signs = self._scales.all, [word.all for word in self._signs]
+            scales, signs, planes = self._scales.all, self._signs.all, self._planes.all
         if matrix is not None:
             chosen = np.flatnonzero(alive)
             near = np.vecdot(matrix, query)[chosen]  # not `@`, whose threads go on turning for a while
         elif levels is not None:
             code = encode_query(query)
-            chosen = close(signs, alive, code, limit, _CLOSE)
+            chosen = close(planes, signs, alive, code, limit, _CLOSE)
             near = cosines(levels.take(chosen, axis=0), scales[chosen], code)
         else:
-            chosen = close(signs, alive, encode_query(query), limit, _READ)
+            chosen = close(planes, signs, alive, encode_query(query), limit, _READ)
             near = np.vecdot(read(rows[chosen].tolist()), query)
         best = _top(near, docs[chosen], limit)
         places = chosen[best]
@@ -174,8 +176,8 @@ class Shelf:
         self._alive.extend(np.ones(len(docs), dtype=np.uint8))
 
     def _code(self, levels: Levels, scales: Floats) -> None:
-        for column, word in zip(self._signs, signs_of(levels), strict=True):
-            column.extend(word)
+        self._planes.extend(levels)
+        self._signs.extend(signs_of(levels))
         self._scales.extend(scales)
         if self._levels is not None and (self._levels.rows + len(levels)) * levels.shape[1] <= CODED:
             self._levels.extend(levels)
@@ -215,13 +217,13 @@ class Shelves:
                 total -= self._held.popitem(last=False)[1].nbytes
 
 
-def close(signs: Sequence[Bits], alive: npt.NDArray[np.uint8], query: Query, limit: int, each: int) -> Places:
+def close(planes: Bits, signs: Bits, alive: npt.NDArray[np.uint8], query: Query, limit: int, each: int) -> Places:
     """Return the places of those that seem nearest by their signs, `each` times as many as are asked for."""
     wanted = _LIKELY * limit + _LIKELY_SHARE * len(alive)
-    places = likely(signs, alive, query, min(1.0, wanted / max(1, len(alive))))
+    places = likely(planes, alive, query, min(1.0, wanted / max(1, len(alive))))
     if len(places) <= each * limit:
         return places
-    near = weighed(np.array([word.take(places) for word in signs]), query)
+    near = weighed(signs.take(places, axis=0), query)
     return np.sort(places[np.argpartition(near, -each * limit)[-each * limit :]])
 
 

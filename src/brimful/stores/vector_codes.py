@@ -1,14 +1,13 @@
 """Vectors in few bits, so that a million of them can be looked through in milliseconds.
 
 A vector is turned, so that no number of it matters more than another. Of each number its sign is kept as a bit, and the
-number itself in eight. Signs are compared 64 at a time, first all of them with the query, and only where it says much;
-then those of the likely ones, weighed by how much it says; and of what is left, the numbers are.
+number itself in eight. Signs are compared 64 at a time: first those of all vectors, where the query says most (see
+`vector_planes`); then those of the likely ones, weighed by how much it says; and of what is left, the numbers are.
 """
 
 import hashlib
-from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -20,9 +19,7 @@ WORD: Final = 64  # bits; vectors are turned in blocks of as many numbers
 _LARGEST: Final = 127  # of eight bits with a sign: what the largest number of a vector becomes
 _HEFTS: Final = (4, 2, 1)  # of the bits that say how much a query says: from 0 to 7
 _MUCH: Final = 2.6  # times the spread of a query's numbers is 8 of these levels
-_SAMPLE: Final = 20_000  # vectors that tell where the best share ends
-_BLOCK: Final = 65_536  # vectors that are looked at together: what is reckoned for them stays near the processor
-_TOGETHER: Final = 4_096  # vectors that are turned together, for the same reason
+_TOGETHER: Final = 4_096  # vectors that are turned together: what is reckoned for them stays near the processor
 _COMPARED: Final = 256  # … and that are compared together
 
 Places = npt.NDArray[np.intp]
@@ -36,12 +33,6 @@ class Query(msgspec.Struct, frozen=True):
     turned: Floats
     negative: Bits
     sizes: Bits
-
-    @property
-    def said(self) -> Bits:
-        """Where it says anything at all."""
-        said: Bits = np.bitwise_or.reduce(self.sizes, axis=0)
-        return said
 
 
 def words_for(dims: int) -> int:
@@ -67,7 +58,7 @@ def encode(vectors: Floats) -> tuple[Levels, Floats]:
 
 
 def signs_of(levels: Levels) -> Bits:
-    """Return the signs of numbers, word by word."""
+    """Return the signs of numbers, a row a vector."""
     return _packed(levels > 0)
 
 
@@ -76,27 +67,15 @@ def encode_query(vector: Floats) -> Query:
     turned = _turned(vector[None, :])
     much = max(_MUCH * float(np.sqrt(np.square(turned).mean())), 1e-9)
     sizes = np.minimum(np.abs(turned) * (2 * _HEFTS[0] / much), sum(_HEFTS)).astype(np.uint8)
-    return Query(turned[0], _packed(turned < 0)[:, 0], np.stack([_packed(sizes & heft > 0)[:, 0] for heft in _HEFTS]))
-
-
-def likely(signs: Sequence[Bits], alive: npt.NDArray[np.uint8], query: Query, share: float) -> Places:
-    """Return the places of about the best share, by their signs where the query says anything.
-
-    `alive` is 0 for those that are not to be found.
-    """
-    said = query.said
-    agreeing = np.zeros(len(alive), _counting(said))
-    for start in range(0, len(alive), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        _agree([word[part] for word in signs], query.negative, said, agreeing[part])
-    agreeing *= alive
-    return np.flatnonzero(agreeing >= max(1, _bound(agreeing, share)))  # what is gone has 0
+    return Query(turned[0], _packed(turned < 0)[0], np.stack([_packed(sizes & heft > 0)[0] for heft in _HEFTS]))
 
 
 def weighed(signs: Bits, query: Query) -> npt.NDArray[np.int32]:
-    """Return how much of what the query says agrees with these signs."""
-    total = np.zeros(signs.shape[1], np.int32)
-    agreeing = signs ^ query.negative[:, None]
+    """Return how much of what the query says agrees with these signs, a row a vector."""
+    total = np.zeros(len(signs), np.int32)
+    agreeing = (
+        np.ascontiguousarray(signs.T) ^ query.negative[:, None]
+    )  # word by word: rows of a few words would take several times as long
     for heft, size in zip(_HEFTS, query.sizes, strict=True):
         bits = np.bitwise_count(agreeing & size[:, None]).sum(axis=0, dtype=_counting(size))
         total += bits.astype(np.int32) * heft
@@ -115,32 +94,14 @@ def cosines(levels: Levels, scales: Floats, query: Query) -> Floats:
     return near
 
 
-def _agree(signs: Sequence[Bits], negative: Bits, said: Bits, out: npt.NDArray[Any]) -> None:
-    """Count the bits that agree, word by word, in memory that is used again."""
-    bits = np.empty(len(out), np.uint64)
-    count = np.empty(len(out), np.uint8)
-    for word, turn, mask in zip(signs, negative, said, strict=True):
-        np.bitwise_xor(word, turn, out=bits)
-        np.bitwise_and(bits, mask, out=bits)
-        np.bitwise_count(bits, out=count)
-        np.add(out, count, out=out)
-
-
-def _bound(agreeing: npt.NDArray[Any], share: float) -> int:
-    """Return how many bits agree for the best share, as a sample tells."""
-    sample = agreeing[:: max(1, len(agreeing) // _SAMPLE)]
-    better = np.cumsum(np.bincount(sample)[::-1])
-    return int(len(better) - 1 - np.searchsorted(better, min(len(sample), share * len(sample))))
-
-
 def _counting(mask: Bits) -> type[np.uint8] | type[np.uint16]:
     """Return the kind of number that holds a count of these bits."""
     return np.uint8 if int(np.bitwise_count(mask).sum()) <= np.iinfo(np.uint8).max else np.uint16
 
 
 def _packed(bits: npt.NDArray[np.bool_]) -> Bits:
-    """Return bits, a row a vector, word by word."""
-    words: Bits = np.packbits(bits, axis=1, bitorder="little").view(np.uint64).T
+    """Return bits, a row a vector, in words."""
+    words: Bits = np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
     return words
 
 

@@ -1,0 +1,74 @@
+"""Planes of signs hold what was put in, whatever its parts; the likely are those that agree where a query says most."""
+
+import numpy as np
+import pytest
+
+from brimful.stores import vector_planes
+from brimful.stores.halves import unit
+from brimful.stores.vector_codes import encode, encode_query
+from brimful.stores.vector_planes import Planes, likely
+
+DIMS = 256
+
+
+def levels_of(count, seed=0):
+    rows = np.random.default_rng(seed).normal(size=(count, DIMS)).astype(np.float32)
+    return encode(unit(rows))[0]
+
+
+def query_of(seed):
+    return encode_query(unit(np.random.default_rng(seed).normal(size=(1, DIMS)).astype(np.float32))[0])
+
+
+def planes_of(levels, *sizes):
+    planes = Planes(levels.shape[1])
+    for part in np.split(levels, np.cumsum(sizes)):
+        planes.extend(part)
+    return planes
+
+
+def agreeing(levels, query):
+    """Return in how many of the numbers of which a query says most each vector has its sign."""
+    most = np.argsort(-np.abs(query.turned), kind="stable")[:79]
+    return ((levels[:, most] > 0) == (query.turned[most] > 0)).sum(axis=1)
+
+
+@pytest.mark.parametrize("sizes", [(), (1, 1, 1), (63, 1), (64,), (65, 200), (10, 54, 64, 128, 1)])
+def test_planes_hold_signs_in_whatever_parts_they_come(sizes):
+    levels = levels_of(300)
+    found = np.unpackbits(planes_of(levels, *sizes).all.view(np.uint8), axis=1, count=300, bitorder="little")
+    assert ((levels > 0) == found.T).all()
+
+
+def test_an_earlier_view_stays_and_more_memory_changes_nothing():
+    levels = levels_of(200)
+    planes = planes_of(levels[:100])
+    before, held = planes.all[:, :1].copy(), planes.all
+    planes.reserve(100_000)
+    assert planes.nbytes >= DIMS * 100_000 // 8
+    planes.extend(levels[100:])
+    assert (held[:, :1] == before).all()
+    assert (planes.all == planes_of(levels).all).all()
+
+
+@pytest.mark.parametrize(("count", "together"), [(40, 4096), (5_000, 4096), (5_000, 7)])
+def test_the_likely_are_all_that_agree_as_often_as_the_best(monkeypatch, count, together):
+    monkeypatch.setattr(vector_planes, "_TOGETHER", together)
+    levels, query = levels_of(count), query_of(1)
+    chosen = likely(planes_of(levels).all, np.ones(count, np.uint8), query, 0.05)
+    counts = agreeing(levels, query)
+    assert chosen.tolist() == np.flatnonzero(counts >= counts[chosen].min()).tolist()
+    assert 0.05 * count <= len(chosen) < 0.15 * count
+
+
+@pytest.mark.parametrize("share", [0.05, 1.0])
+def test_none_that_are_gone_are_likely_and_the_share_is_of_those_that_are_left(share):
+    alive = np.zeros(20_001, np.uint8)
+    alive[1::10] = 1
+    chosen = likely(planes_of(levels_of(20_001)).all, alive, query_of(2), share)
+    assert (chosen % 10 == 1).all()
+    assert share * 2000 <= len(chosen) <= min(2.5 * share, 1.0) * 2000
+
+
+def test_where_none_are_left_none_are_likely():
+    assert not len(likely(planes_of(levels_of(70)).all, np.zeros(70, np.uint8), query_of(3), 1.0))
