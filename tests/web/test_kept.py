@@ -109,6 +109,24 @@ def test_a_persona_and_a_room_have_notes(own_shop, visit):
     expect(note).to_have_count(0)
 
 
+def test_a_room_says_who_answers_in_it(own_shop, visit):
+    address, _, _ = own_shop
+    page = visit(address, "/rooms/support")
+    page.get_by_text("About the room").click()
+    page.get_by_role("button", name="Describe who answers here").click()
+    page.get_by_role("textbox", name="Scenario").fill("A shop at night.")
+    page.get_by_role("textbox", name="Nickname").fill("Captain")
+    expect(page.locator(".cost", has_text="5 tokens")).to_have_count(1)
+    changed_elsewhere(address, "/rooms/support", character={"prompt": "You are the captain."})
+    save(page, "Save the room")
+    character = kept(address, "/rooms/support")["character"]
+    assert (character["prompt"], character["scenario"]) == ("You are the captain.", "A shop at night.")
+    assert (character["nickname"], character["description"]) == ("Captain", "")
+    page.reload()
+    page.get_by_text("About the room").click()
+    expect(page.get_by_role("textbox", name="System prompt")).to_have_value("You are the captain.")
+
+
 def test_a_persona_and_a_lorebook_are_changed(own_shop, visit):
     address, _, _ = own_shop
     page = visit(address, "/personas")

@@ -19,6 +19,7 @@ export interface Room {
   headers: string[];
   lorebooks: string[];
   notes: Note[];
+  character: Settings | null;
   created: number;
   metadata: Settings;
   tokens: number;

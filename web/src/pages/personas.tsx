@@ -9,11 +9,11 @@ import { useDraft } from "../api/draft";
 import type { Persona, PersonaList } from "../api/kept";
 import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
-import { changed } from "../logic/changed";
 import { lines } from "../logic/texts";
 import { plural } from "../logic/format";
 import { personaPath } from "../logic/routes";
 import { go } from "../router";
+import { CharacterForm, characterNow, OF_PERSONA } from "../ui/character-form";
 import { CountModel } from "../ui/count-model";
 import { Confirm, Dialog } from "../ui/dialog";
 import { TextArea, TextField } from "../ui/fields";
@@ -108,15 +108,6 @@ export function PersonaPage({ id }: { id: string }) {
   );
 }
 
-const CHARACTER = ["description", "personality", "scenario", "examples", "greeting"] as const;
-
-/** The character with what was changed here, on top of what it is by now: the API takes a character as a whole. */
-async function characterNow(where: string, { character: before }: Persona, { character: after }: Partial<Persona>) {
-  if (!after) return {};
-  const now = await json<Persona>(where);
-  return { character: { ...now.character, ...changed(before ?? {}, after) } };
-}
-
 function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void }) {
   const { draft, put, changes } = useDraft({
     name: persona.name, prompt: persona.prompt, model: persona.model, provider: persona.provider, policy: persona.policy,
@@ -124,7 +115,6 @@ function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void 
     notes: persona.notes.map(draftOf), character: persona.character,
   });
   const change = useChange();
-  const { character } = draft;
   const save = async (event: Event) => {
     event.preventDefault();
     const body = changes(({ completion, lorebooks, notes, ...rest }) => (
@@ -145,15 +135,7 @@ function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void 
         <TextField label="Kept for answers, in tokens" type="number" min={1} value={draft.completion} placeholder="as the policy says" onInput={(completion) => put({ completion })} />
         <TextArea label="Lorebooks, one id a line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
       </div>
-      {character ? (
-        <fieldset>
-          <legend>Character</legend>
-          {CHARACTER.map((field) => {
-            const text = String(character[field] ?? "");
-            return <TextArea key={field} label={field.charAt(0).toUpperCase() + field.slice(1)} rows={3} value={text} onInput={(said) => put({ character: { ...character, [field]: said } })} hint={<TokenCost text={text} />} />;
-          })}
-        </fieldset>
-      ) : <p><button type="button" onClick={() => put({ character: {} })}>Describe a character</button></p>}
+      <CharacterForm character={draft.character} fields={OF_PERSONA} title="Character" begin="Describe a character" onInput={(character) => put({ character })} />
       <NotesForm notes={draft.notes} onInput={(notes) => put({ notes })} />
       {change.error && <p class="bad" role="alert">{change.error}</p>}
       <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the persona</button></div>

@@ -13,6 +13,7 @@ import { lines, spoken } from "../logic/texts";
 import { moment, plural, score, whole } from "../logic/format";
 import { messagePath } from "../logic/routes";
 import { ask, go, route } from "../router";
+import { CharacterForm, characterNow, OF_ROOM } from "../ui/character-form";
 import { Confirm } from "../ui/dialog";
 import { TextArea, TextField } from "../ui/fields";
 import { More } from "../ui/more";
@@ -48,7 +49,7 @@ export function RoomPage({ id }: { id: string }) {
 function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
   const { draft, put, changes } = useDraft({
     name: room.name, user: room.user ?? "", goal: room.goal, headers: room.headers.join("\n"), lorebooks: room.lorebooks.join("\n"),
-    notes: room.notes.map(draftOf),
+    notes: room.notes.map(draftOf), character: room.character,
   });
   const change = useChange();
   const save = async (event: Event) => {
@@ -56,7 +57,9 @@ function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
     const body = changes(({ user, headers, lorebooks, notes, ...rest }) => (
       { ...rest, user: user || null, headers: lines(headers), lorebooks: lines(lorebooks), notes: notes.map(noteOf) }
     ));
-    if (await change.run(() => json(path`/rooms/${room.id}`, { method: "PUT", body }))) onSaved();
+    const where = path`/rooms/${room.id}`;
+    const saved = await change.run(async () => json(where, { method: "PUT", body: { ...body, ...(await characterNow(where, room, body)) } }));
+    if (saved) onSaved();
   };
   return (
     <details class="form">
@@ -71,6 +74,7 @@ function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
           <TextArea label="Headers, one a line" rows={3} value={draft.headers} onInput={(headers) => put({ headers })} hint={<>in every context: <TokenCost text={draft.headers} was={room.headers.join("\n")} /></>} />
           <TextArea label="Lorebooks, one id a line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
         </div>
+        <CharacterForm character={draft.character} fields={OF_ROOM} title="Who answers here" begin="Describe who answers here" onInput={(character) => put({ character })} />
         <NotesForm notes={draft.notes} onInput={(notes) => put({ notes })} />
         {change.error && <p class="bad" role="alert">{change.error}</p>}
         <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the room</button></div>
