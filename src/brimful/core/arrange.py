@@ -186,7 +186,7 @@ def _history_units(placed: _Placed) -> list[Unit]:
 def _is_history(unit: Unit) -> bool:
     if unit.stands_for:
         return unit.stands_for == "history"
-    return any(place_of(package) == "history" for package in unit.packages)
+    return "history" in map(place_of, unit.packages)
 
 
 def _began(unit: Unit) -> When:

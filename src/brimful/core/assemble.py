@@ -6,7 +6,7 @@ import msgspec
 
 from brimful.core.arrange import previous_mark
 from brimful.core.budget import ContextBudget
-from brimful.core.context import Component, Context, Inputs, context_id
+from brimful.core.context import Component, Context, Inputs
 from brimful.core.decision import Decision
 from brimful.core.explain import COMPONENTS
 from brimful.core.pile import Filled, Pile, prepare
@@ -24,15 +24,15 @@ def poured(pile: Pile) -> Context:
     """Build the context of candidates that are ready, for the window and the reserve that their inputs name."""
     budget = pile.budget(pile.inputs.window)
     done = pile.filled(budget)
-    return _record(pile.inputs, budget, done, [*pile.decided, *done.selection.decisions])
+    return _record(pile, budget, done, [*pile.decided, *done.selection.decisions])
 
 
-def _record(inputs: Inputs, budget: ContextBudget, done: Filled, decisions: Sequence[Decision]) -> Context:
+def _record(pile: Pile, budget: ContextBudget, done: Filled, decisions: Sequence[Decision]) -> Context:
     verification = done.verification
     components = _components(decisions, verification.tokens)
     context = Context(
-        id=context_id(inputs),
-        inputs=inputs,
+        id=pile.name(pile.inputs),
+        inputs=pile.inputs,
         budget=budget,
         pools=done.selection.pools,
         components=components,

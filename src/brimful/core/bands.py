@@ -104,19 +104,23 @@ def _used(parts: Mapping[str, Size], *, related_first: bool) -> Iterator[Band]:
 
 def _parts(context: "Context") -> dict[str, Size]:
     """Return tokens and items by component, with those that are pinned taken out of each."""
-    pinned, costs, items = _pinned(context), Counter[tuple[str, bool]](), Counter[tuple[str, bool]]()
+    parts: dict[str, Size] = {each.name: (each.tokens, each.items) for each in context.components}
+    pinned = _pinned(context)
+    if not pinned:
+        return parts
+    costs, pins, items = Counter[str](), Counter[str](), Counter[str]()
     for decision in context.decisions:
         if decision.included:
             name = COMPONENTS.get(decision.kind, decision.kind)
-            costs[name, decision.id in pinned] += decision.cost
-            items[name, decision.id in pinned] += 1
-    parts: dict[str, Size] = {}
+            costs[name] += decision.cost
+            if decision.id in pinned:
+                pins[name] += decision.cost
+                items[name] += 1
     apart = (0, 0)
-    for component in context.components:
-        name, whole = component.name, costs[component.name, True] + costs[component.name, False]
-        taken = component.tokens * costs[name, True] // whole if whole else 0
-        apart = (apart[0] + taken, apart[1] + items[name, True])
-        parts[name] = (component.tokens - taken, component.items - items[name, True])
+    for name, (tokens, count) in parts.items():
+        taken = tokens * pins[name] // costs[name] if costs[name] else 0
+        apart = (apart[0] + taken, apart[1] + items[name])
+        parts[name] = (tokens - taken, count - items[name])
     return parts | {"pinned": apart}
 
 

@@ -61,10 +61,14 @@ def _renamed(messages: Iterable[Message], name: Callable[[str], str]) -> list[Me
 
     return [
         msgspec.structs.replace(message, parts=tuple([renamed(part) for part in message.parts]))
-        if any(isinstance(part, _OF_TOOLS) for part in message.parts)
+        if any(map(_is_of_tools, message.parts))
         else message
         for message in messages
     ]
+
+
+def _is_of_tools(part: Part) -> bool:
+    return isinstance(part, _OF_TOOLS)
 
 
 def _hashed(id: str, seen: int) -> str:

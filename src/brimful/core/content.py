@@ -90,9 +90,9 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="t
 
     def __post_init__(self) -> None:
         """Refuse what is no call, above all arguments that are not written as JSON yet."""
-        check.settle(self, "arguments", _arguments)
-        for field in ("id", "name"):
-            check.settle(self, field, check.sound_text)
+        if type(self.arguments) is not str:
+            check.settle(self, "arguments", _arguments)
+        _settle_names(self)
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="tool_result"):
@@ -105,9 +105,9 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field=
 
     def __post_init__(self) -> None:
         """Refuse what is no answer."""
-        check.settle(self, "content", check.text)
-        for field in ("id", "name"):
-            check.settle(self, field, check.sound_text)
+        if type(self.content) is not str:
+            check.settle(self, "content", check.text)
+        _settle_names(self)
         if type(self.is_error) is not bool:
             raise InvalidPackage("content.is_error", f"must be true or false, not {shown(self.is_error)}")
 
@@ -283,6 +283,14 @@ def _settle_texts(package: ContentPackage) -> None:
         _check_covers(package.covers)
     for field in ("hash", "normalized_hash") if package.hash or package.normalized_hash else ():
         check.settle(package, field, check.sound_text, "")
+
+
+def _settle_names(part: ToolCall | ToolResult) -> None:
+    """Settle what names a call. Each part of a history comes here every turn: if all is well, nothing is called."""
+    if type(part.id) is not str or not part.id.isascii():
+        check.settle(part, "id", check.sound_text)
+    if type(part.name) is not str or not part.name.isascii():
+        check.settle(part, "name", check.sound_text)
 
 
 def _arguments(field: str, value: object) -> str:

@@ -1,6 +1,7 @@
 """The record: what went in, what was decided, what came out. It explains itself and can be replayed."""
 
 import hashlib
+from collections.abc import Callable
 from functools import cached_property
 from typing import Final, Literal, Self
 
@@ -25,6 +26,7 @@ from brimful.errors import InvalidRecord, UnknownRecord
 FORM: Literal["brimful/1"] = "brimful/1"
 PREFIX: Final = "ctx-"
 """How the id of every context begins."""
+_OPENING: Final = b'{"packages":'  # how inputs begin as JSON
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,18 +102,23 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def decision(self, id: str) -> Decision:
         """Return what became of a candidate. Of several with one id, the one that is in."""
-        if id not in self._by_id:
+        if id not in self.fates:
             raise UnknownRecord("candidate", id)
-        return self._by_id[id]
+        return self.fates[id]
 
     @cached_property
-    def _by_id(self) -> dict[str, Decision]:
-        return explain.by_id(self)
+    def fates(self) -> dict[str, Decision]:
+        """What became of each candidate, by id. Of several with one id, the one that is in."""
+        found: dict[str, Decision] = {}
+        for decision in self.decisions:
+            if decision.id not in found or decision.included:
+                found[decision.id] = decision
+        return found
 
     @cached_property
     def whys(self) -> dict[str, str]:
         """What brought candidates in or held them back before they competed, by id, for those that say so."""
-        said = ((each.id, _why(each)) for each in self.inputs.packages)
+        said = ((each.id, _why(each)) for each in self.inputs.packages if each.metadata or each.kind == NOTE)
         return {id: why for id, why in said if isinstance(why, str)}
 
     def explain(self, id: str) -> str:
@@ -148,6 +155,18 @@ def _why(package: ContentPackage) -> object:
     return f"it is a note at depth {depth_of(package):,}" if said is None and package.kind == NOTE else said
 
 
-def context_id(inputs: Inputs) -> str:
-    """Return the id of the context that these inputs give."""
-    return PREFIX + hashlib.sha256(msgspec.json.encode(inputs)).hexdigest()[:24]
+def naming(packages: tuple[ContentPackage, ...]) -> Callable[[Inputs], str]:
+    """Return what tells the id of the context that inputs with these packages give: a hash of the inputs as JSON.
+
+    The packages come first in it, and are most of it: they are written and hashed once, whatever else is asked of them.
+    """
+    begun = hashlib.sha256(_OPENING)
+    begun.update(msgspec.json.encode(packages))
+
+    def name(inputs: Inputs) -> str:
+        rest = msgspec.json.encode(msgspec.structs.replace(inputs, packages=()))
+        whole = begun.copy()
+        whole.update(rest.removeprefix(_OPENING + b"[]"))
+        return PREFIX + whole.hexdigest()[:24]
+
+    return name

@@ -88,9 +88,10 @@ def recounted(packages: Sequence[ContentPackage], counter: TokenCounter) -> list
     Media and tool calls are counted again in any case: models that share a tokenizer have different rules for them.
     A count that names no tokenizer is the caller's word, and stands.
     """
-    ours = ("", counter.tokenizer)
-    plain = [at for at, p in enumerate(packages) if p.tokens.tokenizer not in ours and isinstance(p.content, str)]
-    parted = [at for at, p in enumerate(packages) if not isinstance(p.content, str) and p.tokens.tokenizer]
+    ours = counter.tokenizer
+    other = [at for at, p in enumerate(packages) if p.tokens.tokenizer != ours or not isinstance(p.content, str)]
+    plain = [at for at in other if isinstance(packages[at].content, str) and packages[at].tokens.tokenizer]
+    parted = [at for at in other if not isinstance(packages[at].content, str) and packages[at].tokens.tokenizer]
     if not plain and not parted:
         return list(packages)
     counts = dict(zip(plain, counter.texts([str(packages[at].content) for at in plain]), strict=True))
@@ -112,27 +113,23 @@ def cost_in_place(counter: TokenCounter, *, names_in_text: bool) -> Callable[[Co
     known: dict[tuple[object, ...], int] = {}
 
     def cost(package: ContentPackage) -> int:
-        metadata = package.metadata
+        content, metadata, tokens = package.content, package.metadata, package.tokens
+        in_word = isinstance(content, str) and content[-1:].isalnum()
         labels = (metadata.get("source"), metadata.get("pinned")) if metadata else None
-        around = (package.kind, package.role, package.name, package.timestamp != 0, _ending(package), labels)
+        around = (package.kind, package.role, package.name, package.timestamp != 0, in_word, labels)
         surcharge = known.get(around)
         if surcharge is None:
-            surcharge = known[around] = _surcharge(package, counter, names_in_text=names_in_text)
-        return package.tokens.upper + surcharge
+            # Many vocabularies join a line break to a full stop before it: a character like the text's last one tells.
+            ending = "x" if in_word else "."
+            surcharge = known[around] = _surcharge(package, ending, counter, names_in_text=names_in_text)
+        return tokens.tokens + tokens.margin + surcharge
 
     return cost
 
 
-def _ending(package: ContentPackage) -> str:
-    """Return a character like the text's last one: many vocabularies join a line break to a full stop before it."""
-    content = package.content
-    return "x" if isinstance(content, str) and content[-1:].isalnum() else "."
-
-
-def _surcharge(package: ContentPackage, counter: TokenCounter, *, names_in_text: bool) -> int:
+def _surcharge(package: ContentPackage, ending: str, counter: TokenCounter, *, names_in_text: bool) -> int:
     if place_of(package) in ("related", "pinned"):
         opening, closing = label(package)
-        ending = _ending(package)
         return counter.text(f"{opening}{ending}{closing}").upper - counter.text(ending).upper
     if package.kind.startswith("media-"):
         return 0
@@ -149,9 +146,10 @@ def base_cost(packages: Sequence[ContentPackage], tools: tuple[Tool, ...], model
         probe = Prompt(model=model, messages=(Message(role="user", parts=(Text(text="x"),)),))
         with_tools = Prompt(model=model, messages=probe.messages, tools=tools)
         cost += max(0, counter.prompt(with_tools).upper - counter.prompt(probe).upper)
-    if any(place_of(package) == "related" for package in packages):
+    places = {place_of(package) for package in packages if package.kind not in PLACED}
+    if "related" in places:
         cost += counter.text(RELATED_OPEN).upper + counter.text(RELATED_CLOSE).upper + counter.message_overhead("user")
-    if any(package.metadata and place_of(package) == "pinned" for package in packages):
+    if "pinned" in places:
         cost += counter.text(PINNED_OPEN).upper + counter.text(PINNED_CLOSE).upper + counter.message_overhead("system")
     return cost
 

@@ -17,9 +17,9 @@ def canonical_order(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
 
     What is equal in time, id and text is told apart by all of its data.
     """
-    often = Counter(package.id for package in packages)
-    if len(often) == len(packages):
+    if len({package.id for package in packages}) == len(packages):
         return sorted(packages, key=time_of)
+    often = Counter(package.id for package in packages)
 
     def data(package: ContentPackage) -> bytes:
         return msgspec.json.encode(package) if often[package.id] > 1 else b""
@@ -29,6 +29,8 @@ def canonical_order(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
 
 def same_id(packages: Sequence[ContentPackage], policy: Policy) -> tuple[list[ContentPackage], list[Decision]]:
     """Keep one package of each id: a required one first, then the earlier pool, then the newer."""
+    if len({package.id for package in packages}) == len(packages):
+        return list(packages), []
     survivors: dict[str, ContentPackage] = {}
     decisions = []
     for package in packages:

@@ -50,7 +50,7 @@ _TITLES = {
 }
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A candidate whose fate differs between two contexts; None where it was no candidate."""
 
     id: str
@@ -84,6 +84,7 @@ class Lines:
     def __init__(self, context: "Context") -> None:
         """Speak of this context."""
         self._context = context
+        self._whys = context.whys
         self._headlines: dict[tuple[Reason, str, str, str], str] = {}
 
     def of(self, decision: Decision) -> str:
@@ -92,7 +93,7 @@ class Lines:
         headline = self._headlines.get(kind)
         if headline is None:
             headline = self._headlines[kind] = _headline(self._context, decision)
-        return _line(headline, decision, self._context.whys)
+        return _line(headline, decision, self._whys)
 
 
 def decision_line(context: "Context", decision: Decision) -> str:
@@ -101,20 +102,19 @@ def decision_line(context: "Context", decision: Decision) -> str:
 
 
 def _line(headline: str, decision: Decision, whys: Mapping[str, str]) -> str:
-    facts = [headline]
+    line = f"{decision.outcome}: {headline}"
     if decision.score is not None:
-        facts.append(f"score {shown_score(decision.score.total)}")
+        line += f", score {shown_score(decision.score.total)}"
+    rank = decision.rank
     if decision.included:
-        facts.append(f"{decision.cost:,} tokens")
-        if decision.rank:
-            facts.append(f"rank {decision.rank}")
-    elif decision.rank > decision.cut:
-        below = decision.rank - decision.cut
-        facts.append(f"{below} rank{'s' if below > 1 else ''} below the cut")
+        line += f", {decision.cost:,} tokens, rank {rank}" if rank else f", {decision.cost:,} tokens"
+    elif rank > decision.cut:
+        below = rank - decision.cut
+        line += f", {below} rank{'s' if below > 1 else ''} below the cut"
     if decision.group:
-        facts.append(f"one unit with {decision.group!r}" if decision.group != decision.id else "a unit of several")
+        line += f", one unit with {decision.group!r}" if decision.group != decision.id else ", a unit of several"
     why = "" if decision.reason == "held-back" else whys.get(decision.id, "")
-    return f"{decision.outcome}: {', '.join(facts)}{'; candidate because ' + why if why else ''}"
+    return f"{line}; candidate because {why}" if why else line
 
 
 def shown_score(score: float) -> str:
@@ -190,8 +190,7 @@ def diff(before: "Context", after: "Context") -> Difference:
     for field, value in (("before", before), ("after", after)):
         if not hasattr(value, "decisions"):
             raise InvalidValue(field, f"must be a Context, not {type(value).__name__}")
-    first, second = by_id(before), by_id(after)
-    changes = [_change(id, first.get(id), second.get(id)) for id in sorted({*first, *second})]
+    entered, left, changed = _changes(before.fates, after.fates)
     a, b = msgspec.json.encode(before.request), msgspec.json.encode(after.request)
     common = _common_prefix(a, b)
     return Difference(
@@ -199,13 +198,9 @@ def diff(before: "Context", after: "Context") -> Difference:
         after=after.id,
         tokens_before=before.tokens,
         tokens_after=after.tokens,
-        entered=tuple(c for c in changes if _in(c.after) and not _in(c.before)),
-        left=tuple(c for c in changes if _in(c.before) and not _in(c.after)),
-        changed=tuple(
-            c
-            for c in changes
-            if _in(c.before) == _in(c.after) and (c.before, c.before_reason) != (c.after, c.after_reason)
-        ),
+        entered=tuple(entered),
+        left=tuple(left),
+        changed=tuple(changed),
         common_prefix=common,
         prefix_share=common / max(1, len(b)),
     )
@@ -276,13 +271,22 @@ def outcomes(context: "Context") -> list[tuple[str, int]]:
     return [(outcome, counts[outcome]) for outcome in order if counts[outcome]]
 
 
-def by_id(context: "Context") -> dict[str, Decision]:
-    """Return the decision on each id; of several with one id, the one that is in."""
-    found: dict[str, Decision] = {}
-    for decision in context.decisions:
-        if decision.id not in found or decision.included:
-            found[decision.id] = decision
-    return found
+def _changes(
+    before: Mapping[str, Decision], after: Mapping[str, Decision]
+) -> tuple[list[Change], list[Change], list[Change]]:
+    """Return what entered, what left, and what else ended otherwise or for another reason, each by id."""
+    ids = after.keys() - before.keys()
+    ids |= {
+        id
+        for id, each in before.items()
+        if (now := after.get(id)) is None or each.outcome != now.outcome or each.reason != now.reason
+    }
+    entered, left, changed = list[Change](), list[Change](), list[Change]()
+    for id in sorted(ids):
+        change = _change(id, before.get(id), after.get(id))
+        was, is_now = _in(change.before), _in(change.after)
+        (changed if was == is_now else left if was else entered).append(change)
+    return entered, left, changed
 
 
 def _change(id: str, before: Decision | None, after: Decision | None) -> Change:

@@ -18,10 +18,12 @@ def perceivable(
 
     A package that is such a medium and nothing else is dropped, if it may be.
     """
+    if not any(map(_shows, [package.content for package in packages if not isinstance(package.content, str)])):
+        return list(packages), []
     seen: list[ContentPackage] = []
     decisions: list[Decision] = []
     for package in packages:
-        if isinstance(package.content, str) or not any(isinstance(part, Media) for part in package.content):
+        if isinstance(package.content, str) or not _shows(package.content):
             seen.append(package)
             continue
         parts = tuple(map(_shown(package, model, renderer), package.content))
@@ -32,6 +34,10 @@ def perceivable(
         else:
             seen.append(package)
     return seen, decisions
+
+
+def _shows(parts: Sequence[Part]) -> bool:
+    return any(isinstance(part, Media) for part in parts)
 
 
 def _shown(package: ContentPackage, model: ModelInfo, renderer: Renderer) -> Callable[[Part], Part]:

@@ -1,5 +1,6 @@
 """In which order the candidates that are in stand in the request, as its record tells it."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from brimful.core.content import ContentPackage, ToolCall, ToolResult
@@ -20,32 +21,40 @@ Key = tuple[int, float, tuple[float, int, str], int]
 
 def reading_order(context: "Context") -> dict[str, int]:
     """Return the place of each candidate that is in, from 0; what is out has none."""
-    ordering = _Ordering(context)
     inside = [decision for decision in context.decisions if decision.included]
-    said = sorted((each for each in inside if not ordering.is_note(each)), key=ordering.key)
-    order = ordering.noted([each.id for each in said], [each.id for each in inside if ordering.is_note(each)])
+    ordering = _Ordering(context, inside)
+    notes = [each.id for each in inside if ordering.places[each.id] == "note"]
+    standing = [each for each in inside if ordering.places[each.id] != "note"] if notes else inside
+    said = [each.id for each in sorted(standing, key=ordering.key)]
+    order = ordering.noted(said, notes) if notes else said
     return {id: at for at, id in enumerate(order)}
 
 
 class _Ordering:
-    """Knows what orders decisions: sections first, then time, or worth where the best stands last."""
+    """Knows what orders decisions: sections first, then time, or worth where the best stands last.
 
-    def __init__(self, context: "Context") -> None:
-        self._packages = {package.id: package for package in context.inputs.packages}
+    `places` are those of what is in.
+    """
+
+    def __init__(self, context: "Context", inside: Sequence[Decision]) -> None:
+        packages = self._packages = {package.id: package for package in context.inputs.packages}
         self._sections = _IN_SYSTEM if context.inputs.policy.layout.related == "system" else _LAST
         self._covered: dict[str, ContentPackage] = {}
         self._calls: dict[tuple[str, str], ContentPackage] = {}
         self._units: dict[str, list[ContentPackage]] = {}
         for decision in context.decisions:
-            self._note(decision, self._packages[decision.id])
+            if decision.outcome == "replaced" or decision.group:
+                self._note(decision, packages[decision.id])
         for unit in self._units.values():
             unit.sort(key=call_first)
+        covered = self._covered
+        self.places = {each.id: place_of(covered.get(each.id, packages[each.id])) for each in inside}
 
     def key(self, decision: Decision) -> Key:
         """Return what to sort a decision by."""
         package = self._packages[decision.id]
         stood = self._covered.get(decision.id, package)  # a summary stands where the newest of its cluster stood
-        place = place_of(stood)
+        place = self.places[decision.id]
         section = self._sections.index(place)
         worth = decision.score.total if place == "related" and decision.score else 0.0
         if place == "current" and package.kind.startswith("media-"):
@@ -56,14 +65,10 @@ class _Ordering:
         call = self._call_of(decision, package)
         return (section, worth, time_of(stood), 0) if call is None else (section, worth, time_of(call), 1)
 
-    def is_note(self, decision: Decision) -> bool:
-        """Say whether it stands as deep among the others as it says."""
-        return self._place(decision.id) == "note"
-
     def noted(self, said: list[str], notes: list[str]) -> list[str]:
         """Put notes among what is said, as `arrange` does: none stands before what begins every prompt."""
         opening = self._sections.index("history")
-        head = [id for id in said if self._sections.index(self._place(id)) < opening]
+        head = [id for id in said if self._sections.index(self.places[id]) < opening]
         rest = said[len(head) :]
         placed = placed_in(rest, [self._packages[id] for id in notes], self._counts)
         for at, note in reversed([(self._before_media(rest, at), note) for at, note in placed]):
@@ -80,10 +85,7 @@ class _Ordering:
         """Say whether a candidate is a message of its own, for notes that count them."""
         package = self._packages[id]
         spoken = not package.kind.startswith("media-") and role_of(package) != "tool"
-        return spoken and self._place(id) in ("history", "current")
-
-    def _place(self, id: str) -> Place:
-        return place_of(self._covered.get(id, self._packages[id]))
+        return spoken and self.places[id] in ("history", "current")
 
     def _note(self, decision: Decision, package: ContentPackage) -> None:
         if decision.outcome == "replaced":
@@ -97,5 +99,7 @@ class _Ordering:
 
     def _call_of(self, decision: Decision, package: ContentPackage) -> ContentPackage | None:
         """Return the call that a tool's results stand behind."""
-        results = [part for part in package.parts if isinstance(part, ToolResult)] if decision.group else []
+        if not decision.group:
+            return None
+        results = [part for part in package.parts if isinstance(part, ToolResult)]
         return next((call for part in results if (call := self._calls.get((decision.group, part.id)))), None)

@@ -6,7 +6,7 @@ import msgspec
 
 from brimful.core.arrange import arrange
 from brimful.core.budget import ContextBudget, allocate
-from brimful.core.context import Inputs
+from brimful.core.context import Inputs, naming
 from brimful.core.cost import base_cost, cost_in_place, recounted
 from brimful.core.decision import Decision
 from brimful.core.dedupe import canonical_order, same_id
@@ -47,13 +47,15 @@ class Filled(msgspec.Struct, frozen=True):
 class Pile(msgspec.Struct, frozen=True, kw_only=True):
     """The candidates of some inputs, lined up: the same whatever the window.
 
-    `decided` are those that no fill can let in. `foreseen` is what a request of theirs costs beside them.
+    `decided` are those that no fill can let in. `foreseen` is what a request of theirs costs beside them. `name` tells
+    the id of a context of theirs.
     """
 
     inputs: Inputs
     lineup: Lineup
     decided: tuple[Decision, ...]
     foreseen: Base
+    name: Callable[[Inputs], str]
     counter: TokenCounter
     renderer: Renderer
 
@@ -122,6 +124,7 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Pil
             full=base_cost(candidates, inputs.tools, inputs.model.id, counter),
             required=base_cost(required, inputs.tools, inputs.model.id, counter),
         ),
+        name=naming(inputs.packages),
         counter=counter,
         renderer=renderer,
     )

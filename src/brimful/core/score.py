@@ -1,6 +1,7 @@
 """Priority, importance, relevance and recency: one number, and its parts."""
 
-import math
+from collections.abc import Callable
+from math import exp
 
 import msgspec
 
@@ -21,15 +22,19 @@ class Score(msgspec.Struct, frozen=True, gc=False):
     recency: float
 
 
-def score(package: ContentPackage, weights: Weights, now: float) -> Score:
-    """Score a package at the time `now`. What lies in the future is as recent as can be."""
-    priority = package.flex.priority / HIGHEST_PRIORITY
-    relevance = NEUTRAL_RELEVANCE if package.relevance is None else package.relevance
-    age_days = (now - package.timestamp) / SECONDS_A_DAY
-    recency = math.exp(-age_days / weights.recency_days) if age_days > 0 else 1.0
-    merit = weights.priority * priority + weights.importance * package.importance + weights.recency * recency
-    if weights.relevance_multiplies:
-        total = relevance * merit / (weights.priority + weights.importance + weights.recency)
-    else:
-        total = merit + weights.relevance * relevance
-    return Score(total, priority, package.importance, relevance, recency)
+def scorer(weights: Weights, now: float) -> Callable[[ContentPackage], Score]:
+    """Return a function that scores packages at the time `now`. What lies in the future is as recent as can be."""
+    of_priority, of_importance, of_recency = weights.priority, weights.importance, weights.recency
+    of_relevance, of_merit = weights.relevance, of_priority + of_importance + of_recency
+    multiplies, days = weights.relevance_multiplies, weights.recency_days
+
+    def score(package: ContentPackage) -> Score:
+        priority, importance = package.flex.priority / HIGHEST_PRIORITY, package.importance
+        relevance = NEUTRAL_RELEVANCE if package.relevance is None else package.relevance
+        age_days = (now - package.timestamp) / SECONDS_A_DAY
+        recency = exp(-age_days / days) if age_days > 0 else 1.0
+        merit = of_priority * priority + of_importance * importance + of_recency * recency
+        total = relevance * merit / of_merit if multiplies else merit + of_relevance * relevance
+        return Score(total, priority, importance, relevance, recency)
+
+    return score

@@ -1,16 +1,21 @@
 """Units: what is kept or dropped whole. Most are one package; a tool call and its results are one unit, too."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
+from typing import Final
 
 import msgspec
 
 from brimful.core.content import ContentPackage, ToolCall, ToolResult
 from brimful.core.decision import Decision, Outcome, Reason
 from brimful.core.policy import Policy
-from brimful.core.score import Score, score
+from brimful.core.score import Score, scorer
 from brimful.errors import InvalidPackage
 
 When = tuple[float, int, str]
+
+time_of: Final[Callable[[ContentPackage], When]] = attrgetter("timestamp", "position", "id")
+"""Returns what orders packages in time; the id breaks ties."""
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -72,32 +77,27 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         ]
 
 
-def time_of(package: ContentPackage) -> When:
-    """Return what orders packages in time; the id breaks ties."""
-    return (package.timestamp, package.position, package.id)
-
-
 def make_units(
     packages: Sequence[ContentPackage], policy: Policy, cost_of: Callable[[ContentPackage], int], now: float
 ) -> tuple[list[Unit], list[Decision]]:
     """Bind what belongs together, and score it. Return the units, and decisions on what cannot be one."""
     singles, groups, unpaired = _groups(packages)
-    pool_of, weights = _pool_names(policy), policy.weights
+    pool_of, score_of = _pool_names(policy), scorer(policy.weights, now)
     units = [
         Unit(
             key=package.id,
             packages=(package,),
             cost=cost_of(package),
-            score=score(package, weights, now),
+            score=score_of(package),
             pool=pool_of(package),
-            fixed=not package.flex.can_drop,
-            may_shrink=package.flex.min_tokens is not None,
+            fixed=not (flex := package.flex).can_drop,
+            may_shrink=flex.min_tokens is not None,
         )
         for package in singles
     ]
-    for members in groups:
-        scores = [score(package, weights, now) for package in members]
-        units.append(_bound(members, pool_of(members[0]), tuple(map(cost_of, members)), scores))
+    units += [
+        _bound(members, pool_of(members[0]), tuple(map(cost_of, members)), map(score_of, members)) for members in groups
+    ]
     return _able(units, unpaired)
 
 
@@ -116,14 +116,15 @@ def _bound(members: tuple[ContentPackage, ...], pool: str, costs: tuple[int, ...
 
 def _pool_names(policy: Policy) -> Callable[[ContentPackage], str]:
     """Return a function that names the pool of a package, or nothing. Only kind and pin decide: look them up once."""
-    known: dict[tuple[str, bool], str] = {}
+    loose: dict[str, str] = {}
+    pinned: dict[str, str] = {}
 
     def name_of(package: ContentPackage) -> str:
-        key = (package.kind, bool(package.metadata and package.metadata.get("pinned")))
-        name = known.get(key)
+        known = pinned if package.metadata and package.metadata.get("pinned") else loose
+        name = known.get(package.kind)
         if name is None:
             pool = policy.pool_for(package)
-            name = known[key] = pool.name if pool else ""
+            name = known[package.kind] = pool.name if pool else ""
         return name
 
     return name_of
@@ -157,7 +158,7 @@ def _groups(
 ) -> tuple[Sequence[ContentPackage], list[tuple[ContentPackage, ...]], set[str]]:
     """Bind packages by their group, and tool results to the calls they answer. Also name what lacks its other half."""
     bound, unpaired = _pair_tools([package for package in packages if not isinstance(package.content, str)])
-    leaders = _leaders(packages, bound)
+    leaders = _leaders([package for package in packages if package.group is not None], bound)
     if not leaders:
         return packages, [], unpaired
     groups: dict[str, list[ContentPackage]] = {}
@@ -168,7 +169,7 @@ def _groups(
     return singles, [tuple(sorted(members, key=call_first)) for members in groups.values()], unpaired
 
 
-def _leaders(packages: Sequence[ContentPackage], bound: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _leaders(grouped: Sequence[ContentPackage], bound: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the leader of everything that is bound, directly or through others."""
     parent: dict[str, str] = {}
 
@@ -178,9 +179,8 @@ def _leaders(packages: Sequence[ContentPackage], bound: Iterable[tuple[str, str]
             node = parent[node]
         return node
 
-    for package in packages:
-        if package.group is not None:
-            parent[find(package.id)] = find(f"group {package.group}")
+    for package in grouped:
+        parent[find(package.id)] = find(f"group {package.group}")
     for result, call in bound:
         parent[find(result)] = find(call)
     return {node: find(node) for node in list(parent)}

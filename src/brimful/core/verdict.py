@@ -68,26 +68,23 @@ def verdicts(account: Account, standing: Mapping[str, Unit]) -> list[Decision]:
         elif key in duplicates:
             continue
         elif len(unit.packages) == 1:
-            dropped.append(_dropped(unit, why(unit, rank), rank, cut))
+            package = unit.packages[0]  # of a large pile that is most, so it takes a short way
+            dropped.append(
+                Decision(
+                    id=key,
+                    kind=package.kind,
+                    outcome="dropped",
+                    reason=why(unit, rank),
+                    tokens=package.tokens.tokens,
+                    pool=unit.pool,
+                    score=unit.score,
+                    rank=rank,
+                    cut=cut,
+                )
+            )
         else:
             several += unit.decisions("dropped", why(unit, rank), rank=rank, cut=cut)
     return decisions + dropped + several
-
-
-def _dropped(unit: Unit, reason: Reason, rank: int, cut: int) -> Decision:
-    """Return the decision on a single package that is out: of a large pile that is most, so it takes a short way."""
-    package = unit.packages[0]
-    return Decision(
-        id=unit.key,
-        kind=package.kind,
-        outcome="dropped",
-        reason=reason,
-        tokens=package.tokens.tokens,
-        pool=unit.pool,
-        score=unit.score,
-        rank=rank,
-        cut=cut,
-    )
 
 
 def summary_verdicts(summaries: Iterable[Unit], standing: Mapping[str, Unit]) -> Iterator[Decision]:

@@ -85,5 +85,7 @@ def _lost_pins(context: "Context") -> list[str]:
         for package in context.inputs.packages
         if package.metadata and (package.metadata.get("pinned") or package.metadata.get(CONSTANT))
     }
+    if not standing:
+        return []
     out = (each for each in context.decisions if each.outcome == "dropped" and each.reason != "held-back")
     return sorted(each.id for each in out if each.id in standing)

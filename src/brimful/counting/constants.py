@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -19,6 +19,7 @@ from brimful.counting.sums import add
 from brimful.counting.texts import CalibratedTexts, TextCounter
 
 _CALLS_REMEMBERED: Final = 4_096
+_SAID: Final = (Text, ToolResult)
 
 
 class ConstantsCounter:
@@ -83,6 +84,8 @@ class ConstantsCounter:
             described, around = self._described(prompt.tools)
             counts.append(self._estimate([self._texts.total(described), self._constant(around)]))
         for message in prompt.messages:
+            if _is_text(message):
+                continue
             counts += [self.media(part) for part in message.parts if isinstance(part, Media)]
             if calls := _calls(message):
                 counts.append(self.tool_calls(calls))
@@ -106,12 +109,15 @@ class ConstantsCounter:
         """Return the texts of messages, their roles and names among them, and the tokens around all of them."""
         texts: list[str] = []
         fixed = 0
+        frames: dict[tuple[Role, str], tuple[list[str], int]] = {}  # of few kinds, around many messages
         for message in messages:
             texts += _texts(message)
             for name in _frames(message):
-                words, around = self._frame(message.role, name)
-                texts += words
-                fixed += around
+                frame = frames.get((message.role, name))
+                if frame is None:
+                    frame = frames[message.role, name] = self._frame(message.role, name)
+                texts += frame[0]
+                fixed += frame[1]
         return texts, fixed
 
     def _frame(self, role: Role, name: str) -> tuple[list[str], int]:
@@ -142,17 +148,17 @@ class ConstantsCounter:
         return Count(tokens=tokens, basis=self._overheads.basis, tokenizer=self.tokenizer)
 
 
-def _texts(message: Message) -> Iterator[str]:
-    for part in message.parts:
-        if isinstance(part, Text):
-            yield part.text
-        elif isinstance(part, ToolResult):
-            yield part.content
+def _is_text(message: Message) -> bool:
+    return len(message.parts) == 1 and isinstance(message.parts[0], Text)
+
+
+def _texts(message: Message) -> list[str]:
+    return [part.text if isinstance(part, Text) else part.content for part in message.parts if isinstance(part, _SAID)]
 
 
 def _frames(message: Message) -> list[str]:
     """Return the name in each frame: on the wire every tool result is a message, or a block that costs as much."""
-    if len(message.parts) == 1 and isinstance(message.parts[0], Text):
+    if _is_text(message):
         return [message.name]
     results = sum(isinstance(part, ToolResult) for part in message.parts)
     own = [message.name] if results < len(message.parts) or not results else []

@@ -33,6 +33,8 @@ def prepare(messages: Iterable[Message], carries: Carries) -> list[Message]:
     (Text(text='Hi\n\nthere'),)
     """
     placed = list(messages)
+    if all(map(_is_said, placed)):  # a conversation without tools and media, as most are
+        return [_named(message) if message.name else message for message in placed]
     _check_places(placed)
     shown = [_show_media(message, carries) for message in _split_tool_runs(placed)]
     regular = [_regular(message) for message in pair_calls(shown)]
@@ -88,12 +90,21 @@ def _show_media(message: Message, carries: Carries) -> Message:
 
 
 def _regular(message: Message) -> Message:
-    if _is_text(message.parts):  # most of any conversation: it is regular already, but for a name
-        name = one_line(message.name) if message.name else ""
-        return message if name == message.name else msgspec.structs.replace(message, name=name)
+    if _is_text(message.parts):
+        return _named(message) if message.name else message
     full = [part for part in message.parts if not (isinstance(part, Text) and not part.text.strip())]
     calls_last = sorted(full, key=lambda part: isinstance(part, ToolCall))
     return msgspec.structs.replace(message, parts=tuple(join_texts(calls_last)), name=one_line(message.name))
+
+
+def _named(message: Message) -> Message:
+    name = one_line(message.name)
+    return message if name == message.name else msgspec.structs.replace(message, name=name)
+
+
+def _is_said(message: Message) -> bool:
+    """Say whether a message is a text of somebody, and so regular but for a name."""
+    return message.role != "tool" and _is_text(message.parts)
 
 
 def _is_text(parts: tuple[Part, ...]) -> bool:

@@ -52,20 +52,35 @@ def find_malformed(messages: object) -> list[str]:
 def _check_messages(
     report: Report, pairing: Pairing, messages: object, *, shown_by_tools: tuple[str, ...] = _WORDS
 ) -> None:
-    for place, message in report.want_objects("messages", messages):
-        role = report.want_one_of(f"{place}.role", message.get("role"), _ROLES)
-        if role == "tool":
-            _check_result(report, pairing, place, message, shown_by_tools)
+    for index, item in enumerate(report.want_list("messages", messages)):
+        if _is_plain(item):
+            pairing.close()
             continue
-        pairing.close()
-        if role is not None and not _is_plain(message):
-            _check_spoken(report, pairing, place, message)
+        place = f"messages[{index}]"
+        message = report.want_object(place, item)
+        if message is not None:
+            _check_message(report, pairing, place, message, shown_by_tools)
     pairing.close()
 
 
-def _is_plain(message: Object) -> bool:
-    """Say whether a message is a text and nothing else, as most are: no rule is broken by one."""
-    return len(message) == len(("role", "content")) and isinstance(message.get("content"), str)
+def _is_plain(item: object) -> bool:
+    """Say whether a message is what somebody says and nothing else, as most are: no rule is broken by one."""
+    if not isinstance(item, dict) or len(item) != len(("role", "content")):
+        return False
+    role = item.get("role")
+    return role != "tool" and role in _ROLES and isinstance(item.get("content"), str)
+
+
+def _check_message(
+    report: Report, pairing: Pairing, place: str, message: Object, shown_by_tools: tuple[str, ...]
+) -> None:
+    role = report.want_one_of(f"{place}.role", message.get("role"), _ROLES)
+    if role == "tool":
+        _check_result(report, pairing, place, message, shown_by_tools)
+        return
+    pairing.close()
+    if role is not None:
+        _check_spoken(report, pairing, place, message)
 
 
 def _check_result(

@@ -63,6 +63,10 @@ def _spoken(message: Message) -> dict[str, Any]:
     written: dict[str, Any] = {"role": message.role}
     if message.name:
         written["name"] = message.name
+    match message.parts:
+        case (Text(text=text),):  # most of any conversation
+            written["content"] = text
+            return written
     written["content"] = _content([part for part in message.parts if isinstance(part, _CONTENT)])
     calls = [_call(part) for part in message.parts if isinstance(part, ToolCall)]
     if calls:

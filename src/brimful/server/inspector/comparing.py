@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from brimful.answers import Build
 from brimful.core.context import Context
-from brimful.core.explain import Change, by_id, diff
+from brimful.core.explain import Change, diff
 from brimful.server.inspector.names import Names
 from brimful.server.inspector.showing import excerpt, packages_of, parsed, row_of, told
 from brimful.server.inspector.views import ChangeView, ComparedPart, DiffView
@@ -16,7 +16,7 @@ class Changes:
     def __init__(self, before: Context, after: Context) -> None:
         """Compare two contexts."""
         self.difference = diff(before, after)
-        self._kinds = {id: each.kind for context in (before, after) for id, each in by_id(context).items()}
+        self._before, self._after = before.fates, after.fates
         self._packages = packages_of(before) | packages_of(after)
 
     def shown(self, changes: Iterable[Change]) -> tuple[ChangeView, ...]:
@@ -24,7 +24,7 @@ class Changes:
         return tuple(
             ChangeView(
                 id=change.id,
-                kind=self._kinds[change.id],
+                kind=(self._after.get(change.id) or self._before[change.id]).kind,
                 before=change.before,
                 after=change.after,
                 before_reason=change.before_reason,

@@ -178,7 +178,7 @@ class ItemView(View, frozen=True, kw_only=True):
 # -- what would be otherwise -----------------------------------------------------------------------------------------
 
 
-class ChangeView(View, frozen=True, kw_only=True):
+class ChangeView(View, frozen=True, kw_only=True, gc=False):
     """A candidate whose fate differs between two contexts; null where it was no candidate."""
 
     id: str

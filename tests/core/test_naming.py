@@ -1,0 +1,54 @@
+"""The id of a context: a hash of all that it was built from, whether it was built at once or from a pile."""
+
+import hashlib
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brimful.core.assemble import assemble, poured
+from brimful.core.context import Inputs, naming
+from brimful.core.model import ModelInfo
+from brimful.core.pile import prepare
+from brimful.packagers import message
+from brimful.policies import load_policy
+from brimful.render import renderer_for
+from strategies import COUNTER, NOW, POLICIES, models, piles
+
+MODEL = ModelInfo(id="m", provider="p", window=100, max_output=20, wire="openai")
+SAID = message("three little words", counter=COUNTER, id="m1", current=True)
+
+
+def inputs_of(packages, policy="default", model=MODEL, **more):
+    return Inputs(packages=tuple(packages), policy=load_policy(policy), model=model, method="hybrid", now=NOW, **more)
+
+
+def whole_hash(inputs):
+    return "ctx-" + hashlib.sha256(msgspec.json.encode(inputs)).hexdigest()[:24]
+
+
+@settings(max_examples=60, deadline=None)
+@given(piles(), POLICIES, models(), st.one_of(st.none(), st.integers(1, 9_000)), st.text('a"é茶[]{},', max_size=9))
+def test_it_is_the_hash_of_the_whole_inputs(pile, policy, model, window, origin):
+    inputs = inputs_of(pile, policy, model, window=window, origin=origin)
+    assert naming(inputs.packages)(inputs) == whole_hash(inputs)
+
+
+def test_nothing_has_a_name_too():
+    inputs = inputs_of(())
+    assert naming(())(inputs) == whole_hash(inputs)
+
+
+def test_whatever_differs_gives_another_id():
+    name = naming((SAID,))
+    ids = {name(inputs_of((SAID,), **more)) for more in ({}, {"window": 90}, {"completion": 9}, {"origin": "room"})}
+    assert len(ids | {naming(())(inputs_of(()))}) == 5
+
+
+def test_a_pile_that_is_filled_again_names_each_context_as_if_it_were_built_anew():
+    pile = prepare(inputs_of((SAID,)), counter=COUNTER, renderer=renderer_for("openai"))
+    for window in (60, 80, None):
+        asked = inputs_of((SAID,), window=window)
+        again = poured(msgspec.structs.replace(pile, inputs=asked))
+        assert again == assemble(asked, counter=COUNTER, renderer=renderer_for("openai"))
+        assert again.id == whole_hash(asked)
