@@ -125,12 +125,12 @@ async def _asked_for(port, large, name):
 def test_a_message_of_five_megabytes_holds_up_nobody(upstream, tmp_path, mode, script):
     upstream.deaf = True  # it shares the interpreter with the server, and would hold it up
     sentence = SENTENCES[script]
-    large = request(sentence * (5_000_000 // len(sentence.encode())))
     local = {"name": "local", "url": f"{upstream.address}/v1", "window": 10_000_000}
     found = []
     for attempt in range(TRIES):
         data = {"upstreams": [local], "store": f"sqlite:///{tmp_path}/{attempt}.db", "mode": mode}
         app = create_app(config_of(data, "brimful.toml"), environ={})
+        large = request(f"{attempt} " + sentence * (5_000_000 // len(sentence.encode())))  # what was counted is known
         found.append(asyncio.run(longest(app, large, attempt)))
         if found[-1][0] - found[-1][1] < LONGEST:
             return
