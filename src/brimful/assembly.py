@@ -204,7 +204,7 @@ def piled(inputs: Inputs) -> Pile:
 
 def _as_written(inputs: Inputs) -> Inputs:
     """Return inputs whose given request stays as its caller wrote it: no turns are merged in it."""
-    if inputs.frame is None or not inputs.frame.messages:
+    if not inputs.given:
         return inputs
     return msgspec.structs.replace(inputs, model=msgspec.structs.replace(inputs.model, alternate=False))
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from brimful import fit
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.packagers import media, memory, message, package
 from brimful.records import Message, Response, Room, Snapshot, Usage
@@ -124,6 +125,16 @@ def test_a_deleted_message_stays_in_past_contexts_and_an_erased_one_does_not(sto
     assert next(each for each in found.inputs.packages if each.id == "m1").content == ""
     assert next(each for each in found.inputs.packages if each.id == "k1").content != ""
     assert len(found.request["messages"]) == len(context.request["messages"])
+
+
+def test_a_place_in_a_given_request_is_no_record_of_that_name(store, run):
+    asked = [{"role": "user", "content": "What of my account?"}, {"role": "assistant", "content": "It is open."}]
+    context = fit({"model": "gpt-4o", "messages": [*asked, {"role": "user", "content": "Thanks."}]}, now=NOW)
+    run(store.save(snapshot(context)))
+    assert run(store.inclusions(item="msg-000001")) == []
+    run(store.post([said("msg-000001", "Something else")]))
+    run(store.delete("msg-000001", erase=True))
+    assert run(store.snapshot("s1")).context.to_json() == context.to_json()
 
 
 def test_a_memory_is_erased_from_the_middle_of_a_block(store, run):

@@ -49,6 +49,11 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     origin: str = ""
     frame: Frame | None = None
 
+    @property
+    def given(self) -> bool:
+        """Whether the packages are the messages of a caller's own request: their ids are places in it, no names."""
+        return self.frame is not None and bool(self.frame.messages)
+
 
 class Component(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A part of the window as people speak of it: system, memories, recent, media, current and more."""

@@ -19,7 +19,8 @@ class Log(Protocol):
     async def save(self, snapshot: Snapshot, response: Response | None = None) -> None:
         """Keep a build with every decision: content by reference, inclusions, and an access of each memory in it.
 
-        An answer to it that is known by then is kept in the same transaction.
+        An answer to it that is known by then is kept in the same transaction. Of a caller's own request no inclusions
+        are kept: its items are places in it, and its decisions stand in the build.
         """
         ...
 

@@ -15,7 +15,6 @@ from brimful.stores import figures, following, pruning, settling
 from brimful.stores import observations as _observations
 from brimful.stores import responses as _responses
 from brimful.stores import snapshots as _snapshots
-from brimful.stores.session import Session
 from brimful.stores.transactions import Transactions, limited
 
 
@@ -28,13 +27,10 @@ class Logbook(Transactions):
 
     async def save(self, snapshot: Snapshot, response: Response | None = None) -> None:
         """Keep a build with every decision, and its answer if that is known."""
-
-        def keep(session: Session) -> None:
-            _snapshots.save(session, [snapshot])
-            if response is not None:
-                _responses.respond(session, [response])
-
-        await self._write(keep)
+        if response is None:
+            await self._write(lambda session: _snapshots.save(session, [snapshot]))
+        else:
+            await self._write(lambda session: _responses.save_answered(session, snapshot, response))
 
     async def snapshot(self, id: str) -> Snapshot | None:
         """Return a build as it was; content that was erased since then is empty."""

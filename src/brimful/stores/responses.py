@@ -6,13 +6,13 @@ from typing import Any, Final
 import msgspec
 
 from brimful.answers import Build
-from brimful.records import Response
+from brimful.records import Response, Snapshot
 from brimful.stores import log
-from brimful.stores.builds import build_named
+from brimful.stores.builds import build_named, digest_of
 from brimful.stores.log import Entry
 from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
-from brimful.stores.snapshots import sort_of, storable
+from brimful.stores.snapshots import keep, sort_of, storable
 from brimful.stores.tallies import Sort
 from brimful.stores.tally import tally_of_answer
 
@@ -27,6 +27,16 @@ READ: Final = "SELECT id, room, body FROM responses WHERE tenant = :tenant"
 def respond(session: Session, given: Sequence[Response]) -> None:
     """Keep answers; the first of an id stands."""
     log.append(session, [answer_entry(session, each) for each in given if _keep(session, each)])
+
+
+def save_answered(session: Session, snapshot: Snapshot, response: Response) -> None:
+    """Keep a build and its answer, and log both at once."""
+    built = keep(session, snapshot)
+    if built is None:
+        respond(session, [response])
+        return
+    answered = [_entry(response, digest_of(snapshot))] if _keep(session, response) else []
+    log.append(session, [built, *answered])
 
 
 def responses(
@@ -63,7 +73,10 @@ def response_of(session: Session, row: Row) -> Response:
 
 def answer_entry(session: Session, response: Response) -> Entry:
     """Return what the log says of an answer. It is counted with its build, by that one's model and policy."""
-    build = build_named(session, response.context)
+    return _entry(response, build_named(session, response.context))
+
+
+def _entry(response: Response, build: Build | None) -> Entry:
     return Entry(
         kind="answer",
         item=response.id,

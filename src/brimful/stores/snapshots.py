@@ -40,7 +40,7 @@ def save(session: Session, given: Sequence[Snapshot]) -> None:
 
     The log comes last: whoever holds its end should not wait for anything else.
     """
-    entries = [entry for each in given if (entry := _keep(session, each)) is not None]
+    entries = [entry for each in given if (entry := keep(session, each)) is not None]
     log.append(session, entries)
 
 
@@ -71,8 +71,12 @@ def inclusions(session: Session, item: str | None, snapshot: str | None, limit: 
     return [Inclusion(**dict(zip(Inclusion.__struct_fields__, row, strict=True))) for row in found]
 
 
-def _keep(session: Session, snapshot: Snapshot) -> Entry | None:
-    """Keep a build, and return what the log says of it; None if there is one of that id."""
+def keep(session: Session, snapshot: Snapshot) -> Entry | None:
+    """Keep a build, and return what the log is to say of it; None if there is one of that id.
+
+    What a place in a caller's own request held is not looked for in others: that would tell of other conversations,
+    and an index of it would write more than all else.
+    """
     context = snapshot.context
     packed, contents = strip(context)
     refs = msgspec.json.encode(keep_contents(session, contents, day=day_of(snapshot.at)))
@@ -90,7 +94,8 @@ def _keep(session: Session, snapshot: Snapshot) -> Entry | None:
     )
     if row is None:
         return None
-    session.many(_INCLUDE, _inclusions(snapshot, row[0]))
+    if not context.inputs.given:
+        session.many(_INCLUDE, _inclusions(snapshot, row[0]))
     kept = [each.id for each in context.decisions if each.included and each.kind.startswith("memory-")]
     touch(session, kept, snapshot.at)
     return entry_of(digest, context)
