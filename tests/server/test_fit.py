@@ -81,6 +81,15 @@ def test_an_overflow_is_learned_from_and_the_request_goes_out_once_more(start, u
     assert len(upstream.bodies[2]["messages"]) == len(upstream.bodies[1]["messages"])
 
 
+def test_an_overflow_that_a_stream_tells_after_a_comment_is_learned_from(start, upstream):
+    client = start()
+    upstream.pause = 0.01
+    upstream.answers = [[": PROCESSING\n\n", f"data: {json.dumps(OVERFLOW)}\n\n"], list(chat_events("Thursday."))]
+    answer = client.post(CHAT, json=body([*long_chat(6), says("user", "Well?")], stream=True))
+    assert answer.text == "".join(chat_events("Thursday."))
+    assert len(upstream.bodies[1]["messages"]) < len(upstream.bodies[0]["messages"])
+
+
 def test_history_begins_where_it_began_for_many_turns(start, upstream):
     client = start(upstream={"window": 2500})
     messages, starts = long_chat(30), []

@@ -1,7 +1,7 @@
 """A request goes to its upstream, and the answer comes back, whole or piece by piece."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from starlette.responses import Response
@@ -9,11 +9,12 @@ from starlette.responses import Response
 from brimful.errors import ContextOverflow, ProviderError
 from brimful.providers import Answering
 from brimful.server.asked import Asked
+from brimful.server.beginning import begun
 from brimful.server.mode import Mode, Prepared
 from brimful.server.relayed import Relayed
 from brimful.server.streaming import Streamed
 from brimful.server.tasks import Tasks
-from brimful.server.upstreams import PATHS, Line, hiding_our_key
+from brimful.server.upstreams import PATHS, hiding_our_key
 from brimful.server.watching import Watch
 
 
@@ -49,7 +50,7 @@ class Relay:
             answering = await held.enter_async_context(_asking(asked, prepared))
             in_events = _comes_in_events(answering)
             if in_events:
-                await _begun(answering, asked.line)
+                await begun(answering, asked.line, self._clock)
             relayed = Relayed(
                 asked=asked,
                 context=await prepared.context,
@@ -70,24 +71,6 @@ async def _asking(asked: Asked, prepared: Prepared) -> AsyncGenerator[Answering,
     with hiding_our_key(line):
         async with line.connection.stream(path, prepared.payload, headers=headers, sent=prepared.sent) as answering:
             yield answering
-
-
-async def _begun(answering: Answering, line: Line) -> None:
-    """Wait for the first bytes of a stream: some upstreams tell only there that a prompt is too long."""
-    first = await anext(answering.chunks, b"")
-    try:
-        line.dialect.reader(line.route).feed(first)
-    except ContextOverflow:
-        raise
-    except ProviderError:
-        pass  # whatever else it says is the caller's
-    answering.chunks = _after(first, answering.chunks)
-
-
-async def _after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    yield first
-    async for chunk in rest:
-        yield chunk
 
 
 def _comes_in_events(answering: Answering) -> bool:

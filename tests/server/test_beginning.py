@@ -1,0 +1,77 @@
+"""How a stream begins: comments are held back until something is said, and not for long."""
+
+import asyncio
+import json
+
+import pytest
+
+from brimful.errors import ContextOverflow, ProviderUnavailable
+from brimful.providers import Answering, dialect_at
+from brimful.server.beginning import MOST, begun
+from server.upstream import OVERFLOW, chat_events
+
+COMMENT = b": OPENROUTER PROCESSING\n\n"
+REFUSED = f"data: {json.dumps(OVERFLOW)}\n\n".encode()
+FAILED = b'data: {"error": {"message": "overloaded", "code": 503}}\n\n'
+SAID = "".join(chat_events("Thursday.")).encode()
+
+
+class Line:
+    """As much of an upstream as is looked at."""
+
+    dialect = dialect_at("openai", "http://127.0.0.1:1")
+    route = "r"
+
+
+def handed_on(*chunks, seconds=0.0):
+    """Return what was read before anything is handed on, and all that is handed on; so many seconds are between two."""
+    read = []
+
+    async def coming():
+        for chunk in chunks:
+            if isinstance(chunk, Exception):
+                raise chunk
+            read.append(chunk)
+            yield chunk
+
+    async def begin():
+        answering = Answering(200, {}, coming())
+        await begun(answering, Line(), lambda: seconds * len(read))
+        held = len(read)
+        return held, [chunk async for chunk in answering.chunks]
+
+    return asyncio.run(begin())
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [(REFUSED,), (COMMENT, COMMENT, REFUSED), (COMMENT + REFUSED,), (REFUSED[:40], REFUSED[40:])],
+)
+def test_an_overflow_is_found_however_it_comes(chunks):
+    with pytest.raises(ContextOverflow) as refused:
+        handed_on(*chunks, SAID)
+    assert refused.value.window == 256
+
+
+@pytest.mark.parametrize(
+    ("chunks", "held"),
+    [
+        ((SAID,), 1),
+        ((COMMENT, SAID, REFUSED), 2),
+        ((COMMENT, FAILED, SAID), 2),
+        ((COMMENT, COMMENT), 2),
+        ((b"x" * MOST, b"x", SAID), 2),
+        ((), 0),
+    ],
+)
+def test_all_is_handed_on_as_it_came_once_something_was_said(chunks, held):
+    assert handed_on(*chunks) == (held, list(chunks))
+
+
+def test_a_comment_is_not_held_back_for_long():
+    assert handed_on(*[COMMENT] * 9, SAID, seconds=2.0) == (4, [*[COMMENT] * 9, SAID])
+
+
+def test_a_stream_that_breaks_before_anything_was_said_is_no_answer():
+    with pytest.raises(ProviderUnavailable):
+        handed_on(COMMENT, ProviderUnavailable("r", "the answer broke off"))
