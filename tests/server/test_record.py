@@ -55,6 +55,21 @@ def test_with_breakpoints_of_the_callers_own_as_much_is_expected_as_they_hold(st
     assert [expected(unmarked, "Be kind. " * 1_500) for _ in range(2)] == [0, 0]
 
 
+@pytest.mark.parametrize(("field", "least"), [({"cache_control": {"type": "ephemeral"}}, 6_000), ({}, 0)])
+def test_a_breakpoint_of_the_whole_request_stands_at_its_end(start, upstream, field, least):
+    client = start(upstream={"window": 64_000})
+    upstream.answers = [message_answer(prompt=9_000)]
+    story = [says("user", "Be brief. " * 1_500 + "A long story. " * 900)]
+    later = [*story, says("assistant", "Thursday."), says("user", "And then?")]
+
+    def expected(messages):
+        asked = {"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": messages, **field}
+        return record_of(client, client.post("/v1/messages", json=asked))["answers"][0]["expected_cached"]
+
+    assert expected(story) == 0
+    assert least <= expected(later) <= 2 * least
+
+
 @MODES
 def test_a_prompt_that_was_silently_cut_is_told(start, upstream, mode):
     client = start()

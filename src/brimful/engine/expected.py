@@ -14,6 +14,9 @@ from brimful.render import renderer_of
 
 KEPT: Final = 4_096  # conversations whose last request a process remembers
 _NO_RULE: Final = CacheRule(minimum_tokens=0)
+_OF_ALL: Final = (
+    "cache_control"  # as a field of the whole request, Anthropic's breakpoint at the end of what can be cached
+)
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -35,7 +38,7 @@ class LastRequests:
     def expect(self, context: Context, *conversation: str) -> int:
         """Return how many tokens of a context that was sent should have been cached; remember it for the next one."""
         prompt = renderer_of(context.inputs).parse(context.request)
-        sent = _sent(prompt)
+        sent = _sent(prompt, to_its_end=context.request.get(_OF_ALL) is not None)
         before = self._known.pop(conversation, None)
         self._known[conversation] = sent
         if len(self._known) > self._kept:
@@ -66,11 +69,12 @@ def _shared(before: Sent, after: Sent, rule: CacheRule) -> int:
     return shared
 
 
-def _sent(prompt: Prompt) -> Sent:
+def _sent(prompt: Prompt, *, to_its_end: bool) -> Sent:
+    *before, last = [message.cache for message in prompt.messages] or [False]
     return Sent(
         _digest(prompt.tools),
         tuple(_digest(_bare(message)) for message in prompt.messages),
-        tuple(message.cache for message in prompt.messages),
+        (*before, last or to_its_end),
     )
 
 
