@@ -135,7 +135,7 @@ def bits(words):
 
 def planes_of(levels):
     planes = Planes(levels.shape[1])
-    planes.extend(levels)
+    planes.extend(signs_of(levels))
     return planes.all
 
 

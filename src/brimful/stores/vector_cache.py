@@ -176,8 +176,9 @@ class Shelf:
         self._alive.extend(np.ones(len(docs), dtype=np.uint8))
 
     def _code(self, levels: Levels, scales: Floats) -> None:
-        self._planes.extend(levels)
-        self._signs.extend(signs_of(levels))
+        signs = signs_of(levels)
+        self._planes.extend(signs)
+        self._signs.extend(signs)
         self._scales.extend(scales)
         if self._levels is not None and (self._levels.rows + len(levels)) * levels.shape[1] <= CODED:
             self._levels.extend(levels)

@@ -10,10 +10,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from brimful.stores.vector_codes import WORD, Bits, Levels, Places, Query
+from brimful.stores.vector_codes import WORD, Bits, Places, Query
 
 _COMPARED: Final = 79  # numbers: the largest third of 256 tells as much as all of them, most of which say little
 _TOGETHER: Final = 4_096  # words of a plane: what is reckoned for them stays near the processor
+_BYTE: Final = 8  # bits
+_EXCHANGES: Final = tuple(
+    (np.uint64(mask), np.uint64(by))
+    for mask, by in ((0x00AA00AA00AA00AA, 7), (0x0000CCCC0000CCCC, 14), (0x00000000F0F0F0F0, 28))
+)
+"""Which bits of a word change places with those so many places further on: single ones, then blocks of 2 × 2, 4 × 4."""
 _SAMPLE: Final = 256  # words, of 64 vectors each, that tell where the best share ends
 
 
@@ -35,16 +41,16 @@ class Planes:
         """How much memory it takes."""
         return self._room.nbytes
 
-    def extend(self, levels: Levels) -> None:
-        """Append vectors."""
+    def extend(self, signs: Bits) -> None:
+        """Append vectors by their signs, a row a vector."""
         first, inside = divmod(self._used, WORD)
-        end = inside + len(levels)
+        end = inside + len(signs)
         if first + _words(end) > self._room.shape[1]:
-            self.reserve(max(self._used + len(levels), 2 * self._used))
-        bits = np.zeros((len(self._room), _words(end) * WORD), np.bool_)
-        np.greater(levels.T, 0, out=bits[:, inside:end])
-        self._room[:, first : first + _words(end)] |= np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
-        self._used += len(levels)
+            self.reserve(max(self._used + len(signs), 2 * self._used))
+        rows = np.zeros((_words(end) * WORD, signs.shape[1]), np.uint64)
+        rows[inside:end] = signs
+        self._room[:, first : first + _words(end)] |= _flipped(rows)
+        self._used += len(signs)
 
     def reserve(self, vectors: int) -> None:
         """Take memory for so many vectors in all."""
@@ -71,6 +77,21 @@ def likely(planes: Bits, alive: npt.NDArray[np.uint8], query: Query, share: floa
 
 def _words(vectors: int) -> int:
     return -(-vectors // WORD)
+
+
+def _flipped(signs: Bits) -> Bits:
+    """Return signs, a row a vector, as planes, a row a number; vectors are as many as fill whole words.
+
+    A word holds eight signs of eight vectors, and three exchanges of bits make it those of eight numbers. To spread
+    bits out into bytes, which numpy can turn by itself, takes three times as long.
+    """
+    rows, numbers = len(signs) // _BYTE, signs.shape[1] * WORD
+    bytes_of = signs.view(np.uint8).reshape(rows, _BYTE, numbers // _BYTE)
+    words = np.ascontiguousarray(bytes_of.transpose(0, 2, 1)).view(np.uint64)
+    for mask, by in _EXCHANGES:
+        other = (words ^ (words >> by)) & mask
+        words ^= other ^ (other << by)
+    return np.ascontiguousarray(words.view(np.uint8).reshape(rows, numbers).T).view(np.uint64)
 
 
 def _packed(alive: npt.NDArray[np.uint8], words: int) -> Bits:
