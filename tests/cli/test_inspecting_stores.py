@@ -83,4 +83,4 @@ def test_another_process_is_followed_on_postgresql(postgres_url):
                 kinds.append((type(event).__name__, name))
             return kinds
 
-    assert asyncio.run(story()) == [("Build", "Helper AI"), ("Response", "Helper AI")] * 2
+    assert asyncio.run(story()) == [("Build", "Helper AI in general"), ("Response", "Helper AI in general")] * 2
