@@ -1,9 +1,14 @@
 """What a process remembers of histories is never another's, and saves reading twice."""
 
+import threading
+
+import pytest
+
 from brimful.counting import is_ready
 from brimful.counting.tokenizers import _ready
 from brimful.engine.history import FIRST_PAGE, LONGEST_PAGE, Packaged, Reach, Recent
 from brimful.records import Message, Room
+from brimful.testing import WordCounter
 
 NOW = 1_794_000_000.0
 
@@ -22,6 +27,25 @@ def test_the_same_words_by_somebody_else_are_another_message(run, new_engine):
         return named
 
     assert run(story()) == ["Ada", "Bo"]
+
+
+class Placed(WordCounter):
+    """A counter that notes on which threads it counts."""
+
+    def __init__(self):
+        self.threads = set()
+
+    def text(self, text):
+        self.threads.add(threading.current_thread())
+        return super().text(text)
+
+
+@pytest.mark.parametrize(("words", "aside"), [(10, False), (100_000, True)])
+def test_a_long_message_is_packaged_where_nobody_waits_for_it(run, words, aside):
+    counter, message = Placed(), Message(id="m1", room="r", content="tea " * words)
+    package, cost = run(Packaged().package(message, counter, None))
+    assert (package.tokens.tokens, cost) == (words, words + 2)
+    assert (threading.current_thread() not in counter.threads) == aside
 
 
 class Paged:

@@ -117,7 +117,7 @@ class Builder:
         shelf, lore = await self._activate(plan, asked, known, recent, retrieved)
         hits = candidates.found_lore(retrieved.hits, lore)
         loaded = Loaded(known=known, recent=recent, shelf=shelf, lore=lore, hits=hits)
-        know_found(plan.vocabulary, retrieved.hits)
+        await know_found(plan.vocabulary, retrieved.hits)
         heads = head_of(plan.persona, plan.room, asked.user).values()
         notes = (note.text for note in notes_of(plan.persona, plan.room, asked.user).values())
         tokenized = await know(self._store, plan.vocabulary, [*loaded.contents(), *heads, *notes])

@@ -17,7 +17,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def _aside(texts: Sequence[str], work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+async def aside(texts: Sequence[str], work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
     """Do some work on texts: at once, or on another thread where they are long."""
     if sum(map(len, texts)) < _LONG:
         return work(*args, **more)
@@ -39,7 +39,7 @@ async def know(store: Store, vocabulary: str | None, contents: Iterable[Content]
     if vocabulary is None:
         return 0
     texts = [text for each in contents for text in texts_of(each)]
-    return await _settle(store, vocabulary, await _aside(texts, unknown, vocabulary, texts))
+    return await _settle(store, vocabulary, await aside(texts, unknown, vocabulary, texts))
 
 
 async def keep(store: Store, vocabulary: str, contents: Iterable[Content]) -> None:
@@ -50,9 +50,9 @@ async def keep(store: Store, vocabulary: str, contents: Iterable[Content]) -> No
 async def _settle(store: Store, vocabulary: str, texts: Sequence[str]) -> int:
     if not texts:
         return 0
-    named = dict(zip(await _aside(texts, lambda: list(map(content_hash, texts))), texts, strict=True))
+    named = dict(zip(await aside(texts, lambda: list(map(content_hash, texts))), texts, strict=True))
     stored = await store.counts(vocabulary, list(named))
-    await _aside(texts, learn, vocabulary, {named[hash]: tokens for hash, tokens in stored.items()})
+    await aside(texts, learn, vocabulary, {named[hash]: tokens for hash, tokens in stored.items()})
     missing = {hash: text for hash, text in named.items() if hash not in stored}
     if missing:
         counted = await asyncio.to_thread(raw_counts, vocabulary, list(missing.values()))
@@ -60,17 +60,15 @@ async def _settle(store: Store, vocabulary: str, texts: Sequence[str]) -> int:
     return len(missing)
 
 
-def know_found(vocabulary: str | None, hits: Iterable[Hit]) -> None:
+async def know_found(vocabulary: str | None, hits: Iterable[Hit]) -> None:
     """Take over the counts that came with what was found: it need not be asked for again."""
     if vocabulary is not None:
-        learn(
-            vocabulary,
-            {
-                hit.record.content: hit.tokens
-                for hit in hits
-                if hit.tokens is not None and isinstance(hit.record.content, str)
-            },
-        )
+        found = {
+            hit.record.content: hit.tokens
+            for hit in hits
+            if hit.tokens is not None and isinstance(hit.record.content, str)
+        }
+        await aside(list(found), learn, vocabulary, found)
 
 
 async def know_history(store: Store, vocabulary: str | None, page: Sequence[Counted]) -> int:
@@ -82,6 +80,6 @@ async def know_history(store: Store, vocabulary: str | None, page: Sequence[Coun
         for counted in page
         if counted.tokens is not None and isinstance(counted.message.content, str)
     }
-    await _aside(list(known), learn, vocabulary, known)
+    await aside(list(known), learn, vocabulary, known)
     rest = [counted.message.content for counted in page if counted.message.content not in known]
     return await know(store, vocabulary, rest) if rest else 0

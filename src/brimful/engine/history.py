@@ -12,8 +12,9 @@ from brimful.core.content import ContentPackage
 from brimful.core.cost import role_of, speaker
 from brimful.core.policy import Policy
 from brimful.core.tokens import TokenCounter
+from brimful.counting import texts_of
 from brimful.engine.company import as_seen
-from brimful.engine.counts import know, know_history
+from brimful.engine.counts import aside, know, know_history
 from brimful.engine.plan import pool_of
 from brimful.packagers.stored import said
 from brimful.protocols import Store
@@ -88,20 +89,24 @@ class Packaged:
         if len(self._met) > self._kept:
             self._met.popitem(last=False)
 
-    def package(self, message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
+    async def package(self, message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
         """Return a message's package, and what it costs where it stands."""
         said_by = (message.id, message.room, message.seq, message.sender, message.role, message.at, message.edited)
         key = (*said_by, message.content, cluster, counter)
         known = self._known.get(key)
         if known is None:
-            package = said(message, counter=counter, cluster=cluster)
-            cost = package.tokens.upper + counter.message_overhead(role_of(package), speaker(package))
-            known = self._known[key] = (package, cost)
+            known = await aside(texts_of(message.content), _placed, message, counter, cluster)
+            self._known[key] = known
             if len(self._known) > self._kept:
                 self._known.popitem(last=False)
         else:
             self._known.move_to_end(key)
         return known
+
+
+def _placed(message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
+    package = said(message, counter=counter, cluster=cluster)
+    return package, package.tokens.upper + counter.message_overhead(role_of(package), speaker(package))
 
 
 async def load_recent(  # noqa: PLR0913 - all that a history hangs on
@@ -142,7 +147,7 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
             if asked is not None and each.id == asked.id:
                 continue
             message = in_order(each, messages)
-            package, cost = packaged.package(message, counter, clusters.of(message))
+            package, cost = await packaged.package(message, counter, clusters.of(message))
             messages.append(message)
             packages.append(package)
             tokens += cost
@@ -159,7 +164,7 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
     if asker and (words := await _last_words(store, room, messages)):
         counted += await know(store, vocabulary, [words.content])
         messages.append(words)
-        packages.append(packaged.package(words, counter, None)[0])
+        packages.append((await packaged.package(words, counter, None))[0])
     return Recent(
         messages=tuple(messages), packages=tuple(packages), sure=sure, counted=counted, parted=frozenset(parted)
     )
