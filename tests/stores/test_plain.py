@@ -2,6 +2,7 @@
 
 import pytest
 
+from brimful.answers import Indexed, Words
 from brimful.errors import InvalidValue
 from brimful.packagers import message
 from brimful.records import Lorebook, Memory, Persona, Room, Snapshot, User
@@ -101,6 +102,41 @@ def test_a_name_has_no_null_character(store, database, run):
         database.tenant("a\x00")
     with pytest.raises(InvalidValue, match="tenant: must not be empty"):
         database.tenant("")
+
+
+NULL = "a\x00"
+NAMED = {
+    "edit": lambda store: store.edit(NULL, "new", Indexed(), at=1.0),
+    "delete": lambda store: store.delete(NULL),
+    "hide": lambda store: store.hide([NULL], why="spam"),
+    "messages": lambda store: store.messages([NULL]),
+    "messages_at": lambda store: store.messages_at(NULL, [1]),
+    "history": lambda store: store.history(NULL),
+    "memories by id": lambda store: store.memories(ids=["k1", NULL]),
+    "memories by scope": lambda store: store.memories(scopes=[NULL]),
+    "memories by type": lambda store: store.memories(types=[NULL]),
+    "pin": lambda store: store.pin(NULL),
+    "forget": lambda store: store.forget(NULL),
+    "touch": lambda store: store.touch([NULL], at=1.0),
+    "lore": lambda store: store.lore([NULL]),
+    "lore by id": lambda store: store.lore(ids=[NULL]),
+    "remove_lore": lambda store: store.remove_lore(NULL),
+    "summaries": lambda store: store.summaries(NULL),
+    "summaries by id": lambda store: store.summaries(ids=[NULL]),
+    "remove_summary": lambda store: store.remove_summary(NULL),
+    "version": lambda store: store.version([NULL]),
+    "postings": lambda store: store.postings([Words(scopes=(NULL,), terms=("tea",))]),
+    "use_embedder": lambda store: store.use_embedder(NULL),
+    "progress": lambda store: store.progress(NULL),
+    "rooms_of": lambda store: store.rooms_of(NULL),
+}
+
+
+@pytest.mark.parametrize("method", NAMED)
+def test_a_null_character_is_refused_by_name_wherever_a_name_is_taken(store, run, method):
+    """PostgreSQL keeps none, and SQLite would: what one of them refuses, both do, and in the same words."""
+    with pytest.raises(InvalidValue, match=r"^\w+: has a null character"):
+        run(NAMED[method](store))
 
 
 def test_a_name_with_half_a_surrogate_pair_is_refused(store, run):

@@ -187,9 +187,12 @@ class Session:
         bound = [{"tenant": self.tenant, **row} for row in rows]
         if not bound:
             return
-        for name in [name for name, value in bound[0].items() if type(value) is list]:
-            for row in bound:
-                row[name] = self.dialect.written(row[name])
+        for row in bound:
+            for name, value in row.items():
+                if type(value) is str:
+                    _check_text(name, value)
+                elif type(value) is list:
+                    row[name] = self._written(name, value)
         self._cursor.executemany(self._spoken(sql), bound)
 
     def _spoken(self, sql: str) -> str:
@@ -198,14 +201,26 @@ class Session:
 
     def _bound(self, values: Values) -> Values:
         for name, value in values.items():
-            if type(value) is list:
-                values[name] = self.dialect.written(value)
-            elif type(value) is str and "\0" in value:
-                raise InvalidValue(name, "has a null character, which no name may have")
+            if type(value) is str:
+                _check_text(name, value)
+            elif type(value) is list:
+                values[name] = self._written(name, value)
             elif type(value) is int and not -_LARGEST <= value <= _LARGEST:
                 raise InvalidValue(name, f"is {shown(value)}: no database holds such a number")
         values["tenant"] = self.tenant
         return values
+
+    def _written(self, name: str, given: list[Any]) -> Any:
+        for value in given:
+            if type(value) is str:
+                _check_text(name, value)
+        return self.dialect.written(given)
+
+
+def _check_text(name: str, text: str) -> None:
+    """Refuse what one database would keep and another would not take."""
+    if "\0" in text:
+        raise InvalidValue(name, "has a null character, which no name may have")
 
 
 @lru_cache(maxsize=512)
