@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from brimful.core.warning import warning_kinds
 from brimful.engine import Retrieval
 from brimful.errors import InvalidValue
 from brimful.records import Message
@@ -54,6 +55,44 @@ def test_the_embedding_service_dies_in_the_middle_of_a_conversation(run, new_eng
     assert states == ["open", "closed"]
     assert 0.0 < uptime < 1.0
     assert progress.waiting == 0  # what was written meanwhile has its vector now
+
+
+class HeldEmbedder(HashEmbedder):
+    """One that answers questions, and embeds no passage until it is let go."""
+
+    def __init__(self, dims):
+        super().__init__(dims)
+        self.free = asyncio.Event()
+
+    async def embed(self, texts, purpose):
+        if purpose == "passage":
+            await self.free.wait()
+        return await super().embed(texts, purpose)
+
+
+@pytest.mark.parametrize(("messages", "behind"), [(255, False), (256, True)])
+def test_while_a_new_embedder_is_behind_every_context_says_so(run, new_engine, messages, behind):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder=HashEmbedder()) as engine:
+            await engine.post_many(
+                [Message(id=f"m{at}", room="r", content=f"The demo of day {at}", at=NOW) for at in range(messages)]
+            )
+            await engine.remember("Tea at four", at=NOW)
+            await engine.settled()
+        embedder = HeldEmbedder(dims=64)
+        async with new_engine(model="gpt-4o", embedder=embedder) as engine:
+            first = await engine.assemble(room="r", message="When is the demo?", now=NOW + 1)
+            embedder.free.set()
+            await engine.settled()
+            return first, await engine.assemble(room="r", message="When is the demo?", now=NOW + 2)
+
+    during, after = run(story())
+    assert [warning.partition(":")[0] for warning in spoiled(during)] == (
+        ["vector search is behind (more than 256 documents have no vector by 'hash-64@1' yet)"] if behind else []
+    )
+    assert ("vectors-behind" in warning_kinds(during)) is behind
+    assert not any("stand in" in warning for warning in during.warnings)  # both sides answered
+    assert spoiled(after) == []
 
 
 def test_an_embedder_that_hangs_costs_the_time_limit_and_no_more(run, new_engine):

@@ -31,6 +31,10 @@ class Failing:
             await asyncio.Event().wait()
         raise StoreUnavailable("chat.db", f"no {limit} of {embedder} for {len(asked)}")
 
+    async def backlog(self, embedder, *, limit):
+        del embedder, limit
+        return []
+
 
 def retrieved(store, embedder, breaker, times):
     retriever = Retriever(store, embedder, clock=lambda: 1.0, breaker=breaker, cache=Cache(), time_limit=0.02)

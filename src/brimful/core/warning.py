@@ -19,6 +19,7 @@ WarningKind = Literal[
     "words-failed",  # full text search did not answer
     "vectors-failed",  # vector search did not answer
     "vectors-off",  # the breaker was open: vector search was not asked
+    "vectors-behind",  # many documents had no vector yet: much was written, or the embedder is a new one
     "breaker-opened",  # the first one that met the breaker since it opened
     "unknown-model",  # its window is a guess
     "inexact",  # its tokens were not counted by the model's own tokenizer
@@ -33,6 +34,7 @@ NEARLY_FULL: Final = 80  # percent of the window; the seeds warn above it
 WORDS_FAILED: Final = "full text search failed"
 VECTORS_FAILED: Final = "vector search failed"
 VECTORS_OFF: Final = "vector search is off"
+VECTORS_BEHIND: Final = "vector search is behind"
 BREAKER_OPENED: Final = "the breaker opened"
 OVERFLOWED: Final = "refused as too long"
 
@@ -40,6 +42,7 @@ _SPOKEN: Final[dict[str, WarningKind]] = {
     WORDS_FAILED: "words-failed",
     VECTORS_FAILED: "vectors-failed",
     VECTORS_OFF: "vectors-off",
+    VECTORS_BEHIND: "vectors-behind",
     BREAKER_OPENED: "breaker-opened",
     OVERFLOWED: "overflowed",
 }

@@ -14,7 +14,7 @@ import msgspec
 from brimful.answers import Meaning, Near, Postings, Words
 from brimful.core.check import finite, shown
 from brimful.core.score import SECONDS_A_DAY
-from brimful.core.warning import BREAKER_OPENED, VECTORS_FAILED, VECTORS_OFF, WORDS_FAILED
+from brimful.core.warning import BREAKER_OPENED, VECTORS_BEHIND, VECTORS_FAILED, VECTORS_OFF, WORDS_FAILED
 from brimful.errors import BrimfulError, InvalidValue
 from brimful.packagers.stored import plain_text
 from brimful.protocols import Embedder, Store
@@ -29,6 +29,7 @@ from brimful.retrieval.wanted import Group, Hit, Retrieved, Wanted, best_first, 
 TIME_LIMIT: Final = 10.0  # seconds for the vector side
 MOST_ROWS: Final = 2_000  # of postings that a question may read: its rare terms tell places apart, not its common ones
 SIDE_ROWS: Final = 200  # … and what only led up to it
+LAGGING: Final = 256  # documents without a vector: what has just been written is fewer, and is on its way
 FALLBACK_RELEVANCE: Final = 0.5  # of a memory that is there only because it is recent
 FALLBACK_MEMORIES: Final = 10
 _LONGEST_CAUSE: Final = 200  # characters of an error on a context
@@ -90,7 +91,8 @@ class Retriever:
             hits += [_faded(hit, wanted, now) for hit in await self._resolve(group, ranking, wanted)]
         degraded = tuple(cause for cause in (lost_words, lost_meanings) if cause)
         recent: list[Hit] = []
-        if degraded and wanted.memories and not any(isinstance(hit.record, Memory) for hit in hits):
+        lost = postings is None or (near is None and lost_meanings)
+        if lost and wanted.memories and not any(isinstance(hit.record, Memory) for hit in hits):
             recent = await self._recent(wanted)
             degraded += ("no memory was found by full text: the most recent ones stand in",) if recent else ()
         hits = [hit for hit in (*hits, *recent) if hit.relevance >= wanted.least_relevance]
@@ -129,7 +131,7 @@ class Retriever:
         self._breaker.succeeded(self._clock())
         try:
             async with asyncio.timeout_at(until):
-                return await self._near(embedder, vectors, queries, groups), ""
+                return await asyncio.gather(self._near(embedder, vectors, queries, groups), self._behind(embedder))
         except (BrimfulError, TimeoutError) as error:
             return None, self._lost(error)
 
@@ -139,6 +141,13 @@ class Retriever:
         asked = [Meaning(scopes=group.scopes, vector=vector) for group in groups for vector in vectors]
         near = iter(await self._store.nearest(embedder.id, asked, limit=NEAREST))
         return [[next(near) if query.main else [] for query in queries] for _ in groups]
+
+    async def _behind(self, embedder: Embedder) -> str:
+        """Say so if many documents wait for a vector: then they can be found by their words alone."""
+        if len(await self._store.backlog(embedder.id, limit=LAGGING + 1)) <= LAGGING:
+            return ""
+        found = f"more than {LAGGING} documents have no vector by {embedder.id!r} yet"
+        return f"{VECTORS_BEHIND} ({found}): they are found by full text alone"
 
     def _until(self) -> str:
         wait = self._breaker.retry_in(self._clock())
