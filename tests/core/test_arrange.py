@@ -48,6 +48,9 @@ def test_the_seeds_order_puts_retrieved_content_before_history():
 def test_retrieved_content_bears_its_source_and_date():
     entry = memory("Ada likes tea.", counter=COUNTER, timestamp=NOW, metadata={"source": 'notes "<x>"'})
     assert label(entry)[0] == '<memory type="semantic" date="2027-01-15" source="notes &quot;&lt;x&gt;&quot;">\n'
+    named = package('memory-"<x>"', "Tea.", counter=COUNTER, name='Ada\n"<b>"')
+    assert label(named)[0] == '<memory type="&quot;&lt;x&gt;&quot;" from="Ada &quot;&lt;b&gt;&quot;">\n'
+    assert label(package("lorebook", "Tea.", counter=COUNTER))[0] == "<lore>\n"
 
 
 @given(st.text(alphabet="</> \tmemorycontextloreMEMORY", max_size=60))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import brimful
-from brimful.core.bands import bands_of, widths
+from brimful.core.bands import band_of, bands_of, widths
 from brimful.core.picture import picture
 from strategies import COUNTER, GENERATED_POLICIES, models, piles
 from support import build, history
@@ -24,6 +24,16 @@ def test_bands_add_up_to_the_window(pile, policy, model):
     assert all(band.tokens >= 0 for band in found)
     rest = [band.name for band in found][-4:]
     assert rest[-3:] == ["free", "margin", "completion"] or rest == ["free", "margin", "capped", "completion"]
+
+
+@SLOW
+@given(piles(), GENERATED_POLICIES, models())
+def test_bands_hold_every_item_once_and_the_pinned_ones_apart(pile, policy, model):
+    context = build_if_it_fits(pile, policy, model)
+    items = {band.name: band.items for band in bands_of(context)}
+    assert sum(items.values()) == len(context.kept)
+    named = {package.id: band_of(package) for package in context.inputs.packages}
+    assert items.get("pinned", 0) == sum(named[id] == "pinned" for id in context.kept)
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=15), st.integers(15, 200))

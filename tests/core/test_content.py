@@ -297,3 +297,11 @@ def test_a_very_long_text_is_compared_as_it_is():
     long = "Tea. " * 30_000
     assert content_hashes(long)[1] != content_hashes(long.upper())[1]
     assert content_hashes(long)[1] == content_hashes("".join(["Tea. "] * 30_000))[1]
+
+
+def test_texts_of_other_types_become_plain_in_what_tools_say():
+    call = ToolCall(id=Odd("c1"), name=Odd("look"), arguments=Odd("{}"))
+    result = ToolResult(id=Odd("c1"), name=Odd("look"), content=Odd("tea"))
+    assert {type(text) for text in (call.id, call.name, call.arguments)} == {str}
+    assert {type(text) for text in (result.id, result.name, result.content)} == {str}
+    assert (call.arguments, result.content) == ("{}", "tea")

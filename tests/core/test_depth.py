@@ -148,3 +148,9 @@ def test_what_is_kept_ready_ends_before_the_first_note_and_grows_with_every_turn
 def test_a_depth_is_a_number_of_messages(depth):
     with pytest.raises(brimful.InvalidPackage, match="depth: must be a whole number of messages"):
         note("x", counter=COUNTER, depth=depth)
+
+
+def test_a_note_that_names_no_depth_says_that_it_stands_last():
+    bare = package("system-note", "Be brief.", counter=COUNTER, id="bare")
+    assert bare.metadata == {}
+    assert build([*turns(2), bare]).explain("bare").endswith("; candidate because it is a note at depth 0")

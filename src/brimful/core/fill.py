@@ -186,8 +186,10 @@ class _Filling:
 
     def _pick(self, pool: Pool, room: Room) -> None:
         self.rooms[pool.name] = room
-        others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
-        unique = self.queues[pool.name].beside(texts([*self.fixed, *others]))
+        unique = self.queues[pool.name].unique
+        if unique.owners:  # else nobody in this pool could say again what another says
+            others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
+            unique = self.queues[pool.name].beside(texts([*self.fixed, *others]))
         order, self.doubles[pool.name] = unique.units, unique.doubles
         if pool.low_water is not None and (again := self._span(pool, order)):
             # The pool is settled: what is left over goes to what stands behind history, not before it.
@@ -263,6 +265,8 @@ class _Filling:
 
     def _release(self, pool: Pool) -> bool:
         """Let summaries compete in a pool whose clusters stayed out of those that are final; say if there were any."""
+        if not self.summaries:
+            return False
         inside = {unit.key for unit in self.inside()}
         inside |= {key for key, summary in self.swapped.items() if summary.key in inside}
         free = substitute.released(self.summaries, self.members, self.final, inside)

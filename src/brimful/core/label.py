@@ -45,14 +45,15 @@ def label(package: ContentPackage) -> tuple[str, str]:
     """Return what stands before and after the package's text."""
     if package.kind in _LINES:
         return _line(package), "\n"
-    tag = tag_of(package.kind)
-    attributes = {
-        "type": package.kind.removeprefix("memory-") if tag in ("memory", "item") else "",
-        "from": package.name,
-        "date": iso_date(package.timestamp),
-        "source": str(package.metadata.get("source", "")),
-    }
-    shown = "".join(f' {key}="{_attribute(value)}"' for key, value in attributes.items() if value)
+    tag, shown = tag_of(package.kind), ""
+    if tag in ("memory", "item") and (kind := package.kind.removeprefix("memory-")):
+        shown += f' type="{_attribute(kind)}"'
+    if package.name:
+        shown += f' from="{_attribute(package.name)}"'
+    if date := iso_date(package.timestamp):
+        shown += f' date="{date}"'
+    if source := str(package.metadata.get("source", "")):
+        shown += f' source="{_attribute(source)}"'
     return f"<{tag}{shown}>\n", f"\n</{tag}>\n"
 
 
