@@ -4,6 +4,7 @@ import json
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,6 +77,13 @@ def test_fields_that_hold_something_else(name, data):
     told = json.loads(FILES[name])
     way = data.draw(st.sampled_from(list(paths(told))))
     records_of({name: json.dumps(changed(told, way, data.draw(JUNK))).encode()})
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(FILES) if name.endswith(".json")])
+def test_any_field_may_hold_what_no_name_may(name):
+    told = json.loads(FILES[name])
+    for way in paths(told):
+        records_of({name: json.dumps(changed(told, way, "\x00")).encode()})
 
 
 @settings(max_examples=200, deadline=None)

@@ -56,8 +56,7 @@ def read(source: Source) -> Iterator[Imported | Skipped]:
         yield from people_of(source)
         return
     if is_group(source):
-        damage = _damage(source)
-        yield from [damage] if damage else [] if has_chats(source) else _meeting(source)
+        yield from _group(source)
         return
     entries = source.entries()
     first = next(entries, None)
@@ -74,10 +73,16 @@ def read(source: Source) -> Iterator[Imported | Skipped]:
         yield chat.message(entry) if isinstance(entry, Entry) else entry
 
 
-def _damage(source: Source) -> Skipped | None:
-    """Return why a file that is of use to others cannot be read, if so."""
+def _group(source: Source) -> Iterator[Imported | Skipped]:
+    """Yield what no chat of a group tells, or why its file cannot be read."""
     found = source.whole()
-    return found if isinstance(found, Skipped) else None
+    if isinstance(found, Skipped):
+        yield found
+    elif not has_chats(source):
+        try:
+            yield from _meeting(source, mapping(found.data))
+        except BrimfulError as error:
+            yield Skipped(source.name, str(error))
 
 
 def _is_head(data: object) -> bool:
@@ -163,12 +168,8 @@ class _Chat:
             return Skipped(entry.place, str(error))
 
 
-def _meeting(source: Source) -> Iterator[Imported]:
+def _meeting(source: Source, group: dict[str, Any]) -> Iterator[Imported]:
     """Yield the room of a group in which nobody spoke yet: that of the chat that it would begin."""
-    found = source.whole()
-    if isinstance(found, Skipped):
-        return
-    group = mapping(found.data)
     members, settings, metadata = members_of(group), settings_of(source), mapping(group.get("chat_metadata"))
     player = player_of(settings, metadata=metadata, name="", pictures=(), character="")
     if player:
