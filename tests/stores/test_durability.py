@@ -20,6 +20,7 @@ def start(url, name):
     path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(
         [sys.executable, str(TESTS / "stores" / "writer.py"), url, name],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": path},
     )
@@ -28,6 +29,9 @@ def start(url, name):
 def kill(writers, chance):
     """Let all of them get to work, and kill each at a moment of its own; return what they were told."""
     ready = [writer.stdout.readline() for writer in writers]
+    for writer in writers:  # all at once: those that write without a pause may keep another one from opening the file
+        writer.stdin.write(b"\n")
+        writer.stdin.flush()
     for writer in writers:
         time.sleep(chance.uniform(0.02, 0.25))  # the moment of a death cannot be an argument
         writer.kill()

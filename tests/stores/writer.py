@@ -12,6 +12,7 @@ async def write(url, name):
     async with connect(url, wait=30.0) as database:
         store = database.tenant("acme")
         print("ready", flush=True)  # noqa: T201 - whoever started it listens
+        sys.stdin.readline()  # … and says when to begin
         for number in itertools.count():
             batch = [said(f"{name}-{number}-{at}", f"text {number} by {name}") for at in range(1 + number % 3)]
             # An id that every writer posts: the first one stands, whoever it is.
