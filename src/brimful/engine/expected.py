@@ -14,9 +14,7 @@ from brimful.render import renderer_of
 
 KEPT: Final = 4_096  # conversations whose last request a process remembers
 _NO_RULE: Final = CacheRule(minimum_tokens=0)
-_OF_ALL: Final = (
-    "cache_control"  # as a field of the whole request, Anthropic's breakpoint at the end of what can be cached
-)
+_OF_ALL: Final = "cache_control"  # of a whole request: Anthropic's breakpoint at the end of what can be cached
 
 
 class Sent(msgspec.Struct, frozen=True):

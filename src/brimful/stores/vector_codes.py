@@ -73,9 +73,8 @@ def encode_query(vector: Floats) -> Query:
 def weighed(signs: Bits, query: Query) -> npt.NDArray[np.int32]:
     """Return how much of what the query says agrees with these signs, a row a vector."""
     total = np.zeros(len(signs), np.int32)
-    agreeing = (
-        np.ascontiguousarray(signs.T) ^ query.negative[:, None]
-    )  # word by word: rows of a few words would take several times as long
+    # Word by word: rows of a few words would take several times as long.
+    agreeing = np.ascontiguousarray(signs.T) ^ query.negative[:, None]
     for heft, size in zip(_HEFTS, query.sizes, strict=True):
         bits = np.bitwise_count(agreeing & size[:, None]).sum(axis=0, dtype=_counting(size))
         total += bits.astype(np.int32) * heft
