@@ -5,7 +5,7 @@ import pytest
 
 from brimful.stores import vector_planes
 from brimful.stores.halves import unit
-from brimful.stores.vector_codes import encode, encode_query, signs_of
+from brimful.stores.vector_codes import Query, encode, encode_query, signs_of
 from brimful.stores.vector_planes import Planes, likely
 
 DIMS = 256
@@ -59,6 +59,18 @@ def test_the_likely_are_all_that_agree_as_often_as_the_best(monkeypatch, count, 
     counts = agreeing(levels, query)
     assert chosen.tolist() == np.flatnonzero(counts >= counts[chosen].min()).tolist()
     assert 0.05 * count <= len(chosen) < 0.15 * count
+
+
+@pytest.mark.parametrize("ups", [0, 1, 31, 63, 64, 78, 79])
+@pytest.mark.parametrize("best", [1, 40])
+def test_signs_are_counted_right_however_many_of_a_query_are_up(ups, best):
+    """Sums of both sides take more bits and fewer; one vector is up nowhere, and one everywhere."""
+    levels = np.concatenate([levels_of(398), np.full((1, DIMS), -9), np.full((1, DIMS), 9)]).astype(np.int8)
+    turned = np.where(np.arange(DIMS) < ups, 1.0, -1.0).astype(np.float32)
+    query = Query(turned, np.empty(0, np.uint64), np.empty(0, np.uint64))
+    chosen = likely(planes_of(levels).all, np.ones(400, np.uint8), query, best / 400)
+    counts = agreeing(levels, query)
+    assert chosen.tolist() == np.flatnonzero(counts >= np.sort(counts)[-best]).tolist()
 
 
 @pytest.mark.parametrize("share", [0.05, 1.0])

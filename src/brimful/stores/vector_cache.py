@@ -162,7 +162,7 @@ class Shelf:
         elif levels is not None:
             code = encode_query(query)
             chosen = close(planes, signs, alive, code, limit, _CLOSE)
-            near = cosines(levels.take(chosen, axis=0), scales[chosen], code)
+            near = cosines(levels, scales, chosen, code)
         else:
             chosen = close(planes, signs, alive, encode_query(query), limit, _READ)
             near = np.vecdot(read(rows[chosen].tolist()), query)
@@ -224,7 +224,7 @@ def close(planes: Bits, signs: Bits, alive: npt.NDArray[np.uint8], query: Query,
     places = likely(planes, alive, query, min(1.0, wanted / max(1, len(alive))))
     if len(places) <= each * limit:
         return places
-    near = weighed(signs.take(places, axis=0), query)
+    near = weighed(signs, places, query)
     return np.sort(places[np.argpartition(near, -each * limit)[-each * limit :]])
 
 

@@ -20,7 +20,8 @@ _LARGEST: Final = 127  # of eight bits with a sign: what the largest number of a
 _HEFTS: Final = (4, 2, 1)  # of the bits that say how much a query says: from 0 to 7
 _MUCH: Final = 2.6  # times the spread of a query's numbers is 8 of these levels
 _TOGETHER: Final = 4_096  # vectors that are turned together: what is reckoned for them stays near the processor
-_COMPARED: Final = 256  # … and that are compared together
+_WEIGHED: Final = 8_192  # … whose signs are weighed together
+_COMPARED: Final = 256  # … and whose numbers are compared together
 
 Places = npt.NDArray[np.intp]
 Bits = npt.NDArray[np.uint64]
@@ -70,26 +71,29 @@ def encode_query(vector: Floats) -> Query:
     return Query(turned[0], _packed(turned < 0)[0], np.stack([_packed(sizes & heft > 0)[0] for heft in _HEFTS]))
 
 
-def weighed(signs: Bits, query: Query) -> npt.NDArray[np.int32]:
-    """Return how much of what the query says agrees with these signs, a row a vector."""
-    total = np.zeros(len(signs), np.int32)
-    # Word by word: rows of a few words would take several times as long.
-    agreeing = np.ascontiguousarray(signs.T) ^ query.negative[:, None]
-    for heft, size in zip(_HEFTS, query.sizes, strict=True):
-        bits = np.bitwise_count(agreeing & size[:, None]).sum(axis=0, dtype=_counting(size))
-        total += bits.astype(np.int32) * heft
+def weighed(signs: Bits, places: Places, query: Query) -> npt.NDArray[np.int32]:
+    """Return how much of what the query says agrees with the signs at these places."""
+    total = np.zeros(len(places), np.int32)
+    for start in range(0, len(places), _WEIGHED):
+        part = slice(start, start + _WEIGHED)
+        # Word by word: rows of a few words would take several times as long.
+        agreeing = np.ascontiguousarray(signs.take(places[part], axis=0).T)
+        agreeing ^= query.negative[:, None]
+        for heft, size in zip(_HEFTS, query.sizes, strict=True):
+            bits = np.bitwise_count(agreeing & size[:, None]).sum(axis=0, dtype=_counting(size))
+            total[part] += bits.astype(np.int32) * heft
     return total
 
 
-def cosines(levels: Levels, scales: Floats, query: Query) -> Floats:
-    """Return the cosines of vectors in eight bits with the query, to a thousandth."""
-    near = np.empty(len(levels), np.float32)
-    room = np.empty((min(len(levels), _COMPARED), levels.shape[1]), np.float32)
-    for start in range(0, len(levels), _COMPARED):
-        part = levels[start : start + _COMPARED]
+def cosines(levels: Levels, scales: Floats, places: Places, query: Query) -> Floats:
+    """Return the cosines of the vectors in eight bits at these places with the query, to a thousandth."""
+    near = np.empty(len(places), np.float32)
+    room = np.empty((min(len(places), _COMPARED), levels.shape[1]), np.float32)
+    for start in range(0, len(places), _COMPARED):
+        part = levels.take(places[start : start + _COMPARED], axis=0)
         room[: len(part)] = part
         near[start : start + _COMPARED] = np.vecdot(room[: len(part)], query.turned)
-    near *= scales
+    near *= scales[places]
     return near
 
 

@@ -4,7 +4,7 @@ So 64 vectors are compared with a query at once, and by no more numbers than tho
 them agree is counted in bits as well: sums stand in planes of their own, the ones, the twos, the fours and so on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from brimful.stores.vector_codes import WORD, Bits, Places, Query
 
 _COMPARED: Final = 79  # numbers: the largest third of 256 tells as much as all of them, most of which say little
-_TOGETHER: Final = 4_096  # words of a plane: what is reckoned for them stays near the processor
+_TOGETHER: Final = 8_192  # words of a plane: what is reckoned for them stays near the processor
 _BYTE: Final = 8  # bits
 _EXCHANGES: Final = tuple(
     (np.uint64(mask), np.uint64(by))
@@ -65,14 +65,14 @@ def likely(planes: Bits, alive: npt.NDArray[np.uint8], query: Query, share: floa
 
     `alive` is 0 for those that are not to be found.
     """
-    living = _packed(alive, planes.shape[1])
     most = np.argsort(-np.abs(query.turned), kind="stable")[:_COMPARED]
-    wanted = [*zip(most.tolist(), (query.turned[most] > 0).tolist(), strict=True)]
-    parts = [slice(start, start + _TOGETHER) for start in range(0, planes.shape[1], _TOGETHER)]
-    summed = [_summed([planes[at, part] if up else ~planes[at, part] for at, up in wanted]) for part in parts]
+    up = query.turned[most] > 0
+    parts = [planes[:, start : start + _TOGETHER] for start in range(0, planes.shape[1], _TOGETHER)]
+    summed = [_agreeing(part, most[up].tolist(), most[~up].tolist()) for part in parts]
     sums = [np.concatenate(plane) for plane in zip(*summed, strict=True)]
-    reached = _at_least(sums, _bound(sums, living, share)) & living
-    return np.flatnonzero(_unpacked(reached)[: len(alive)].view(np.bool_))
+    places = _places(_at_least(sums, _bound(sums, alive, share)))
+    places = places[: np.searchsorted(places, len(alive))]
+    return places[alive[places] > 0]
 
 
 def _words(vectors: int) -> int:
@@ -94,56 +94,81 @@ def _flipped(signs: Bits) -> Bits:
     return np.ascontiguousarray(words.view(np.uint8).reshape(rows, numbers).T).view(np.uint64)
 
 
-def _packed(alive: npt.NDArray[np.uint8], words: int) -> Bits:
-    room = np.zeros(words * WORD, np.uint8)
-    room[: len(alive)] = alive
-    return np.packbits(room, bitorder="little").view(np.uint64)
+def _places(words: Bits) -> Places:
+    """Return where bits are set: few are, so only bytes that hold one are looked into."""
+    octets = words.view(np.uint8)
+    some = np.flatnonzero(octets > 0)  # of numbers themselves, it would take four times as long
+    bits = np.flatnonzero(np.unpackbits(octets[some], bitorder="little").view(np.bool_))
+    places: Places = some[bits >> 3] * _BYTE + (bits & 7)
+    return places
 
 
-def _unpacked(words: Bits) -> npt.NDArray[np.uint8]:
-    return np.unpackbits(np.ascontiguousarray(words).view(np.uint8), bitorder="little")
+def _agreeing(planes: Bits, up: Sequence[int], down: Sequence[int]) -> list[Bits]:
+    """Return how many signs of each vector are up and down where they should be, more by the same number for all.
 
-
-def _summed(planes: list[Bits]) -> list[Bits]:
-    """Add bits, vector by vector, and return the sums, their lowest bits first: two or three bits give one, and carry.
-
-    The list is used up.
+    Those that are up but should be down are subtracted: a number with all its bits inverted is the most that they can
+    hold, less that number. So the sums are inverted, which are few, and not the planes.
     """
-    sums: list[Bits] = []
-    while planes:
-        carried = []
-        while len(planes) > 1:
-            one, other = planes.pop(), planes.pop()
-            total, both = one ^ other, one & other
-            if planes:
-                third = planes.pop()
-                both |= total & third
-                total ^= third
-            planes.append(total)
-            carried.append(both)
-        sums += planes
-        planes = carried
-    return sums
+    right, wrong = (_summed((0, planes[at]) for at in places) for places in (up, down))
+    return _summed([*enumerate(right), *((heft, ~plane) for heft, plane in enumerate(wrong))])
 
 
-def _bound(sums: Sequence[Bits], living: Bits, share: float) -> int:
-    """Return which sum the best share reaches, as a sample tells."""
-    step = max(1, len(living) // _SAMPLE)
-    agreeing = np.zeros(len(living[::step]) * WORD, np.uint8)
-    for heft, plane in enumerate(sums):
-        agreeing += _unpacked(plane[::step]) << heft
-    agreeing = agreeing[_unpacked(living[::step]).view(np.bool_)]
-    better = np.cumsum(np.bincount(agreeing)[::-1])
-    return max(0, len(better) - 1 - int(np.searchsorted(better, share * len(agreeing))))
+def _summed(planes: Iterable[tuple[int, Bits]]) -> list[Bits]:
+    """Add bits, vector by vector, each of which counts twice as much for each step of its heft; return sums likewise.
+
+    Three bits of a heft are added as soon as they are there, so that what was carried is still near the processor.
+    """
+    held: list[list[Bits]] = []
+    for heft, plane in planes:
+        _add(held, heft, plane)
+    for heft, level in enumerate(held):  # which may grow by one meanwhile
+        if len(level) > 1:
+            one, other = level
+            held[heft] = [one ^ other]
+            _add(held, heft + 1, one & other)
+    return [plane for (plane,) in held]
 
 
-def _at_least(sums: Sequence[Bits], bound: int) -> Bits:
+def _add(held: list[list[Bits]], heft: int, plane: Bits) -> None:
+    """Add a plane to those that are held, never more than two of a heft: three give one, and carry."""
+    while len(held) > heft and len(held[heft]) > 1:
+        one, other = held[heft]
+        total, both = one ^ other, one & other
+        both |= total & plane
+        total ^= plane
+        held[heft], plane = [total], both
+        heft += 1
+    if heft == len(held):
+        held.append([])
+    held[heft].append(plane)
+
+
+def _bound(sums: Sequence[Bits], alive: npt.NDArray[np.uint8], share: float) -> list[bool]:
+    """Return which sum the best share reaches, as a sample tells: its bits, the highest first."""
+    words = np.arange(0, len(sums[0]), max(1, len(sums[0]) // _SAMPLE))
+    same = living = _living(words, alive)
+    least = share * int(np.bitwise_count(living).sum())
+    bound, more = [], np.zeros_like(living)
+    for plane in reversed(sums):
+        up = plane[words] & same
+        bound.append(bool(np.bitwise_count(more | up).sum() >= least))
+        same, more = (up, more) if bound[-1] else (same, more | up)
+    return bound
+
+
+def _at_least(sums: Sequence[Bits], bound: Sequence[bool]) -> Bits:
     """Return where sums are no smaller than a bound."""
-    more, same = np.zeros_like(sums[0]), ~np.zeros_like(sums[0])
-    for heft in reversed(range(len(sums))):
-        if bound >> heft & 1:
-            same &= sums[heft]
-        else:
-            more |= same & sums[heft]
-            same &= ~sums[heft]
+    same, more = ~np.zeros_like(sums[0]), np.zeros_like(sums[0])
+    for plane, needed in zip(reversed(sums), bound, strict=True):
+        up = plane & same
+        same, more = (up, more) if needed else (same, more | up)
     return more | same
+
+
+def _living(words: Places, alive: npt.NDArray[np.uint8]) -> Bits:
+    """Return who is alive, in some words of a plane."""
+    places = (words[:, None] * WORD + np.arange(WORD)).ravel()
+    bits = np.zeros(len(places), np.uint8)
+    inside = places[: np.searchsorted(places, len(alive))]
+    bits[: len(inside)] = alive[inside]
+    return np.packbits(bits, bitorder="little").view(np.uint64)
