@@ -121,11 +121,17 @@ def found(
 
 
 def enough(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int) -> list[Hit]:
-    """Return as many of the best finds as would fill so many tokens, and half as many again to choose from."""
+    """Return the finds that are worth most for their tokens: what would fill so many, and half as many again.
+
+    The fill chooses by worth for tokens, too: by worth alone, a few long texts would leave it nothing to choose from.
+    """
     counts = counter.texts([plain_text(hit.record.content) for hit in hits])
-    spent = accumulate((count.upper + _LABEL for count in counts), initial=0)
+    costs = [count.upper + _LABEL for count in counts]
+    gains = [_worth(hit, count) / cost for hit, count, cost in zip(hits, counts, costs, strict=True)]
+    order = sorted(range(len(hits)), key=gains.__getitem__, reverse=True)
+    spent = accumulate((costs[at] for at in order), initial=0)
     most = tokens * 3 // 2
-    return [hit for hit, before in zip(hits, spent, strict=False) if before < most]
+    return [hits[at] for at, before in zip(order, spent, strict=False) if before < most]
 
 
 def distinct(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
@@ -170,20 +176,23 @@ def _package(
     record = hit.record
     options: Options = {
         "id": id,
-        "relevance": min(1.0, hit.relevance),
+        "relevance": _worth(hit, count),
         "tokens": count,
         "metadata": {"found": _parts(hit)},
     }
     match record:
         case Message():
-            # A few words said in passing seldom hold an answer; a memory or an entry was written to be short.
-            options["relevance"] = worth(hit.relevance, count.upper)
             return recalled(record, counter=counter, source="" if record.room == room else record.room, **options)
         case Memory():
             return remembered(record, counter=counter, **options)
         case LoreEntry():
             options["metadata"] |= _brought(Why(by="found", relevance=_rounded(hit.relevance)))
             return told(record, counter=counter, book=books.get(record.lorebook, record.lorebook), **options)
+
+
+def _worth(hit: Hit, count: Count) -> float:
+    # A few words said in passing seldom hold an answer; a memory or an entry was written to be short.
+    return worth(hit.relevance, count.upper) if isinstance(hit.record, Message) else min(1.0, hit.relevance)
 
 
 def _parts(hit: Hit) -> dict[str, Any]:

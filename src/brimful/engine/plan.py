@@ -18,7 +18,7 @@ from brimful.errors import InvalidValue
 from brimful.policies import Overrides, load_policy
 from brimful.records import Persona, Room
 
-_TOKENS_A_FIND = 28  # with its label: a short message, so that the budget is met by them and some are left over
+_TOKENS_A_FIND = 20  # with its label: a short message, so that the budget is met by them and some are left over
 _LEAST_FINDS = 20
 
 

@@ -1,0 +1,38 @@
+"""Which finds become candidates."""
+
+from brimful import counter
+from brimful.engine.candidates import enough
+from brimful.records import Memory, Message
+from brimful.retrieval.wanted import Hit, best_first
+
+COUNTER = counter("gpt-4")
+LONG = "And then it went on and on, as it always does. " * 30
+
+
+def said(id, text, relevance):
+    return Hit(record=Message(id=id, room="r", sender="Ada", content=text), relevance=relevance)
+
+
+def ids(hits, tokens):
+    ranked = sorted(hits, key=best_first)
+    return [hit.record.id for hit in enough(ranked, counter=COUNTER, tokens=tokens)]
+
+
+def test_long_texts_that_are_a_little_more_relevant_leave_room_for_short_ones():
+    long = [said(f"long{n}", f"{n}. {LONG}", 0.6) for n in range(9)]
+    short = [said(f"short{n}", f"My bicycle number {n} is called Rosinante.", 0.5) for n in range(9)]
+    chosen = ids([*long, *short], 1_000)
+    assert set(chosen[:9]) == {f"short{n}" for n in range(9)}
+    assert 9 < len(chosen) < 18
+
+
+def test_a_long_text_that_is_far_more_relevant_comes_first():
+    trifles = [said(f"trifle{n}", "Oh well.", 0.001) for n in range(99)]
+    assert ids([said("long", LONG, 0.9), *trifles], 400)[0] == "long"
+
+
+def test_of_equals_the_better_ones_stay_until_there_is_half_as_much_again_to_choose_from():
+    notes = [Hit(record=Memory(id=f"n{n}", content="Ada likes tea."), relevance=1.0 - n / 100) for n in range(50)]
+    cost = COUNTER.text("Ada likes tea.").upper + 12
+    assert ids(notes, 10 * cost) == [f"n{n}" for n in range(15)]
+    assert ids(notes, 0) == []
