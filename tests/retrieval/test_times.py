@@ -29,13 +29,25 @@ def test_no_time_is_asked_for(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["two days ago", "on 3.11. at noon", "at 9 pm", "In 2021.", "since March", "letzte Woche", "我们昨天去了", "вчера"],
+    [
+        "two days ago",
+        "on 3.11. at noon",
+        "at 9 pm",
+        "In 2021.",
+        "since March",
+        "letzte Woche",
+        "我们昨天去了",
+        "Вчера",
+        "C’est aujourd’hui.",
+        "SUNDAY!",
+        "3月に",
+    ],
 )
 def test_a_time_is_named(text):
     assert says_when(text)
 
 
-@pytest.mark.parametrize("text", ["It may rain.", "", "Room 12345", "lastly"])
+@pytest.mark.parametrize("text", ["It may rain.", "", "Room 12345", "lastly", "at_last_", "3 pieces", "月に"])
 def test_no_time_is_named(text):
     assert not says_when(text)
 
