@@ -255,10 +255,19 @@ def test_a_summary_of_nothing_present_is_a_candidate_itself():
     assert outcomes(context)["s"] == ("kept", "fits")
 
 
+@pytest.mark.parametrize(("covers", "reason"), [((), "fits"), (("1-0", "1-9"), "fits"), (("1-8", "1-9"), "verbatim")])
+def test_where_history_ends_within_a_cluster_its_summary_tells_of_the_rest(covers, reason):
+    limit = {"pools.recent.summarize": False, "pools.recent.limit": {"tokens": 110}, "pools.recent.borrow": False}
+    pile = [*clustered(1, 10), summary("the whole day", of="day-1", counter=COUNTER, id="s", covers=covers)]
+    found = outcomes(build(pile, overrides=limit))
+    assert [found[f"1-{n}"][0] for n in range(10)] == ["dropped"] * 5 + ["kept"] * 5
+    assert found["s"] == ("kept" if reason == "fits" else "dropped", reason)
+
+
 def test_a_summary_larger_than_its_cluster_saves_nothing():
     pile = [*clustered(1, 3, size=300), summary(words(950), of="day-1", counter=COUNTER, id="s")]
     context = build(pile)
-    assert outcomes(context)["s"] == ("dropped", "verbatim")
+    assert outcomes(context)["s"] == ("dropped", "too-large")
     assert ("replaced", "summary") not in outcomes(context).values()
 
 

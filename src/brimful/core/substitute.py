@@ -43,16 +43,26 @@ def set_aside(units: Sequence[Unit]) -> tuple[list[Unit], dict[str, list[Unit]]]
 def released(
     summaries: Summaries, members: Mapping[str, Sequence[Unit]], filled: Collection[str], inside: Collection[str]
 ) -> list[Unit]:
-    """Return the newest summary of each cluster of which nothing got into the pools that are `filled`.
+    """Return the newest summary of each cluster if it tells of something that got into none of the `filled` pools.
 
-    What it covers is told nowhere then, so it may compete by itself. `inside` names what is in, and what gave way to
+    Nothing else tells of that, so the summary may compete by itself. `inside` names what is in, and what gave way to
     a summary that is.
     """
+    newest = {cluster: max(units, key=lambda unit: unit.when) for cluster, units in summaries.items() if units}
     return [
-        max(units, key=lambda unit: unit.when)
-        for cluster, units in summaries.items()
-        if units and all(unit.pool in filled and unit.key not in inside for unit in members[cluster])
+        summary
+        for cluster, summary in newest.items()
+        if all(unit.pool in filled for unit in members[cluster]) and _is_needed(summary, members[cluster], inside)
     ]
+
+
+def _is_needed(summary: Unit, members: Sequence[Unit], inside: Collection[str]) -> bool:
+    """Say whether a summary covers something that is out. One that names nothing covers its whole cluster."""
+    covers = summary.packages[0].covers
+    out = [unit for unit in members if unit.key not in inside]
+    if not covers or len(out) == len(members):
+        return bool(out)
+    return any(package.id in covers for unit in out for package in unit.packages)
 
 
 def members_of(units: Iterable[Unit], summaries: Summaries) -> dict[str, list[Unit]]:
