@@ -54,7 +54,8 @@ PLAIN_KINDS = st.sampled_from(
     [kind for kind in KNOWN_KINDS if not kind.startswith(("tool", "media", "system", "message-current"))] + ["weather"]
 )
 SHARES = st.floats(0.0, 1.0)
-TIMES = st.floats(NOW - 1e7, NOW + 1e5)
+TIMES = st.one_of(st.floats(NOW - 1e7, NOW + 1e5), st.floats(NOW - 2e5, NOW))
+"""Of a few months, and of few days that many share."""
 
 
 @st.composite

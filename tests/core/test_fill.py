@@ -394,7 +394,7 @@ def test_what_cannot_be_cut_is_dropped():
 
 def test_a_text_that_has_no_place_to_be_cut_cannot_shrink():
     long = memory(words(50), counter=COUNTER, id="long", min_tokens=1)
-    [unit], _ = make_units([long], load_policy("default"), lambda entry: entry.tokens.upper + 4, NOW)
+    [unit], _ = make_units([long], load_policy("default"), lambda entry: entry.tokens.upper + 4, lambda _: ("", 0), NOW)
     assert shrinker(COUNTER)(unit, 5) is None
     assert shrinker(COUNTER)(unit, 6).cost == 6
 

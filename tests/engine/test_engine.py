@@ -365,7 +365,7 @@ def test_other_rooms_of_the_same_user_are_searched_if_wanted(run, new_engine, ro
 
     context = run(story())
     assert {"mine", "theirs"} & {package.id for package in context.inputs.packages} == expected
-    assert (" in there] user: The zebra" in texts(context)) is bool(expected)
+    assert (" in there]\nuser: The zebra" in texts(context)) is bool(expected)
 
 
 def test_what_is_named_alike_is_told_apart(run, new_engine):

@@ -214,7 +214,7 @@ def test_what_was_set_aside_is_told_where_history_reaches_back_beyond_it(run, ne
             day = chatter(12, at=NOW - 200 * DAY, every=60.0)
             pinned = said("pin", "The key is under the mat.", at=NOW - 201 * DAY, metadata={"pinned": True})
             await engine.post_many([pinned, *day, *chatter(30, at=NOW - 60, prefix="new", every=1.0)])
-            small = {"window": 700, "completion": 100}
+            small = {"window": 580, "completion": 100}
             for number in range(ENOUGH_BUILDS):
                 await engine.assemble(room="r", message=f"{number}?", now=NOW, **small)
             done = await engine.tidy("r", older="90d")

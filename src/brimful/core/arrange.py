@@ -16,7 +16,8 @@ from brimful.core.call_ids import short_ids, unique_ids
 from brimful.core.content import ContentPackage, Text, ToolCall
 from brimful.core.cost import place_of, role_of, speaker
 from brimful.core.depth import placed_in
-from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, labelled
+from brimful.core.headings import gathered
+from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, heading, labelled
 from brimful.core.model import ModelInfo
 from brimful.core.one_call import one_at_a_time
 from brimful.core.policy import Layout
@@ -86,7 +87,7 @@ def _system(placed: _Placed) -> Iterator[Message]:
 
 
 def _pinned(placed: _Placed) -> Iterator[Message]:
-    packages = _in_time(placed["pinned"])
+    packages = gathered(_in_time(placed["pinned"]))
     if packages:
         yield _block("system", PINNED_OPEN, PINNED_CLOSE, packages)
 
@@ -94,7 +95,7 @@ def _pinned(placed: _Placed) -> Iterator[Message]:
 def _related(placed: _Placed) -> Iterator[Message]:
     """Yield the retrieved block, the best last: nearest to the question."""
     ordered = sorted(placed["related"], key=lambda row: (row[0].score.total, row[0].when))
-    packages = [package for _, package in ordered]
+    packages = gathered([package for _, package in ordered])
     if packages:
         yield _block("user", RELATED_OPEN, RELATED_CLOSE, packages)
 
@@ -205,10 +206,21 @@ def _message(package: ContentPackage) -> Message:
 
 
 def _block(role: str, opening: str, closing: str, packages: Sequence[ContentPackage]) -> Message:
-    text = opening + "".join(labelled(package) for package in packages) + closing
+    text = opening + "".join(_under_headings(packages)) + closing
     media = tuple(part for package in packages for part in package.parts if not isinstance(part, Text))
     sources = tuple(package.id for package in packages)
     return Message(role="system" if role == "system" else "user", parts=(Text(text=text), *media), sources=sources)
+
+
+def _under_headings(packages: Sequence[ContentPackage]) -> Iterator[str]:
+    """Yield packages in their labels. What is said on one day stands together, under one heading."""
+    said = ""
+    for package in packages:
+        above = heading(package)
+        if above != said:
+            yield above
+        said = above
+        yield labelled(package)
 
 
 def _as_system(message: Message) -> Message:

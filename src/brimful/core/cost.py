@@ -8,7 +8,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.frame import text_of
-from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, label
+from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, heading, label
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Basis, Count, TokenCounter
 
@@ -127,10 +127,29 @@ def cost_in_place(counter: TokenCounter, *, names_in_text: bool) -> Callable[[Co
     return cost
 
 
+def heading_in_place(counter: TokenCounter) -> Callable[[ContentPackage], tuple[str, int]]:
+    """Return a function that names the heading which a package may share with others, and tells what of its cost it is.
+
+    What stands in another block has another heading; most packages have none.
+    """
+    costs: dict[tuple[bool, str], int] = {}
+
+    def of(package: ContentPackage) -> tuple[str, int]:
+        text = heading(package)
+        if not text or (place := place_of(package)) not in ("related", "pinned"):
+            return "", 0
+        form = (package.timestamp != 0, text.partition(" ")[2])
+        if form not in costs:
+            costs[form] = counter.text(text).upper
+        return f"{place} {text}", costs[form]
+
+    return of
+
+
 def _surcharge(package: ContentPackage, ending: str, counter: TokenCounter, *, names_in_text: bool) -> int:
     if place_of(package) in ("related", "pinned"):
         opening, closing = label(package)
-        return counter.text(f"{opening}{ending}{closing}").upper - counter.text(ending).upper
+        return counter.text(f"{heading(package)}{opening}{ending}{closing}").upper - counter.text(ending).upper
     if package.kind.startswith("media-"):
         return 0
     name = speaker(package)

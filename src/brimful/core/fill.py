@@ -17,7 +17,7 @@ from brimful.core.policy import Policy, Pool
 from brimful.core.select import Room, Shrink, lowered, ranked, regrown, select, without_worst
 from brimful.core.selection import Base, Previous, Selection, exceeded
 from brimful.core.shrink import least_cost
-from brimful.core.unit import Unit
+from brimful.core.unit import Unit, bearing, spent
 from brimful.core.verdict import Account, PoolUse
 
 
@@ -80,9 +80,8 @@ class _Filling:
     # -- accounts ----------------------------------------------------------------------------------------------------
 
     def total(self) -> int:
-        flexible = sum(unit.cost for units in self.chosen.values() for unit in units)
         base = self.base.full if any(self.chosen.values()) else self.base.required
-        return base + sum(unit.cost for unit in self.fixed) + flexible
+        return base + spent(self.fixed) + sum(map(spent, self.chosen.values()))
 
     def inside(self) -> list[Unit]:
         return [*self.fixed, *(unit for units in self.chosen.values() for unit in units)]
@@ -93,9 +92,9 @@ class _Filling:
     def room(self, pool: Pool, *, own_limit: bool = True, within_total: bool = True) -> Room:
         """Return what the pool may take, beside what is in other pools and what it must hold itself."""
         fixed = self.fixed_in(pool)
-        others = sum(unit.cost for name, units in self.chosen.items() if name != pool.name for unit in units)
-        total = self.base.full + sum(unit.cost for unit in self.fixed) + others
-        limit = self.budget.limit(pool.name) - sum(unit.cost for unit in fixed)
+        others = sum(spent(units) for name, units in self.chosen.items() if name != pool.name)
+        total = self.base.full + spent(self.fixed) + others
+        limit = self.budget.limit(pool.name) - spent(fixed)
         left = self.budget.available - total
         tokens = min([limit] * own_limit + [left] * within_total)
         hard = self.budget.hard_limit - total
@@ -142,7 +141,7 @@ class _Filling:
         for unit in self.chosen[pool.name]:
             if unit.key not in before:
                 self.reasons[unit.key] = "lent"
-        used = sum(unit.cost for unit in self.chosen[pool.name] + self.fixed_in(pool))
+        used = spent(self.chosen[pool.name]) + spent(self.fixed_in(pool))
         self.lent[pool.name] = max(0, used - limit)
 
     def trim(self) -> None:
@@ -165,9 +164,8 @@ class _Filling:
         droppable = {step.drop for step in self.policy.trim}
         protected = [pool for pool in self.policy.pools if self.policy.trim and pool.name not in droppable]
         for pool in reversed(protected):
-            alone = [*self.fixed, *(unit for other in protected for unit in self.chosen[other.name])]
-            over = self.base.full + sum(unit.cost for unit in alone) - self.budget.hard_limit
-            self._drop_worst(pool, over, spare=0)
+            alone = spent(self.fixed) + sum(spent(self.chosen[other.name]) for other in protected)
+            self._drop_worst(pool, self.base.full + alone - self.budget.hard_limit, spare=0)
 
     def reconsider(self, pool: Pool) -> None:
         """Let a duplicate in after all, if what it duplicates has not got in and there is room for it."""
@@ -179,7 +177,7 @@ class _Filling:
             chosen = self.chosen[pool.name]
             items = room.items + sum(other.items for other in chosen)
             full = pool.most is not None and items >= pool.most
-            if not full and unit.cost <= room.tokens - sum(other.cost for other in chosen):
+            if not full and spent([*chosen, unit]) <= room.tokens:
                 chosen.extend([unit] if unit.packages[0].normalized_hash not in texts(self.inside()) else [])
 
     # -- one pool ----------------------------------------------------------------------------------------------------
@@ -197,7 +195,7 @@ class _Filling:
             span, older = again
             high = self._high_water(pool, room)
             most = inf if pool.most is None else pool.most
-            if sum(u.cost for u in span) <= high and room.items + sum(u.items for u in span) <= most:
+            if spent(span) <= high and room.items + sum(u.items for u in span) <= most:
                 grown = regrown(pool, span, older, room, high, self.shrink)
                 self.order[pool.name], self.chosen[pool.name] = order, grown
                 self.stepped.update([pool.name] if len(grown) > len(span) else [])
@@ -232,7 +230,7 @@ class _Filling:
     def _demand(self, pool: Pool) -> int:
         """Return what a pool could take at the most: its limit, or all that waits for it and would fit."""
         limit = self.budget.limit(pool.name)
-        return min(limit, sum(unit.cost for unit in self.queues[pool.name].waiting if unit.cost <= limit))
+        return min(limit, spent([unit for unit in self.queues[pool.name].waiting if unit.cost <= limit]))
 
     # -- summaries ---------------------------------------------------------------------------------------------------
 
@@ -240,13 +238,13 @@ class _Filling:
         """Let clusters give way until the pool fits, as far back as summaries carry it."""
         protected = {unit.key for unit in order[: pool.least]}
         swaps = substitute.swaps(order, self.summaries, protected, self._standing(pool))
-        if not swaps or sum(unit.cost for unit in order) <= room.tokens:
+        if not swaps or spent(order) <= room.tokens:
             return order
         reached = select(pool, ranked(pool, substitute.apply(order, swaps)), room, self.shrink)
         within = {unit.key for unit in reached}
         reachable = [swap for swap in swaps if swap.summary.key in within]
         within.update(unit.key for swap in reachable for unit in swap.members)
-        over = sum(unit.cost for unit in order if unit.key in within) - room.tokens
+        over = spent([unit for unit in order if unit.key in within]) - room.tokens
         taken = substitute.enough(reachable, over)
         self._swap(taken)
         return ranked(pool, substitute.apply(order, taken))
@@ -312,19 +310,19 @@ class _Filling:
             stepped=pool.name in self.stepped,
             waiting=self.queues[pool.name].waiting,
             order=self.order[pool.name],
-            chosen={unit.key: unit for unit in self.chosen[pool.name]},
+            chosen={unit.key: unit for unit in bearing(self.chosen[pool.name])},
             reasons=self.reasons,
             swapped=self.swapped,
             duplicates=self._duplicates(pool),
         )
 
     def _use(self, pool: Pool) -> PoolUse:
-        units = self.chosen[pool.name] + self.fixed_in(pool)
+        chosen, fixed = self.chosen[pool.name], self.fixed_in(pool)
         return PoolUse(
             name=pool.name,
             limit=self.budget.limit(pool.name),
             most=self.budget.available if pool.borrow else self.budget.limit(pool.name),
-            used=sum(unit.cost for unit in units),
-            items=sum(unit.items for unit in units),
+            used=spent(chosen) + spent(fixed),
+            items=sum(unit.items for unit in [*chosen, *fixed]),
             lent=self.lent.get(pool.name, 0),
         )

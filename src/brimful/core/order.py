@@ -1,12 +1,14 @@
 """In which order the candidates that are in stand in the request, as its record tells it."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from brimful.core.content import ContentPackage, ToolCall, ToolResult
 from brimful.core.cost import Place, place_of, role_of
 from brimful.core.decision import Decision
 from brimful.core.depth import placed_in
+from brimful.core.headings import gathered
 from brimful.core.unit import call_first, time_of
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ def reading_order(context: "Context") -> dict[str, int]:
     ordering = _Ordering(context, inside)
     notes = [each.id for each in inside if ordering.places[each.id] == "note"]
     standing = [each for each in inside if ordering.places[each.id] != "note"] if notes else inside
-    said = [each.id for each in sorted(standing, key=ordering.key)]
+    said = ordering.gathered([each.id for each in sorted(standing, key=ordering.key)])
     order = ordering.noted(said, notes) if notes else said
     return {id: at for at, id in enumerate(order)}
 
@@ -64,6 +66,15 @@ class _Ordering:
             return section, worth, time_of(unit[-1]), unit.index(package)
         call = self._call_of(decision, package)
         return (section, worth, time_of(stood), 0) if call is None else (section, worth, time_of(call), 1)
+
+    def gathered(self, said: list[str]) -> list[str]:
+        """Put together what stands under one heading of a block, as `arrange` does."""
+        order: list[str] = []
+        for place, ids in groupby(said, key=self.places.__getitem__):
+            packages = [self._packages[id] for id in ids]
+            block = gathered(packages) if place in ("pinned", "related") else packages
+            order += [package.id for package in block]
+        return order
 
     def noted(self, said: list[str], notes: list[str]) -> list[str]:
         """Put notes among what is said, as `arrange` does: none stands before what begins every prompt."""

@@ -7,7 +7,7 @@ import msgspec
 from brimful.core.arrange import arrange
 from brimful.core.budget import ContextBudget, allocate
 from brimful.core.context import Inputs, naming
-from brimful.core.cost import base_cost, cost_in_place, recounted
+from brimful.core.cost import base_cost, cost_in_place, heading_in_place, recounted
 from brimful.core.decision import Decision
 from brimful.core.dedupe import canonical_order, same_id
 from brimful.core.fill import fill
@@ -114,7 +114,7 @@ def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Pil
     candidates, unseen = perceivable(candidates, inputs.model, renderer)
     candidates = recounted(candidates, counter)
     cost_of = cost_in_place(counter, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
-    units, refused = make_units(candidates, inputs.policy, cost_of, inputs.now)
+    units, refused = make_units(candidates, inputs.policy, cost_of, heading_in_place(counter), inputs.now)
     required = [package for package in candidates if not package.flex.can_drop]
     return Pile(
         inputs=inputs,

@@ -1,12 +1,13 @@
 """Who gets into one pool: in order, contiguous, or the best set."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from brimful.core.knapsack import choose
 from brimful.core.policy import Pool
-from brimful.core.unit import Unit
+from brimful.core.sharing import best_set, worth
+from brimful.core.unit import Unit, spent
 
 Shrink = Callable[[Unit, int], Unit | None]
 """Shrink a unit to at most so many tokens, or say that it cannot be done."""
@@ -55,7 +56,7 @@ def regrown(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, hig
     It grows to low water of `high`, as if it had been trimmed, so that it stays there for many turns.
     """
     _, least = lowered(pool, room)
-    if not older or sum(unit.cost for unit in span) > least.tokens * _HOLLOW:
+    if not older or spent(span) > least.tokens * _HOLLOW:
         return span
     low_pool, low = lowered(pool, msgspec.structs.replace(room, tokens=high))
     grown = select(low_pool, [*span, *older], low, shrink)
@@ -70,6 +71,7 @@ def without_worst(
     At most so many `items` go, and none whose score is not `below`. The last may be shrunk instead.
     """
     left, gone = list(units), list[str]()
+    under = Counter(unit.heading for unit in left)
     while left and over > 0 and left[-1].items <= items:
         worst = left.pop()
         if below is not None and worst.score.total >= below:
@@ -80,7 +82,8 @@ def without_worst(
             left.append(smaller)
             break
         gone.append(worst.key)
-        over -= worst.cost
+        under[worst.heading] -= 1
+        over -= worst.cost if under[worst.heading] else worst.cost + worst.heading_cost
         items -= worst.items
     return left, gone
 
@@ -88,19 +91,22 @@ def without_worst(
 def _in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
     chosen: list[Unit] = []
     used, items = 0, room.items
+    headings: set[str] = set()
     for unit in order:
         if pool.most is not None and items + unit.items > pool.most:
             if pool.contiguous:
                 break
             continue
         limit = max(room.hard, room.tokens) if items < pool.least else room.tokens
-        taken = unit if unit.cost <= limit - used else shrink(unit, limit - used) if unit.may_shrink else None
+        left = limit - used - (0 if unit.heading in headings else unit.heading_cost)
+        taken = unit if unit.cost <= left else shrink(unit, left) if unit.may_shrink else None
         if taken is None:
             if pool.contiguous:
                 break
             continue
         chosen.append(taken)
-        used += taken.cost
+        headings.add(taken.heading)
+        used = limit - left + taken.cost
         items += taken.items
     return chosen
 
@@ -109,20 +115,14 @@ def _best_set(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> 
     forced = _in_order(pool, order[: max(0, pool.least - room.items)], room, shrink) if pool.least else []
     keys = {unit.key for unit in forced}
     rest = [unit for unit in order if unit.key not in keys] if keys else order
-    tokens = room.tokens - sum(unit.cost for unit in forced)
-    picked = choose([unit.score.total for unit in rest], [unit.cost for unit in rest], tokens) if tokens > 0 else []
-    chosen = forced + [rest[at] for at in picked]
+    tokens = room.tokens - spent(forced)
+    chosen = forced + (best_set(rest, tokens, beside=forced) if tokens > 0 else [])
     if pool.most is not None:
         # Cutting the best set down can leave less than going down the list would have taken.
-        chosen = max(_at_most(chosen, pool.most - room.items), _in_order(pool, order, room, shrink), key=_value)
-    left = room.tokens - sum(unit.cost for unit in chosen)
+        chosen = max(_at_most(chosen, pool.most - room.items), _in_order(pool, order, room, shrink), key=worth)
     if pool.most is None or room.items + len(chosen) < pool.most:
-        chosen += _fill_gap(rest, {unit.key for unit in chosen}, left, shrink)
+        chosen += _fill_gap(rest, chosen, room.tokens, shrink)
     return chosen
-
-
-def _value(chosen: Sequence[Unit]) -> float:
-    return sum(unit.score.total for unit in chosen)
 
 
 def _at_most(chosen: Sequence[Unit], most: int) -> list[Unit]:
@@ -135,11 +135,13 @@ def _at_most(chosen: Sequence[Unit], most: int) -> list[Unit]:
     return kept
 
 
-def _fill_gap(order: Sequence[Unit], taken: set[str], left: int, shrink: Shrink) -> list[Unit]:
+def _fill_gap(order: Sequence[Unit], chosen: Sequence[Unit], tokens: int, shrink: Shrink) -> list[Unit]:
     """Shrink the best one that was left out into the tokens that are left over."""
+    taken, headings = {unit.key for unit in chosen}, {unit.heading for unit in chosen}
+    left = tokens - spent(chosen)
     may_shrink = (unit for unit in order if unit.may_shrink and unit.key not in taken)
     for unit, _ in zip(may_shrink, range(_SHRINKING_TRIES), strict=False):
-        shrunk = shrink(unit, left)
+        shrunk = shrink(unit, left if unit.heading in headings else left - unit.heading_cost)
         if shrunk is not None:
             return [shrunk]
     return []

@@ -13,6 +13,10 @@ from brimful.core.score import Score, scorer
 from brimful.errors import InvalidPackage
 
 When = tuple[float, int, str]
+Heading = tuple[str, int]
+"""A heading that units may share, and what it costs."""
+
+NO_HEADING: Final[Heading] = ("", 0)
 
 time_of: Final[Callable[[ContentPackage], When]] = attrgetter("timestamp", "position", "id")
 """Returns what orders packages in time; the id breaks ties."""
@@ -22,7 +26,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Packages that share one fate, what they cost together, and the best score among them.
 
     `key` is the id of the first of them, and `shares` is what each of several costs. `shrunk` names those of them that
-    were cut. `stands_for` is the place of the cluster that a summary took the place of, and `moved` its time.
+    were cut. `stands_for` is the place of the cluster that a summary took the place of, and `moved` its time. What it
+    costs is without its `heading`, which all units of a pool that stand under it bear together.
     """
 
     key: str
@@ -36,6 +41,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     shrunk: tuple[str, ...] = ()
     stands_for: str = ""
     moved: When | None = None
+    heading: str = ""
+    heading_cost: int = 0
 
     @property
     def costs(self) -> tuple[int, ...]:
@@ -77,8 +84,31 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         ]
 
 
+def spent(units: Sequence[Unit]) -> int:
+    """Return what units of a pool cost together: a heading that several stand under is there once."""
+    return sum(unit.cost for unit in units) + sum({unit.heading: unit.heading_cost for unit in units}.values())
+
+
+def bearing(units: Sequence[Unit]) -> list[Unit]:
+    """Return the units so that their costs add up: the earliest that stands under a heading bears it."""
+    first: dict[str, Unit] = {}
+    for unit in units:
+        if unit.heading and (unit.heading not in first or unit.when < first[unit.heading].when):
+            first[unit.heading] = unit
+    return [
+        msgspec.structs.replace(unit, cost=unit.cost + unit.heading_cost, shares=())
+        if first.get(unit.heading) is unit
+        else unit
+        for unit in units
+    ]
+
+
 def make_units(
-    packages: Sequence[ContentPackage], policy: Policy, cost_of: Callable[[ContentPackage], int], now: float
+    packages: Sequence[ContentPackage],
+    policy: Policy,
+    cost_of: Callable[[ContentPackage], int],
+    heading_of: Callable[[ContentPackage], Heading],
+    now: float,
 ) -> tuple[list[Unit], list[Decision]]:
     """Bind what belongs together, and score it. Return the units, and decisions on what cannot be one."""
     singles, groups, unpaired = _groups(packages)
@@ -87,11 +117,15 @@ def make_units(
         Unit(
             key=package.id,
             packages=(package,),
-            cost=cost_of(package),
+            # What is required, or bound to others, is charged with a heading of its own: it may stand there alone.
+            cost=cost_of(package)
+            - (under := heading_of(package) if (flex := package.flex).can_drop else NO_HEADING)[1],
             score=score_of(package),
             pool=pool_of(package),
-            fixed=not (flex := package.flex).can_drop,
+            fixed=not flex.can_drop,
             may_shrink=flex.min_tokens is not None,
+            heading=under[0],
+            heading_cost=under[1],
         )
         for package in singles
     ]

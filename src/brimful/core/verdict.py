@@ -107,6 +107,7 @@ def _ranks(pool: Pool, order: Sequence[Unit]) -> dict[str, int]:
 def _why_out(account: Account, cut: int) -> Callable[[Unit, int], Reason]:
     """Return a function that says why a unit of some rank is out; the pool's numbers are looked up once."""
     pool, use, reasons, stepped = account.pool, account.use, account.reasons, account.stepped
+    headings = {unit.heading for unit in account.chosen.values()}
     room_for_items = inf if pool.most is None else pool.most - use.items
     last = cut + 1 if pool.contiguous else inf
     left = max(use.limit, use.used) - use.used
@@ -121,8 +122,9 @@ def _why_out(account: Account, cut: int) -> Callable[[Unit, int], Reason]:
             return "older"
         if stepped:
             return "low-water"
-        if unit.cost > most:
+        cost = unit.cost if unit.heading in headings else unit.cost + unit.heading_cost
+        if cost > most:
             return "too-large"
-        return "pool-full" if unit.cost > left else "window-full"
+        return "pool-full" if cost > left else "window-full"
 
     return why
