@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.retrieval import question
+from brimful.retrieval import own
 from brimful.retrieval.analyze import analyze
 from brimful.retrieval.question import ask
 
@@ -51,7 +51,7 @@ def test_nobody_asks_nobody():
     assert not ask("Is it true?", asker="Ann").is_about("Ann")
 
 
-FIRST_PERSON = re.compile(rf"\b(?:{'|'.join(question._ME)})\b|{'|'.join(question._SELF)}", re.IGNORECASE)  # noqa: SLF001 - the long way
+FIRST_PERSON = re.compile(rf"\b(?:{'|'.join(own._ME)})\b|{'|'.join(own._SELF)}", re.IGNORECASE)  # noqa: SLF001 - the long way
 SIGNS = st.text(alphabet="abimeyIM's_-. \n019?ÄßKﬁ’日", max_size=30)
 
 

@@ -121,6 +121,13 @@ def test_a_speaker_and_a_time_that_are_asked_for_weigh_more():
     assert heard["Bo", "Far away."] == pytest.approx(0.1)
 
 
+def test_what_somebody_says_of_himself_weighs_more_and_a_memory_has_no_speaker():
+    question = ask("Which boat was sold?")
+    own = weigh(0.1, question, speaker="Ann", text="I sold my boat.")
+    assert own > weigh(0.1, question, speaker="Ann", text="They sold their boat.") == pytest.approx(0.1)
+    assert weigh(0.1, question, speaker="", text="I sold my boat.") == pytest.approx(0.1)
+
+
 @given(shares, st.integers(0, 10**6), st.integers(0, 10**6))
 def test_the_longer_of_equals_is_worth_more_but_less_a_token(relevance, one, more):
     assert worth(relevance, one) <= worth(relevance, one + more) <= relevance

@@ -10,16 +10,11 @@ import msgspec
 
 from brimful.core.content import ROLES
 from brimful.retrieval.analyze import analyze
+from brimful.retrieval.own import speaks_of_self
 from brimful.retrieval.times import asks_when
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_I_AND_MY: Final = """
-i me my mine myself ich mich mir mein meine meinen meinem meiner je j moi mon ma mes yo mi mis mío mía io mio mia miei
-mie eu meu minha meus minhas ik mij mijn я меня мне мой моя моё мои
-"""
 _REMEMBERED: Final = 16_384  # words, and names
-_ME: Final = frozenset(_I_AND_MY.split())
-_SELF: Final = ("我", "私", "僕", "나는", "내가", "저는", "제가")  # in scripts without spaces, or with particles
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,14 +57,9 @@ def ask(text: str, *, asker: str = "", speakers: Iterable[str] = ()) -> Question
         terms=tuple(dict.fromkeys(whole)),
         meaning=meaning or text,
         asker=asker,
-        about_asker=bool(asker) and _speaks_of_self(text),
+        about_asker=bool(asker) and speaks_of_self(text),
         asks_when=asks_when(text),
     )
-
-
-def _speaks_of_self(text: str) -> bool:
-    # A pattern of all these words takes ten times as long.
-    return not _ME.isdisjoint(re.findall(r"\w+", text.lower())) or any(sign in text for sign in _SELF)
 
 
 @lru_cache(maxsize=_REMEMBERED)

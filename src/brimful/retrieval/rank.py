@@ -13,6 +13,7 @@ import numpy as np
 
 from brimful.answers import Near, Postings
 from brimful.retrieval.lexical import FIRST, Places, Scored, Values, cover
+from brimful.retrieval.own import own_share
 from brimful.retrieval.question import Question
 from brimful.retrieval.times import says_when
 
@@ -23,9 +24,10 @@ VECTOR: Final = 8.0  # log-odds for each 1.0 of cosine above what says nothing
 UNRELATED: Final = 0.2  # a cosine that says nothing, in a scope so small that even the farthest may be near
 SPEAKER: Final = 2.5  # log-odds for what somebody said whom the question is about
 TIME: Final = 1.5  # log-odds for a text that names a time, if the question asks for one
+OWN: Final = 0.5  # log-odds for what somebody says of himself: what is known of people, they mostly told themselves
 AGAINST: Final = 8.0  # log-odds against the one place of a scope that has no other; each e-fold of them adds 1
 
-LITTLE: Final = 100  # tokens: what is much shorter seldom holds an answer, what is longer may
+LITTLE: Final = 50  # tokens: what is much shorter seldom holds an answer, what is longer may
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -122,16 +124,19 @@ def weigh(relevance: float, question: Question, *, speaker: str, text: str) -> f
     0.58
     >>> round(weigh(0.1, question, speaker="Bo", text="Roses."), 2)
     0.1
+    >>> round(weigh(0.1, question, speaker="Bo", text="I grow roses."), 2)
+    0.15
     """
     about = SPEAKER if question.is_about(speaker) else 0.0
     time = TIME if question.asks_when and says_when(text) else 0.0
-    return favour(relevance, about + time)
+    own = OWN * own_share(text) if speaker else 0.0
+    return favour(relevance, about + time + own)
 
 
 def worth(relevance: float, tokens: int) -> float:
     """Return what a text of so many tokens is worth: its relevance, less for what is too short to say much.
 
-    >>> worth(0.8, 100), worth(0.8, 300), worth(0.8, 0)
+    >>> worth(0.8, 50), worth(0.8, 150), worth(0.8, 0)
     (0.4, 0.6, 0.0)
     """
     return relevance * tokens / (tokens + LITTLE)
