@@ -41,10 +41,11 @@ share of them that is in the context when at most so many tokens may be spent on
 newest turns, "BM25" and "RRF" (BM25 and the vectors of the static table, fused by rank) what ranks
 highest. Ours is the ranking of `brimful.retrieval` and the best set by worth: with full text alone, with
 the static table that comes along, and with MiniLM. "The whole engine" has the conversation in SQLite,
-searches its index and fills by the default policy, in which a turn costs its line of day, speaker and
-text; the other ways charge 4 tokens more a turn. Adversarial questions of LoCoMo are left out. The form
-and the few weights of the ranking were chosen with the conversations of this folder in sight, if it is
-the one that Brimful was developed with: expect somewhat less on others."""
+searches its index and fills by the default policy, in which a turn costs its line of speaker and text,
+and its share of the day that stands above it; the other ways charge each turn with its day, and 4 tokens
+more. Adversarial questions of LoCoMo are left out. The form and the few weights of the ranking were chosen
+with the conversations of this folder in sight, if it is the one that Brimful was developed with: expect
+somewhat less on others."""
 
 Vectors = npt.NDArray[np.float32]
 Chosen = Callable[[int, int], Sequence[int]]
