@@ -208,6 +208,14 @@ def test_an_older_message_cannot_begin_a_line_of_somebody_else(end, line):
     assert f"    {line}" in labelled(older(text, name="Eve")).splitlines()
 
 
+def test_a_text_that_is_indented_keeps_its_form():
+    text = "Take this:\nsteps:\n- mix\n\n  - bake\r\nserve: warm\n"
+    shown = labelled(older(text, name="Eve"))
+    assert shown == "Eve: Take this:\n    steps:\n    - mix\n\n      - bake\r\n    serve: warm\n\n"
+    noted = labelled(memory("one\n[2027-01-15]\ntwo", counter=COUNTER))
+    assert noted.splitlines()[1:-1] == ["    one", "    [2027-01-15]", "    two"]
+
+
 def test_the_lines_of_an_older_message_stay_as_they_are():
     text = "What I need:\n- tea\n- milk\n\nAnd then some. [2027-01-15] is the day."
     assert labelled(older(text, name="Eve")) == f"Eve: {text}\n"

@@ -1,7 +1,7 @@
 """The labels that retrieved and pinned content bears in the prompt, so that the model knows what it reads.
 
-A labelled text cannot close its own label, nor open another: whatever looks like one of our tags is escaped, and lines
-that look like ours are indented.
+A labelled text cannot close its own label, nor open another: whatever looks like one of our tags is escaped, and a text
+with lines that look like ours is indented.
 """
 
 import re
@@ -26,9 +26,10 @@ _LINES = frozenset({"message-older", "message-recent"})
 _OURS = re.compile(r"<(?=\s*/?\s*(?:context|pinned|memory|lore|summary|code|item)\b)", re.IGNORECASE)
 _BREAK = r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]"
 _HEADING = r"\[(?:\d{4}-\d\d-\d\d|undated)"
-_LIKE_HEADING = re.compile(rf"(^|{_BREAK})(?={_HEADING})")
-_LIKE_LINE = re.compile(rf"({_BREAK})(?={_HEADING}|[^\s:][^:\n]{{0,79}}:)")
-_INDENT = r"\1    "
+_LIKE_HEADING = re.compile(rf"(?:^|{_BREAK}){_HEADING}")
+_LIKE_LINE = re.compile(rf"{_BREAK}(?:{_HEADING}|[^\s:][^:\n]{{0,79}}:)")
+_BREAKS = re.compile(rf"{_BREAK}+(?=.)")
+_INDENT = "    "
 _ATTRIBUTE_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 _LONGEST_ATTRIBUTE = 80  # characters: a label is not a place for content
 
@@ -48,10 +49,17 @@ def labelled(package: ContentPackage) -> str:
 
 
 def _indented(text: str, *, line: bool) -> str:
-    """Return a text whose own lines cannot be taken for ours; the first of a line stands behind who said it."""
+    """Return a text no line of which can be taken for one of ours: if one could, all are indented, so none is bent.
+
+    The first one of a line of ours stands behind who said it.
+    """
     if line:
-        return text if text.isprintable() else _LIKE_LINE.sub(_INDENT, text)  # without a break, there is one line
-    return _LIKE_HEADING.sub(_INDENT, text) if "[" in text else text
+        plain = text.isprintable() or not _LIKE_LINE.search(text)  # what can be printed has no break
+    else:
+        plain = "[" not in text or not _LIKE_HEADING.search(text)
+    if plain:
+        return text
+    return ("" if line else _INDENT) + _BREAKS.sub(lambda found: found[0] + _INDENT, text)
 
 
 def heading(package: ContentPackage) -> str:
