@@ -133,9 +133,10 @@ def _add(held: list[list[Bits]], heft: int, plane: Bits) -> None:
     """Add a plane to those that are held, never more than two of a heft: three give one, and carry."""
     while len(held) > heft and len(held[heft]) > 1:
         one, other = held[heft]
-        total, both = one ^ other, one & other
-        both |= total & plane
-        total ^= plane
+        both, total = one ^ other, one ^ plane  # `both` is `one`, unless both others differ from it
+        both &= total
+        both ^= one
+        total ^= other
         held[heft], plane = [total], both
         heft += 1
     if heft == len(held):
