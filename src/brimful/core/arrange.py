@@ -7,7 +7,7 @@ Notes stand among the last messages, as deep as they say.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -17,7 +17,7 @@ from brimful.core.content import ContentPackage, Text, ToolCall
 from brimful.core.cost import place_of, role_of, speaker
 from brimful.core.depth import placed_in
 from brimful.core.headings import gathered
-from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, heading, labelled
+from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, heading, labelled, speakers_of
 from brimful.core.model import ModelInfo
 from brimful.core.one_call import one_at_a_time
 from brimful.core.policy import Layout
@@ -34,8 +34,9 @@ def arrange(
 ) -> Prompt:
     """Return the prompt that holds exactly the selected units."""
     placed = _placed(selection.units)
-    stable = [*_system(placed), *_pinned(placed)]
-    related = list(_related(placed))
+    speakers = speakers_of(package for unit in selection.units for package in unit.packages)
+    stable = [*_system(placed), *_pinned(placed, speakers)]
+    related = list(_related(placed, speakers))
     history = list(_history(placed))
     current = list(_current(placed))
     notes = [package for _, package in placed["note"]]
@@ -86,18 +87,18 @@ def _system(placed: _Placed) -> Iterator[Message]:
         yield _message(package)
 
 
-def _pinned(placed: _Placed) -> Iterator[Message]:
+def _pinned(placed: _Placed, speakers: Collection[str]) -> Iterator[Message]:
     packages = gathered(_in_time(placed["pinned"]))
     if packages:
-        yield _block("system", PINNED_OPEN, PINNED_CLOSE, packages)
+        yield _block("system", PINNED_OPEN, PINNED_CLOSE, packages, speakers)
 
 
-def _related(placed: _Placed) -> Iterator[Message]:
+def _related(placed: _Placed, speakers: Collection[str]) -> Iterator[Message]:
     """Yield the retrieved block, the best last: nearest to the question."""
     ordered = sorted(placed["related"], key=lambda row: (row[0].score.total, row[0].when))
     packages = gathered([package for _, package in ordered])
     if packages:
-        yield _block("user", RELATED_OPEN, RELATED_CLOSE, packages)
+        yield _block("user", RELATED_OPEN, RELATED_CLOSE, packages, speakers)
 
 
 def _history(placed: _Placed) -> Iterator[Message]:
@@ -205,14 +206,16 @@ def _message(package: ContentPackage) -> Message:
     return Message(role=role_of(package), parts=package.parts, name=speaker(package), sources=(package.id,))
 
 
-def _block(role: str, opening: str, closing: str, packages: Sequence[ContentPackage]) -> Message:
-    text = opening + "".join(_under_headings(packages)) + closing
+def _block(
+    role: str, opening: str, closing: str, packages: Sequence[ContentPackage], speakers: Collection[str]
+) -> Message:
+    text = opening + "".join(_under_headings(packages, speakers)) + closing
     media = tuple(part for package in packages for part in package.parts if not isinstance(part, Text))
     sources = tuple(package.id for package in packages)
     return Message(role="system" if role == "system" else "user", parts=(Text(text=text), *media), sources=sources)
 
 
-def _under_headings(packages: Sequence[ContentPackage]) -> Iterator[str]:
+def _under_headings(packages: Sequence[ContentPackage], speakers: Collection[str]) -> Iterator[str]:
     """Yield packages in their labels. What is said on one day stands together, under one heading."""
     said = ""
     for package in packages:
@@ -220,7 +223,7 @@ def _under_headings(packages: Sequence[ContentPackage]) -> Iterator[str]:
         if above != said:
             yield above
         said = above
-        yield labelled(package)
+        yield labelled(package, speakers)
 
 
 def _as_system(message: Message) -> Message:
