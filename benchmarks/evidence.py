@@ -26,8 +26,9 @@ from brimful.embedding import MiniLMEmbedder, StaticEmbedder
 from brimful.embedding.install import is_installed
 from brimful.protocols import Embedder
 from brimful.retrieval.analyze import analyze
-from brimful.retrieval.question import ask
+from brimful.retrieval.question import Question, ask
 from brimful.retrieval.rank import NEAREST, rank, weigh, worth
+from brimful.retrieval.related import widened
 from evidence_data import Talk, Turn, talks
 from tables import Section, duration, table
 
@@ -77,6 +78,11 @@ class Case:
             frequency=[often for _, _, often in rows],
         )
 
+    def widened(self, question: Question) -> Postings:
+        """Return where the terms of a question occur, or what says nearly the same."""
+        others = self.postings([other for other, _ in question.related])
+        return widened(self.postings(question.terms), others, [term for _, term in question.related])
+
 
 def report(data: Path | None, *, quick: bool) -> Section:
     """Measure every way on every collection of the folder."""
@@ -105,7 +111,7 @@ def _seconds(case: Case) -> float:
     """Return the processor's time that ranking takes, the median of a conversation's questions."""
     times = []
     for near, question in zip(_nearest(case, StaticEmbedder()), case.talk.questions, strict=True):
-        postings = case.postings(ask(question.text).terms)
+        postings = case.widened(ask(question.text))
         began = time.process_time()
         rank(postings, near, conversation=True, limit=NEAREST)
         times.append(time.process_time() - began)
@@ -194,7 +200,7 @@ def _by_engine(case: Case, embedder: str) -> Chosen:
 
 def _worths(case: Case, near: Sequence[Near], number: int) -> list[float]:
     question = ask(case.talk.questions[number].text, asker=case.talk.asker, speakers=_speakers(case.talk.turns))
-    ranked = rank(case.postings(question.terms), near, conversation=True, limit=len(case.costs))
+    ranked = rank(case.widened(question), near, conversation=True, limit=len(case.costs))
     values = [0.0] * len(case.costs)
     for found in (found for found in ranked.found() if found.place <= len(values)):
         at = found.place - 1

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Column = Sequence[int] | npt.NDArray[np.int64]
+    Weights = Sequence[float] | npt.NDArray[np.int64] | npt.NDArray[np.float64]
     Vectors = npt.NDArray[np.float32]
 
 DocumentKind = Literal["message", "memory", "lore", "summary"]
@@ -47,11 +48,15 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for in full text: where the terms occur in these scopes, in at most so many rows."""
+    """What is looked for in full text: where the terms occur in these scopes, in at most so many rows.
+
+    Where each of them occurs more often than that, the newest rows of the rarest are given, unless `rare_alone` is.
+    """
 
     scopes: tuple[str, ...]
     terms: tuple[str, ...]
     most: int = 4000
+    rare_alone: bool = False
 
 
 class Postings(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +74,7 @@ class Postings(msgspec.Struct, frozen=True, kw_only=True):
     seq: Column
     length: Column
     term: Column
-    frequency: Column
+    frequency: Weights
 
 
 class Meaning(msgspec.Struct, frozen=True, kw_only=True):

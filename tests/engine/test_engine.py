@@ -616,3 +616,22 @@ def test_no_more_finds_are_candidates_than_could_be_of_use(run, new_engine):
 
     memories = [package for package in run(story()).inputs.packages if package.kind == "memory-semantic"]
     assert 1 < len(memories) < 20
+
+
+def test_what_says_nearly_the_same_is_found_by_its_words(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4", embedder="none") as engine:
+            notes = {
+                "dog": "A dog named Rex",
+                "tax": "The tax form",
+                "train": "Trains run late",
+                "pot": "A pot of basil",
+            }
+            filler = {f"f{n}": f"Nothing of note on page {n}" for n in range(20)}
+            texts = (notes | filler).items()
+            await engine.remember_many([Memory(id=id, content=text, at=NOW) for id, text in texts])
+            return await engine.search("Which pet?"), await engine.search("Which dog?")
+
+    asked_by_another_word, asked = ({hit.record.id: hit for hit in found.hits} for found in run(story()))
+    assert set(asked_by_another_word) == set(asked) == {"dog"}
+    assert 0 < asked_by_another_word["dog"].lexical < asked["dog"].lexical

@@ -32,9 +32,9 @@ PARTS = (
 )
 
 
-async def occurring(store, scopes, terms, most=4000):
+async def occurring(store, scopes, terms, most=4000, **more):
     """Return where terms occur in scopes."""
-    [found] = await store.postings([Words(scopes=tuple(scopes), terms=tuple(terms), most=most)])
+    [found] = await store.postings([Words(scopes=tuple(scopes), terms=tuple(terms), most=most, **more)])
     return found
 
 

@@ -56,6 +56,13 @@ def test_odd_terms_are_whole_and_never_confused(store, run):
     assert rows(found) == [(at, at + 1, 1, 1) for at in range(len(ODD))]
 
 
+def test_where_rare_terms_alone_are_wanted_a_common_one_has_no_rows(store, run):
+    posted(run, store, [["tea"]] * 4)
+    assert len(run(occurring(store, ["room:general"], ["tea"], most=2)).doc) == 2
+    found = run(occurring(store, ["room:general"], ["tea"], most=2, rare_alone=True))
+    assert (found.found, rows(found)) == ((4,), [])
+
+
 def test_a_very_common_term_only_tells_how_often(store, run):
     posted(run, store, [["the", "tea"]] * 3 + [["the"]] * 4)
     found = run(occurring(store, ["room:general"], ["the", "tea"], most=3))

@@ -10,6 +10,7 @@ from brimful.errors import InvalidValue
 from brimful.packagers.stored import plain_text
 from brimful.records import Message
 from brimful.retrieval.question import Question, ask
+from brimful.retrieval.related import Related
 
 QueryName = Literal["event", "human", "action", "focus"]
 
@@ -17,6 +18,7 @@ HUMAN_MESSAGES: Final = 3  # the last ones are a question of their own
 LONGEST: Final = 2_000  # characters of a query: its end says what is wanted
 MOST_TERMS: Final = 48  # of what is asked now
 SIDE_TERMS: Final = 12  # of any other query
+MOST_RELATED: Final = 64  # terms that say nearly what is asked now
 WEIGHTS: Final[dict[QueryName, float]] = {"event": 1.0, "human": 0.1, "action": 0.05, "focus": 0.5}
 """How much of its relevance a find keeps, by what found it. What is asked now is what counts; what led up to it matters
 where the question itself finds nothing: "And then?" """
@@ -34,6 +36,11 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     def main(self) -> bool:
         """Whether it is asked for its own sake: what only led up to it is looked for in full text, and not far."""
         return self.name in ("event", "focus")
+
+    @property
+    def related(self) -> Related:
+        """The terms that say nearly the same as its own; what only led up to it is looked for as it was said."""
+        return self.question.related[-MOST_RELATED:] if self.main else ()
 
 
 def queries(

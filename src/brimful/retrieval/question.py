@@ -11,6 +11,7 @@ import msgspec
 from brimful.core.content import ROLES
 from brimful.retrieval.analyze import analyze
 from brimful.retrieval.own import speaks_of_self
+from brimful.retrieval.related import Related, related
 from brimful.retrieval.times import asks_when
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
@@ -20,12 +21,13 @@ _REMEMBERED: Final = 16_384  # words, and names
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A text to look for.
 
-    `terms` are for the lexical side, each once, `meaning` is the text for the vector side. `about_asker` says that it
-    speaks in the first person.
+    `terms` are for the lexical side, each once, and those `related` to them; `meaning` is the text for the vector side.
+    `about_asker` says that it speaks in the first person.
     """
 
     terms: tuple[str, ...]
     meaning: str
+    related: Related = ()
     asker: str = ""
     about_asker: bool = False
     asks_when: bool = False
@@ -53,9 +55,11 @@ def ask(text: str, *, asker: str = "", speakers: Iterable[str] = ()) -> Question
     meaning = " ".join(word for word, terms in words if terms and names.isdisjoint(terms))
     # Word by word is the same where no sign of one word depends on those of another, which is quick to tell of ASCII.
     whole = chain.from_iterable(terms for _, terms in words) if text.isascii() else analyze(text)
+    terms = tuple(dict.fromkeys(whole))
     return Question(
-        terms=tuple(dict.fromkeys(whole)),
+        terms=terms,
         meaning=meaning or text,
+        related=related(terms, names),
         asker=asker,
         about_asker=bool(asker) and speaks_of_self(text),
         asks_when=asks_when(text),

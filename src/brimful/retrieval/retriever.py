@@ -6,7 +6,7 @@ either, with the most recent memories. Whatever was lost is said, so that it can
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -24,11 +24,12 @@ from brimful.retrieval.cache import Cache
 from brimful.retrieval.embedded import Rows, embedded
 from brimful.retrieval.queries import Query, terms_of
 from brimful.retrieval.rank import NEAREST, Found, merge, rank, weigh
+from brimful.retrieval.related import widened
 from brimful.retrieval.wanted import Group, Hit, Retrieved, Wanted, best_first, groups_of
 
 TIME_LIMIT: Final = 10.0  # seconds for the vector side
 MOST_ROWS: Final = 2_000  # of postings that a question may read: its rare terms tell places apart, not its common ones
-SIDE_ROWS: Final = 200  # … and what only led up to it
+SIDE_ROWS: Final = 200  # … and what only led up to it, or says nearly the same
 LAGGING: Final = 256  # documents without a vector: what has just been written is fewer, and is on its way
 FALLBACK_RELEVANCE: Final = 0.5  # of a memory that is there only because it is recent
 FALLBACK_MEMORIES: Final = 10
@@ -102,14 +103,10 @@ class Retriever:
 
     async def _lexical(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Lexical | None, str]:
         """Ask full text; a store that cannot search may still be able to read."""
-        asked = [
-            Words(scopes=group.scopes, terms=terms_of(query), most=MOST_ROWS if query.main else SIDE_ROWS)
-            for group in groups
-            for query in queries
-        ]
+        asked = [words for group in groups for query in queries for words in _asked_for(query, group)]
         try:
             found = iter(await self._store.postings(asked))
-            return [[next(found) for _ in queries] for _ in groups], ""
+            return [[_answered(query, found) for query in queries] for _ in groups], ""
         except BrimfulError as error:
             return None, f"{WORDS_FAILED} ({_cause(error)})"
 
@@ -186,6 +183,20 @@ class Retriever:
         limit = min(FALLBACK_MEMORIES, wanted.limit)
         memories = await self._store.memories(scopes=wanted.memories, types=wanted.types, pinned=False, limit=limit)
         return [Hit(record=memory, relevance=FALLBACK_RELEVANCE, query="recent") for memory in memories]
+
+
+def _asked_for(query: Query, group: Group) -> list[Words]:
+    """Return what full text is asked for: the terms of a query, and those that say nearly the same."""
+    words = Words(scopes=group.scopes, terms=terms_of(query), most=MOST_ROWS if query.main else SIDE_ROWS)
+    if not query.related:
+        return [words]
+    others = tuple(other for other, _ in query.related)
+    return [words, Words(scopes=group.scopes, terms=others, most=SIDE_ROWS, rare_alone=True)]
+
+
+def _answered(query: Query, found: Iterator[Postings]) -> Postings:
+    own = next(found)
+    return widened(own, next(found), [term for _, term in query.related]) if query.related else own
 
 
 def _ranked(

@@ -37,9 +37,9 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rarest(self) -> _Term | None:
-        """The rarest term, if even that is too common to be read whole."""
+        """The rarest term, if even that is too common to be read whole, and is wanted all the same."""
         held = [term for term in self.terms if term.total]
-        return None if self.read or not held else min(held, key=_rarity)
+        return None if self.read or self.asked.rare_alone or not held else min(held, key=_rarity)
 
 
 def postings(session: Session, asked: Sequence[Words]) -> list[Postings]:

@@ -1,0 +1,93 @@
+"""Words that say nearly the same."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brimful.answers import Postings
+from brimful.retrieval.analyze import analyze
+from brimful.retrieval.lexical import cover
+from brimful.retrieval.question import ask
+from brimful.retrieval.related import RARE, WEIGHT, _known, related, widened
+
+DOCUMENTS = 100
+
+
+def postings(places):
+    """Each term once at each of its places."""
+    rows = [(term, place) for term, held in enumerate(places.values()) for place in held]
+    return Postings(
+        terms=tuple(places),
+        found=tuple(map(len, places.values())),
+        documents=DOCUMENTS,
+        words=DOCUMENTS * 10,
+        doc=[place for _, place in rows],
+        seq=[place for _, place in rows],
+        length=[10] * len(rows),
+        term=[term for term, _ in rows],
+        frequency=[1] * len(rows),
+    )
+
+
+def covered(found):
+    scored = cover(found, conversation=True)
+    return dict(zip(scored.places.tolist(), scored.values.tolist(), strict=True))
+
+
+PET = postings({"pet": [10]})
+
+
+def test_a_dog_is_a_pet():
+    assert ("dog", "pet") in related(["pet"])
+    assert ("dog", "pet") in ask("Which pets does she have?").related
+
+
+def test_what_is_asked_for_itself_stands_for_nothing_else():
+    others = [other for other, _ in related(["pet", "dog"])]
+    assert "puppi" in others
+    assert not {"pet", "dog"} & set(others)
+    assert len(others) == len(set(others))
+
+
+def test_a_speaker_is_nobody_else():
+    assert "rose" in _known()
+    assert ask("What did Rose paint?", speakers=["Rose"]).related == related(["paint"])
+    assert "dog" not in [other for other, _ in ask("Which pet?", speakers=["Dog"]).related]
+
+
+def test_unknown_words_have_no_relatives():
+    assert related(["qwxzy", "2023", "北京", ""]) == ()
+
+
+def test_the_list_is_of_terms_as_texts_are_read():
+    known = _known()
+    for term, others in known.items():
+        assert term not in others.split()
+        assert 1 <= len(set(others.split())) == len(others.split()) <= 16
+    words = ["pets", "painting", "travelled", "cooking", "hobbies", "running"]
+    assert all(term in known for word in words for term in analyze(word))
+
+
+def test_a_place_of_a_related_term_counts_for_a_part():
+    wide = widened(PET, postings({"dog": [50]}), ["pet"])
+    assert 0 < covered(wide)[50] < covered(wide)[10] == covered(PET)[10]
+    assert (wide.terms, wide.found, wide.documents) == (PET.terms, PET.found, PET.documents)
+    assert list(wide.frequency) == [1, WEIGHT]
+
+
+def test_a_common_relative_tells_nothing():
+    rare = list(range(20, 20 + round(RARE * DOCUMENTS)))
+    assert len(widened(PET, postings({"dog": rare}), ["pet"]).doc) == 1 + len(rare)
+    assert widened(PET, postings({"dog": [*rare, 90]}), ["pet"]) is PET
+
+
+@pytest.mark.parametrize(("others", "stands_for"), [({}, []), ({"dog": []}, ["pet"]), ({"auto": [20]}, ["car"])])
+def test_where_no_relative_of_a_term_is_found_nothing_changes(others, stands_for):
+    assert widened(PET, postings(others), stands_for) is PET
+
+
+@given(st.sets(st.integers(1, 90)), st.sets(st.integers(1, 90), max_size=10))
+def test_relatives_never_lower_what_a_place_covers(places, others):
+    own = postings({"pet": places, "name": [5]})
+    wide = covered(widened(own, postings({"dog": others}), ["pet"]))
+    assert all(wide[place] >= value - 1e-12 for place, value in covered(own).items())
