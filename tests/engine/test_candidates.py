@@ -2,7 +2,9 @@
 
 from brimful import counter
 from brimful.engine.candidates import enough
-from brimful.records import Memory, Message
+from brimful.engine.plan import make_plan
+from brimful.models import resolve
+from brimful.records import Memory, Message, Room
 from brimful.retrieval.wanted import Hit, best_first
 
 COUNTER = counter("gpt-4")
@@ -16,6 +18,18 @@ def said(id, text, relevance):
 def ids(hits, tokens):
     ranked = sorted(hits, key=best_first)
     return [hit.record.id for hit in enough(ranked, counter=COUNTER, tokens=tokens)]
+
+
+def finds(tokens, most=400):
+    room, info = Room(id="r"), resolve("gpt-4o")
+    overrides = {"pools.related.limit": {"tokens": tokens}}
+    limits = {"overrides": overrides, "window": None, "completion": None}
+    return make_plan(room, None, model=info, policy="default", **limits).finds(most)
+
+
+def test_a_small_budget_chooses_among_many_finds_and_a_large_one_among_more():
+    assert [finds(tokens) for tokens in (0, 1, 500, 4_000, 80_000)] == [0, 100, 100, 200, 400]
+    assert finds(8_000, most=30) == 30
 
 
 def test_long_texts_that_are_a_little_more_relevant_leave_room_for_short_ones():

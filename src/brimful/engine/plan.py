@@ -19,7 +19,7 @@ from brimful.policies import Overrides, load_policy
 from brimful.records import Persona, Room
 
 _TOKENS_A_FIND = 20  # with its label: a short message, so that the budget is met by them and some are left over
-_LEAST_FINDS = 20
+_LEAST_FINDS = 100  # who said it, and what, is weighed after the search: even a small budget chooses among so many
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -34,7 +34,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     budget: ContextBudget
 
     def finds(self, most: int) -> int:
-        """Return how many finds are worth bringing: as many as the budget could hold of very short ones."""
+        """Return how many finds are worth bringing: as many very short ones as the budget could hold, and some at least."""
         return min(most, max(_LEAST_FINDS, self.tokens_for_finds // _TOKENS_A_FIND)) if self.tokens_for_finds else 0
 
     @cached_property
