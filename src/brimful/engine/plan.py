@@ -34,7 +34,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     budget: ContextBudget
 
     def finds(self, most: int) -> int:
-        """Return how many finds are worth bringing: as many very short ones as the budget could hold, and some at least."""
+        """Return how many finds are worth bringing: as many very short ones as there is room for, and some at least."""
         return min(most, max(_LEAST_FINDS, self.tokens_for_finds // _TOKENS_A_FIND)) if self.tokens_for_finds else 0
 
     @cached_property
