@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import sqlite3
+import threading
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -28,9 +29,9 @@ def path_of(url):
 
 
 def on_writer(database, run, sql):
-    """Run a statement on the connection that writes."""
+    """Run a statement on the connection that was used last, and so is used next."""
     driver = database._driver  # noqa: SLF001 - limits of a connection can be set nowhere else
-    return run(driver._on(driver._writer, lambda: driver._connection().execute(sql).fetchall()))  # noqa: SLF001
+    return run(driver._on(driver._writer, lambda: driver._asked(sql)))  # noqa: SLF001
 
 
 def posted(run, database, *ids, text="Hello there"):
@@ -52,6 +53,27 @@ def test_another_process_holds_the_lock(database, sqlite_url, run):
     other.execute("ROLLBACK")
     other.close()
     assert posted(run, database, "m2")[0].seq == 2
+
+
+def test_who_reads_and_writes_in_turn_needs_one_connection_and_who_does_so_at_once_several(database, run):
+    async def in_turn():
+        for number in range(5):
+            await database.tenant("acme").post([said(f"m{number}")])
+            await database.tenant("acme").history("general", limit=10)
+
+    async def at_once():
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            met = threading.Barrier(2)
+            for _ in range(2):
+                group.create_task(database._driver.read("acme", lambda _: met.wait()))  # noqa: SLF001
+
+    run(in_turn())
+    connections = database._driver._open  # noqa: SLF001
+    assert len(connections) == 1
+    run(at_once())
+    assert len(connections) == 2
+    run(in_turn())
+    assert len(connections) == 2
 
 
 def test_two_open_a_new_file_at_once(sqlite_url, run, monkeypatch):

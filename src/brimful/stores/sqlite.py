@@ -1,4 +1,7 @@
-"""SQLite: one connection that writes, a few that read, each on a thread of its own.
+"""SQLite: one thread that writes, a few that read, and as many connections as are in use at once.
+
+A connection keeps what it read, until another one writes. So whoever asks gets the one that was used last, to read or
+to write: who writes a message and then reads a room need not read it from the file.
 
 `synchronous=FULL` in WAL mode: a commit returns when the log is on the disk, so what was acknowledged survives the end
 of the process and of the power. It costs one `fsync` a call that writes; whoever imports much does so in few calls.
@@ -6,11 +9,10 @@ of the process and of the power. It costs one `fsync` a call that writes; whoeve
 
 import asyncio
 import sqlite3
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -49,8 +51,8 @@ class Sqlite:
         self.dialect = SqliteDialect()
         self._target = target
         self._wait = wait
-        self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
+        self._idle: list[sqlite3.Connection] = []  # the one that was used last is the last
         self._writer = ThreadPoolExecutor(1, "brimful-write")
         # A database in memory is its one connection.
         self._readers = self._writer if target.in_memory else ThreadPoolExecutor(READERS, "brimful-read")
@@ -66,6 +68,7 @@ class Sqlite:
         for connection in self._open:
             connection.close()
         self._open.clear()
+        self._idle.clear()
 
     async def write(self, tenant: str, function: Callable[[Session], T]) -> T:
         """Run a function in a transaction that alone may write."""
@@ -76,7 +79,7 @@ class Sqlite:
         return await self._on(self._readers, lambda: self._transact("BEGIN", tenant, function))
 
     def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function in a transaction, on the thread that asks, which gets a connection of its own."""
+        """Run a function in a transaction, on the thread that asks."""
         return self._transact("BEGIN IMMEDIATE", tenant, function)
 
     async def tenants(self) -> list[str]:
@@ -101,8 +104,7 @@ class Sqlite:
         return await future
 
     def _transact(self, begin: str, tenant: str, function: Callable[[Session], T]) -> T:
-        with told(self._target.shown):
-            connection = self._connection()
+        with told(self._target.shown), self._connection() as connection:
             connection.execute(begin)
             try:
                 result = function(Session(connection.cursor(), self.dialect, tenant))
@@ -115,8 +117,8 @@ class Sqlite:
             return result
 
     def _asked(self, sql: str) -> list[tuple[Any, ...]]:
-        with told(self._target.shown):
-            return self._connection().execute(sql).fetchall()
+        with told(self._target.shown), self._connection() as connection:
+            return connection.execute(sql).fetchall()
 
     def _inspected(self) -> list[Finding]:
         broken = [row[0] for row in self._asked("PRAGMA integrity_check") if row[0] != "ok"]
@@ -130,8 +132,7 @@ class Sqlite:
         return found
 
     def _copied(self, path: Path, progress: Progress) -> None:
-        with told(self._target.shown), closing(sqlite3.connect(path)) as copy:
-            connection = self._connection()
+        with told(self._target.shown), closing(sqlite3.connect(path)) as copy, self._connection() as connection:
             connection.execute("BEGIN")  # holds one state: without it, the copy would begin anew with every write
             try:
                 connection.execute("SELECT count(*) FROM migrations").fetchone()
@@ -142,18 +143,28 @@ class Sqlite:
     def _taken(self, path: Path, progress: Progress) -> None:
         with told(path.name), closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as copy:
             copy.execute("SELECT count(*) FROM migrations").fetchone()
-            copy.backup(self._connection(), pages=_PAGES, progress=_telling(progress))
+            with self._connection() as connection:
+                copy.backup(connection, pages=_PAGES, progress=_telling(progress))
 
-    def _connection(self) -> sqlite3.Connection:
-        """Return this thread's own connection."""
-        held: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if held is None:
-            held = self._connect()
-            self._open.append(held)  # first of all: a damaged file may fail at its settings, and is to be closed
-            for setting in _SETTINGS:
-                held.execute(setting)
-            self._local.connection = held
-        return held
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection that was used last, or a new one while all are in use."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connected()
+        try:
+            yield connection
+        finally:
+            if not connection.in_transaction:  # one that could not end its own is no use to anybody
+                self._idle.append(connection)
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = self._connect()
+        self._open.append(connection)  # first of all: a damaged file may fail at its settings, and is to be closed
+        for setting in _SETTINGS:
+            connection.execute(setting)
+        return connection
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -168,8 +179,7 @@ class Sqlite:
         if sqlite3.sqlite_version_info < OLDEST:
             needed = ".".join(map(str, OLDEST))
             raise MigrationError(self._target.shown, f"needs SQLite {needed}, and this is {sqlite3.sqlite_version}")
-        with told(self._target.shown):
-            connection = self._connection()
+        with told(self._target.shown), self._connection() as connection:
             self._keep_log(connection)
             connection.execute("BEGIN IMMEDIATE" if migrate else "BEGIN")
             try:
