@@ -9,8 +9,9 @@ mie eu meu minha meus minhas ik mij mijn я меня мне мой моя моё
 """
 _ME: Final = frozenset(_I_AND_MY.split())
 _SELF: Final = ("我", "私", "僕", "나는", "내가", "저는", "제가")  # in scripts without spaces, or with particles
+_WORDS: Final = re.compile(r"\w+").findall
 _OFTEN: Final = 8  # of so many words one is of oneself where somebody speaks of nothing else
-_READ: Final = 1_000  # characters: whom a text is about is said early
+_READ: Final = 500  # characters: whom a text is about is said early
 
 
 def speaks_of_self(text: str) -> bool:
@@ -36,4 +37,4 @@ def own_share(text: str) -> float:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.lower())
+    return _WORDS(text.lower())
