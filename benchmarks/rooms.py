@@ -4,11 +4,13 @@ import asyncio
 import random
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
+from itertools import chain, islice
 from statistics import median
+from typing import Literal
 
 import mem0_search
 from brimful.engine import Engine, Retrieval
@@ -19,8 +21,7 @@ from peers import COMPLETION, MODEL, NOW, fillers
 from tables import Section, duration, table, times
 from texts import Texts
 
-SIZES = (600, 20_000, 200_000)
-MILLION = 1_000_000  # takes a quarter of an hour to write: `python benchmarks/rooms.py`
+SIZES = (600, 20_000, 200_000, 1_000_000)  # the last one takes ten minutes to write
 QUICK_SIZES = (600, 2_000)
 PEER_SIZES = (600, 20_000)
 PEERS = ("langchain-core, approximate", "langchain-core, exact", "litellm")
@@ -29,16 +30,20 @@ BUILDS = 31
 BATCH = 5_000
 DIMENSIONS = 256
 LIMIT_SECONDS = 1_500.0
+BUILD_SECONDS = 60.0
 PEER_SECONDS = 60.0
 PEER_ROUNDS = 5
 MEM0_SECONDS = 240.0
 
+Way = Literal["retrieved", "saved", "window"]
+WAYS: tuple[Way, ...] = ("retrieved", "saved", "window")
+
 ABOUT = f"""A room of so many messages in SQLite, each with its counts, its terms and a vector of {DIMENSIONS} numbers,
 and a budget of {BUDGET:,} tokens under the default policy. "load and fill" takes the newest messages and retrieves
 nothing. "with retrieval" asks three questions of the whole room and the memories, in full text and by vectors, none of
-them asked before. "and saved" keeps the record of every decision, too. Medians of {BUILDS} builds; the vectors are made
-by a hash, for the search takes as long whatever they mean. The last column sets "with retrieval" beside the smallest
-room.
+them asked before. "and saved" keeps the record of every decision, too. Medians of {BUILDS} builds; the rooms take
+turns, each in a process of its own. The vectors are made by a hash, for the search takes as long whatever they mean.
+The last column sets "with retrieval" beside the smallest room.
 
 langchain-core and litellm get the whole conversation as a list in memory, retrieve nothing and keep no record. mem0
 gets it in its own store, in bulk, and a turn is one vector search for {mem0_search.FINDS} texts: it fills no window."""
@@ -63,9 +68,9 @@ class RoomTimings:
 
 
 def report(*, quick: bool) -> Section:
-    """Measure each size in a process of its own."""
+    """Measure all sizes in turn, each in a process of its own."""
     sizes = QUICK_SIZES if quick else SIZES
-    rooms = {size: _isolated(size) for size in sizes}
+    rooms = _rooms(sizes)
     common = [size for size in sizes if size in PEER_SIZES]
     peers = {name: [_peer(name, size) for size in common] for name in PEERS}
     peers["mem0, search alone"] = [_mem0(size) for size in common]
@@ -86,34 +91,85 @@ def messages(size: int, seed: int = 11) -> Iterator[Message]:
         )
 
 
-def _isolated(size: int) -> RoomTimings | Failure:
-    with Isolated(nothing) as process:
-        return process.call(_measure, size, seconds=LIMIT_SECONDS)
-
-
 def nothing() -> None:
     """Begin a process with nothing in it."""
 
 
-def _measure(size: int) -> RoomTimings:
-    with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(_room(size, Path(folder)))
+# -- ours ------------------------------------------------------------------------------------------------------------
 
 
-async def _room(size: int, folder: Path) -> RoomTimings:
-    url = f"sqlite:///{folder}/room.db"
-    async with Engine(url, model=MODEL, embedder=HashEmbedder(dims=DIMENSIONS)) as engine:
-        began = time.perf_counter()
+def _rooms(sizes: Sequence[int]) -> dict[int, RoomTimings | Failure]:
+    """Write all rooms, then build in one after the other: a machine that slows down meanwhile does so for all."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        processes = {size: stack.enter_context(Isolated(nothing)) for size in sizes}
+        writes = {size: processes[size].call(_write, size, folder, seconds=LIMIT_SECONDS) for size in sizes}
+        builds: dict[int, dict[Way, list[Timing | Failure]]] = {size: defaultdict(list) for size in sizes}
+        for way in WAYS:
+            for turn in range(BUILDS + 1):
+                for size in sizes:
+                    builds[size][way].append(processes[size].call(_build, size, way, turn, seconds=BUILD_SECONDS))
+        return {size: _timings(writes[size], builds[size]) for size in sizes}
+
+
+def _timings(write: float | Failure, builds: Mapping[Way, Sequence[Timing | Failure]]) -> RoomTimings | Failure:
+    failed = [each for each in (write, *chain(*builds.values())) if isinstance(each, Failure)]
+    if failed or isinstance(write, Failure):
+        return failed[0]
+    # The first build opens files and fills caches.
+    found = {way: [each for each in timings[1:] if isinstance(each, Timing)] for way, timings in builds.items()}
+    medians = {way: Timing(median(e.wall for e in each), median(e.cpu for e in each)) for way, each in found.items()}
+    return RoomTimings(write=write, window=medians["window"], retrieved=medians["retrieved"], saved=medians["saved"])
+
+
+class _Opened:
+    """What a process keeps from one call to the next."""
+
+    def __init__(self, url: str) -> None:
+        self.runner = asyncio.Runner()
+        self.searching = Engine(url, model=MODEL, embedder=HashEmbedder(dims=DIMENSIONS))
+        self.reading = Engine(url, model=MODEL, embedder=None, retrieval=Retrieval(most=0))
+        self.runner.run(self._open())
+
+    async def _open(self) -> None:
+        await self.searching.open()
+        await self.reading.open()
+
+    async def write(self, size: int) -> None:
         for batch in batched_messages(size):
-            await engine.post_many(batch)
-        await engine.index()
-        write = (time.perf_counter() - began) / size
-        retrieved = await _builds(engine, size, save=False)
-        saved = await _builds(engine, size, save=True)
-    async with Engine(url, model=MODEL, embedder=None, retrieval=Retrieval(most=0)) as engine:
-        return RoomTimings(
-            write=write, window=await _builds(engine, size, save=False), retrieved=retrieved, saved=saved
+            await self.searching.post_many(batch)
+        await self.searching.index()
+
+
+_opened: list[_Opened] = []
+
+
+def _write(size: int, folder: str) -> float:
+    """Write a room, keep it open, and return the seconds that a message took."""
+    opened = _Opened(f"sqlite:///{folder}/{size}.db")
+    began = time.perf_counter()
+    opened.runner.run(opened.write(size))
+    _opened.append(opened)
+    return (time.perf_counter() - began) / size
+
+
+def _build(size: int, way: Way, turn: int) -> Timing:
+    """Build one context of the room that this process wrote."""
+    [opened] = _opened
+    engine = opened.reading if way == "window" else opened.searching
+    topic = random.Random(f"{size}{way}{turn}").randrange(size // 30 + 1)
+    wall, cpu = time.perf_counter(), time.process_time()
+    opened.runner.run(
+        engine.assemble(
+            room="room",
+            message=f"What was said of topic{topic}? ({turn})",
+            window=BUDGET + COMPLETION,
+            completion=COMPLETION,
+            now=NOW + turn,
+            save=way == "saved",
         )
+    )
+    return Timing(time.perf_counter() - wall, time.process_time() - cpu)
 
 
 def batched_messages(size: int) -> Iterator[list[Message]]:
@@ -123,23 +179,7 @@ def batched_messages(size: int) -> Iterator[list[Message]]:
         yield batch
 
 
-async def _builds(engine: Engine, size: int, *, save: bool) -> Timing:
-    choice = random.Random(f"{size}{save}")
-    walls, cpus = [], []
-    for turn in range(BUILDS + 1):
-        question = f"What was said of topic{choice.randrange(size // 30 + 1)}? ({turn})"
-        wall, cpu = time.perf_counter(), time.process_time()
-        await engine.assemble(
-            room="room",
-            message=question,
-            window=BUDGET + COMPLETION,
-            completion=COMPLETION,
-            now=NOW + turn,
-            save=save,
-        )
-        walls.append(time.perf_counter() - wall)
-        cpus.append(time.process_time() - cpu)
-    return Timing(median(walls[1:]), median(cpus[1:]))  # the first one opens files and fills caches
+# -- theirs ----------------------------------------------------------------------------------------------------------
 
 
 def _peer(name: str, size: int) -> Timing | Failure:
@@ -215,7 +255,3 @@ def _of(room: RoomTimings | Failure, way: str) -> Timing | Failure:
 
 def _cpu(timing: Timing | Failure) -> str:
     return duration(timing if isinstance(timing, Failure) else timing.cpu)
-
-
-if __name__ == "__main__":
-    print(_ours({size: _isolated(size) for size in (*SIZES, MILLION)}))
