@@ -13,6 +13,10 @@ from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Basis, Count, TokenCounter
 
 Place = Literal["system", "pinned", "history", "related", "note", "current"]
+Heading = tuple[str, int]
+"""A heading that packages may share, and what it costs."""
+
+NO_HEADING: Final[Heading] = ("", 0)
 
 _LONGEST_REMEMBERED: Final = 4_096  # characters of parts whose count is worth remembering
 _CERTAINTY: Final[tuple[Basis, ...]] = ("exact", "provider", "bound", "calibrated", "approximate")
@@ -127,17 +131,17 @@ def cost_in_place(counter: TokenCounter, *, names_in_text: bool) -> Callable[[Co
     return cost
 
 
-def heading_in_place(counter: TokenCounter) -> Callable[[ContentPackage], tuple[str, int]]:
+def heading_in_place(counter: TokenCounter) -> Callable[[ContentPackage], Heading]:
     """Return a function that names the heading which a package may share with others, and tells what of its cost it is.
 
     What stands in another block has another heading; most packages have none.
     """
     costs: dict[tuple[bool, str], int] = {}
 
-    def of(package: ContentPackage) -> tuple[str, int]:
+    def of(package: ContentPackage) -> Heading:
         text = heading(package)
         if not text or (place := place_of(package)) not in ("related", "pinned"):
-            return "", 0
+            return NO_HEADING
         form = (package.timestamp != 0, text.partition(" ")[2])
         if form not in costs:
             costs[form] = counter.text(text).upper

@@ -98,7 +98,7 @@ def _in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> 
                 break
             continue
         limit = max(room.hard, room.tokens) if items < pool.least else room.tokens
-        left = limit - used - (0 if unit.heading in headings else unit.heading_cost)
+        left = limit - used - unit.heading_due(headings)
         taken = unit if unit.cost <= left else shrink(unit, left) if unit.may_shrink else None
         if taken is None:
             if pool.contiguous:
@@ -141,7 +141,7 @@ def _fill_gap(order: Sequence[Unit], chosen: Sequence[Unit], tokens: int, shrink
     left = tokens - spent(chosen)
     may_shrink = (unit for unit in order if unit.may_shrink and unit.key not in taken)
     for unit, _ in zip(may_shrink, range(_SHRINKING_TRIES), strict=False):
-        shrunk = shrink(unit, left if unit.heading in headings else left - unit.heading_cost)
+        shrunk = shrink(unit, left - unit.heading_due(headings))
         if shrunk is not None:
             return [shrunk]
     return []

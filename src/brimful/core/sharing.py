@@ -13,7 +13,7 @@ def best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] = ()) ->
     Never worse than going down the list as it is given and taking whatever fits.
     """
     there = {unit.heading for unit in beside}
-    headings = [0 if unit.heading in there else unit.heading_cost for unit in units]
+    headings = [unit.heading_due(there) for unit in units]
     values = [unit.score.total for unit in units]
     if not any(headings):
         return [units[at] for at in choose(values, [unit.cost for unit in units], tokens)]
@@ -51,7 +51,7 @@ def _whatever_fits(units: Sequence[Unit], order: Iterable[int], tokens: int, the
     taken, headings = list[int](), set(there)
     for at in order:
         unit = units[at]
-        cost = unit.cost if unit.heading in headings else unit.cost + unit.heading_cost
+        cost = unit.cost + unit.heading_due(headings)
         if cost <= tokens:
             taken.append(at)
             headings.add(unit.heading)

@@ -7,16 +7,13 @@ from typing import Final
 import msgspec
 
 from brimful.core.content import ContentPackage, ToolCall, ToolResult
+from brimful.core.cost import NO_HEADING, Heading
 from brimful.core.decision import Decision, Outcome, Reason
 from brimful.core.policy import Policy
 from brimful.core.score import Score, scorer
 from brimful.errors import InvalidPackage
 
 When = tuple[float, int, str]
-Heading = tuple[str, int]
-"""A heading that units may share, and what it costs."""
-
-NO_HEADING: Final[Heading] = ("", 0)
 
 time_of: Final[Callable[[ContentPackage], When]] = attrgetter("timestamp", "position", "id")
 """Returns what orders packages in time; the id breaks ties."""
@@ -58,6 +55,10 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def items(self) -> int:
         """How many packages there are in it."""
         return len(self.packages)
+
+    def heading_due(self, there: Collection[str]) -> int:
+        """Return what its heading costs it, beside those that are there already."""
+        return 0 if self.heading in there else self.heading_cost
 
     def decisions(
         self, outcome: Outcome, reason: Reason, *, by: str = "", rank: int = 0, cut: int = 0

@@ -122,7 +122,7 @@ def _why_out(account: Account, cut: int) -> Callable[[Unit, int], Reason]:
             return "older"
         if stepped:
             return "low-water"
-        cost = unit.cost if unit.heading in headings else unit.cost + unit.heading_cost
+        cost = unit.cost + unit.heading_due(headings)
         if cost > most:
             return "too-large"
         return "pool-full" if cost > left else "window-full"
