@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.core.score import Score
+from brimful.core.select import without_worst
 from brimful.core.sharing import best_set, worth
 from brimful.core.unit import Unit, bearing, spent
 from brimful.packagers import message, package
@@ -151,6 +152,23 @@ def test_trimming_wins_a_heading_only_with_the_last_that_stands_under_it():
     trimmed = [decision for decision in context.decisions if decision.reason == "trimmed"]
     assert trimmed
     assert pool(context).used == sum(cost for id, cost in costs(context).items() if id.startswith("o"))
+
+
+@pytest.mark.parametrize(("over", "left"), [(10, 2), (12, 1), (20, 1), (21, 0), (38, 0)])
+def test_who_is_dropped_wins_no_heading_that_others_stand_under(over, left):
+    units = [unit(at, 0.5, 10, "mon") for at in range(3)]
+    kept, gone = without_worst(units, over, 3, None, lambda *_: None)
+    assert (len(kept), len(gone)) == (left, 3 - left)
+    alone = [*units[:2], unit(3, 0.5, 10, "tue")]
+    assert without_worst(alone, 18, 3, None, lambda *_: None) == (units[:2], ["u03"])
+
+
+def test_a_pool_is_full_for_what_would_need_a_heading_more():
+    limit = {"pools.related.limit": {"tokens": 21}, "pools.related.borrow": False}
+    one_day = asked([older(1, relevance=0.9), older(2)], overrides=limit)
+    assert set(one_day.kept) == {"o01", "o02", "now"}
+    two_days = asked([older(1, relevance=0.9), older(2, day=2)], overrides=limit)
+    assert two_days.decision("o02").reason == "pool-full"
 
 
 def test_what_is_required_bears_a_heading_of_its_own():

@@ -72,7 +72,9 @@ def test_who_reads_and_writes_in_turn_needs_one_connection_and_who_does_so_at_on
     assert len(connections) == 1
     run(at_once())
     assert len(connections) == 2
+    on_writer(database, run, "CREATE TEMP TABLE mine (x)")  # which no other connection knows
     run(in_turn())
+    assert on_writer(database, run, "SELECT * FROM mine") == []
     assert len(connections) == 2
 
 
