@@ -63,6 +63,26 @@ def test_history_tells_the_counts_of_the_tokenizer(store, run):
     assert [each.tokens for each in run(store.history("general", tokenizer="t2"))] == [None, None, None]
 
 
+def test_a_count_that_comes_later_is_told_with_what_was_read_before(store, run):
+    run(store.post([said("a", "one two")]))
+    assert run(store.history("general", tokenizer="t1"))[0].tokens is None
+    run(store.keep_counts("t1", {content_hashes("one two")[0]: 2}))
+    assert run(store.history("general", tokenizer="t1"))[0].tokens == 2
+    assert run(store.messages_at("general", [1], tokenizer="t1"))[0].tokens == 2
+    assert run(store.messages_at("general", [1], tokenizer="t2"))[0].tokens is None
+
+
+def test_what_another_one_writes_is_read_at_once(database, store, run):
+    run(store.post([said("a", "one"), said("b", "two")]))
+    run(store.history("general"))
+    other = database.tenant(store.tenant)
+    run(other.edit("a", "three", words("three"), at=5.0))
+    run(other.delete("b", erase=True))
+    assert [each.message.content for each in run(store.history("general"))] == ["three"]
+    run(other.edit("a", "two", words("two"), at=6.0))
+    assert [each.message.content for each in run(store.messages_at("general", [1, 2]))] == ["two"]
+
+
 def test_a_text_that_reads_like_parts_is_another_content(store, run):
     text = msgspec.json.encode(PARTS).decode()
     run(

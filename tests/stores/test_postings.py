@@ -77,6 +77,11 @@ def test_if_all_terms_are_common_the_newest_of_the_rarest_are_given(store, run):
     assert rows(found) == [(1, seq, 2, 1) for seq in (6, 5, 4, 3)]
 
 
+def test_of_the_newest_too_it_is_told_how_often_they_hold_the_term(store, run):
+    posted(run, store, [["tea"], ["tea", "teapot", "tea"], ["teapot", "tea"], ["teapot"]])
+    assert rows(run(occurring(store, ["room:general"], ["tea"], most=2))) == [(0, 3, 2, 1), (0, 2, 3, 2)]
+
+
 def test_the_version_changes_with_every_write_to_a_scope(store, run):
     seen = [run(store.version(["room:general", "memory:::"]))]
 

@@ -29,10 +29,11 @@ SELECT json_group_array(doc), json_group_array(seq), json_group_array(length)
 FROM documents WHERE tenant = :tenant AND doc IN :docs
 """
 _NEWEST: Final = """
-SELECT d.doc, d.seq, d.length, d.terms
-FROM (SELECT rowid AS doc FROM lexicon WHERE lexicon MATCH :phrase ORDER BY rowid DESC LIMIT :most) p
-CROSS JOIN documents d ON d.doc = p.doc WHERE d.tenant = :tenant ORDER BY d.doc DESC
-"""
+SELECT json_group_array(d.doc), json_group_array(d.seq), json_group_array(d.length),
+  json_group_array((length(d.terms) - length(replace(d.terms, :written, ''))) / length(:written))
+FROM (SELECT rowid AS doc FROM lexicon WHERE lexicon MATCH :written ORDER BY rowid DESC LIMIT :most) p
+CROSS JOIN documents d ON d.doc = p.doc WHERE d.tenant = :tenant
+"""  # where it is kept, in JSON, and where it is looked for, a token is written in the same way
 _ALL: Final = """
 SELECT f.term AS token, f.doc AS documents FROM scopes s
 CROSS JOIN lexicon_found f ON f.term >= printf('%x:', s.number) AND f.term < printf('%x;', s.number)
@@ -77,12 +78,8 @@ class SqliteLexicon:
 
     def newest(self, session: Session, token: str, most: int) -> Occurrences:
         """Return the newest documents that hold a token, the oldest of them first."""
-        import numpy as np  # noqa: PLC0415 - only where something is searched
-
-        found = session.rows(_NEWEST, phrase=f'"{token}"', most=most)
-        written = f'"{token}"'  # as it stands in JSON: no token has a sign that would be written otherwise
-        rows = [(doc, seq, length, held.count(written)) for doc, seq, length, held in found]
-        return np.array(rows[::-1], np.int64).reshape(-1, 4).T
+        found = _columns(session.row(_NEWEST, written=f'"{token}"', most=most))
+        return found[:, found[0].argsort()]
 
     def miscounted(self, session: Session) -> int:
         """Return of how many tokens it is not known how many documents hold them."""

@@ -33,8 +33,11 @@ from brimful.stores import messages as _messages
 from brimful.stores import scopes as _scopes
 from brimful.stores import summaries as _summaries
 from brimful.stores import vectors as _vectors
+from brimful.stores.content_cache import ContentCache
+from brimful.stores.driver import Driver
 from brimful.stores.logbook import Logbook
 from brimful.stores.transactions import limited
+from brimful.stores.vault import Vault
 
 if TYPE_CHECKING:
     from brimful.protocols import Vectors
@@ -44,6 +47,11 @@ R = TypeVar("R", bound=Plain)
 
 class TenantStore(Logbook):
     """All that one tenant has. See `brimful.protocols.Store` for what each method promises."""
+
+    def __init__(self, driver: Driver, tenant: str, vault: Vault) -> None:
+        """Bind a database to a tenant."""
+        super().__init__(driver, tenant, vault)
+        self._contents = ContentCache()
 
     # -- people and places -------------------------------------------------------------------------------------------
 
@@ -87,7 +95,9 @@ class TenantStore(Logbook):
         With `aside`, those that the janitor set aside are among them.
         """
         most, end = limited(limit), check.LARGEST if before is None else min(before, check.LARGEST)
-        return await self._read(lambda session: _messages.history(session, room, end, most, tokenizer, aside=aside))
+        return await self._read(
+            lambda session: _messages.history(session, self._contents, room, end, most, tokenizer, aside=aside)
+        )
 
     async def messages(self, ids: Sequence[str]) -> list[Message]:
         """Return the messages of these ids, in this order, those that are there."""
@@ -100,7 +110,9 @@ class TenantStore(Logbook):
 
         With `aside`, those that the janitor set aside are among them.
         """
-        return await self._read(lambda session: _messages.messages_at(session, room, seqs, tokenizer, aside=aside))
+        return await self._read(
+            lambda session: _messages.messages_at(session, self._contents, room, seqs, tokenizer, aside=aside)
+        )
 
     async def edit(self, id: str, content: Content, indexed: Indexed, *, at: float) -> Message | None:
         """Give a message another content; None if there is no such message."""

@@ -27,8 +27,9 @@ from brimful.stores.vector_planes import Planes, likely
 
 EXACT: Final = 24 * 2**20  # bytes up to which all vectors of a scope are held: 24,576 of 256 numbers
 CODED: Final = 384 * 2**20  # bytes up to which their numbers are, in eight bits: 1,572,864; of more, the signs alone
-_LIKELY: Final = 84  # vectors whose signs are weighed, for each document that is asked for
-_LIKELY_SHARE: Final = 1 / 256  # … and of all
+_LIKELY: Final = 110  # vectors whose signs are weighed, for each document that is asked for
+_LIKELY_SHARE: Final = 1 / 256  # … of all
+_LIKELY_ANYWAY: Final = 1_500  # … and besides
 _CLOSE: Final = 32  # vectors whose numbers are compared, for each document
 _READ: Final = 5  # … and so many where they have to be read for it
 
@@ -220,7 +221,7 @@ class Shelves:
 
 def close(planes: Bits, signs: Bits, alive: npt.NDArray[np.uint8], query: Query, limit: int, each: int) -> Places:
     """Return the places of those that seem nearest by their signs, `each` times as many as are asked for."""
-    wanted = _LIKELY * limit + _LIKELY_SHARE * len(alive)
+    wanted = _LIKELY * limit + _LIKELY_SHARE * len(alive) + _LIKELY_ANYWAY
     places = likely(planes, alive, query, min(1.0, wanted / max(1, len(alive))))
     if len(places) <= each * limit:
         return places
