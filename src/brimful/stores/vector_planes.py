@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from brimful.stores.vector_codes import WORD, Bits, Places, Query
 
-_COMPARED: Final = 56  # numbers: the largest of 256 tell nearly as much as all of them, most of which say little
+_COMPARED: Final = 63  # numbers: the largest of 256 tell nearly as much as all of them, most of which say little
 _TOGETHER: Final = 16_384  # words of a plane: what is reckoned for them stays near the processor
 _BYTE: Final = 8  # bits
 _EXCHANGES: Final = tuple(
