@@ -71,6 +71,13 @@ def test_a_store_that_is_not_there_is_not_made(fails):
         assert "there is no such store" in fails("db", command, "--db", "sqlite:///other.db")
 
 
+@pytest.mark.parametrize("command", ["keys", "rotate", "encrypt"])
+def test_a_tenant_that_is_not_there_is_not_said_to_be_sealed(run_json, fails, give, command):
+    give(OLD)
+    assert fails("db", command, "--tenant", "defualt") == "there is no tenant 'defualt'; there are 'default'"
+    assert [key["number"] for key in run_json("db", "keys")] == [None]
+
+
 def test_half_encrypted_is_shown_as_such(run, give):
     give(OLD)
     run("message", "post", "den", "Said since then.")

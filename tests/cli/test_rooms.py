@@ -81,6 +81,21 @@ def test_the_same_id_is_one_message(run_json):
     assert len(run_json("message", "list", "den")) == 1
 
 
+def test_an_id_that_is_taken_is_said_to_be(run, fails):
+    assert run("message", "post", "den", "Hi", "--id", "m1", "--at", AT).stderr == ""
+    assert run("message", "post", "den", "Hi", "--id", "m1").stderr == ""
+    for there in (
+        ("den", "Something else"),
+        ("attic", "Hi"),
+        ("den", "Hi", "--sender", "Ada"),
+        ("den", "Hi", "--role", "tool"),
+    ):
+        posted = run("message", "post", *there, "--id", "m1")
+        assert posted.stderr == "brimful: warning: message 'm1' is there already, in room 'den', and stays as it is\n"
+    run("message", "delete", "m1")
+    assert "was deleted, and its id cannot be used again" in fails("message", "post", "den", "Hi", "--id", "m1")
+
+
 def test_what_steers_a_terminal_is_not_shown(run):
     run("message", "post", "den", "\x1b[31mred\nline", "--id", "m1")
     for command in (("list", "den"), ("show", "m1")):

@@ -8,6 +8,7 @@ from brimful.stores import connect
 from stores.sealed import kek
 
 ANY_STORE = {
+    "test_backups",
     "test_durability",
     "test_housekeeping",
     "test_figures",

@@ -1,9 +1,15 @@
 """Contents in memory: what is held is what was kept, and never more than is allowed."""
 
+import tracemalloc
+
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.stores.content_cache import ContentCache
+from brimful.core.content import Text
+from brimful.records import Content
+from brimful.stores.content_cache import ContentCache, weight
 
 kept = st.tuples(st.sampled_from(["t1", "t2"]), st.sampled_from("abcdef"), st.integers(0, 12))
 
@@ -35,3 +41,25 @@ def test_a_content_larger_than_all_that_is_allowed_drives_nothing_out():
     cache.keep("t", "a", ("a", 1), size=2)
     cache.keep("t", "b", ("long", 1), size=3)
     assert set(cache.known("t", "ab")) == {"a"}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: f"ok {number}",
+        lambda number: f"{number} 🫖 " + "tea " * 50,
+        lambda number: (Text(text=f"first {number}"), Text(text="second 🫖" * 9)),
+    ],
+    ids=["short", "wide", "parts"],
+)
+def test_what_is_held_takes_no_more_memory_than_is_reckoned(make):
+    bodies = [msgspec.json.encode(make(number)) for number in range(5_000)]
+    cache, reckoned = ContentCache(most=2**40), 0
+    tracemalloc.start()
+    for number, body in enumerate(bodies):
+        content = msgspec.json.decode(body, type=Content)
+        reckoned += weight(content)
+        cache.keep("o200k_base", f"b2:{number:064x}", (content, 1_000 + number), size=weight(content))
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert 0.7 * reckoned < taken < reckoned

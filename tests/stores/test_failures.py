@@ -55,6 +55,19 @@ def test_another_process_holds_the_lock(database, sqlite_url, run):
     assert posted(run, database, "m2")[0].seq == 2
 
 
+def test_a_store_is_opened_and_read_while_another_process_writes(database, sqlite_url, run):
+    posted(run, database, "m1")
+    other = sqlite3.connect(path_of(sqlite_url), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def read():
+        async with connect(sqlite_url, wait=0.0) as mine:
+            return len(await mine.tenant("acme").history("general"))
+
+    assert run(read()) == 1
+    other.close()
+
+
 def test_who_reads_and_writes_in_turn_needs_one_connection_and_who_does_so_at_once_several(database, run):
     async def in_turn():
         for number in range(5):
@@ -76,6 +89,25 @@ def test_who_reads_and_writes_in_turn_needs_one_connection_and_who_does_so_at_on
     run(in_turn())
     assert on_writer(database, run, "SELECT * FROM mine") == []
     assert len(connections) == 2
+
+
+def test_a_program_may_go_to_another_folder(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    async def story():
+        async with connect("sqlite:///store.db") as database:
+            await database.tenant("acme").post([said("m1")])
+            (tmp_path / "elsewhere").mkdir()
+            monkeypatch.chdir(tmp_path / "elsewhere")
+            met = threading.Barrier(2)
+
+            def found(session):
+                met.wait(10)  # so that each has a connection of its own
+                return session.row("SELECT count(*) FROM messages WHERE tenant = :tenant")
+
+            return await asyncio.gather(*(database._driver.read("acme", found) for _ in range(2)))  # noqa: SLF001
+
+    assert run(story()) == [(1,), (1,)]
 
 
 def test_two_open_a_new_file_at_once(sqlite_url, run, monkeypatch):
@@ -237,7 +269,9 @@ def end_connections(url):
 
 def test_no_error_and_no_repr_tells_a_password(run):
     database = connect("postgresql://ada:swordfish@localhost:1/chat?sslpassword=swordfish", wait=1.0)
-    with pytest.raises(StoreUnavailable) as told:
+    with pytest.raises(
+        StoreUnavailable, match="cannot be reached; check the address, the user and the password"
+    ) as told:
         run(database.open())
     shown = "".join(traceback.format_exception(told.value)) + repr(database) + repr(told.value)
     assert "postgresql://ada@localhost:1/chat" in shown

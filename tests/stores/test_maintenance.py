@@ -7,7 +7,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from brimful.errors import StoreCorrupt, StoreError
+from brimful.errors import StoreError
 from brimful.protocols import Indexed
 from brimful.records import Memory, Room, Snapshot
 from brimful.stores import connect
@@ -164,17 +164,6 @@ def test_a_backup_is_one_state_while_others_write(sqlite_url, tmp_path, run):
 async def _write_on(store):
     for number in range(10_000):
         await store.post([said(f"w{number}", "more text " * 50)])
-
-
-def test_what_is_no_backup_is_refused(sqlite_url, tmp_path, run):
-    (tmp_path / "letter.txt").write_text("Dear Ada, " * 100)
-
-    async def restored():
-        async with connect(sqlite_url) as database:
-            await database.restore(tmp_path / "letter.txt")
-
-    with pytest.raises(StoreCorrupt, match="not a database"):
-        run(restored())
 
 
 def test_every_table_is_copied(sqlite_url, run):

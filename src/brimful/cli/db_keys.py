@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
+from brimful.cli.failure import Failure
 from brimful.cli.opened import want_store
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.progress import progress
@@ -33,6 +34,8 @@ ENCRYPT_EXAMPLES: Final = """\
 Examples:
   export BRIMFUL_KEY=$(openssl rand -base64 32)
   brimful db encrypt --all"""
+
+_NAMED: Final = 5  # tenants, where another one was asked for
 
 _COLUMNS: Final = columns(
     "tenant", "key", "rows", "wrapped by", "since", "state", right=["key", "rows"], spare=["since"]
@@ -117,7 +120,11 @@ def _done(do: Done, *, db: str, tenant: str) -> list[tuple[str, "KeyUse"]]:
     async def done() -> list[tuple[str, "KeyUse"]]:
         found: list[tuple[str, KeyUse]] = []
         async with connect(db) as database:
-            for name in [tenant] if tenant else await database.tenants():
+            known = await database.tenants()
+            if tenant and known and tenant not in known:  # a slip of the pen must not look like a store that is sealed
+                some = ", ".join(map(repr, known[:_NAMED]))
+                raise Failure(f"there is no tenant {tenant!r}; there are {some}{' and others' * (len(known) > _NAMED)}")
+            for name in [tenant] if tenant else known:
                 encryption = database.encryption(name)
                 await do(encryption)
                 found += [(name, key) for key in await encryption.keys()]

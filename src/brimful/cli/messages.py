@@ -7,6 +7,7 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.exports import add_export
+from brimful.cli.failure import Failure
 from brimful.cli.opened import ask
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, At, Db, Erase, Json, Tenant
 from brimful.cli.source import STDIN, read_text
@@ -81,13 +82,22 @@ def post(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Say something in a room, and print the id under which it is kept."""
+    """Say something in a room, and print the id under which it is kept.
+
+    What is kept under an id stays as it is. If it says something else, or in
+    another room, a warning tells so.
+    """
     said = words(text)
 
     async def posted(engine: "Engine") -> Message:
-        return await engine.post(room=room, text=said, sender=sender, role=role, id=id, at=at)
+        message = await engine.post(room=room, text=said, sender=sender, role=role, id=id, at=at)
+        if not await engine.store.messages([message.id]):
+            raise Failure(f"message {message.id!r} was deleted, and its id cannot be used again; nothing was posted")
+        return message
 
     message = ask(posted, db=db, tenant=tenant, new=True)
+    if (message.room, message.content, message.sender, message.role) != (room, said, sender, role):
+        output.warn(f"message {message.id!r} is there already, in room {message.room!r}, and stays as it is")
     if as_json:
         output.show_json(message)
     else:

@@ -1,16 +1,32 @@
 """Contents that were read before: their address says what they are, so what is held for it is never out of date."""
 
+import sys
 from collections import OrderedDict
 from collections.abc import Iterable
 from threading import Lock
 from typing import Final
 
+import msgspec
+
 from brimful.records import Content
 
-MOST_BYTES: Final = 16 * 2**20  # of contents, as they are stored
+MOST_BYTES: Final = 16 * 2**20  # of memory
+_EACH: Final = 450  # bytes for what is held beside a text: its address, its count, its place among the others
 
 Known = tuple[Content, int | None]
 """A content, and the stored count of its text."""
+
+
+def weight(content: Content) -> int:
+    """Return how many bytes of memory it takes to hold a content. A short text takes less than what goes with it.
+
+    >>> weight("ok") > 450, weight("a" * 10_000) < 11_000, weight("🫖" * 10_000) > 40_000
+    (True, True, True)
+    """
+    if isinstance(content, str):
+        return _EACH + sys.getsizeof(content)
+    fields = (field for part in content for field in msgspec.structs.astuple(part))
+    return _EACH + sys.getsizeof(content) + sum(map(sys.getsizeof, content)) + sum(map(sys.getsizeof, fields))
 
 
 class ContentCache:

@@ -4,15 +4,18 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from brimful.core import check
 from brimful.errors import InvalidValue, MissingExtra, StoreError
+from brimful.stores import backup_file
 from brimful.stores.driver import Driver, Finding
 from brimful.stores.keys import Keys
 from brimful.stores.session import Session
 from brimful.stores.sqlite import Sqlite
+from brimful.stores.stopping import GoOn, stoppable
 from brimful.stores.store import TenantStore
 from brimful.stores.urls import Target, parse_url
 from brimful.stores.vault import Vault
@@ -33,6 +36,16 @@ def _silent(done: int, total: int) -> None:
     del done, total
 
 
+def _checking(progress: Progress, go_on: GoOn) -> Progress:
+    """Return a progress that tells whether to go on, too."""
+
+    def told(done: int, total: int) -> None:
+        go_on()
+        progress(done, total)
+
+    return told
+
+
 class Database:
     """A database, by its URL. Open it, take a tenant's store from it, and close it."""
 
@@ -40,9 +53,9 @@ class Database:
         """Read the URL; nothing is opened yet. Without `keys`, those of the environment encrypt, if there are any."""
         self._target: Target = parse_url(url)
         self._migrate = migrate
-        self._wait = wait
+        self._wait = _seconds(wait)
         self._vault = Vault(keys)
-        self._driver: Driver = _driver(self._target, wait=wait)
+        self._driver: Driver = _driver(self._target, wait=self._wait)
 
     def __repr__(self) -> str:
         """Show the URL without its password."""
@@ -90,25 +103,38 @@ class Database:
 
     async def backup(self, path: str | Path, progress: Progress = _silent) -> None:
         """Copy everything as it stands to a SQLite file, while others write on. The file is there when it is whole."""
-        part = Path(f"{path}.part")
-        await asyncio.to_thread(part.unlink, missing_ok=True)
-        if isinstance(self._driver, Sqlite):
-            await self._driver.copy_to(part, progress)
-        else:
-            async with Database(f"sqlite:///{part}", keys=self._vault.keys) as copy:
-                await self._copy_to(copy, progress)
-        await asyncio.to_thread(part.replace, path)
+        await stoppable(lambda go_on: self._backup(Path(path), _checking(progress, go_on), go_on))
 
     async def restore(self, path: str | Path, progress: Progress = _silent) -> None:
         """Take over everything of a backup; the database must be empty."""
+        await stoppable(lambda go_on: self._restore(Path(path), _checking(progress, go_on), go_on))
+
+    async def _backup(self, path: Path, progress: Progress, go_on: GoOn) -> None:
+        store = self._driver.path if isinstance(self._driver, Sqlite) else ""
+        part = await asyncio.to_thread(backup_file.begin, path, store)
+        try:
+            if isinstance(self._driver, Sqlite):
+                await self._driver.copy_to(part, progress)
+            else:
+                async with Database(f"sqlite:///{part}", keys=self._vault.keys) as copy:
+                    await self._copy_to(copy, progress, go_on)
+            await asyncio.to_thread(backup_file.finish, part, path)
+        except BaseException:
+            await asyncio.to_thread(backup_file.give_up, part)
+            raise
+
+    async def _restore(self, path: Path, progress: Progress, go_on: GoOn) -> None:
         if await self.tenants():
             raise StoreError(self._target.shown, "is not empty; restore a backup into a new database")
         if isinstance(self._driver, Sqlite):
-            await self._driver.copy_from(Path(path), progress)
+            await self._driver.copy_from(path, progress)
             await self._driver.open(migrate=True)
         else:
-            async with Database(f"sqlite:///{path}", keys=self._vault.keys) as copy:
-                await copy._copy_to(self, progress)
+            # Not from the file itself: it may be of an older version, and stand where nothing may be written.
+            with TemporaryDirectory(prefix="brimful-") as folder:
+                async with Database(f"sqlite:///{folder}/copy.db", keys=self._vault.keys) as copy:
+                    await copy._restore(path, _checking(_silent, go_on), go_on)
+                    await copy._copy_to(self, progress, go_on)
 
     async def optimize(self) -> None:
         """Build what makes a large database quick: graphs of vectors in PostgreSQL, blocks of them in SQLite."""
@@ -132,21 +158,23 @@ class Database:
             while await self._driver.write(tenant, mending):
                 continue
 
-    async def _copy_to(self, other: "Database", progress: Progress) -> None:
+    async def _copy_to(self, other: "Database", progress: Progress, go_on: GoOn) -> None:
         names = await self.tenants()
         for done, name in enumerate(names):
-            take = partial(other._take, tenant=name)  # noqa: SLF001 - another one of this class
+            take = partial(other._take, tenant=name, go_on=go_on)  # noqa: SLF001 - another one of this class
             await self._driver.read(name, self._vault.reading(take))
             progress(done + 1, len(names))
 
-    def _take(self, source: Session, *, tenant: str) -> None:
+    def _take(self, source: Session, *, tenant: str, go_on: GoOn) -> None:
         """Write a tenant's rows, while its transaction holds them still elsewhere."""
         from brimful.stores.copying import copy_tenant  # noqa: PLC0415 - see above
 
         def write(function: Callable[[Session], None]) -> None:
+            go_on()
             self._driver.write_now(tenant, function)
 
         def write_sealed(function: Callable[[Session], None]) -> None:
+            go_on()
             self._driver.write_now(tenant, self._vault.writing(function))
 
         copy_tenant(source, write, write_sealed)
@@ -187,6 +215,13 @@ def _checked(tenant: str) -> str:
     if "\0" in tenant:
         raise InvalidValue("tenant", "has a null character, which no name may have")
     return tenant
+
+
+def _seconds(wait: object) -> float:
+    seconds = check.finite(wait)
+    if seconds is None or seconds < 0:
+        raise InvalidValue("wait", f"must be a number of seconds from 0, not {check.shown(wait)}")
+    return seconds
 
 
 def _driver(target: Target, *, wait: float) -> Driver:

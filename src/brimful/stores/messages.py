@@ -8,7 +8,7 @@ import msgspec
 from brimful.answers import Counted
 from brimful.core.content import Role
 from brimful.records import Content, Message
-from brimful.stores.content_cache import ContentCache, Known
+from brimful.stores.content_cache import ContentCache, Known, weight
 from brimful.stores.contents import open_content
 from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Row, Session
@@ -101,7 +101,7 @@ def _said(session: Session, known: ContentCache, addresses: list[str], tokenizer
         content = open_content(session, body, hash)
         said[hash] = content, tokens
         if tokens is not None or not tokenizer or not isinstance(content, str):
-            known.keep(tokenizer, hash, (content, tokens), size=len(body))
+            known.keep(tokenizer, hash, (content, tokens), size=weight(content))
     return said
 
 

@@ -13,7 +13,7 @@ from psycopg_pool import ConnectionPool
 from brimful.stores.driver import Finding, while_open
 from brimful.stores.migrate import pending_scripts
 from brimful.stores.postgres_dialect import PostgresDialect
-from brimful.stores.postgres_errors import AGAIN, told
+from brimful.stores.postgres_errors import AGAIN, told, unreachable
 from brimful.stores.session import Session
 from brimful.stores.urls import Target
 
@@ -127,12 +127,18 @@ class Postgres:
 
     def _prepare(self, *, migrate: bool) -> None:
         with told(self._target.shown):
-            with psycopg.connect(self._target.url, connect_timeout=max(1, round(self._wait))) as connection:
+            with self._connected() as connection:
                 self._migrate(connection, migrate=migrate)
                 bypasses, may_act = _first(connection, _BYPASSES), _first(connection, _MAY_ACT)
                 self._bind = _BIND_AS if bypasses and may_act else _BIND
                 self._bound = may_act or not bypasses
             self._pool.open(wait=True, timeout=self._wait)
+
+    def _connected(self) -> Connection:
+        try:
+            return psycopg.connect(self._target.url, connect_timeout=max(1, round(self._wait)))
+        except psycopg.OperationalError as error:
+            raise unreachable(self._target.shown, error) from error
 
     def _named(self) -> list[str]:
         with told(self._target.shown), self._pool.connection() as connection:

@@ -14,6 +14,7 @@ AGAIN: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors.Uni
 """Two writers met. Whoever lost begins again, and finds what the other one wrote."""
 
 _LOST: Final = "the connection is lost; call again: what was written twice is there once"
+_UNREACHABLE: Final = "cannot be reached; check the address, the user and the password, and that the server runs"
 _UNAVAILABLE: Final = (
     ((errors.DiskFull,), "the server's disk is full; make room and try again"),
     ((errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction), "the role may not do this; grant it what it needs"),
@@ -35,8 +36,17 @@ def told(store: str) -> Iterator[None]:
         raise InvalidValue("text", f"has a lone surrogate at character {error.start}") from None
 
 
+def unreachable(store: str, error: psycopg.OperationalError) -> StoreUnavailable:
+    """Return what to say where there never was a connection: nothing of it is lost."""
+    return StoreUnavailable(store, f"{_UNREACHABLE} ({_said(error)})", retriable=True)
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
 def _meaning(store: str, error: Exception) -> StoreError:
-    said = " ".join(str(error).split())
+    said = _said(error)
     for kinds, reason in _UNAVAILABLE:
         if isinstance(error, kinds):
             return StoreUnavailable(store, f"{reason} ({said})")

@@ -16,7 +16,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from brimful.errors import MigrationError, StoreCorrupt
+from brimful.errors import MigrationError, StoreCorrupt, StoreError
+from brimful.stores import backup_file
 from brimful.stores.driver import Finding, while_open
 from brimful.stores.migrate import Script, pending_scripts
 from brimful.stores.session import Session
@@ -50,6 +51,8 @@ class Sqlite:
         """Take up no connection yet. `wait` is how many seconds a writer waits for another process."""
         self.dialect = SqliteDialect()
         self._target = target
+        # Whole: connections are made as they are needed, and the program may stand in another folder by then.
+        self.path = str(Path(target.path).absolute()) if target.path else ""
         self._wait = wait
         self._open: list[sqlite3.Connection] = []
         self._idle: list[sqlite3.Connection] = []  # the one that was used last is the last
@@ -132,18 +135,22 @@ class Sqlite:
         return found
 
     def _copied(self, path: Path, progress: Progress) -> None:
-        with told(self._target.shown), closing(sqlite3.connect(path)) as copy, self._connection() as connection:
+        with told(self._target.shown), self._connection() as connection:
             connection.execute("BEGIN")  # holds one state: without it, the copy would begin anew with every write
             try:
                 connection.execute("SELECT count(*) FROM migrations").fetchone()
-                connection.backup(copy, pages=_PAGES, progress=_telling(progress))
+                with told(str(path)), closing(sqlite3.connect(path)) as copy:
+                    connection.backup(copy, pages=_PAGES, progress=_telling(progress))
             finally:
                 connection.execute("ROLLBACK")
 
     def _taken(self, path: Path, progress: Progress) -> None:
-        with told(path.name), closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as copy:
-            copy.execute("SELECT count(*) FROM migrations").fetchone()
-            with self._connection() as connection:
+        with told(str(path)), closing(sqlite3.connect(backup_file.address(path), uri=True)) as copy:
+            applied = _applied(copy)
+            if not applied:
+                raise StoreError(str(path), "is a database, but no backup of a store")
+            pending_scripts(self.dialect.name, applied, str(path), migrate=True)  # refuses what a newer version wrote
+            with told(self._target.shown), self._connection() as connection:
                 copy.backup(connection, pages=_PAGES, progress=_telling(progress))
 
     @contextmanager
@@ -168,7 +175,7 @@ class Sqlite:
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
-            self._target.path or ":memory:",
+            self.path or ":memory:",
             timeout=self._wait,
             isolation_level=None,  # transactions are begun and ended here, and nowhere else
             check_same_thread=False,  # closing is done by another thread
@@ -181,9 +188,12 @@ class Sqlite:
             raise MigrationError(self._target.shown, f"needs SQLite {needed}, and this is {sqlite3.sqlite_version}")
         with told(self._target.shown), self._connection() as connection:
             self._keep_log(connection)
-            connection.execute("BEGIN IMMEDIATE" if migrate else "BEGIN")
+            if not self._pending(connection, migrate=migrate):
+                return  # whoever only reads waits for no writer
+            connection.execute("BEGIN IMMEDIATE")
             try:
-                self._migrate(connection, migrate=migrate)
+                for script in self._pending(connection, migrate=migrate):  # … that others have not applied by now
+                    _apply(connection, script)
                 connection.execute("COMMIT")
             except BaseException:
                 connection.execute("ROLLBACK")
@@ -202,11 +212,14 @@ class Sqlite:
             else:
                 return
 
-    def _migrate(self, connection: sqlite3.Connection, *, migrate: bool) -> None:
-        applied = connection.execute("SELECT name FROM sqlite_master WHERE name = 'migrations'").fetchall()
-        rows = connection.execute("SELECT name, checksum FROM migrations").fetchall() if applied else []
-        for script in pending_scripts(self.dialect.name, dict(rows), self._target.shown, migrate=migrate):
-            _apply(connection, script)
+    def _pending(self, connection: sqlite3.Connection, *, migrate: bool) -> list[Script]:
+        return pending_scripts(self.dialect.name, _applied(connection), self._target.shown, migrate=migrate)
+
+
+def _applied(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return the migrations that were applied, by name, with their checksums."""
+    known = connection.execute("SELECT name FROM sqlite_schema WHERE name = 'migrations'").fetchall()
+    return dict(connection.execute("SELECT name, checksum FROM migrations").fetchall()) if known else {}
 
 
 def _apply(connection: sqlite3.Connection, script: Script) -> None:

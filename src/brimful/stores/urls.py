@@ -1,13 +1,20 @@
 """Which store a URL means."""
 
-from typing import Literal
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+import re
+from typing import Final, Literal
+from urllib.parse import parse_qsl
 
 import msgspec
 
 from brimful.errors import InvalidValue
 
 FORMS = "sqlite:///chat.db, sqlite:////var/lib/chat.db, sqlite:// (in memory), postgresql://user@host/name"
+_SERVER: Final = r"(?:\[[^]/@]*]|[^][:/@,]*)(?::\d*)?"
+_PLACE: Final = re.compile(rf"{_SERVER}(?:,{_SERVER})*(?:/[^@]*)?")
+"""Servers with their ports, and the name of a database."""
+_MISSPELT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%00|\s")
+"""What the server's library refuses, with a message that shows where it stands."""
+_SHOWN: Final = ("host", "port", "dbname", "user")  # settings in which no secret stands
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +52,7 @@ sqlite:// (in memory), postgresql://user@host/name, not 'mysql://…'
     if scheme == "sqlite":
         return _sqlite(url)
     if scheme in ("postgresql", "postgres"):
-        return Target(kind="postgres", shown=_without_password(url), url=url)
+        return _postgres(url)
     raise InvalidValue("url", f"must be one of {FORMS}, not {scheme + '://…' if scheme else 'a text without ://'!r}")
 
 
@@ -58,9 +65,24 @@ def _sqlite(url: str) -> Target:
     return Target(kind="sqlite", shown=url, path=rest.removeprefix("/"))
 
 
-def _without_password(url: str) -> str:
-    """Return the URL without whatever follows the user's name, and without settings that may hold a secret."""
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    known = [f"{name}={value}" for name, value in parse_qsl(parts.query) if name in ("host", "port", "dbname", "user")]
-    return urlunsplit((parts.scheme, user.partition(":")[0] + at + host, parts.path, "&".join(known), ""))
+def _postgres(url: str) -> Target:
+    """Read an address as the server's own library does: a name and a password end at the first @, if no / is before it.
+
+    Whoever does not know that writes a password as it is. Then a part of it stands where a server should be named, and
+    would be shown with it.
+    """
+    scheme, _, rest = url.partition("://")
+    login, at, address = rest.partition("@")
+    if not at or "/" in login:
+        login, at, address = "", "", rest
+    place, _, settings = address.partition("?")
+    readable = _PLACE.fullmatch(place) and all("=" in each for each in settings.split("&") if each)
+    if not readable or _MISSPELT.search(rest):
+        raise InvalidValue(
+            "url",
+            "cannot be read as postgresql://user:password@host:port/name; signs such as @ / % or a space in a "
+            "password are written as %40 %2F %25 %20",
+        )
+    known = "&".join(f"{name}={value}" for name, value in parse_qsl(settings) if name in _SHOWN)
+    shown = f"{scheme}://{login.partition(':')[0]}{at}{place}{'?' if known else ''}{known}"
+    return Target(kind="postgres", shown=shown, url=url)
