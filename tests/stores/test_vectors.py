@@ -117,7 +117,7 @@ def test_equal_passages_share_a_vector_and_wait_no_longer(store, run):
     run(store.use_embedder("e"))
     run(store.post([said("a", "same"), said("b", "same"), said("c", "other")]))
     waiting = run(store.backlog("e"))
-    run(store.keep_vectors("e", [waiting[0].doc], vectors(1)))
+    assert run(store.keep_vectors("e", [waiting[0].doc], vectors(1))) == 2
     assert [each.item for each in run(store.backlog("e"))] == ["c"]
     run(store.post([said("d", "same", room="general")]))
     assert [each.item for each in run(store.backlog("e"))] == ["c"]
@@ -164,9 +164,9 @@ def test_vectors_that_nobody_asked_for_are_not_kept(store, run):
     posted(run, store, 1)
     run(store.use_embedder("e"))
     doc = run(store.backlog("e"))[0].doc
-    run(store.keep_vectors("other", [doc], vectors(1)))
-    run(store.keep_vectors("e", [doc + 1000], vectors(1)))
-    run(store.keep_vectors("e", [], vectors(0)))
+    assert run(store.keep_vectors("other", [doc], vectors(1))) == 0
+    assert run(store.keep_vectors("e", [doc + 1000], vectors(1))) == 0
+    assert run(store.keep_vectors("e", [], vectors(0))) == 0
     assert run(store.progress("e")).done == 0
     assert run(store.embedders()) == ["e"]
 

@@ -66,11 +66,16 @@ class Indexer:
         return await self._store.progress(self._embedder.id)
 
     async def drain(self, tell: Tell) -> Progress:
-        """Embed all that waits, here and now, telling of each batch. An embedder's error ends it."""
+        """Embed all that waits, here and now, telling of each batch. An embedder's error ends it.
+
+        How far it is, is reckoned on from batch to batch: to count all documents takes as long as to embed some.
+        """
         await self._store.use_embedder(self._embedder.id)
+        far = await self._store.progress(self._embedder.id)
         while documents := await self._backlog(self._batch):
-            await self._keep(documents, await self._embed(documents))
-            tell(await self._store.progress(self._embedder.id))
+            settled = await self._keep(documents, await self._embed(documents))
+            far = Progress(done=far.done + settled, waiting=max(0, far.waiting - settled))
+            tell(far)
         return await self._store.progress(self._embedder.id)
 
     async def _run(self) -> None:
@@ -113,8 +118,8 @@ class Indexer:
                 size = self._batch
         return 0.0
 
-    async def _keep(self, documents: Sequence[Document], vectors: Rows) -> None:
-        await self._store.keep_vectors(self._embedder.id, [document.doc for document in documents], vectors)
+    async def _keep(self, documents: Sequence[Document], vectors: Rows) -> int:
+        return await self._store.keep_vectors(self._embedder.id, [document.doc for document in documents], vectors)
 
     async def _is_well(self) -> bool:
         """Say whether the embedder takes a text that nobody could refuse: then it was the documents that it refused."""

@@ -232,8 +232,11 @@ class Store(Log, Protocol):
         """Return documents that wait for a vector by this embedder, oldest first."""
         ...
 
-    async def keep_vectors(self, embedder: str, docs: Sequence[int], vectors: Vectors) -> None:
-        """Keep the vectors of documents. They are kept by the hash of the passage: equal passages wait no longer."""
+    async def keep_vectors(self, embedder: str, docs: Sequence[int], vectors: Vectors) -> int:
+        """Keep the vectors of documents, and return how many wait no longer.
+
+        They are kept by the hash of the passage: documents with an equal one are among them.
+        """
         ...
 
     async def progress(self, embedder: str) -> Progress:

@@ -248,9 +248,9 @@ class TenantStore(Logbook):
         most = limited(limit)
         return await self._read(lambda session: _vectors.backlog(session, embedder, most))
 
-    async def keep_vectors(self, embedder: str, docs: Sequence[int], vectors: "Vectors") -> None:
-        """Keep the vectors of documents, by the hash of the passage: equal passages wait no longer."""
-        await self._write(lambda session: _vectors.keep_vectors(session, embedder, docs, vectors))
+    async def keep_vectors(self, embedder: str, docs: Sequence[int], vectors: "Vectors") -> int:
+        """Keep the vectors of documents, by the hash of the passage; return how many documents wait no longer."""
+        return await self._write(lambda session: _vectors.keep_vectors(session, embedder, docs, vectors))
 
     async def progress(self, embedder: str) -> Progress:
         """Return how many documents have a vector by this embedder, and how many wait."""

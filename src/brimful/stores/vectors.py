@@ -57,11 +57,11 @@ def backlog(session: Session, embedder: str, limit: int) -> list[Document]:
     return [document_of(row) for row in session.rows(_BACKLOG, embedder=embedder, limit=limit)]
 
 
-def keep_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: Vectors) -> None:
-    """Keep the vectors of documents, by the hash of the passage: equal passages wait no longer."""
+def keep_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: Vectors) -> int:
+    """Keep the vectors of documents, by the hash of the passage; return how many documents wait no longer."""
     session.dialect.together(session, "embedders")
     if not len(docs) or not _taken(session, embedder, int(vectors.shape[1])):
-        return
+        return 0
     found = session.rows(
         "SELECT doc, passage FROM documents WHERE tenant = :tenant AND passage <> '' AND doc IN :docs",
         docs=[int(doc) for doc in docs],
@@ -73,6 +73,7 @@ def keep_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: 
     placed = _settled(session, embedder, order)
     session.dialect.nearness.place(session, embedder, placed)
     changed(session, [scope for _, scope, _ in placed])
+    return len(placed)
 
 
 def progress(session: Session, embedder: str) -> Progress:
