@@ -27,7 +27,7 @@ from brimful.stores.vector_planes import Planes, likely
 
 EXACT: Final = 24 * 2**20  # bytes up to which all vectors of a scope are held: 24,576 of 256 numbers
 CODED: Final = 384 * 2**20  # bytes up to which their numbers are, in eight bits: 1,572,864; of more, the signs alone
-_LIKELY: Final = 64  # vectors whose signs are weighed, for each document that is asked for
+_LIKELY: Final = 84  # vectors whose signs are weighed, for each document that is asked for
 _LIKELY_SHARE: Final = 1 / 256  # … of all
 _LIKELY_ANYWAY: Final = 1_500  # … and besides
 _CLOSE: Final = 32  # vectors whose numbers are compared, for each document
