@@ -75,6 +75,12 @@ def test_a_message_is_posted_listed_shown_edited_and_deleted(run, run_json, fail
     assert run("message", "list", "den").stdout.splitlines()[1:] == []
 
 
+def test_a_room_that_there_is_not_is_told_from_one_in_which_nothing_was_said(run, fails):
+    run("room", "create", "den")
+    assert run("message", "list", "den").stdout.splitlines()[1:] == []
+    assert fails("message", "list", "dne") == "no room 'dne'"
+
+
 def test_the_same_id_is_one_message(run_json):
     for text in ("Hi", "Something else"):
         assert run_json("message", "post", "den", text, "--id", "m1")["content"] == "Hi"
@@ -86,12 +92,12 @@ def test_an_id_that_is_taken_is_said_to_be(run, fails):
     assert run("message", "post", "den", "Hi", "--id", "m1").stderr == ""
     for there in (
         ("den", "Something else"),
-        ("attic", "Hi"),
         ("den", "Hi", "--sender", "Ada"),
         ("den", "Hi", "--role", "tool"),
     ):
         posted = run("message", "post", *there, "--id", "m1")
-        assert posted.stderr == "brimful: warning: message 'm1' is there already, in room 'den', and stays as it is\n"
+        assert posted.stderr == "brimful: warning: message 'm1' is there already, and stays as it is\n"
+    assert "is that of a message in room 'den'" in fails("message", "post", "attic", "Hi", "--id", "m1")
     run("message", "delete", "m1")
     assert "was deleted, and its id cannot be used again" in fails("message", "post", "den", "Hi", "--id", "m1")
 

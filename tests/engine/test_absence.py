@@ -31,6 +31,7 @@ def why(run, new_engine):
                 await engine.remember("Nova keeps bees.", id="novas", persona="nova", at=NOW - 10)
                 await engine.remember("A bicycle came.", id="late", user="ada", at=NOW + 10)
                 await engine.post(room="street", text="Bees!", id="elsewhere", at=NOW - 10)
+                await engine.post(room="hall", text="A bicycle!", id="hidden", at=NOW - 10, metadata={"hidden": True})
                 context = await engine.assemble(room="hall", message="Which bicycle?", now=NOW)
                 await engine.post(room="hall", text="And then?", id="later", at=NOW + 20)
                 snapshot = await engine.store.snapshot(context.id)
@@ -44,10 +45,11 @@ def why(run, new_engine):
 @pytest.mark.parametrize(
     ("id", "reason"),
     [
-        ("bobs", "it belongs to the user 'bob'; this context has the user 'ada'"),
+        ("bobs", "it belongs to the user 'bob'; unless somebody else asked, this context has the user 'ada'"),
         ("novas", "it belongs to the persona 'nova'; this context has no persona"),
         ("late", "it was written after this context was built"),
         ("elsewhere", "it was said in the room 'street', which was not searched or gave nothing better"),
+        ("hidden", "it is hidden, and stands in no context"),
         ("later", "it was said after this context was built"),
         ("dragon", "none of its keys was spoken of, and search did not bring it"),
         ("off", "it is switched off"),

@@ -1,6 +1,7 @@
 """Several people and personas in one room: each persona sees itself as the assistant, and the others by name."""
 
 from brimful import Text, ToolCall, ToolResult
+from brimful.character import Character
 from brimful.engine.company import as_seen
 from brimful.records import Message, Persona, Room
 from brimful.testing import ScriptedProvider
@@ -58,6 +59,47 @@ def test_two_personas_and_two_people_share_a_room(run, new_engine):
         assert ("user", "Both of you?") in seen
     nova = run(story())[0].request["messages"]
     assert nova[-1] == {"role": "user", "name": "Rex", "content": "Nova, you first."}
+
+
+def test_who_calls_the_model_himself_keeps_the_words_of_two_personas_apart(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.put(NOVA)
+            await engine.post(room="r", text="Who can help?", sender="Ada", at=NOW)
+            for persona, text in (("nova", "I can."), ("rex", "So can I.")):
+                context = await engine.assemble(room="r", persona=persona, now=NOW + 1)
+                await engine.record_response(context, text, at=NOW + 2)
+            await engine.post(room="r", text="Both?", sender="Ada", at=NOW + 3)
+            return [await engine.assemble(room="r", persona=persona, now=NOW + 4) for persona in ("nova", "rex", None)]
+
+    nova, rex, nobody = [context.request["messages"] for context in run(story())]
+    assert nova[1:3] == [
+        {"role": "assistant", "content": "I can."},
+        {"role": "user", "name": "rex", "content": "So can I."},
+    ]
+    assert rex[1:3] == [
+        {"role": "user", "name": "Nova", "content": "I can."},
+        {"role": "assistant", "content": "So can I."},
+    ]
+    assert [message["role"] for message in nobody] == ["user", "assistant", "assistant", "user"]
+
+
+def test_a_persona_that_gets_another_name_knows_its_own_words_and_no_others(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", provider=ScriptedProvider(["It rains."])) as engine:
+            await engine.put(Persona(id="nova", name="Nova", character=Character(greeting="Hello!")))
+            await engine.greet("r", "nova")
+            await engine.respond("r", "nova", "How is the weather?", now=NOW)
+            await engine.put(Persona(id="nova", name="Nora"))
+            await engine.put(Persona(id="twin", name="Nova"))
+            return [
+                await engine.assemble(room="r", persona=persona, message="Thanks!", now=NOW + 1)
+                for persona in ("nova", "twin")
+            ]
+
+    own, twin = [[message["role"] for message in context.request["messages"]] for context in run(story())]
+    assert own == ["assistant", "user", "assistant", "user"]
+    assert twin == ["user", "user", "user", "user"]
 
 
 def test_the_persona_of_a_room_answers_where_no_other_is_named(run, new_engine):

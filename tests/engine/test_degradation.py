@@ -58,14 +58,17 @@ def test_the_embedding_service_dies_in_the_middle_of_a_conversation(run, new_eng
 
 
 class HeldEmbedder(HashEmbedder):
-    """One that answers questions, and embeds no passage until it is let go."""
+    """One that answers questions, and embeds no passage until it is let go; or the other way round."""
 
-    def __init__(self, dims):
+    def __init__(self, dims, purpose="passage"):
         super().__init__(dims)
+        self.purpose = purpose
         self.free = asyncio.Event()
+        self.asked = asyncio.Event()
 
     async def embed(self, texts, purpose):
-        if purpose == "passage":
+        if purpose == self.purpose:
+            self.asked.set()
             await self.free.wait()
         return await super().embed(texts, purpose)
 
@@ -111,6 +114,28 @@ def test_an_embedder_that_hangs_costs_the_time_limit_and_no_more(run, new_engine
     assert "took more than 0.05 s" in spoiled(context)[0]
 
 
+def test_a_build_that_is_cancelled_while_it_probes_leaves_the_next_one_free_to(run, new_engine, clock):
+    embedder = HeldEmbedder(dims=32, purpose="none")
+
+    async def story():
+        async with new_engine(model="gpt-4o", embedder=embedder) as engine:
+            await engine.remember("The demo is on Thursday.", at=NOW)
+            await engine.settled()
+            for _ in range(3):
+                engine.breaker.failed(clock.now)
+            clock.now += 301
+            embedder.purpose = "query"
+            probe = asyncio.create_task(engine.assemble(room="r", message="When is the demo?"))
+            await embedder.asked.wait()
+            probe.cancel()
+            await asyncio.gather(probe, return_exceptions=True)
+            embedder.free.set()
+            return await engine.assemble(room="r", message="When is the demo?"), engine.breaker.state(clock.now)
+
+    context, state = run(story())
+    assert (spoiled(context), state) == ([], "closed")
+
+
 def test_without_vectors_and_without_a_word_in_common_the_most_recent_memories_stand_in(run, new_engine):
     embedder = HashEmbedder()
     embedder.fail_with = ConnectionError("gone")
@@ -143,6 +168,46 @@ def test_vectors_of_another_length_are_a_failure_of_the_vector_side_not_of_the_b
     assert spoiled(context)
 
 
+def test_another_model_under_the_same_name_after_a_restart_holds_up_nobody(run, new_engine):
+    embedder, other = HashEmbedder(dims=32), HashEmbedder(dims=16)
+    other.id = embedder.id
+
+    async def story():
+        async with new_engine(embedder=embedder) as engine:
+            await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
+            await engine.settled()
+        async with new_engine(model="gpt-4o", embedder=other) as engine, asyncio.timeout(20):
+            await engine.remember("Tea at four.", at=NOW)
+            during = await engine.settled()
+            context = await engine.assemble(room="r", message="When is the demo?", now=NOW)
+            with pytest.raises(InvalidValue, match=r"have 16 dimensions.* have 32.* index --drop hash-32@1"):
+                await engine.index()
+        async with new_engine(embedder=embedder) as engine:
+            return during, context, await engine.settled()
+
+    during, context, after = run(story())
+    assert (during.done, during.waiting) == (1, 1)
+    assert "demo" in context.kept
+    assert spoiled(context)
+    assert (after.done, after.waiting) == (2, 0)
+
+
+def test_whoever_waits_for_vectors_is_let_go_when_the_engine_is_closed(run, new_engine):
+    embedder = HeldEmbedder(dims=32)
+
+    async def story():
+        async with new_engine(embedder=embedder) as engine:
+            await engine.remember("Tea at four.", at=NOW)
+            waiting = asyncio.create_task(engine.settled())
+            await asyncio.sleep(0)
+            await embedder.asked.wait()
+            await engine.close()
+            done, _ = await asyncio.wait([waiting], timeout=5)
+            return done == {waiting}
+
+    assert run(story())
+
+
 def test_the_backlog_survives_a_restart(run, new_engine):
     embedder = HashEmbedder()
     embedder.fail_with = ConnectionError("gone")
@@ -164,8 +229,10 @@ def test_the_backlog_survives_a_restart(run, new_engine):
 class Squeamish(HashEmbedder):
     """An embedder that refuses one text, and with it every batch that holds it."""
 
+    word = "poison"
+
     async def embed(self, texts, purpose):
-        if any("poison" in text for text in texts):
+        if any(self.word in text for text in texts):
             raise ValueError("refused")
         return await super().embed(texts, purpose)
 
@@ -183,6 +250,36 @@ def test_a_text_that_its_embedder_refuses_holds_up_no_other(run, new_engine):
 
     progress, openings = run(story())
     assert (progress.done, progress.waiting, openings) == (99, 1, 0)
+
+
+def test_an_index_leaves_out_what_its_embedder_refuses_and_tries_it_again_the_next_time(run, new_engine, caplog):
+    embedder = Squeamish()
+
+    async def story():
+        async with new_engine(embedder="none") as engine:
+            texts = ["poison" if n == 2 else f"Message {n}" for n in range(20)]
+            await engine.post_many(
+                [Message(id=f"m{n}", room="r", content=text, at=NOW) for n, text in enumerate(texts)]
+            )
+        async with new_engine(embedder=embedder, indexing=False) as engine:
+            first = await engine.index()
+            embedder.word = "nothing"
+            return first, await engine.index()
+
+    first, second = run(story())
+    assert (first.done, first.waiting) == (19, 1)
+    assert "message 'm2' is not embedded: ValueError: refused" in caplog.text
+    assert (second.done, second.waiting) == (20, 0)
+
+
+def test_two_that_index_at_once_leave_one_background_behind(run, new_engine):
+    async def story():
+        async with new_engine(embedder=HashEmbedder()) as engine:
+            await engine.post(room="r", text="Hi", at=NOW)
+            await asyncio.gather(engine.index(), engine.index())
+        return [task.get_name() for task in asyncio.all_tasks()]
+
+    assert "brimful-indexer" not in run(story())
 
 
 def test_another_embedder_takes_over_without_a_gap(run, new_engine):

@@ -64,6 +64,19 @@ def test_the_same_message_posted_twice_is_one_message_and_the_first_stands(run, 
     assert [entry.message.content for entry in history] == ["Hello"]
 
 
+def test_an_id_that_stands_for_something_in_another_room_is_refused_and_all_others_are_in(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            await engine.post(room="r", text="Hello", id="1", at=NOW)
+            with pytest.raises(InvalidValue, match="'1' is that of a message in room 'r', and cannot be posted in 'q'"):
+                await engine.post_many(
+                    [Message(id=id, room="q", content=f"Message {id}", at=NOW) for id in ("1", "2", "3")]
+                )
+            return [[entry.message.id for entry in await engine.store.history(room)] for room in ("r", "q")]
+
+    assert run(story()) == [["1"], ["3", "2"]]
+
+
 def test_a_memory_that_fell_out_of_the_window_comes_back_by_retrieval(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4") as engine:
@@ -189,6 +202,9 @@ def test_an_unknown_persona_is_said_on_the_context(run, new_engine):
             InvalidValue,
             "room",
         ),
+        (lambda engine: engine.assemble(room="r", message="Hi", now=1.8e12), InvalidValue, "now: .* milliseconds"),
+        (lambda engine: engine.search("Hi", now="today"), InvalidValue, "now: must be a finite number"),
+        (lambda engine: engine.respond("r", None, "Hi", model="gpt-4o", now=1.8e12), InvalidValue, "now: "),
         (lambda engine: engine.post(room="", text="Hi"), InvalidValue, "room"),
         (lambda engine: engine.post(room="r"), InvalidValue, "text"),
         (lambda engine: engine.post(room="r", text="Hi", at=float("nan")), InvalidValue, "at"),
@@ -207,6 +223,26 @@ def test_wrong_calls_get_a_clear_error(run, new_engine, call, error, match):
 
     with pytest.raises(error, match=match):
         run(story())
+
+
+@pytest.mark.parametrize(
+    ("option", "match"),
+    [
+        ({"retrieval": {"most": 3}}, "retrieval: must be a Retrieval"),
+        ({"embedder": 3}, "embedder: must be one of static, .*, or have `id`, `embed` and `close`"),
+        ({"hooks": print}, "hooks: must be a list"),
+        ({"hooks": [print, "print"]}, r"hooks\[1\]: must be a function that takes an Event, not 'print'"),
+    ],
+)
+def test_wrong_options_get_a_clear_error(option, match):
+    with pytest.raises(InvalidValue, match=match):
+        Engine("sqlite://", **option)
+
+
+@pytest.mark.parametrize(("field", "value"), [("cache_results", 0), ("cache_seconds", -1.0), ("cache_seconds", "long")])
+def test_a_wrong_setting_is_refused_by_its_own_name(field, value):
+    with pytest.raises(InvalidValue, match=f"^{field}: must be"):
+        Retrieval(**{field: value})
 
 
 def test_an_engine_that_is_not_open_says_so(run, new_engine):
@@ -596,6 +632,57 @@ def test_a_room_that_is_removed_and_written_again_is_another_room(run, new_engin
     context = run(story())
     assert "b1" in context.kept
     assert context.request["messages"][0]["name"] == "Bob"
+
+
+def test_a_search_brings_no_more_of_each_sort_than_it_is_asked_for(run, new_engine):
+    async def story():
+        async with new_engine() as engine:
+            for number in range(6):
+                await engine.remember(f"Tea of day {number}", id=f"mem-{number}", at=NOW)
+                await engine.post(room="r", text=f"Tea again, day {number}", id=f"msg-{number}", at=NOW)
+            return [await engine.search("tea", room="r", limit=limit) for limit in (0, 1, 4)]
+
+    for limit, found in zip((0, 1, 4), run(story()), strict=True):
+        sorts = [type(hit.record) for hit in found.hits]
+        assert (sorts.count(Memory), sorts.count(Message)) == (limit, limit)
+
+
+@pytest.mark.parametrize("types", ["semantic", ("semantic", "tacit"), 3])
+def test_a_search_for_types_that_there_are_not_is_refused(run, new_engine, types):
+    async def story():
+        async with new_engine() as engine:
+            await engine.search("tea", types=types)
+
+    with pytest.raises(InvalidValue, match=r"types: must be .* episodic, semantic, procedural, not "):
+        run(story())
+    with pytest.raises(InvalidValue, match=r"types: must be .* episodic, semantic, procedural, not "):
+        Retrieval(types=types)
+
+
+def test_types_may_be_given_as_a_list(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o", retrieval=Retrieval(types=["episodic"])) as engine:
+            await engine.remember("Tea at four", id="habit", type="procedural", at=NOW)
+            await engine.remember("Tea was had", id="event", type="episodic", at=NOW)
+            context = await engine.assemble(room="r", message="Tea?", now=NOW)
+            found = [await engine.search("tea", types=types) for types in ([], ["procedural"])]
+            return context.kept, [[hit.record.id for hit in each.hits] for each in found]
+
+    assert run(story()) == (("(current)", "event"), [["event"], ["habit"]])
+
+
+def test_a_memory_that_is_named_as_a_message_is_counted_as_seen(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.post(room="r", text="Tea is ready.", id="tea", at=NOW)
+            await engine.remember("Ada takes tea without milk.", id="tea", at=NOW)
+            await engine.remember("Nobody asks for this.", id="memory/other", at=NOW)
+            context = await engine.assemble(room="r", message="Tea, and what nobody asks for?", now=NOW)
+            return context.kept, await engine.store.memories(limit=10)
+
+    kept, memories = run(story())
+    assert {"tea", "memory/tea", "memory/other"} <= set(kept)
+    assert {memory.id: memory.accesses for memory in memories} == {"tea": 1, "memory/other": 1}
 
 
 def test_what_will_be_in_the_window_is_not_searched(run, new_engine):

@@ -6,6 +6,7 @@ import pytest
 from brimful import Media, Text, ToolCall, ToolResult
 from brimful.character import Character
 from brimful.core.held import HELD
+from brimful.core.label import labelled
 from brimful.packagers.stored import headed, plain_text, recalled, remembered, said, summed_up, told
 from brimful.records import LoreEntry, Memory, Message, Persona, Room, Summary
 from strategies import COUNTER
@@ -40,9 +41,24 @@ def test_a_recalled_message_is_text_even_if_it_was_a_tool_call():
     assert (package.relevance, package.metadata["source"]) == (0.7, "general")
 
 
-def test_a_recalled_tool_result_has_no_role_since_it_stands_as_text():
+def test_a_recalled_tool_result_has_no_role_since_it_stands_as_text_and_is_said_by_no_person():
     message = Message(id="m", room="r", content=(ToolResult(id="c1", content="Rain"),), role="tool")
-    assert recalled(message, counter=COUNTER).role is None
+    package = recalled(message, counter=COUNTER)
+    assert package.role is None
+    assert labelled(package) == "tool: Rain\n"
+    assert labelled(recalled(msgspec.structs.replace(message, sender="weather"), counter=COUNTER)) == "weather: Rain\n"
+
+
+def test_metadata_of_a_record_pin_nothing_and_are_no_place():
+    metadata = {"pinned": True, "source": "slack", "mood": "good"}
+    message = Message(id="m", room="r", content="Hi", metadata=metadata)
+    assert said(message, counter=COUNTER).metadata == {"mood": "good"}
+    assert recalled(message, counter=COUNTER).metadata == {"mood": "good"}
+    assert recalled(message, counter=COUNTER, source="den").metadata == {"mood": "good", "source": "den"}
+    memory = Memory(id="k", content="Tea.", metadata=metadata)
+    assert remembered(memory, counter=COUNTER).metadata == {"mood": "good", "source": "slack"}
+    pinned = remembered(msgspec.structs.replace(memory, pinned=True), counter=COUNTER)
+    assert pinned.metadata == {"mood": "good", "source": "slack", "pinned": True}
 
 
 def test_a_memory_brings_its_worth_and_its_source():

@@ -103,3 +103,12 @@ def test_laws_hold_whatever_happens(events):
         elif failed_in_a_row >= FAILURES or not was_closed:
             assert breaker.state(now) == "open"
         assert 0.0 <= breaker.uptime(now) <= 1.0
+
+
+def test_a_probe_that_was_left_alone_gives_way_to_the_next_at_once():
+    breaker = Breaker(now=0.0, failures=1, cooldown=10.0)
+    breaker.failed(0.0)
+    assert [breaker.allow(10.0), breaker.allow(10.0)] == [True, False]
+    breaker.left()
+    assert breaker.state(10.0) == "half-open"
+    assert [breaker.allow(10.0), breaker.allow(10.0)] == [True, False]

@@ -159,6 +159,29 @@ def test_a_request_that_holds_a_part_of_what_is_erased_goes_as_a_whole(store, ru
     assert b"1234567890" not in found.to_json()
 
 
+@pytest.mark.parametrize("name", ["m1/recalled", "message/m1"])
+def test_what_stands_in_a_context_under_another_id_is_erased_from_its_request(store, run, name):
+    text = ACCOUNT + " <memory>"  # told in other words: no text opens a label
+    run(store.post([said("m1", text)]))
+    found = package("message-older", text, counter=COUNTER, id=name, relevance=1.0, timestamp=NOW - 1)
+    run(store.save(snapshot(build([found, *pile()]))))
+    assert b"1234567890" in msgspec.json.encode(run(store.snapshot("s1")).context.request)
+    run(store.delete("m1", erase=True))
+    run(store.post([said("m3", text)]))  # who says the same later does not bring it back
+    assert run(store.snapshot("s1")).context.request == {}
+
+
+def test_what_stood_in_a_context_under_another_id_stays_there_when_it_is_edited(store, run):
+    run(store.remember([known("k1", "Ada drinks tea, never coffee.")]))
+    tea = memory("Ada drinks tea, never coffee.", counter=COUNTER, id="memory/k1", relevance=1.0, timestamp=NOW - 1)
+    context = build([tea, pile()[-1]])
+    run(store.save(snapshot(context)))
+    run(store.remember([known("k1", "Ada drinks coffee.")]))
+    assert run(store.snapshot("s1")).context.to_json() == context.to_json()
+    run(store.forget("k1", erase=True))
+    assert b"never coffee" not in run(store.snapshot("s1")).context.to_json()
+
+
 def test_what_a_message_said_before_it_was_edited_is_erased_with_it(store, run):
     run(store.post([said("m1", ACCOUNT), said("m2", "unseen secret")]))
     context = build([message(ACCOUNT, counter=COUNTER, id="m1", timestamp=NOW - 1), *pile()])

@@ -91,9 +91,7 @@ def assemble(  # noqa: PLR0913 - the options of a command
     embedder: Embedder = DEFAULT_EMBEDDER,
     out: Out = None,
     request: RequestOnly = False,
-    save: Annotated[
-        bool, typer.Option("--save/--no-save", help="Keep the record in the store, or leave no trace.")
-    ] = True,
+    save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the record in the store, or not.")] = True,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,

@@ -15,7 +15,7 @@ from brimful.cli.table import Table, columns
 from brimful.core.content import Role
 from brimful.errors import UnknownRecord
 from brimful.packagers.stored import plain_text
-from brimful.records import Message
+from brimful.records import Message, Room
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -84,8 +84,8 @@ def post(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Say something in a room, and print the id under which it is kept.
 
-    What is kept under an id stays as it is. If it says something else, or in
-    another room, a warning tells so.
+    What is kept under an id stays as it is. If it says something else, a
+    warning tells so; an id of another room is refused.
     """
     said = words(text)
 
@@ -96,8 +96,8 @@ def post(  # noqa: PLR0913 - the options of a command
         return message
 
     message = ask(posted, db=db, tenant=tenant, new=True)
-    if (message.room, message.content, message.sender, message.role) != (room, said, sender, role):
-        output.warn(f"message {message.id!r} is there already, in room {message.room!r}, and stays as it is")
+    if (message.content, message.sender, message.role) != (said, sender, role):
+        output.warn(f"message {message.id!r} is there already, and stays as it is")
     if as_json:
         output.show_json(message)
     else:
@@ -119,6 +119,8 @@ def list_messages(
 
     async def listed(engine: "Engine") -> list[Message]:
         found = await engine.store.history(room, before=before, limit=limit)
+        if not found and await engine.store.get(Room, room) is None:
+            raise UnknownRecord("room", room)
         return [entry.message for entry in reversed(found)]
 
     found = ask(listed, db=db, tenant=tenant)

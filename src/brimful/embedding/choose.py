@@ -41,7 +41,7 @@ def embedder_for(spec: str | Embedder | None = "static") -> Embedder | None:
     if spec is None or spec == "none":
         return None
     if not isinstance(spec, str):
-        return spec
+        return _own(spec)
     if spec in _LOCAL:
         return _LOCAL[spec]()
     if spec.startswith(_LIBRARY) and spec != _LIBRARY:
@@ -49,6 +49,14 @@ def embedder_for(spec: str | Embedder | None = "static") -> Embedder | None:
     if named := _REMOTE.fullmatch(spec):
         return _remote(named["kind"], named["model"], named["url"])
     raise InvalidValue("embedder", f"must be one of {', '.join(FORMS)}, not {spec!r}")
+
+
+def _own(embedder: Embedder) -> Embedder:
+    """Return an embedder of somebody's own, if it is one."""
+    for part in ("id", "embed", "close"):
+        if not hasattr(embedder, part):
+            raise InvalidValue("embedder", f"must be one of {', '.join(FORMS)}, or have `id`, `embed` and `close`")
+    return embedder
 
 
 def _remote(kind: str, model: str, url: str | None) -> Embedder:

@@ -38,21 +38,23 @@ async def absence_of(store: Store, snapshot: Snapshot, id: str) -> Absence | Non
 def _of_memory(memory: Memory, snapshot: Snapshot, place: Room | None) -> str:
     if memory.at > snapshot.at:
         return "it was written after this context was built"
-    user = place.user if place else None
     owners = (
-        ("persona", memory.persona, snapshot.persona),
-        ("room", memory.room, snapshot.room),
-        ("user", memory.user, user),
+        ("persona", memory.persona, snapshot.persona, "this context has"),
+        ("room", memory.room, snapshot.room, "this context has"),
+        # Who asked is not kept with a context.
+        ("user", memory.user, place.user if place else None, "unless somebody else asked, this context has"),
     )
-    for what, owner, here in owners:
+    for what, owner, here, has in owners:
         if owner is not None and owner != here:
             other = f"no {what}" if here is None else f"the {what} {here!r}"
-            return f"it belongs to the {what} {owner!r}; this context has {other}"
+            return f"it belongs to the {what} {owner!r}; {has} {other}"
     unknown = "" if memory.at else "when it was written is not known, and it may have come later; else "
     return unknown + _not_found(snapshot.context, "memory-", "pin it to have it in every context")
 
 
 def _of_message(message: Message, snapshot: Snapshot) -> str:
+    if message.hidden:
+        return "it is hidden, and stands in no context"
     if message.room != snapshot.room:
         return f"it was said in the room {message.room!r}, which was not searched or gave nothing better"
     if message.at > snapshot.at:

@@ -11,14 +11,16 @@ from brimful.core.check import shown
 from brimful.core.context import Context
 from brimful.counting import observation_of
 from brimful.engine.assembling import Assembling
+from brimful.engine.company import SPOKEN_BY
 from brimful.engine.facts import answer_facts
 from brimful.engine.given import context_id_of, usage_of, want_texts
+from brimful.engine.introduction import speaker_of
 from brimful.engine.lessons import route_of
 from brimful.engine.replacing import replaced_by
 from brimful.engine.writing import SUPERSEDED, new_id
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.observation import Observation
-from brimful.records import Content, Message, Response, Usage
+from brimful.records import Content, Message, Persona, Response, Usage
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,16 +57,18 @@ class Answering(Assembling):
     ) -> Response:
         """Keep the answer to a context: what was said goes into the room, and the usage stands beside our count.
 
-        `route` says which server answered: counts for a model are learned for each.
+        Without a `sender`, the persona says it whose context it was. `route` says which server answered: counts for a
+        model are learned for each.
         """
         want_texts(sender=sender, model=model, route=route, finish=finish)
         name = context_id_of(context)
         snapshot = await self.store.snapshot(name)
         if snapshot is None:
             raise UnknownRecord("context", name)
+        who = None if snapshot.persona is None else await self.store.get(Persona, snapshot.persona)
         told = Told(
             content=content if text is None else text,
-            sender=sender,
+            sender=sender or speaker_of(who, snapshot.persona),
             model=model,
             route=route,
             usage=usage_of(usage),
@@ -87,6 +91,9 @@ class Answering(Assembling):
     ) -> tuple[Response, Message | None]:
         """Post what was said in answer to the snapshot `of` a context, keep what is told of it, and learn from it."""
         moment, name = self._moment(at), id or new_id("res")
+        said = await self.store.messages([f"{id}/message"]) if id else []
+        if any(message.room != room for message in said):
+            raise InvalidValue("id", f"{shown(name)} is that of an answer to another context")
         message = None if told.content is None else await self._said(told, room=room, of=of, name=name, at=moment)
         seen = await self._observed(context, told, room=room, of=of, id=f"{name}/usage", at=moment)
         response = Response(
@@ -106,7 +113,7 @@ class Answering(Assembling):
         )
         await self.store.respond(response)
         stands = next((each for each in await self.store.responses(context=of) if each.id == name), None)
-        if stands is None or (message is not None and message.room != room):
+        if stands is None:
             raise InvalidValue("id", f"{shown(name)} is that of an answer to another context")
         if seen is not None:
             await self._parts.lessons.observe(seen, now=self._clock())
@@ -125,7 +132,10 @@ class Answering(Assembling):
             role="assistant",
             id=f"{name}/message",
             at=at,
-            metadata={"hidden": True, SUPERSEDED: True} if late else {},
+            metadata={
+                **({SPOKEN_BY: build.persona} if build and build.persona else {}),
+                **({"hidden": True, SUPERSEDED: True} if late else {}),
+            },
         )
         if build is not None and asked is not None and not message.hidden:
             await self.supersede(await replaced_by(self.store, message, build))

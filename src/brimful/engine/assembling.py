@@ -28,7 +28,7 @@ from brimful.errors import InvalidValue
 from brimful.policies import Overrides
 from brimful.records import Content, Message, Persona, Room, Snapshot, User
 from brimful.retrieval.queries import queries
-from brimful.retrieval.wanted import Retrieved, Wanted, memory_scopes
+from brimful.retrieval.wanted import Retrieved, Wanted, at_most, check_types, memory_scopes
 
 LAST: Final = 20  # messages among which the one that ends a room is looked for: the very last may be hidden
 
@@ -69,7 +69,7 @@ class Assembling(Writing):
         With `save=False` nothing is kept: a dry run.
         """
         want_texts(room=room, persona=persona, sender=sender, user=user, focus=focus, system=system, route=route)
-        begun, moment = self._clock(), self._moment(now)
+        begun, moment = self._clock(), self._moment(now, "now")
         place, who, asker, missing = await self._whereabouts(room, persona, user, system)
         persona = who.id if who else None
         window = positive("window", window)
@@ -140,15 +140,17 @@ class Assembling(Writing):
 
         Each of the two brings `limit` at most, as a build would rank them.
         """
+        check_types(types)
         wanted = Wanted(
             room=room,
             memories=memory_scopes(persona, user, room),
-            types=tuple(types),
+            types=tuple(types or self._settings.types),
             limit=limit,
             least_relevance=self._settings.least_relevance,
             half_life=self._settings.half_life,
         )
-        return await self._parts.retriever.retrieve(queries(text), wanted, now=self._moment(now))
+        found = await self._parts.retriever.retrieve(queries(text), wanted, now=self._moment(now, "now"))
+        return msgspec.structs.replace(found, hits=at_most(limit, found.hits))
 
     async def _last_words(self, room: str, persona: Persona | None) -> Message | None:
         """Return the message that ends a room, if somebody else said it: that is what is to be answered."""

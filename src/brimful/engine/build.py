@@ -189,7 +189,7 @@ class Builder:
             before=recent.searched_to(asked.begins),
             other_rooms=known.rooms,
             memories=known.scopes,
-            types=self._settings.types,
+            types=tuple(self._settings.types),
             lorebooks=tuple(known.books),
             limit=limit,
             least_relevance=self._settings.least_relevance,

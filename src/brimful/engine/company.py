@@ -1,12 +1,16 @@
 """A room as one of several personas sees it: its own words are the assistant's, those of the others are theirs."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from brimful.core.content import ToolCall, ToolResult
 from brimful.packagers.stored import plain_text
 from brimful.records import Message, Persona
+
+SPOKEN_BY: Final = "brimful.persona"
+"""In the metadata of an answer: the id of the persona that gave it, whose name may become another one."""
 
 
 def as_seen(messages: Sequence[Message], persona: Persona | None) -> list[Message]:
@@ -31,7 +35,10 @@ def _seen(message: Message, persona: Persona, whose: dict[str, str]) -> Message:
 
 
 def _is_others(message: Message, persona: Persona) -> bool:
-    return message.role == "assistant" and message.sender not in ("", persona.id, persona.name)
+    if message.role != "assistant":
+        return False
+    known = message.metadata.get(SPOKEN_BY)
+    return message.sender not in ("", persona.id, persona.name) if known is None else known != persona.id
 
 
 def _calls(message: Message) -> list[ToolCall]:

@@ -7,6 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from brimful.arguments import listed
+from brimful.core.check import shown
+from brimful.errors import InvalidValue
+
 EventName = Literal[
     "posted",
     "edited",
@@ -40,6 +44,15 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 Hook = Callable[[Event], Awaitable[None] | None]
 """Is told of every event. It may be async; whatever it raises is logged, and spoils nothing."""
+
+
+def hooks_of(hooks: Sequence[Hook]) -> tuple[Hook, ...]:
+    """Return hooks that can be called."""
+    given = tuple(listed("hooks", hooks))
+    for at, hook in enumerate(given):
+        if not callable(hook):
+            raise InvalidValue(f"hooks[{at}]", f"must be a function that takes an Event, not {shown(hook)}")
+    return given
 
 
 async def tell(hooks: Sequence[Hook], event: Event) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from brimful.answers import Document, DocumentKind, Progress
-from brimful.errors import StoreError
+from brimful.errors import InvalidValue, StoreError
 from brimful.protocols import Embedder, Store
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.embedded import Rows, embedded
@@ -43,7 +43,8 @@ class Indexer:
     async def start(self) -> None:
         """Begin to wait for this embedder's vectors, and to make them."""
         await self._store.use_embedder(self._embedder.id)
-        self._task = asyncio.create_task(self._run(), name="brimful-indexer")
+        if self._task is None:  # two may have asked for it at once
+            self._task = asyncio.create_task(self._run(), name="brimful-indexer")
         self.wake()
 
     def wake(self) -> None:
@@ -53,10 +54,11 @@ class Indexer:
 
     async def stop(self) -> None:
         """Stop. What is not done stays in the backlog."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            self._idle.set()  # nobody is left who would say so to those that wait for it
 
     async def settled(self) -> Progress:
         """Wait until nothing is left that can be done now, and return how far it came."""
@@ -66,16 +68,22 @@ class Indexer:
         return await self._store.progress(self._embedder.id)
 
     async def drain(self, tell: Tell) -> Progress:
-        """Embed all that waits, here and now, telling of each batch. An embedder's error ends it.
+        """Embed all that waits, here and now, telling of each batch. An embedder that is in trouble ends it.
 
         How far it is, is reckoned on from batch to batch: to count all documents takes as long as to embed some.
         """
         await self._store.use_embedder(self._embedder.id)
-        far = await self._store.progress(self._embedder.id)
-        while documents := await self._backlog(self._batch):
-            settled = await self._keep(documents, await self._embed(documents))
-            far = Progress(done=far.done + settled, waiting=max(0, far.waiting - settled))
-            tell(far)
+        self._refused.clear()  # whoever asks for it may have mended what was amiss
+        far, size = await self._store.progress(self._embedder.id), self._batch
+        while documents := await self._backlog(size):
+            settled = await self._tried(documents)
+            if isinstance(settled, int):
+                far, size = Progress(done=far.done + settled, waiting=max(0, far.waiting - settled)), self._batch
+                tell(far)
+            elif await self._is_well(settled):
+                size = self._fewer(documents, settled)
+            else:
+                raise settled
         return await self._store.progress(self._embedder.id)
 
     async def _run(self) -> None:
@@ -99,35 +107,47 @@ class Indexer:
         while documents := await self._backlog(size):
             if not self._breaker.allow(self._clock()):
                 return max(1.0, self._breaker.retry_in(self._clock()))
-            try:
-                vectors = await self._embed(documents)
-            except StoreError:
-                raise
-            except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
-                if await self._is_well():
-                    self._breaker.succeeded(self._clock())
-                    if size == 1:
-                        self._refuse(documents[0], error)
-                    size = max(1, size // 8)
-                else:
-                    _log.warning("embedding failed, and will be tried again: %s: %s", type(error).__name__, error)
-                    self._breaker.failed(self._clock())
-            else:
+            settled = await self._tried(documents)
+            if isinstance(settled, int):
                 self._breaker.succeeded(self._clock())
-                await self._keep(documents, vectors)
                 size = self._batch
+            elif await self._is_well(settled):
+                self._breaker.succeeded(self._clock())
+                size = self._fewer(documents, settled)
+            else:
+                _log.warning("embedding failed, and will be tried again: %s: %s", type(settled).__name__, settled)
+                self._breaker.failed(self._clock())
         return 0.0
 
-    async def _keep(self, documents: Sequence[Document], vectors: Rows) -> int:
-        return await self._store.keep_vectors(self._embedder.id, [document.doc for document in documents], vectors)
+    async def _tried(self, documents: Sequence[Document]) -> int | Exception:
+        """Embed documents and keep their vectors; return how many wait no longer, or what the embedder did wrong."""
+        try:
+            vectors = await self._embed(documents)
+            return await self._store.keep_vectors(self._embedder.id, [document.doc for document in documents], vectors)
+        except (StoreError, asyncio.CancelledError):
+            self._breaker.left()
+            raise
+        except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
+            return error
 
-    async def _is_well(self) -> bool:
-        """Say whether the embedder takes a text that nobody could refuse: then it was the documents that it refused."""
+    async def _is_well(self, error: Exception) -> bool:
+        """Say whether the embedder takes a text that nobody could refuse: then it was the documents that it refused.
+
+        For vectors that the store does not take, since they are longer or shorter than others, no document can help.
+        """
+        if isinstance(error, InvalidValue):
+            return False
         try:
             await embedded(self._embedder, ["ok"], "passage")
         except Exception:  # noqa: BLE001 - the breaker's boundary
             return False
         return True
+
+    def _fewer(self, documents: Sequence[Document], error: Exception) -> int:
+        """Return how many documents to try after an error: fewer, until the one that is refused stands alone."""
+        if len(documents) == 1:
+            self._refuse(documents[0], error)
+        return max(1, len(documents) // 8)
 
     def _refuse(self, document: Document, error: Exception) -> None:
         _log.warning("%s %r is not embedded: %s: %s", document.kind, document.item, type(error).__name__, error)

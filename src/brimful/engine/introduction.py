@@ -39,6 +39,11 @@ def answerer_name(persona: Persona | None) -> str:
     return (persona.character.nickname if persona.character else "") or persona.called
 
 
+def speaker_of(known: Persona | None, persona: str | None) -> str:
+    """Return under which name a persona speaks, so that others in its room know its words from their own."""
+    return known.called if known else persona or ""
+
+
 def names_of(persona: Persona | None, user: User | None) -> Fill:
     """Return what puts the names of who answers and of who asks where a text asks for them."""
     char = answerer_name(persona)

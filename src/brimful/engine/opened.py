@@ -16,14 +16,14 @@ from brimful.counting import vocabulary_for
 from brimful.embedding import embedder_for
 from brimful.engine.answer import AnswerStream
 from brimful.engine.build import Builder
-from brimful.engine.event import Event, EventName, Hook, tell
+from brimful.engine.event import Event, EventName, Hook, hooks_of, tell
 from brimful.engine.expected import LastRequests
 from brimful.engine.indexer import Indexer, Tell
 from brimful.engine.lessons import Lessons
 from brimful.engine.prefixes import Prefixes
 from brimful.engine.retention import Retention
 from brimful.engine.routes import Providers
-from brimful.engine.settings import Retrieval
+from brimful.engine.settings import Retrieval, settings_of
 from brimful.errors import BrimfulError, InvalidValue
 from brimful.models import default_registry
 from brimful.packagers.package import seconds
@@ -89,11 +89,11 @@ class Opened:
         self._policy = policy
         self._providers = Providers(provider, clock)
         self._embedder = embedder_for(embedder)
-        self._settings = retrieval
-        self._hooks = tuple(hooks)
+        self._settings = settings_of(retrieval)
+        self._hooks = hooks_of(hooks)
         self._clock = clock
         self._vocabularies: dict[str, None] = {}
-        self._breaker = Breaker(now=clock(), failures=retrieval.failures, cooldown=retrieval.cooldown)
+        self._breaker = Breaker(now=clock(), failures=self._settings.failures, cooldown=self._settings.cooldown)
         self._streams: WeakSet[AnswerStream] = WeakSet()
         self._open: Parts | None = None
         self._retention = None if keep is None else Retention(self._own, keep, clock=clock, tell=self._pruned)
@@ -217,8 +217,8 @@ class Opened:
         if self._hooks:
             await tell(self._hooks, Event(name=name, at=self._clock(), tenant=self._tenant, room=room, facts=facts))
 
-    def _moment(self, at: float | datetime | None) -> float:
+    def _moment(self, at: float | datetime | None, field: str = "at") -> float:
         try:
-            return self._clock() if at is None else check.moment("at", seconds(at), InvalidValue)
+            return self._clock() if at is None else check.moment(field, seconds(at), InvalidValue)
         except InvalidValue as error:
-            raise InvalidValue("at", error.reason) from None
+            raise InvalidValue(field, error.reason) from None

@@ -11,7 +11,8 @@ from brimful.counting import overflow_of
 from brimful.engine.answer import Answer, AnswerStream, Said
 from brimful.engine.answering import Answering, Told
 from brimful.engine.asking import Asking, Turn, building_of
-from brimful.engine.introduction import cast_in, greeting_of, known_user, named, names_of
+from brimful.engine.company import SPOKEN_BY
+from brimful.engine.introduction import cast_in, greeting_of, known_user, named, names_of, speaker_of
 from brimful.engine.overflow import refusal, smaller_window
 from brimful.engine.writing import new_id
 from brimful.errors import ContextOverflow, InvalidValue, ProviderError
@@ -71,14 +72,15 @@ class Responding(Answering):
         greeting = greeting_of(named(who, names_of(who, asker)), which)
         if not greeting:
             return None
-        return await self.post(room=room, text=greeting, sender=who.called, role="assistant")
+        by = {SPOKEN_BY: who.id}
+        return await self.post(room=room, text=greeting, sender=who.called, role="assistant", metadata=by)
 
     # -- one turn ----------------------------------------------------------------------------------------------------
 
     async def _turn(self, room: str, persona: str | None, message: Content | Message | None, asking: Asking) -> Turn:
         """Settle who answers, by which model, and where that runs; and post what is to be answered."""
         begun, building = self._clock(), building_of(asking)
-        at = self._moment(asking.get("now"))
+        at = self._moment(asking.get("now"), "now")
         persona = persona or await self._host(room)
         who = None if persona is None else await self.store.get(Persona, persona)
         model = self._model_of(asking.get("model"), who)
@@ -86,7 +88,7 @@ class Responding(Answering):
         return Turn(
             room=room,
             persona=persona,
-            speaker=who.called if who else persona or "",
+            speaker=speaker_of(who, persona),
             message=await self._posted(room, message, asking, at),
             model=await self._providers.served(model, provider),
             provider=provider,

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.core.check import shown
 from brimful.core.content import Role
 from brimful.engine.counts import keep
 from brimful.engine.given import want_known
@@ -54,11 +55,18 @@ class Writing(Opened):
         return (await self.post_many([message]))[0]
 
     async def post_many(self, messages: Sequence[Message]) -> list[Message]:
-        """Append messages to their rooms, in this order; return them as they stand in the store."""
+        """Append messages to their rooms, in this order; return them as they stand in the store.
+
+        An id that stands for something in another room is refused, once all others are in: it would be lost in silence.
+        """
         stored = await self.store.post([(message, indexed(message)) for message in messages])
         await self._written([message.content for message in stored])
         for message in stored:
             await self._tell("posted", message.room, id=message.id, seq=message.seq, role=message.role)
+        for given, message in zip(messages, stored, strict=True):
+            if message.room != given.room:
+                where = f"in room {shown(message.room)}, and cannot be posted in {shown(given.room)} as well"
+                raise InvalidValue("id", f"{shown(message.id)} is that of a message {where}")
         return stored
 
     async def edit(self, id: str, content: Content, *, at: float | datetime | None = None) -> Message:

@@ -4,7 +4,8 @@ Options win over what the record says; metadata are added to the record's own.
 """
 
 from collections.abc import Iterator
-from typing import Final, Unpack
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, Unpack
 
 import msgspec
 
@@ -21,6 +22,9 @@ from brimful.packagers.summary import summary
 from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary, User
 
 _EXAMPLES: Final = "/examples"  # how the ids of a character's examples end: they may go where a window is small
+_PIN: Final = frozenset({"pinned"})
+_PIN_AND_SOURCE: Final = frozenset({"pinned", "source"})
+"""What metadata of a package say to the fill. Those of a record are its author's, who pins nothing by them."""
 EXAMPLES_SHARE: Final = 0.25  # of what the rest of the beginning leaves: history and memories tell more than examples
 
 
@@ -34,7 +38,7 @@ def said(
         "name": record.sender,
         "timestamp": record.at,
         "position": record.seq,
-        "metadata": record.metadata,
+        "metadata": _without(record.metadata, _PIN_AND_SOURCE),
     }
     if cluster is not None:
         options["cluster"] = cluster
@@ -45,11 +49,15 @@ def recalled(record: Message, *, counter: TokenCounter, source: str = "", **opti
     """Package an older message that retrieval found: it stands in a labelled block, as text."""
     whole: Options = {
         "id": record.id,
-        "name": record.sender,
+        "name": record.sender or ("tool" if record.role == "tool" else ""),
         "timestamp": record.at,
         "position": record.seq,
         **options,
-        "metadata": {**record.metadata, **({"source": source} if source else {}), **metadata_of(options)},
+        "metadata": {
+            **_without(record.metadata, _PIN_AND_SOURCE),
+            **({"source": source} if source else {}),
+            **metadata_of(options),
+        },
     }
     if record.role != "tool":
         whole["role"] = record.role
@@ -64,7 +72,7 @@ def remembered(record: Memory, *, counter: TokenCounter, **options: Unpack[Optio
         "importance": record.importance,
         "timestamp": record.at,
         **options,
-        "metadata": {**record.metadata, **source, **metadata_of(options)},
+        "metadata": {**_without(record.metadata, _PIN), **source, **metadata_of(options)},
     }
     return memory(record.content, counter=counter, type=record.type, pinned=record.pinned, **whole)
 
@@ -176,6 +184,10 @@ def plain_text(content: Content) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(_in_words(part) for part in content)
+
+
+def _without(metadata: dict[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
+    return metadata if names.isdisjoint(metadata) else {key: metadata[key] for key in metadata if key not in names}
 
 
 def _in_words(part: Text | Media | ToolCall | ToolResult) -> str:

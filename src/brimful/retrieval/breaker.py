@@ -77,6 +77,10 @@ class Breaker:
         if self._closed_since is None:
             self._closed_since = now
 
+    def left(self) -> None:
+        """Note that whoever asked went away before the answer: it was no probe, and the next one may be."""
+        self._probed = None
+
     def failed(self, now: float) -> None:
         """Note a failure: too many in a row, or that of a probe, open it."""
         self._in_a_row += 1

@@ -122,6 +122,9 @@ class Retriever:
         try:
             async with asyncio.timeout_at(until):
                 vectors = await embedded(embedder, main, "query")
+        except asyncio.CancelledError:
+            self._breaker.left()
+            raise
         except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
             self._breaker.failed(self._clock())
             return None, self._lost(error)

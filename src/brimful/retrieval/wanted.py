@@ -1,5 +1,7 @@
 """Where to look, how much to bring, and what was brought."""
 
+from collections import Counter
+from collections.abc import Iterable
 from itertools import product
 from typing import Literal
 
@@ -8,7 +10,7 @@ import msgspec
 from brimful.core.check import is_whole, shown
 from brimful.errors import InvalidValue
 from brimful.fields import identifier
-from brimful.records import LoreEntry, Memory, Message, memory_scope
+from brimful.records import MEMORY_TYPES, LoreEntry, Memory, Message, memory_scope
 
 ROOM, LOREBOOK = "room:", "lorebook:"  # how the names of scopes begin
 _LEAST_FOUND = 20  # places a group may bring, however small the budget
@@ -36,13 +38,22 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         """Refuse what nobody could look for."""
         if not is_whole(self.limit, 0):
             raise InvalidValue("limit", f"must be a whole number from 0, not {shown(self.limit)}")
-        if not isinstance(self.types, tuple) or not all(isinstance(each, str) for each in self.types):
-            raise InvalidValue("types", f"must be a list of types of memories, not {shown(self.types)}")
+        check_types(self.types)
 
     @property
     def scopes(self) -> tuple[str, ...]:
         """All scopes that are searched."""
         return tuple(scope for group in groups_of(self) for scope in group.scopes)
+
+
+def check_types(types: object) -> None:
+    """Refuse what are no types of memories: nothing would be found, and nobody would know why."""
+    known = ", ".join(MEMORY_TYPES)
+    if not isinstance(types, tuple | list):
+        raise InvalidValue("types", f"must be a list of {known}, not {shown(types)}")
+    for each in types:
+        if each not in MEMORY_TYPES:
+            raise InvalidValue("types", f"must be among {known}, not {shown(each)}")
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +83,17 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 def best_first(hit: Hit) -> tuple[float, str]:
     """Return what hits are sorted by."""
     return (-hit.relevance, hit.record.id)
+
+
+def at_most(limit: int, hits: Iterable[Hit]) -> tuple[Hit, ...]:
+    """Return the first hits of each sort of record, so many at most: a search weighs some more than it is asked for."""
+    often: Counter[type] = Counter()
+    kept = []
+    for hit in hits:
+        often[type(hit.record)] += 1
+        if often[type(hit.record)] <= limit:
+            kept.append(hit)
+    return tuple(kept)
 
 
 class Retrieved(msgspec.Struct, frozen=True, kw_only=True):

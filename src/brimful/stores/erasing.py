@@ -10,10 +10,13 @@ from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Session
 from brimful.stores.stripping import places_of, without_request
 
+_APART: Final = ("message/", "memory/", "summary/")
+"""Stands before an id in a context in which something else bears that id as well."""
+_AGAIN: Final = "/recalled"  # stands behind the id of a message that is a candidate of a context twice
 _SEEN_IN: Final = """
 SELECT DISTINCT s.id, s.room, s.refs, s.body
 FROM inclusions i JOIN snapshots s ON s.tenant = i.tenant AND s.number = i.snapshot
-WHERE i.tenant = :tenant AND i.item = :item
+WHERE i.tenant = :tenant AND i.item IN :names
 """
 
 
@@ -23,9 +26,10 @@ def erase(session: Session, item: str, hash: str) -> None:
     A request may hold it in other words, such as its first sentences: such a request is erased as a whole.
     """
     gone = [hash]
-    for id, room, refs, body in session.rows(_SEEN_IN, item=item):
+    names = _names_of(item)
+    for id, room, refs, body in session.rows(_SEEN_IN, names=names):
         packed = unseal(session, body, "snapshots", id, room, refs)
-        places = places_of(packed, item)
+        places = places_of(packed, names)
         addresses = msgspec.json.decode(refs, type=list[str])
         gone += [addresses[at] for at in places]
         _forget_request(session, (id, room, refs), without_request(packed, places))
@@ -36,10 +40,16 @@ def supersede(session: Session, old: Sequence[tuple[str, str]]) -> None:
     """Release what items (id, address) said before they were changed; what no context ever saw is erased."""
     release(session, [hash for _, hash in old], erase=False)
     seen = session.rows(
-        "SELECT DISTINCT item FROM inclusions WHERE tenant = :tenant AND item IN :items", items=[id for id, _ in old]
+        "SELECT DISTINCT item FROM inclusions WHERE tenant = :tenant AND item IN :names",
+        names=[name for id, _ in old for name in _names_of(id)],
     )
     known = {item for (item,) in seen}
-    erase_unseen(session, [hash for id, hash in old if id not in known])
+    erase_unseen(session, [hash for id, hash in old if known.isdisjoint(_names_of(id))])
+
+
+def _names_of(item: str) -> list[str]:
+    """Return all ids under which an item may stand in contexts."""
+    return [item, item + _AGAIN, *(apart + item for apart in _APART)]
 
 
 def _forget_request(session: Session, place: tuple[str, str, bytes], packed: bytes | None) -> None:

@@ -19,6 +19,7 @@ from brimful.stores.stripping import restore, strip
 from brimful.stores.tallies import Sort, day_of
 from brimful.stores.tally import tally_of_build
 
+_APART: Final = "memory/"  # stands before the id of a memory in a context in which something else bears that id
 _INSERT: Final = """
 INSERT INTO snapshots (tenant, id, room, persona, at, message, digest, refs, body)
 VALUES (:tenant, :id, :room, :persona, :at, :message, :digest, :refs, :body)
@@ -96,9 +97,15 @@ def keep(session: Session, snapshot: Snapshot) -> Entry | None:
         return None
     if not context.inputs.given:
         session.many(_INCLUDE, _inclusions(snapshot, row[0]))
-    kept = [each.id for each in context.decisions if each.included and each.kind.startswith("memory-")]
-    touch(session, kept, snapshot.at)
+    touch(session, _memories_in(context), snapshot.at)
     return entry_of(digest, context)
+
+
+def _memories_in(context: Context) -> list[str]:
+    """Return the ids of the memories that are in a context."""
+    ids = {each.id for each in context.decisions}
+    kept = [each.id for each in context.decisions if each.included and each.kind.startswith("memory-")]
+    return [own if (own := id.removeprefix(_APART)) in ids else id for id in kept]
 
 
 def entry_of(build: Build, context: Context) -> Entry:

@@ -7,7 +7,7 @@ said, and a context refers to them: so it is small, and what is erased later is 
 import copy
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -74,10 +74,10 @@ def restore(body: bytes, addresses: Sequence[str], contents: Mapping[str, Conten
     return context
 
 
-def places_of(body: bytes, id: str) -> list[int]:
-    """Return the places of all packages of an id."""
+def places_of(body: bytes, ids: Collection[str]) -> list[int]:
+    """Return the places of all packages of these ids."""
     context = Context.from_json(bytes(_unpacked(body).context))
-    return [at for at, package in enumerate(context.inputs.packages) if package.id == id]
+    return [at for at, package in enumerate(context.inputs.packages) if package.id in ids]
 
 
 def without_request(body: bytes, places: Sequence[int]) -> bytes | None:

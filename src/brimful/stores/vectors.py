@@ -124,7 +124,11 @@ def _dims(session: Session, embedder: str) -> int | None:
 
 def _fits(embedder: str, known: int | None, dims: int) -> bool:
     if known is not None and known != dims:
-        raise InvalidValue("vectors", f"have {dims} dimensions, and those by {embedder!r} have {known}")
+        found = f"have {dims} dimensions, and those by {embedder!r} have {known}"
+        raise InvalidValue(
+            "vectors",
+            f"{found}: is another model behind its name? `brimful index --drop {embedder}` forgets the old ones",
+        )
     return known is not None
 
 
