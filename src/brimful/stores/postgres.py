@@ -27,7 +27,11 @@ _MIGRATING: Final = 0x6272696D  # one process migrates at a time
 _BIND: Final = "SELECT set_config('brimful.tenant', %s, true)"
 _BIND_AS: Final = f"SELECT set_config('role', '{ROLE}', true), set_config('brimful.tenant', %s, true)"
 _BYPASSES: Final = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
-_MAY_ACT: Final = f"SELECT pg_has_role(oid, 'SET') FROM pg_roles WHERE rolname = '{ROLE}'"  # noqa: S608 - our own role
+# The role is there for all databases of a server. Where another one made the tables, it has no rights on them.
+_MAY_ACT: Final = f"""
+SELECT pg_has_role(oid, 'SET') AND has_table_privilege(oid, to_regclass('messages'), 'INSERT')
+FROM pg_roles WHERE rolname = '{ROLE}'
+"""  # noqa: S608 - our own role
 _SETTINGS: Final = (
     # Which index is right depends on the values: one scope or a hundred, an embedder with a graph or without.
     "SET plan_cache_mode = force_custom_plan",
