@@ -153,13 +153,14 @@ class TokenizerUnavailable(CountingError):
 
 
 class EmbeddingError(BrimfulError):
-    """Texts could not be turned into vectors. `embedder` is its id."""
+    """Texts could not be turned into vectors. `embedder` is its id; `refused` says that it may take other texts."""
 
-    def __init__(self, embedder: str, reason: str) -> None:
+    def __init__(self, embedder: str, reason: str, *, refused: bool = False) -> None:
         """Name the embedder and the reason."""
         super().__init__(f"{embedder}: {reason}")
         self.embedder = embedder
         self.reason = reason
+        self.refused = refused
 
 
 class ProviderError(BrimfulError):

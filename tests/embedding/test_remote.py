@@ -169,6 +169,13 @@ def test_vectors_of_another_length_than_asked_for_are_refused():
     assert error.reason == "a vector has 3 dimensions, not 512"
 
 
+@pytest.mark.parametrize(("status", "refused"), [(400, True), (413, True), (422, True), (401, False), (429, False)])
+def test_a_server_that_does_not_take_a_text_is_told_from_one_that_is_in_trouble(status, refused):
+    with serving(saying("input is too large", status)) as server:
+        assert failure(OpenAIEmbedder("m", base_url=server.url)).refused is refused
+    assert failure(OpenAIEmbedder("m", base_url="http://127.0.0.1:1/v1")).refused is False
+
+
 @pytest.mark.parametrize(("status", "advice"), [(401, "check the key"), (404, "check the address"), (500, "500")])
 def test_a_refusal_tells_what_the_server_said_and_never_the_key(status, advice):
     with serving(saying(f'{{"error": "Incorrect key {SECRET}\n' + "x" * 500, status)) as server:

@@ -671,6 +671,20 @@ def test_types_may_be_given_as_a_list(run, new_engine):
     assert run(story()) == (("(current)", "event"), [["event"], ["habit"]])
 
 
+@pytest.mark.parametrize(("pins", "too_many"), [(200, False), (201, True)])
+def test_whoever_pins_more_than_is_always_offered_is_told(run, new_engine, pins, too_many):
+    async def story():
+        async with new_engine(model="gpt-4o", embedder="none") as engine:
+            memories = [Memory(id=f"p{at}", content=f"Fact {at}.", pinned=True, at=NOW + at) for at in range(pins)]
+            await engine.remember_many(memories)
+            return await engine.assemble(room="r", message="Hello!", now=NOW)
+
+    context = run(story())
+    assert len([id for id in context.kept if id.startswith("p")]) == 200
+    assert ("p0" in context.kept) is not too_many
+    assert any("more than 200 memories are pinned" in warning for warning in context.warnings) is too_many
+
+
 def test_a_memory_that_is_named_as_a_message_is_counted_as_seen(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o") as engine:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from brimful.errors import StoreUnavailable
+from brimful.errors import EmbeddingError, StoreUnavailable
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import queries
@@ -62,3 +62,12 @@ def test_an_embedder_that_fails_does():
     said = [result.degraded[1] for result in retrieved(Failing(), embedder, breaker, 3)]
     assert [each.startswith("vector search failed") for each in said] == [True, True, False]
     assert breaker.state(1.0) == "open"
+
+
+def test_an_embedder_that_refuses_a_text_does_not():
+    breaker = Breaker(now=0.0, failures=1)
+    embedder = HashEmbedder()
+    embedder.fail_with = EmbeddingError(embedder.id, "too long", refused=True)
+    said = [result.degraded[1] for result in retrieved(Failing(), embedder, breaker, 3)]
+    assert all("EmbeddingError: hash-32@1: too long" in each for each in said)
+    assert breaker.state(1.0) == "closed"

@@ -27,6 +27,7 @@ _BATCH_TEXTS: Final = 128
 _BATCH_BYTES: Final = 250_000  # OpenAI takes 300,000 tokens in one request
 _PROBE: Final = "."  # asked where all texts are empty, and nobody has said yet how long a vector is
 _SHOWN: Final = 200  # characters of what a server says
+_REFUSED: Final = (400, 413, 422)  # by HTTP status: another text may be taken
 _ADVICE: Final = {  # by HTTP status
     401: " (check the key: BRIMFUL_EMBEDDING_KEY)",
     403: " (check the key: BRIMFUL_EMBEDDING_KEY)",
@@ -121,7 +122,8 @@ class RemoteEmbedder:
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise self._unreachable(str(error) or type(error).__name__) from error
         if not reply.is_success:
-            raise EmbeddingError(self.id, self._refusal(reply.status_code, reply.text))
+            refused = reply.status_code in _REFUSED
+            raise EmbeddingError(self.id, self._refusal(reply.status_code, reply.text), refused=refused)
         return reply.content
 
     def _opened(self) -> "httpx2.AsyncClient":

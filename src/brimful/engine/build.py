@@ -27,6 +27,7 @@ from brimful.retrieval.wanted import Hit, Retrieved, Wanted, memory_scopes
 
 SPEAKERS_AMONG: Final = 32  # the last messages, by whom a question may be answered
 PINNED_MOST: Final = 200  # memories that are always offered
+TOO_MANY_PINS: Final = f"more than {PINNED_MOST} memories are pinned: the newest are offered, the others must be found"
 SUMMARIES_MOST: Final = 200  # the newest of a room: older ones cover what no window reaches
 
 
@@ -58,6 +59,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     pinned: list[Memory]
     books: dict[str, Lorebook]
     rooms: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @property
     def titles(self) -> dict[str, str]:
@@ -124,7 +126,7 @@ class Builder:
         packages = await asyncio.to_thread(_packaged, plan, asked, loaded)
         return Built(
             packages=tuple(packages),
-            degraded=(*retrieved.degraded, *lore.notes),
+            degraded=(*known.notes, *retrieved.degraded, *lore.notes),
             tokenized=tokenized + recent.counted,
             cached=retrieved.cached,
         )
@@ -134,7 +136,7 @@ class Builder:
         scopes = memory_scopes(plan.persona.id if plan.persona else None, user, plan.room.id)
         summaries, pinned, books, rooms = await asyncio.gather(
             self._store.summaries(plan.room.id),
-            self._store.memories(scopes=scopes, pinned=True, limit=PINNED_MOST),
+            self._store.memories(scopes=scopes, pinned=True, limit=PINNED_MOST + 1),
             self._library.books(plan.room, plan.persona, asked.user),
             self._other_rooms(plan.room, user),
         )
@@ -142,9 +144,10 @@ class Builder:
         return Known(
             scopes=scopes,
             summaries=summaries[:SUMMARIES_MOST],
-            pinned=[named_memory(memory, fill) for memory in pinned],
+            pinned=[named_memory(memory, fill) for memory in pinned[:PINNED_MOST]],
             books=books,
             rooms=rooms,
+            notes=(TOO_MANY_PINS,) if len(pinned) > PINNED_MOST else (),
         )
 
     async def _activate(

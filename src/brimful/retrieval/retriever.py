@@ -15,7 +15,7 @@ from brimful.answers import Meaning, Near, Postings, Words
 from brimful.core.check import finite, shown
 from brimful.core.score import SECONDS_A_DAY
 from brimful.core.warning import BREAKER_OPENED, VECTORS_BEHIND, VECTORS_FAILED, VECTORS_OFF, WORDS_FAILED
-from brimful.errors import BrimfulError, InvalidValue
+from brimful.errors import BrimfulError, EmbeddingError, InvalidValue
 from brimful.packagers.stored import plain_text
 from brimful.protocols import Embedder, Store
 from brimful.records import LoreEntry, Memory, Message
@@ -126,7 +126,10 @@ class Retriever:
             self._breaker.left()
             raise
         except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
-            self._breaker.failed(self._clock())
+            if isinstance(error, EmbeddingError) and error.refused:  # one long question must not silence all others
+                self._breaker.left()
+            else:
+                self._breaker.failed(self._clock())
             return None, self._lost(error)
         self._breaker.succeeded(self._clock())
         try:
