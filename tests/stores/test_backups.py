@@ -136,6 +136,26 @@ def test_a_backup_that_fails_leaves_nothing_behind_and_the_older_one_stands(url,
     assert run(story()) == 1
 
 
+def test_a_tenant_is_restored_to_postgres_as_a_whole_or_not_at_all(sqlite_url, postgres_url, tmp_path, run):
+    async def story():
+        async with connect(sqlite_url) as database:
+            await database.tenant("acme").post([said("m1")])
+            for name in ("good.db", "bad.db"):
+                await database.backup(tmp_path / name)
+        bad = sqlite3.connect(tmp_path / "bad.db")
+        bad.execute("DROP TABLE tidied")  # which comes after the messages
+        bad.close()
+        async with connect(postgres_url) as database:
+            with pytest.raises(StoreError, match="no such table: tidied"):
+                await database.restore(tmp_path / "bad.db")
+            assert await database.tenants() == []
+            assert await database.tenant("acme").history("general") == []
+            await database.restore(tmp_path / "good.db")
+            return len(await database.tenant("acme").history("general")), await database.check()
+
+    assert run(story()) == (1, [])
+
+
 def test_a_backup_into_no_folder_names_the_file_and_not_the_store(sqlite_url, tmp_path, run):
     async def story():
         async with connect(sqlite_url) as database:

@@ -167,17 +167,19 @@ class Database:
 
     def _take(self, source: Session, *, tenant: str, go_on: GoOn) -> None:
         """Write a tenant's rows, while its transaction holds them still elsewhere."""
+        if isinstance(self._driver, Sqlite):  # a file that nobody sees before it is whole: page by page, in a short log
+            self._copy(source, partial(self._driver.write_now, tenant), go_on)
+        else:  # a database that others see: all or nothing
+            self._driver.write_now(tenant, lambda target: self._copy(source, lambda function: function(target), go_on))
+
+    def _copy(self, source: Session, run: Callable[[Callable[[Session], None]], None], go_on: GoOn) -> None:
         from brimful.stores.copying import copy_tenant  # noqa: PLC0415 - see above
 
         def write(function: Callable[[Session], None]) -> None:
             go_on()
-            self._driver.write_now(tenant, function)
+            run(function)
 
-        def write_sealed(function: Callable[[Session], None]) -> None:
-            go_on()
-            self._driver.write_now(tenant, self._vault.writing(function))
-
-        copy_tenant(source, write, write_sealed)
+        copy_tenant(source, write, lambda function: write(self._vault.writing(function)))
 
     def tenant(self, name: str) -> TenantStore:
         """Return the store of one tenant. Nothing of another tenant can be reached through it."""
