@@ -671,6 +671,27 @@ def test_types_may_be_given_as_a_list(run, new_engine):
     assert run(story()) == (("(current)", "event"), [["event"], ["habit"]])
 
 
+def test_what_was_found_for_a_question_is_found_again_after_a_tool_was_called_for_it(run, new_engine):
+    async def story():
+        async with new_engine(model="gpt-4o") as engine:
+            await engine.remember("Ada takes her tea without milk.", id="tea", at=NOW)
+            await engine.post(room="r", text="Good morning!", sender="Ada", at=NOW)
+            await engine.post(room="r", text="A cup of something hot?", sender="Ada", at=NOW)
+            await engine.settled()
+            first = await engine.assemble(room="r", now=NOW + 1)
+            call = ToolCall(id="c1", name="kettle")
+            await engine.record_response(first, content=(call,), at=NOW + 2)
+            await engine.post(room="r", content=(ToolResult(id="c1", content="It boils."),), role="tool", at=NOW + 3)
+            await engine.settled()
+            return first, await engine.assemble(room="r", now=NOW + 4)
+
+    first, second = [
+        next(package for package in context.inputs.packages if package.id == "tea") for context in run(story())
+    ]
+    assert first.metadata["found"]["lexical"] == 0  # by its meaning alone
+    assert (second.relevance, second.metadata) == (first.relevance, first.metadata)
+
+
 @pytest.mark.parametrize(("pins", "too_many"), [(200, False), (201, True)])
 def test_whoever_pins_more_than_is_always_offered_is_told(run, new_engine, pins, too_many):
     async def story():

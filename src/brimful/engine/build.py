@@ -180,9 +180,10 @@ class Builder:
         limit = plan.finds(self._settings.most)
         if not limit:
             return Retrieved()
+        question = _question(asked.current, recent)
         questions = queries(
-            asked.current.text,
-            asker=asked.current.sender,
+            question.text,
+            asker=question.sender,
             goal=plan.room.goal,
             recent=recent.messages[:SPEAKERS_AMONG],
             focus=asked.focus,
@@ -223,6 +224,13 @@ def _packaged(plan: Plan, asked: Asked, loaded: Loaded) -> list[ContentPackage]:
     hits = candidates.enough(others, counter=counter, tokens=plan.tokens_for_finds)
     packages += candidates.found(spread(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages)
     return candidates.distinct(packages)
+
+
+def _question(current: Current, recent: Recent) -> Current:
+    """Return what is asked: while an agent takes steps, it is still what a person said last."""
+    if current.message is not None:
+        return current
+    return Current(message=next((message for message in recent.messages if message.role == "user"), None))
 
 
 def _turn(asked: Asked, recent: Recent) -> int:

@@ -61,7 +61,7 @@ def current_of(
         case str() | tuple():
             return Current(message=Message(id=CURRENT, room=room, content=message, sender=sender, at=now))
         case _:
-            raise InvalidValue("message", f"must be a text, parts or a Message, not {shown(message)}")
+            raise InvalidValue("message", f"must be a text, a tuple of parts or a Message, not {shown(message)}")
 
 
 def answered(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
