@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from pathlib import Path
 
 import numpy as np
 import psycopg
@@ -180,6 +181,30 @@ def test_every_table_is_copied(sqlite_url, run):
     connection.close()
     own = {name for name in tables if name.startswith(("lexicon", "embedded", "sqlite_"))}
     assert tables - own - {"migrations", "vectors", "terms"} == set(TABLES)
+
+
+@pytest.mark.parametrize("table", ["contents", "messages", "rooms", "lexicon_data", "tenants"])
+def test_a_check_of_a_damaged_file_tells_what_is_damaged(sqlite_url, run, table):
+    path = Path(sqlite_url.removeprefix("sqlite:///"))
+
+    async def filled():
+        async with connect(sqlite_url) as database:
+            await database.tenant("acme").post([said(f"m{number}", "some text " * 40) for number in range(500)])
+
+    async def checked():
+        async with connect(sqlite_url) as database:
+            return [(each.level, each.what.split(":")[0]) for each in await database.check()]
+
+    run(filled())
+    connection = sqlite3.connect(path)
+    (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchone()
+    connection.close()
+    whole = bytearray(path.read_bytes())
+    whole[(page - 1) * 4096 : page * 4096] = b"\xaa" * 4096
+    path.write_bytes(whole)
+    found = run(checked())
+    assert found[0] == ("error", "the file is damaged")
+    assert {level for level, _ in found} == {"error"}
 
 
 # -- records ---------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from brimful.core import check
-from brimful.errors import InvalidValue, MissingExtra, StoreError
+from brimful.errors import InvalidValue, MissingExtra, StoreCorrupt, StoreError
 from brimful.stores import backup_file
 from brimful.stores.driver import Driver, Finding
 from brimful.stores.keys import Keys
@@ -95,10 +95,12 @@ class Database:
         from brimful.stores.checking import checked  # noqa: PLC0415 - see above
 
         found = await self._driver.inspect()
-        for tenant in await self.tenants():
-            found += [
-                Finding(each.level, f"{tenant}: {each.what}") for each in await self._driver.read(tenant, checked)
-            ]
+        try:
+            for tenant in await self.tenants():
+                said = await self._driver.read(tenant, checked)
+                found += [Finding(each.level, f"{tenant}: {each.what}") for each in said]
+        except StoreCorrupt:
+            found.append(Finding("error", "not all records can be read; restore a backup"))
         return found
 
     async def backup(self, path: str | Path, progress: Progress = _silent) -> None:

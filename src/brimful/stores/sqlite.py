@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -37,6 +37,7 @@ _SETTINGS: Final = (
     "PRAGMA cache_size = -32768",  # KiB
 )
 _TENANTS: Final = "SELECT tenant FROM tenants ORDER BY tenant"
+_UNREADABLE: Final = "it cannot be read to its end"
 _PAGES: Final = 2_000  # of a copy, between two words on its progress
 _AGAIN: Final = 0.01  # seconds until a new file is asked anew for its log
 
@@ -124,15 +125,26 @@ class Sqlite:
             return connection.execute(sql).fetchall()
 
     def _inspected(self) -> list[Finding]:
-        broken = [row[0] for row in self._asked("PRAGMA integrity_check") if row[0] != "ok"]
-        loose = {row[0] for row in self._asked("PRAGMA foreign_key_check")}
-        found = [Finding("error", f"the file is damaged: {what}") for what in broken]
-        found += [Finding("error", f"rows of {table} belong to nothing") for table in sorted(loose)]
+        found = [Finding("error", f"the file is damaged: {what}") for what in self._broken()]
+        try:
+            loose = {row[0] for row in self._asked("PRAGMA foreign_key_check")}
+            found += [Finding("error", f"rows of {table} belong to nothing") for table in sorted(loose)]
+        except StoreCorrupt:
+            found.append(Finding("error", "what rows refer to cannot be read"))
         try:
             self._asked("INSERT INTO lexicon (lexicon) VALUES ('integrity-check')")
         except StoreCorrupt:
             found.append(Finding("error", "the full-text index is damaged"))
         return found
+
+    def _broken(self) -> list[str]:
+        """Return what SQLite finds. Where the damage is such that it gives up, the quicker check often still tells."""
+        try:
+            return [row[0] for row in self._asked("PRAGMA integrity_check") if row[0] != "ok"]
+        except StoreCorrupt:
+            with suppress(StoreCorrupt):
+                return [row[0] for row in self._asked("PRAGMA quick_check") if row[0] != "ok"] or [_UNREADABLE]
+            return [_UNREADABLE]
 
     def _copied(self, path: Path, progress: Progress) -> None:
         with told(self._target.shown), self._connection() as connection:
