@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
@@ -39,6 +40,8 @@ _SETTINGS: Final = (
     "SET synchronous_commit = on",  # what was acknowledged is on the server's disk
 )
 
+# Where nobody set up a log, it would print each lost connection, which our errors tell.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 _GRAPH: Final = """
 CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON vectors
