@@ -81,12 +81,12 @@ def test_standard_input_and_a_named_room(run, run_json):
     assert contents(run_json, "lobby") == ["My lid is broken."]
 
 
-def test_stores_and_tenants_are_apart(run, run_json, write_lines, monkeypatch):
+def test_stores_and_tenants_are_apart(run, run_json, fails, write_lines, monkeypatch):
     write_lines("chat.jsonl", [HI])
     run("import", "chat.jsonl", "--db", "sqlite:///other.db", "--tenant", "acme")
     assert not Path("brimful.db").exists()
     monkeypatch.setenv("BRIMFUL_DB", "sqlite:///other.db")
-    assert contents(run_json, "chat") == []
+    assert fails("message", "list", "chat") == "no room 'chat'"
     monkeypatch.setenv("BRIMFUL_TENANT", "acme")
     assert contents(run_json, "chat") == ["My lid is broken."]
 
