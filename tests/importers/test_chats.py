@@ -65,6 +65,27 @@ def test_chatgpt_messages_have_times_models_and_thoughts(walk):
     assert (by_id["q1"].at, by_id["a2"].at) == (1_700_000_000.5, 1_700_000_007.0)
 
 
+def test_chatgpt_keeps_all_that_was_thought(read):
+    def thought(id, parent, *contents):
+        thoughts = [{"summary": "s", "content": content} for content in contents]
+        return samples.node(id, parent, "assistant", {"content_type": "thoughts", "thoughts": thoughts})
+
+    conversation = samples.chatgpt_conversation()
+    conversation["mapping"] = samples.tree(
+        samples.node("q", None, "user", "Why?"),
+        thought("t1", "q", "One.", "Two."),
+        thought("t2", "t1", "Three."),
+        samples.node("a", "t2", "assistant", "Because."),
+        thought("t3", "a", "Was that right?"),
+    )
+    conversation["current_node"] = "t3"
+    records, skips = read(samples.written([conversation]), name="conversations.json")
+    assert of(Message, records)[1].metadata == {"thoughts": "One.\n\nTwo.\n\nThree."}
+    assert [(place.rpartition(".")[2], why) for place, why in skips] == [
+        ("t3", "was thought, and nothing was said after it")
+    ]
+
+
 def test_chatgpt_alone_names_its_pictures(read):
     records, _ = read(samples.chatgpt_export()["conversations.json"], name="conversations.json")
     assert ("user", "", "[image file_0000abc]\n\nWhat is on it?") in said(records, "chatgpt/c-1/shown/think")

@@ -65,6 +65,22 @@ def test_the_room_can_be_named(read):
     assert told(read(lines_of([HI]), room="lobby")[0])[0][0] == "lobby"
 
 
+@pytest.mark.parametrize("nothing", [None, "", []])
+def test_a_refusal_is_kept_whatever_stands_beside_it(read, nothing):
+    rows = [
+        {"role": "assistant", "content": nothing, "refusal": "I cannot."},
+        {"role": "assistant", "content": "Half of it.", "refusal": "No more."},
+        {"role": "assistant", "content": "All of it.", "refusal": ""},
+    ]
+    records, skips = read(lines_of(rows))
+    assert skips == []
+    assert [(each.content, each.metadata) for each in records] == [
+        ("I cannot.", {"refusal": True}),
+        ("Half of it.", {"refusal": "No more."}),
+        ("All of it.", {}),
+    ]
+
+
 def test_parts_calls_results_names_and_refusals(read):
     call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
     image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}

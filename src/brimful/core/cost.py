@@ -119,7 +119,7 @@ def cost_in_place(counter: TokenCounter, *, names_in_text: bool) -> Callable[[Co
     def cost(package: ContentPackage) -> int:
         content, metadata, tokens = package.content, package.metadata, package.tokens
         in_word = isinstance(content, str) and content[-1:].isalnum()
-        labels = (metadata.get("source"), metadata.get("pinned")) if metadata else None
+        labels = (str(metadata.get("source", "")), bool(metadata.get("pinned"))) if metadata else None
         around = (package.kind, package.role, package.name, package.timestamp != 0, in_word, labels)
         surcharge = known.get(around)
         if surcharge is None:

@@ -51,7 +51,7 @@ def labelled(package: ContentPackage, speakers: Collection[str] = ()) -> str:
 def speakers_of(packages: Iterable[ContentPackage]) -> frozenset[str]:
     """Return who speaks in a prompt, as lines are compared with it."""
     names = {package.name for package in packages}
-    return frozenset(map(_who, [*ROLES, *(_attribute(name) for name in names if name)]))
+    return frozenset(map(_who, [*ROLES, *(_speaker(name) for name in names if name)]))
 
 
 def _who(line: str) -> str:
@@ -72,6 +72,12 @@ def _indented(text: str, speakers: Collection[str], *, line: bool) -> str:
     return ("" if line else _INDENT) + _BREAKS.sub(lambda found: found[0] + _INDENT, text)
 
 
+def _speaker(name: str) -> str:
+    """Return a name as it begins a line; one that looks like a heading is put in brackets, for anybody may bear it."""
+    shown = _attribute(name)
+    return f"({shown})" if _LIKE_HEADING.match(shown) else shown
+
+
 def heading(package: ContentPackage) -> str:
     """Return the heading that a line stands under, which others may share, or nothing if the package is no line."""
     if package.kind not in _LINES:
@@ -84,7 +90,7 @@ def heading(package: ContentPackage) -> str:
 def label(package: ContentPackage) -> tuple[str, str]:
     """Return what stands before and after the package's text."""
     if package.kind in _LINES:
-        return f"{_attribute(package.name) or package.role or 'user'}: ", "\n"
+        return f"{_speaker(package.name) or package.role or 'user'}: ", "\n"
     tag, shown = tag_of(package.kind), ""
     if tag in ("memory", "item") and (kind := package.kind.removeprefix("memory-")):
         shown += f' type="{_attribute(kind)}"'

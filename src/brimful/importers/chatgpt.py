@@ -91,11 +91,11 @@ class _Conversation:
             yield Skipped(self._place, str(error))
 
     def _messages(self, branch: Branch, nodes: dict[str, Any]) -> Iterator[Message | Skipped]:
-        at, thoughts, call = self._created, "", ""
+        at, thoughts, call = self._created, list[str](), ""
         for node, following in zip(branch.nodes, (*branch.nodes[1:], ""), strict=True):
             message = _message(nodes[node])
             at = seconds(message.get("create_time")) or at
-            thoughts = thoughts_of(message) or thoughts
+            thoughts += filter(None, [thoughts_of(message)])
             answered = _role(_message(nodes.get(following))) == "tool"
             parts = self._parts(node, message, answered=answered, call=call)
             call = next((part.id for part in parts if isinstance(part, ToolCall)), "")
@@ -109,11 +109,13 @@ class _Conversation:
                     sender=text(mapping(message.get("author")).get("name")),
                     role=_spoken_as(message, parts),
                     at=at,
-                    metadata={**_beside(message), **kept(thoughts=thoughts)},
+                    metadata={**_beside(message), **kept(thoughts="\n\n".join(thoughts))},
                 )
             except BrimfulError as error:
                 yield Skipped(f"{self._place}: mapping.{node}", str(error))
-            thoughts = ""
+            thoughts = []
+        if thoughts:
+            yield Skipped(f"{self._place}: mapping.{branch.nodes[-1]}", "was thought, and nothing was said after it")
 
     def _parts(self, node: str, message: dict[str, Any], *, answered: bool, call: str) -> list[Part]:
         """Return what a node says: a call where a tool answers it, a result where it answers a call."""

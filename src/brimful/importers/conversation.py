@@ -160,7 +160,7 @@ class Conversation:
 def _mended(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message with its refusal as its text, and other names of text parts as `text`."""
     content = data.get("content")
-    if content is None and isinstance(data.get("refusal"), str):
+    if _is_refusal(data):
         content = data["refusal"]
     if isinstance(content, list):
         content = [_mended_part(part) for part in content]
@@ -178,7 +178,13 @@ def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
     given = data.get("metadata")
     metadata = dict(given) if isinstance(given, dict) else _saying({"metadata": given})
     beside = _saying({key: value for key, value in data.items() if key not in _PLACED})
-    return {**beside, **metadata, **({"refusal": True} if isinstance(data.get("refusal"), str) else {})}
+    refused = True if _is_refusal(data) else data.get("refusal")
+    return {**beside, **metadata, **_saying({"refusal": refused})}
+
+
+def _is_refusal(data: Mapping[str, Any]) -> bool:
+    """Say whether the refusal is all that a message says. Servers write nothing beside it as null, "" or []."""
+    return isinstance(data.get("refusal"), str) and data["refusal"] != "" and data.get("content") in (None, "", [])
 
 
 def _saying(fields: Mapping[str, Any]) -> dict[str, Any]:
