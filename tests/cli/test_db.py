@@ -102,3 +102,19 @@ def test_backup_and_restore(run, run_json, fails, write_lines):
 def test_no_store(fails, command):
     assert fails(*command).startswith("sqlite:///brimful.db: there is no such store")
     assert not Path("brimful.db").exists()
+
+
+@pytest.mark.parametrize("command", [("db", "check"), ("room", "list"), ("export",)], ids=" ".join)
+@pytest.mark.parametrize("tables", [(), ("CREATE TABLE bookmarks (url TEXT)",)], ids=["empty", "another program's"])
+def test_a_question_leaves_a_file_without_a_store_as_it_is(fails, run, write_lines, command, tables):
+    connection = sqlite3.connect("places.db")
+    for statement in ("CREATE TABLE t (x)", "DROP TABLE t", *tables):
+        connection.execute(statement)
+    connection.close()
+    before = Path("places.db").read_bytes()
+    told = fails(*command, "--db", "sqlite:///places.db")
+    assert told.startswith("sqlite:///places.db: there is no store in this file; `brimful import`")
+    run("import", write_lines("all.jsonl", RECORDS), "--dry-run", "--db", "sqlite:///places.db")
+    assert Path("places.db").read_bytes() == before
+    run("message", "post", "den", "Hi", "--db", "sqlite:///places.db")
+    assert "den" in run("room", "list", "--db", "sqlite:///places.db").stdout

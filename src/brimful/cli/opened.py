@@ -5,6 +5,7 @@ The engine is imported when one is opened, and not before: commands without a st
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -74,20 +75,32 @@ def _answered(question: Awaitable[T]) -> T:
 
 
 def has_store(db: str) -> bool:
-    """Say whether there is a file where a store should be; of a server, only a connection can tell."""
+    """Say whether there is a file with a store where it should be; of a server, only a connection can tell."""
     from brimful.stores.urls import parse_url  # noqa: PLC0415 - see above
 
-    target = parse_url(db)
-    return not target.path or Path(target.path).exists()
+    path = parse_url(db).path
+    return not path or (Path(path).exists() and _holds_store(Path(path)))
+
+
+def _holds_store(path: Path) -> bool:
+    """Say whether a file holds a store. It is only read; if that cannot be done, whoever opens it will say why."""
+    import sqlite3  # noqa: PLC0415 - see above
+
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            return bool(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").fetchall())
+    except sqlite3.Error:
+        return True
 
 
 def want_store(db: str) -> None:
-    """Refuse a file that is not there: a question must not leave an empty store behind."""
+    """Refuse a file that is not there, or is another program's: a question must not leave an empty store behind."""
     from brimful.stores.urls import parse_url  # noqa: PLC0415 - see above
 
     target = parse_url(db)
     if not has_store(db):
-        raise Failure(f"{target.shown}: there is no such store; `brimful import` or `brimful room create` makes one")
+        which = "store in this file" if Path(target.path).exists() else "such store"
+        raise Failure(f"{target.shown}: there is no {which}; `brimful import` or `brimful room create` makes one")
 
 
 async def catch_up(engine: "Engine") -> None:
