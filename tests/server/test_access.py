@@ -128,6 +128,20 @@ def test_a_callers_own_key_reaches_the_upstream_only_if_that_is_configured(start
     assert "x-brimful-key" not in passed_on
 
 
+def test_a_key_to_this_server_reaches_no_upstream_whatever_header_it_stands_in(start, upstream, make_key):
+    client = start(keys=True, upstream={"authorization": "caller"})
+    _, key = make_key()
+    for headers in (
+        bearer(key),
+        {"x-api-key": key},
+        {"x-api-key": key, "authorization": "Bearer sk-mine"},
+        {"x-brimful-key": key, "authorization": f"bearer  {key}"},
+    ):
+        assert client.post(CHAT, json=HI, headers=headers).status_code == 200
+    assert not [value for _, headers, _ in upstream.requests for value in headers.values() if key in value]
+    assert upstream.requests[2][1]["authorization"] == "Bearer sk-mine"
+
+
 def test_a_body_that_is_too_large_is_refused(start, upstream):
     client = start(limits={"body_bytes": 1000})
     long = {"model": "m", "messages": [{"role": "user", "content": "x" * 2000}]}

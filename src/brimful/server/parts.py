@@ -86,6 +86,7 @@ class Parts:
             self._tenants,
             registry,
             tokens=Tokens(registry, next((each.like for each in config.upstreams if each.like), DEFAULT_MODEL)),
+            access=self.door.access,
             tasks=self._tasks,
             stopping=self.stopping.begun,
             clock=clock,

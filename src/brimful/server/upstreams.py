@@ -16,6 +16,7 @@ from brimful.providers.known import known_at
 from brimful.render.given import GivenWire
 from brimful.server.config import Config, Mode, UpstreamConfig
 from brimful.server.errors import Refusal
+from brimful.stores.callers import read_key
 
 PATHS: Final[dict[GivenWire, str]] = {"openai": "/chat/completions", "anthropic": "/v1/messages"}
 PASSED_ON: Final = (
@@ -60,9 +61,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         return known is not None and known.asks_usage
 
     def headers(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return what of a caller's headers goes along."""
+        """Return what of a caller's headers goes along. A key to this server is for no other, wherever it stands."""
         names = PASSED_ON + (_OWN_KEYS if self.upstream.authorization == "caller" else ())
-        return {name: given[name] for name in names if name in given}
+        return {name: given[name] for name in names if name in given and not _is_our_key(given[name])}
 
 
 @contextmanager
@@ -115,6 +116,10 @@ class Upstreams:
         """Let go of all connections."""
         for line in self._lines:
             await line.connection.close()
+
+
+def _is_our_key(header: str) -> bool:
+    return any(read_key(word) is not None for word in header.split())
 
 
 def _runs(upstream: UpstreamConfig, model: str) -> bool:

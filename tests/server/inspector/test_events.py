@@ -15,6 +15,7 @@ from brimful.answers import Followed
 from brimful.engine import Engine
 from brimful.errors import StoreUnavailable
 from brimful.records import Response
+from brimful.server.errors import Refusal
 from brimful.server.inspector.events import Stream
 from brimful.server.inspector.feed import BATCH, Feed
 from server.inspector.conftest import ROOT, store_of
@@ -246,7 +247,10 @@ def test_signs_of_life_are_sent_and_a_caller_who_leaves_is_let_go():
         async def write(events):
             return [("answer", b"{}") for _ in events]
 
-        stream = Stream(feed, "", write, asyncio.Event(), heartbeat=0.0)
+        async def let():
+            pass
+
+        stream = Stream(feed, "", write, let, asyncio.Event(), heartbeat=0.0)
 
         async def send(message):
             sent.append(message.get("body", b""))
@@ -263,6 +267,38 @@ def test_signs_of_life_are_sent_and_a_caller_who_leaves_is_let_go():
     sent, listeners, tasks = asyncio.run(story())
     assert sent[2:5] == [b": still here\n\n"] * 3
     assert (listeners, tasks) == (0, 1)
+
+
+def test_a_caller_whose_key_was_revoked_hears_nothing_more():
+    async def story():
+        log, sent, revoked = Log(), [], asyncio.Event()
+        feed = Feed(log, pause=0.001)
+
+        async def write(events):
+            return [("answer", event.id.encode()) for event in events]
+
+        async def let():
+            if revoked.is_set():
+                raise Refusal("key", "this key is not known, or was revoked")
+
+        async def send(message):
+            sent.append(message)
+            if b"a0" in message.get("body", b""):
+                revoked.set()
+                log.add()
+            elif b"retry" in message.get("body", b""):
+                log.add()
+
+        async def receive():
+            await asyncio.Event().wait()
+
+        await asyncio.wait_for(Stream(feed, "", write, let, asyncio.Event())({"type": "http"}, receive, send), 20)
+        return sent, feed.listeners
+
+    sent, listeners = asyncio.run(story())
+    assert [b"a1" in message.get("body", b"") for message in sent] == [False] * 4
+    assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+    assert listeners == 0
 
 
 def test_engines_of_this_process_are_heard_too(client, tmp_path):

@@ -2,10 +2,15 @@
 
 import asyncio
 
+import httpx2
 import pytest
 
+from brimful.server.access import FRESH
+from brimful.server.app import create_app
+from brimful.server.config import config_of
 from brimful.stores import connect
 from server.inspector.conftest import ROOT, store_of, tell_story
+from server.upstream import serving
 
 READS = [
     ("GET", "/contexts", None),
@@ -175,3 +180,24 @@ def test_without_keys_another_name_of_this_machine_leads_nowhere(client):
     assert answer.status_code == 403
     assert answer.json()["error"]["code"] == "other_host"
     assert client.get(f"{ROOT}/contexts", headers={"host": "localhost:1"}).status_code == 200
+
+
+def test_who_listens_to_events_with_a_key_that_is_revoked_is_sent_away(tmp_path):
+    url = store_of(tmp_path)
+
+    async def with_callers(work):
+        async with connect(url) as database:
+            return await work(database.callers("acme"))
+
+    caller, key = asyncio.run(with_callers(lambda callers: callers.create(name="n", scopes=["read"], at=1.0)))
+    now = [100.0]
+    config = config_of({"store": url, "keys": True, "upstreams": []}, "brimful.toml")
+    with serving(create_app(config, environ={}, clock=lambda: now[0])) as (address, _):
+        headers = {"x-brimful-key": key}
+        with httpx2.stream("GET", f"{address}{ROOT}/events", headers=headers, timeout=5) as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == "retry: 2000"
+            assert asyncio.run(with_callers(lambda callers: callers.revoke(caller.id, at=2.0)))
+            now[0] += FRESH
+            assert [line for line in lines if line.startswith("event")] == []
+        assert httpx2.get(f"{address}{ROOT}/events", headers=headers).status_code == 401

@@ -13,6 +13,7 @@ from brimful.answers import Build, Followed
 from brimful.errors import StoreError
 from brimful.protocols import Store
 from brimful.records import Response
+from brimful.server.access import Access
 from brimful.server.errors import Refusal
 from brimful.server.inspector.costs import Costs
 from brimful.server.inspector.feed import Feed, Feeds
@@ -32,14 +33,18 @@ _BEAT: Final = b": still here\n\n"
 Write = Callable[[Sequence[Build | Response]], Awaitable[list[tuple[str, bytes]]]]
 """Returns the name and the data of each event."""
 
+Let = Callable[[], Awaitable[object]]
+"""Refuses a caller who may listen no more."""
+
 
 class Events:
     """Lets callers follow what happens."""
 
-    def __init__(self, tenants: Tenants, costs: Costs, stopping: asyncio.Event) -> None:
-        """Take the stores, and what says that all streams are to end."""
+    def __init__(self, tenants: Tenants, costs: Costs, *, access: Access, stopping: asyncio.Event) -> None:
+        """Take the stores, who knows callers, and what says that all streams are to end."""
         self._tenants = tenants
         self._costs = costs
+        self._access = access
         self._stopping = stopping
         self._feeds = Feeds()
 
@@ -52,7 +57,8 @@ class Events:
             raise Refusal("invalid", "Last-Event-ID: is none of ours", param="Last-Event-ID")
         if since:
             await store.follow(since, limit=1)  # refuses what is no cursor
-        return Stream(feed, since, partial(self._write, store), self._stopping)
+        let = partial(self._access.caller, inquiry.headers)
+        return Stream(feed, since, partial(self._write, store), let, self._stopping)
 
     async def _write(self, store: Store, events: Sequence[Build | Response]) -> list[tuple[str, bytes]]:
         names = await names_in(store, [event for event in events if isinstance(event, Build)])
@@ -65,12 +71,12 @@ class Events:
 
 
 class Stream(HttpResponse):
-    """Sends what a feed tells until the caller leaves, or the server stops."""
+    """Sends what a feed tells until the caller leaves or is let in no more, or the server stops."""
 
     media_type = EVENT_STREAM
 
     def __init__(
-        self, feed: Feed, since: str, write: Write, stopping: asyncio.Event, *, heartbeat: float = HEARTBEAT
+        self, feed: Feed, since: str, write: Write, let: Let, stopping: asyncio.Event, *, heartbeat: float = HEARTBEAT
     ) -> None:
         """Begin at a place in the log, or at its present end."""
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # proxies are not to collect it
@@ -79,6 +85,7 @@ class Stream(HttpResponse):
         self._feed = feed
         self._since = since
         self._write = write
+        self._let = let
         self._stopping = stopping
         self._heartbeat = heartbeat
 
@@ -100,6 +107,8 @@ class Stream(HttpResponse):
             await asyncio.wait({pump, gone, cut}, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
                 pump.result()
+        except Refusal:
+            pass  # its key was revoked, and whoever comes back with it is told
         except StoreError as error:  # whoever follows comes back, and is told again if it lasts
             log_failure("following the log", error)
         finally:
@@ -116,6 +125,7 @@ class Stream(HttpResponse):
         sent = clock()
         while True:
             found = await self._feed.after(cursor)
+            await self._let()
             cursor = found.cursor
             if found.events:
                 await _send(send, await self._written(found))

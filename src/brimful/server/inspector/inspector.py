@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from brimful.models.registry import Registry
+from brimful.server.access import Access
 from brimful.server.inspector.catalogue import Catalogue
 from brimful.server.inspector.contexts import Contexts
 from brimful.server.inspector.costs import Costs
@@ -30,6 +31,7 @@ class Inspector:
         registry: Registry,
         *,
         tokens: Tokens,
+        access: Access,
         tasks: Tasks,
         stopping: asyncio.Event,
         clock: Callable[[], float],
@@ -37,7 +39,7 @@ class Inspector:
         """Put it together. `stopping` ends all streams of events."""
         loaded, costs, self._newest = Loaded(clock), Costs(registry), Newest()
         self.contexts = Contexts(tenants, tasks, loaded=loaded, costs=costs, newest=self._newest)
-        self.events = Events(tenants, costs, stopping)
+        self.events = Events(tenants, costs, access=access, stopping=stopping)
         self.supposing = Supposing(tenants, registry, loaded=loaded, newest=self._newest)
         self.figures = Figures(tenants, clock=clock)
         self.catalogue = Catalogue(registry, tokens)
