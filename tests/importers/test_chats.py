@@ -86,6 +86,35 @@ def test_chatgpt_keeps_all_that_was_thought(read):
     ]
 
 
+def test_claude_keeps_what_a_tool_answered_besides_texts(read):
+    page = {"type": "knowledge", "title": "Tea", "url": "https://tea.example", "text": "Green or black."}
+    image = {"type": "image", "file_uuid": "f-1"}
+    plain = {"type": "text", "text": "Done.", "uuid": "x"}
+    conversation = samples.claude_conversation()
+    result = conversation["chat_messages"][2]["content"][3]
+    result["content"] = [page, image, plain, {"type": "text", "text": ""}]
+    records, skips = read(samples.written([conversation]), name="conversations.json")
+    assert skips == []
+    told = next(each for each in of(Message, records) if each.role == "tool")
+    assert told.content[0].content.strip() == "Green or black.\n\n[image]\n\nDone."
+    asked = next(each for each in of(Message, records) if "results" in each.metadata)
+    kept = {"type": "knowledge", "title": "Tea", "url": "https://tea.example"}
+    assert asked.metadata["results"] == [{"tool_use_id": "toolu_1", "content": [kept, image]}]
+
+
+def test_claude_of_two_messages_with_one_id_the_first_stands_and_the_other_is_reported(read):
+    conversation = samples.claude_conversation()
+    first = conversation["chat_messages"][3]
+    other = {**first, "content": [samples.claude_text("Never mind.")]}
+    conversation["chat_messages"] += [dict(first), other]
+    records, skips = read(samples.written([conversation]), name="conversations.json")
+    assert "Thanks." in str(records)
+    assert "Never mind." not in str(records)
+    assert [(place.rpartition(" ")[2], why) for place, why in skips] == [
+        ("chat_messages[5]", "another message has its id")
+    ]
+
+
 def test_chatgpt_alone_names_its_pictures(read):
     records, _ = read(samples.chatgpt_export()["conversations.json"], name="conversations.json")
     assert ("user", "", "[image file_0000abc]\n\nWhat is on it?") in said(records, "chatgpt/c-1/shown/think")

@@ -21,6 +21,7 @@ from brimful.records import Memory, Message, Persona, Room, User
 PREFIX: Final = "claude"
 _ROLES: Final[dict[str, Role]] = {"human": "user", "user": "user", "assistant": "assistant", "system": "system"}
 _BLOCKS: Final = ("text", "thinking", "tool_use", "tool_result")
+_OF_A_TEXT: Final = {"type", "uuid"}
 _PROJECT: Final = ({"prompt_template", "docs"}, {"is_starter_project"}, {"uuid", "docs", "is_private"})
 
 
@@ -109,8 +110,9 @@ class _Conversation:
 
     def read(self) -> Iterator[Imported | Skipped]:
         """Yield a room and its messages, then those of each other branch."""
-        given = ((at, each) for at, each in enumerate(self._data["chat_messages"]) if isinstance(each, dict))
-        said = {name(each.get("uuid")) or str(at): (at, each) for at, each in given}
+        given = [(at, each) for at, each in enumerate(self._data["chat_messages"]) if isinstance(each, dict)]
+        said = {name(each.get("uuid")) or str(at): (at, each) for at, each in reversed(given)}
+        said = dict(reversed(said.items()))  # of two with one id, the first one stands
         linked = any("parent_message_uuid" in each for _, each in said.values())
         before = dict(zip(said, (None, *said), strict=False))
         parents = {
@@ -131,6 +133,8 @@ class _Conversation:
         for at, each in enumerate(self._data["chat_messages"]):
             if not isinstance(each, dict):
                 yield Skipped(f"{self._place}: chat_messages[{at}]", "is no message: it must be a JSON object")
+            elif said[name(each.get("uuid")) or str(at)][1] != each:
+                yield Skipped(f"{self._place}: chat_messages[{at}]", "another message has its id")
 
     def _made(self, branch: Branch, ids: dict[str, str]) -> Room:
         data = self._data
@@ -185,7 +189,16 @@ def _beside(data: dict[str, Any]) -> dict[str, Any]:
         attachments=[{key: each[key] for key in each if key != "extracted_content"} for each in attached],
         files=mappings(data.get("files")),
         blocks=[each for each in blocks if each.get("type") not in _BLOCKS and not text(each.get("text"))],
+        results=[told for each in blocks if each.get("type") == "tool_result" for told in _beside_result(each)],
     )
+
+
+def _beside_result(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what a tool answered besides texts, such as titles and addresses of pages, and whatever it showed."""
+    content = [{key: each[key] for key in each if key != "text"} for each in mappings(block.get("content"))]
+    more = [each for each in content if each.keys() - _OF_A_TEXT or each.get("type") != "text"]
+    if more:
+        yield {"tool_use_id": text(block.get("tool_use_id")), "content": more}
 
 
 def _blocks(data: dict[str, Any]) -> list[dict[str, Any]]:
@@ -233,13 +246,18 @@ def _written(value: Any) -> str:
 
 def _result(block: dict[str, Any]) -> ToolResult:
     content = block.get("content")
-    said = text(content) or "\n\n".join(text(each.get("text")) for each in mappings(content))
+    said = text(content) or "\n\n".join(map(_shown, mappings(content)))
     return ToolResult(
         id=text(block.get("tool_use_id")),
         content=said,
         name=text(block.get("name")),
         is_error=block.get("is_error") is True,
     )
+
+
+def _shown(item: dict[str, Any]) -> str:
+    """Return what a part of a result says; of one without a text, a line says what it was."""
+    return text(item.get("text")) or (f"[{sort}]" if (sort := text(item.get("type"))) not in ("", "text") else "")
 
 
 def _files(data: dict[str, Any]) -> Iterator[Text]:
