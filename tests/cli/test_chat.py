@@ -55,6 +55,12 @@ def test_a_remark_that_holds_for_most_turns_is_not_made_in_each(run, smol):
     assert "No memories" not in told.stderr
 
 
+def test_a_script_is_warned_of_a_persona_that_is_not_there(run, smol):
+    told = run("chat", "send", "--room", "r", "--persona", "ghost", "--message", "Say hello.", *smol)
+    assert "persona 'ghost' is not in the store" in told.stderr
+    assert "No memories" not in told.stderr
+
+
 def test_what_is_no_text_holds_up_nobody(tmp_path):
     command = [sys.executable, "-m", "brimful", "chat", "--db", f"sqlite:///{tmp_path}/chat.db", "--embedder", "none"]
     strict = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}

@@ -1,6 +1,8 @@
 """Who may ask: keys, scopes, tenants, and how much of it."""
 
 import asyncio
+import gzip
+import json
 import threading
 
 import pytest
@@ -140,6 +142,33 @@ def test_a_key_to_this_server_reaches_no_upstream_whatever_header_it_stands_in(s
         assert client.post(CHAT, json=HI, headers=headers).status_code == 200
     assert not [value for _, headers, _ in upstream.requests for value in headers.values() if key in value]
     assert upstream.requests[2][1]["authorization"] == "Bearer sk-mine"
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1.evil.example:8080", "http://[", ""]
+)
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/embeddings", "/v1/messages/count_tokens"])
+def test_without_keys_a_page_of_another_site_asks_no_model(start, upstream, path, origin):
+    refused = start().post(path, json=HI, headers={"origin": origin, "content-type": "text/plain"})
+    assert refused.status_code == 403
+    assert upstream.requests == []
+
+
+def test_programs_and_pages_of_this_machine_ask_models_and_others_need_a_key(start, make_key):
+    client = start()
+    for origin in ("http://localhost:3000", "http://127.0.0.1", "app://notes", "chrome-extension://abc"):
+        assert client.post(CHAT, json=HI, headers={"origin": origin}).status_code == 200
+    _, key = make_key()
+    site = {"origin": "https://chat.example"}
+    assert start(keys=True).post(CHAT, json=HI, headers=bearer(key) | site).status_code == 200
+
+
+def test_a_packed_body_is_refused_by_that_name(start, upstream):
+    refused = start().post(CHAT, content=gzip.compress(json.dumps(HI).encode()), headers={"content-encoding": "gzip"})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["message"].startswith("Content-Encoding: 'gzip'")
+    assert upstream.requests == []
+    assert start().post(CHAT, json=HI, headers={"content-encoding": "Identity"}).status_code == 200
 
 
 def test_a_body_that_is_too_large_is_refused(start, upstream):

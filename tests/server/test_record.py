@@ -91,12 +91,13 @@ def test_an_overflow_that_is_told_in_a_stream_is_learned_from(start, upstream, m
     assert "refused" in "".join(record_of(client, answer)["warnings"])
 
 
-def test_two_conversations_that_bear_no_name_are_told_apart(start, upstream):
+@pytest.mark.parametrize("prompt", [[], [says("system", "Be brief.")], [says("developer", "Be brief.")]])
+def test_two_conversations_that_bear_no_name_are_told_apart(start, upstream, prompt):
     client = start(upstream={"window": 32_768})
     upstream.answers = [chat_answer(prompt=3_600)]
     stories = [says("user", f"{name}: " + "A long story. " * 900) for name in ("one", "two")]
     answers = [
-        client.post(CHAT, json={"model": "gpt-4o", "messages": [story, *rest]})
+        client.post(CHAT, json={"model": "gpt-4o", "messages": [*prompt, story, *rest]})
         for rest in ([], [says("assistant", "Thursday."), says("user", "And?")])
         for story in stories
     ]

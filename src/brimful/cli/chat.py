@@ -22,7 +22,7 @@ from brimful.cli.options import (
     complete_policy,
     known_model,
 )
-from brimful.cli.speaking import begun, speaker
+from brimful.cli.speaking import begun, speaker, warn_of
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
@@ -167,8 +167,7 @@ def send(  # noqa: PLR0913 - the options of a command
         )
 
     answered = _with_engine(answer, db=db, tenant=tenant, embedder=embedder, provider=provider)
-    for note in answered.response.notes:
-        output.warn(note)
+    warn_of(answered)
     if as_json:
         output.show_json(_data(answered))
     else:

@@ -8,10 +8,9 @@ from typing import Any, Final
 from brimful.cli import output
 from brimful.cli.assemble import show_found
 from brimful.cli.options import known_model
-from brimful.cli.speaking import begun, speaker
+from brimful.cli.speaking import begun, speaker, warn_of
 from brimful.cli.typed import breakable, next_line, recall_lines
 from brimful.core.context import Context
-from brimful.core.warning import REMARK
 from brimful.engine import Engine
 from brimful.errors import BrimfulError, UnknownRecord
 from brimful.packagers.stored import plain_text
@@ -119,9 +118,7 @@ class Chat:
                 output.say_on(output.lines(piece.text))
             output.say()
         self._last = stream.answer.context
-        for note in (*stream.answer.response.notes, *self._last.warnings):
-            if not note.startswith(REMARK):  # true of most turns; /context tells
-                output.warn(note)
+        warn_of(stream.answer)
 
     # -- commands ----------------------------------------------------------------------------------------------------
 

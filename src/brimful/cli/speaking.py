@@ -3,10 +3,13 @@
 import time
 from typing import TYPE_CHECKING
 
+from brimful.cli import output
+from brimful.core.warning import REMARK
 from brimful.records import Room, User
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
+    from brimful.engine.answer import Answer
 
 
 async def begun(engine: "Engine", room: str, *, persona: str | None, user: str | None) -> Room:
@@ -25,3 +28,10 @@ async def speaker(engine: "Engine", user: str | None, sender: str | None) -> str
         return sender or ""
     known = await engine.store.get(User, user)
     return (known.name if known else "") or user
+
+
+def warn_of(answer: "Answer") -> None:
+    """Tell what was amiss with an answer and its context. A remark is true of most turns: the report makes it."""
+    for note in (*answer.response.notes, *answer.context.warnings):
+        if not note.startswith(REMARK):
+            output.warn(note)

@@ -20,6 +20,7 @@ from brimful.server.errors import Refusal, Tongue
 from brimful.server.inspector.operation import EVENT_STREAM
 from brimful.server.inspector.operations import OPERATIONS
 from brimful.server.openapi import description
+from brimful.server.origin import want_no_site
 from brimful.server.page import Page
 from brimful.server.parts import Parts
 from brimful.telemetry.prometheus import METRICS_TYPE
@@ -64,7 +65,8 @@ def _routes(parts: Parts) -> list[Route]:
     answers, passing, door = parts.answers, parts.passing, parts.door
 
     def post(path: str, serve: Serve) -> Route:
-        return Route(path, Endpoint(path, serve, door, tongue=_tongue(path)), methods=["POST"])
+        served = serve if parts.keyed else _of_no_site(serve)
+        return Route(path, Endpoint(path, served, door, tongue=_tongue(path)), methods=["POST"])
 
     def get(path: str, serve: Serve) -> Route:
         return Route(path, Endpoint(path, serve, door), methods=["GET"])
@@ -83,6 +85,14 @@ def _routes(parts: Parts) -> list[Route]:
         Route("/ready", _ready(parts)),
         *parts.page.routes(),
     ]
+
+
+def _of_no_site(serve: Serve) -> Serve:
+    async def served(request: Request, caller: Caller, raw: bytes) -> Response:
+        want_no_site(request.headers)
+        return await serve(request, caller, raw)
+
+    return served
 
 
 def _inspecting(parts: Parts) -> Iterator[Route]:

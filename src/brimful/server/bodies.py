@@ -13,7 +13,10 @@ LARGE: Final = 262_144  # bytes; what is larger is read on another thread
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Return the body; refuse one that is larger than it may be, as soon as that is known."""
+    """Return the body; refuse one that is larger than it may be, as soon as that is known, and one that is packed."""
+    packed = request.headers.get("content-encoding", "identity")
+    if packed.strip().lower() not in ("", "identity"):
+        raise Refusal("invalid", f"Content-Encoding: {packed[:40]!r} is not read here: send the body as it is")
     told = request.headers.get("content-length", "")
     if told.isdigit() and int(told) > limit:
         raise _too_large(limit)

@@ -20,6 +20,7 @@ CONVERSATION: Final = "x-brimful-conversation"
 USER: Final = "x-brimful-user"
 _CONVERSATION_FIELDS: Final = ("conversation", "conversation_id", "thread_id", "session_id")
 _USER_FIELDS: Final = ("user_id", "user")
+_PROMPTS: Final = ("system", "developer")  # roles of what many conversations begin with alike
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +87,9 @@ def opening_of(asked: Asked) -> str:
     """Return a digest of how a request begins, up to its first turn: clients send all of a conversation each time."""
     messages = asked.body.get("messages")
     listed = messages if isinstance(messages, list) else []
-    turns = (at for at, message in enumerate(listed) if isinstance(message, dict) and message.get("role") != "system")
+    turns = (
+        at for at, message in enumerate(listed) if isinstance(message, dict) and message.get("role") not in _PROMPTS
+    )
     opening = listed[: next(turns, 0) + 1]
     return hashlib.blake2b(msgspec.json.encode(opening), digest_size=12).hexdigest()
 

@@ -151,7 +151,7 @@ def test_the_page_itself_is_public(start):
     assert client.get("/openapi.json").status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1"])
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://["])
 def test_pages_of_other_sites_may_not_ask(client, origin):
     answer = client.post(f"{ROOT}/memories", json={"content": "x"}, headers={"origin": origin})
     assert answer.status_code == 403
