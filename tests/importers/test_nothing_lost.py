@@ -2,6 +2,7 @@
 
 import json
 
+from brimful.core.content import Media, Text
 from brimful.records import Message, Room
 from importers import samples
 from importers.conftest import lines_of
@@ -51,6 +52,14 @@ def test_langchain_keeps_what_is_beside_a_message(read):
         "invalid_tool_calls": [{"name": "f", "args": "{"}],
     }
     assert records[1].metadata == {"artifact": {"rows": [1]}}
+
+
+def test_langchain_may_name_a_picture_by_its_bare_address(read):
+    look = [{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": "https://example.org/a.png"}]
+    row = {"type": "human", "data": {"content": look, "additional_kwargs": {}}}
+    (message,), skips = read(samples.written([row]))
+    assert skips == []
+    assert message.content == (Text(text="Look"), Media(modality="image", url="https://example.org/a.png"))
 
 
 def test_langchain_roles_of_ones_own_are_the_nearest_of_ours(read):

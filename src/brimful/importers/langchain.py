@@ -116,6 +116,8 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
         kind = text(part.get("mime_type")) or text(source.get("media_type")) or "image/png"
         url = text(part.get("url")) or text(source.get("url"))
         return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}" if data else url}}
+    if isinstance(part.get("image_url"), str):  # LangChain takes the bare address, too
+        return {"type": "image_url", "image_url": {"url": part["image_url"]}}
     return part
 
 
