@@ -115,6 +115,18 @@ def test_claude_of_two_messages_with_one_id_the_first_stands_and_the_other_is_re
     ]
 
 
+def test_claude_a_second_message_of_one_id_changes_no_order(read):
+    def plain(id, text):
+        return {"uuid": id, "sender": "human", "content": [samples.claude_text(text)]}
+
+    conversation = samples.claude_conversation()
+    conversation["chat_messages"] = [plain("a", "One."), plain("b", "Two."), plain("a", "Three.")]
+    conversation.pop("current_leaf_message_uuid", None)
+    records, skips = read(samples.written([conversation]), name="conversations.json")
+    assert [each.content for each in of(Message, records)] == ["One.", "Two."]
+    assert [why for _, why in skips] == ["another message has its id"]
+
+
 def test_chatgpt_alone_names_its_pictures(read):
     records, _ = read(samples.chatgpt_export()["conversations.json"], name="conversations.json")
     assert ("user", "", "[image file_0000abc]\n\nWhat is on it?") in said(records, "chatgpt/c-1/shown/think")

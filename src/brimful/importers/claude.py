@@ -110,9 +110,7 @@ class _Conversation:
 
     def read(self) -> Iterator[Imported | Skipped]:
         """Yield a room and its messages, then those of each other branch."""
-        given = [(at, each) for at, each in enumerate(self._data["chat_messages"]) if isinstance(each, dict)]
-        said = {name(each.get("uuid")) or str(at): (at, each) for at, each in reversed(given)}
-        said = dict(reversed(said.items()))  # of two with one id, the first one stands
+        said = _by_id(self._data["chat_messages"])
         linked = any("parent_message_uuid" in each for _, each in said.values())
         before = dict(zip(said, (None, *said), strict=False))
         parents = {
@@ -191,6 +189,15 @@ def _beside(data: dict[str, Any]) -> dict[str, Any]:
         blocks=[each for each in blocks if each.get("type") not in _BLOCKS and not text(each.get("text"))],
         results=[told for each in blocks if each.get("type") == "tool_result" for told in _beside_result(each)],
     )
+
+
+def _by_id(given: list[Any]) -> dict[str, tuple[int, dict[str, Any]]]:
+    """Return messages by their ids, with their places; of two with one id, the first one stands."""
+    said: dict[str, tuple[int, dict[str, Any]]] = {}
+    for at, each in enumerate(given):
+        if isinstance(each, dict):
+            said.setdefault(name(each.get("uuid")) or str(at), (at, each))
+    return said
 
 
 def _beside_result(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
