@@ -5,7 +5,6 @@ The engine is imported when one is opened, and not before: commands without a st
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -76,21 +75,11 @@ def _answered(question: Awaitable[T]) -> T:
 
 def has_store(db: str) -> bool:
     """Say whether there is a file with a store where it should be; of a server, only a connection can tell."""
+    from brimful.stores.sqlite import holds_store  # noqa: PLC0415 - see above
     from brimful.stores.urls import parse_url  # noqa: PLC0415 - see above
 
     path = parse_url(db).path
-    return not path or (Path(path).exists() and _holds_store(Path(path)))
-
-
-def _holds_store(path: Path) -> bool:
-    """Say whether a file holds a store. It is only read; if that cannot be done, whoever opens it will say why."""
-    import sqlite3  # noqa: PLC0415 - see above
-
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            return bool(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").fetchall())
-    except sqlite3.Error:
-        return True
+    return not path or (Path(path).exists() and holds_store(Path(path)))
 
 
 def want_store(db: str) -> None:

@@ -13,6 +13,7 @@ from brimful.core.held import HELD, WHY
 from brimful.core.tokens import Count, TokenCounter
 from brimful.janitor.rooms import MARK
 from brimful.lore import Activation, Held, Shelf, Told, Why
+from brimful.packagers.ids import RECALLED, told_apart
 from brimful.packagers.package import Options
 from brimful.packagers.stored import plain_text, recalled, remembered, summed_up, told
 from brimful.records import LoreEntry, Memory, Message, Summary
@@ -116,7 +117,7 @@ def found(
         if (_FAMILIES[type(record)], record.id) not in taken:
             packages.append(_package(hit, record.id, count, counter, room, books))
         elif isinstance(record, Message):
-            packages.append(_package(hit, f"{record.id}/recalled", count, counter, room, books))
+            packages.append(_package(hit, record.id + RECALLED, count, counter, room, books))
     return packages
 
 
@@ -137,12 +138,12 @@ def enough(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int) -> list[H
 def distinct(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
     """Return packages of which no two that are different things share an id: a memory may be named as a message is."""
     owners: dict[str, str] = {}
-    told_apart = []
+    distinguished = []
     for package in packages:
         family = _family(package.kind)
         own = owners.setdefault(package.id, family) == family
-        told_apart.append(package if own else msgspec.structs.replace(package, id=f"{family}/{package.id}"))
-    return told_apart
+        distinguished.append(package if own else msgspec.structs.replace(package, id=told_apart(family, package.id)))
+    return distinguished
 
 
 def _told(

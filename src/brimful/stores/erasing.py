@@ -5,14 +5,12 @@ from typing import Final
 
 import msgspec
 
+from brimful.packagers.ids import ids_in_contexts
 from brimful.stores.contents import erase_unseen, erase_unused, release
 from brimful.stores.sealing import seal, unseal
 from brimful.stores.session import Session
 from brimful.stores.stripping import places_of, without_request
 
-_APART: Final = ("message/", "memory/", "summary/")
-"""Stands before an id in a context in which something else bears that id as well."""
-_AGAIN: Final = "/recalled"  # stands behind the id of a message that is a candidate of a context twice
 _SEEN_IN: Final = """
 SELECT DISTINCT s.id, s.room, s.refs, s.body
 FROM inclusions i JOIN snapshots s ON s.tenant = i.tenant AND s.number = i.snapshot
@@ -26,7 +24,7 @@ def erase(session: Session, item: str, hash: str) -> None:
     A request may hold it in other words, such as its first sentences: such a request is erased as a whole.
     """
     gone = [hash]
-    names = _names_of(item)
+    names = ids_in_contexts(item)
     for id, room, refs, body in session.rows(_SEEN_IN, names=names):
         packed = unseal(session, body, "snapshots", id, room, refs)
         places = places_of(packed, names)
@@ -41,15 +39,10 @@ def supersede(session: Session, old: Sequence[tuple[str, str]]) -> None:
     release(session, [hash for _, hash in old], erase=False)
     seen = session.rows(
         "SELECT DISTINCT item FROM inclusions WHERE tenant = :tenant AND item IN :names",
-        names=[name for id, _ in old for name in _names_of(id)],
+        names=[name for id, _ in old for name in ids_in_contexts(id)],
     )
     known = {item for (item,) in seen}
-    erase_unseen(session, [hash for id, hash in old if known.isdisjoint(_names_of(id))])
-
-
-def _names_of(item: str) -> list[str]:
-    """Return all ids under which an item may stand in contexts."""
-    return [item, item + _AGAIN, *(apart + item for apart in _APART)]
+    erase_unseen(session, [hash for id, hash in old if known.isdisjoint(ids_in_contexts(id))])
 
 
 def _forget_request(session: Session, place: tuple[str, str, bytes], packed: bytes | None) -> None:

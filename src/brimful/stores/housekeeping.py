@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from brimful.packagers.ids import RECALLED
 from brimful.protocols.housekeeping import Change, Indexing, Place, Run
 from brimful.records import Memory, Message
 from brimful.stores import documents, posting, tidying
@@ -37,7 +38,7 @@ SELECT m.seq, m.id FROM messages m
 WHERE m.tenant = :tenant AND m.room = {_IN_ROOM} AND m.deleted = 0 AND m.aside IS NULL AND m.at < :before
   AND NOT EXISTS (SELECT 1 FROM inclusions i WHERE i.tenant = m.tenant AND i.item = m.id
     AND i.outcome IN ('kept', 'shrunk'))
-  AND NOT EXISTS (SELECT 1 FROM inclusions i WHERE i.tenant = m.tenant AND i.item = m.id || '/recalled'
+  AND NOT EXISTS (SELECT 1 FROM inclusions i WHERE i.tenant = m.tenant AND i.item = m.id || '{RECALLED}'
     AND i.outcome IN ('kept', 'shrunk'))
 ORDER BY m.seq
 """  # noqa: S608 - our own

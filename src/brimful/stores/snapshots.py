@@ -7,6 +7,7 @@ import msgspec
 
 from brimful.answers import Build
 from brimful.core.context import Context
+from brimful.packagers.ids import told_apart
 from brimful.records import Inclusion, Snapshot
 from brimful.stores import log
 from brimful.stores.builds import digest_of, sealed_digest
@@ -19,7 +20,6 @@ from brimful.stores.stripping import restore, strip
 from brimful.stores.tallies import Sort, day_of
 from brimful.stores.tally import tally_of_build
 
-_APART: Final = "memory/"  # stands before the id of a memory in a context in which something else bears that id
 _INSERT: Final = """
 INSERT INTO snapshots (tenant, id, room, persona, at, message, digest, refs, body)
 VALUES (:tenant, :id, :room, :persona, :at, :message, :digest, :refs, :body)
@@ -105,7 +105,7 @@ def _memories_in(context: Context) -> list[str]:
     """Return the ids of the memories that are in a context."""
     ids = {each.id for each in context.decisions}
     kept = [each.id for each in context.decisions if each.included and each.kind.startswith("memory-")]
-    return [own if (own := id.removeprefix(_APART)) in ids else id for id in kept]
+    return [own if (own := id.removeprefix(told_apart("memory", ""))) in ids else id for id in kept]
 
 
 def entry_of(build: Build, context: Context) -> Entry:

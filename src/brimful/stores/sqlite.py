@@ -228,6 +228,15 @@ class Sqlite:
         return pending_scripts(self.dialect.name, _applied(connection), self._target.shown, migrate=migrate)
 
 
+def holds_store(path: Path) -> bool:
+    """Say whether a file holds a store. It is only read; if that cannot be done, whoever opens it will say why."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            return bool(_applied(connection))
+    except sqlite3.Error:
+        return True
+
+
 def _applied(connection: sqlite3.Connection) -> dict[str, str]:
     """Return the migrations that were applied, by name, with their checksums."""
     known = connection.execute("SELECT name FROM sqlite_schema WHERE name = 'migrations'").fetchall()
