@@ -8,8 +8,9 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -21,6 +22,13 @@ NUMBERS = itertools.count()
 PATIENCE = 300  # seconds that the server may take to start: a busy machine is no defect
 # Test databases need not survive a power failure. All connections come through the socket.
 SETTINGS = '-h "" -c fsync=off -c full_page_writes=off'
+
+PRODUCT = "SELECT array_fill(1::real, ARRAY[64])::halfvec <#> array_fill(1::real, ARRAY[64])::halfvec"
+PORTABLE_PRODUCT = """
+CREATE OR REPLACE FUNCTION halfvec_negative_inner_product(halfvec, halfvec) RETURNS float8
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+AS 'SELECT -sum(a::float8 * b::float8) FROM unnest($1::real[], $2::real[]) AS pairs (a, b)'
+"""
 
 
 @pytest.fixture(scope="session")
@@ -146,7 +154,35 @@ def _make_template(uri):
     """Migrate one database, of which every test gets a copy."""
     with psycopg.connect(uri, autocommit=True) as connection:
         connection.execute("CREATE DATABASE template")
-    asyncio.run(_migrate(uri.replace("/postgres?", "/template?")))
+    template = uri.replace("/postgres?", "/template?")
+    asyncio.run(_migrate(template))
+    _make_product_portable(template)
+
+
+def _make_product_portable(uri):
+    """Replace pgvector's product where it kills the server.
+
+    The wheel's pgvector is built for newer ARM processors than some machines have (SVE). There every search for
+    vectors would end all connections of all tests.
+    """
+    with suppress(psycopg.OperationalError), psycopg.connect(uri) as connection:
+        connection.execute(PRODUCT)
+        return
+    with _reconnected(uri) as connection:
+        connection.execute(PORTABLE_PRODUCT)
+        connection.execute(PRODUCT)
+
+
+def _reconnected(uri):
+    """Connect to a server that restarts."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return psycopg.connect(uri)
+        except psycopg.OperationalError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
 
 
 async def _migrate(uri):
