@@ -10,11 +10,11 @@ from pathlib import Path
 from statistics import fmean, median
 
 from brimful.core.prompt import Prompt
-from brimful.counting import counter_for, learn_from
-from brimful.counting.counters import features_of
+from brimful.counting import counter_for, learn_calibration
+from brimful.counting.counters import measure_prompt
 from brimful.models import resolve
-from brimful.models.unknown import unknown_model
-from brimful.observation import Observation
+from brimful.models.registry import unknown_model
+from brimful.records.usage import UsageReport
 from brimful.render import renderer_for
 from tables import Section, percent, table
 from workloads import characters, workload
@@ -99,13 +99,13 @@ def _case(number: int, data: Path | None, hidden: Sequence[str]) -> Case:
 
 def _online(case: Case, reported: Sequence[int]) -> Run:
     base = unknown_model("hidden")
-    seen: list[Observation] = []
+    seen: list[UsageReport] = []
     run: Run = []
     for at, (prompt, truth) in enumerate(zip(case.prompts, reported, strict=True)):
-        learned = learn_from(base, seen, route="r")
+        learned = learn_calibration(base, seen, route="r")
         count = counter_for(learned.model).prompt(prompt)
-        features = {name: value for name, value in features_of(learned.model, "hybrid", prompt).items() if value}
-        observation = Observation(
+        features = {name: value for name, value in measure_prompt(learned.model, "hybrid", prompt).items() if value}
+        observation = UsageReport(
             id=f"o{at}",
             model="hidden",
             route="r",
@@ -132,7 +132,7 @@ def _online(case: Case, reported: Sequence[int]) -> Run:
     return run
 
 
-def _factor(seen: Sequence[Observation]) -> float:
+def _factor(seen: Sequence[UsageReport]) -> float:
     ratios = [(each.reported - each.features["fixed"]) / each.features["tokens"] for each in seen]
     return median(ratios) if ratios else 1.0
 

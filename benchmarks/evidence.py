@@ -20,15 +20,15 @@ import numpy.typing as npt
 
 import evidence_engine
 from brimful import counter
-from brimful.answers import Near, Postings
 from brimful.core.knapsack import choose
 from brimful.embedding import MiniLMEmbedder, StaticEmbedder
-from brimful.embedding.install import is_installed
+from brimful.embedding.minilm_install import is_installed
 from brimful.protocols import Embedder
-from brimful.retrieval.analyze import analyze
-from brimful.retrieval.question import Question, ask
-from brimful.retrieval.rank import NEAREST, rank, weigh, worth
-from brimful.retrieval.related import widened
+from brimful.records.search import Postings, VectorHit
+from brimful.retrieval.analyzer import analyze
+from brimful.retrieval.queries import Question, parse_question
+from brimful.retrieval.rank import MAX_NEIGHBOURS, adjust_relevance, length_adjusted, rank
+from brimful.retrieval.synonyms import expand_postings
 from evidence_data import Talk, Turn, talks
 from tables import Section, duration, table
 
@@ -81,7 +81,7 @@ class Case:
     def widened(self, question: Question) -> Postings:
         """Return where the terms of a question occur, or what says nearly the same."""
         others = self.postings([other for other, _ in question.related])
-        return widened(self.postings(question.terms), others, [term for _, term in question.related])
+        return expand_postings(self.postings(question.terms), others, [term for _, term in question.related])
 
 
 def report(data: Path | None, *, quick: bool) -> Section:
@@ -111,9 +111,9 @@ def _seconds(case: Case) -> float:
     """Return the processor's time that ranking takes, the median of a conversation's questions."""
     times = []
     for near, question in zip(_nearest(case, StaticEmbedder()), case.talk.questions, strict=True):
-        postings = case.widened(ask(question.text))
+        postings = case.widened(parse_question(question.text))
         began = time.process_time()
-        rank(postings, near, conversation=True, limit=NEAREST)
+        rank(postings, near, conversation=True, limit=MAX_NEIGHBOURS)
         times.append(time.process_time() - began)
     return median(times)
 
@@ -198,30 +198,36 @@ def _by_engine(case: Case, embedder: str) -> Chosen:
     return lambda number, budget: [places[id] for id in recalled[number][budget] if id in places]
 
 
-def _worths(case: Case, near: Sequence[Near], number: int) -> list[float]:
-    question = ask(case.talk.questions[number].text, asker=case.talk.asker, speakers=_speakers(case.talk.turns))
+def _worths(case: Case, near: Sequence[VectorHit], number: int) -> list[float]:
+    question = parse_question(
+        case.talk.questions[number].text, asker=case.talk.asker, speakers=_speakers(case.talk.turns)
+    )
     ranked = rank(case.widened(question), near, conversation=True, limit=len(case.costs))
     values = [0.0] * len(case.costs)
     for found in (found for found in ranked.found() if found.place <= len(values)):
         at = found.place - 1
         turn = case.talk.turns[at]
-        values[at] = worth(weigh(found.relevance, question, speaker=turn.speaker, text=turn.text), case.costs[at])
+        values[at] = length_adjusted(
+            adjust_relevance(found.relevance, question, speaker=turn.speaker, text=turn.text), case.costs[at]
+        )
     return values
 
 
 # -- what the ways are made of ---------------------------------------------------------------------------------------
 
 
-def _nearest(case: Case, embedder: Embedder | None) -> Iterator[list[Near]]:
+def _nearest(case: Case, embedder: Embedder | None) -> Iterator[list[VectorHit]]:
     if embedder is None:
         yield from ([] for _ in case.talk.questions)
         return
     speakers = _speakers(case.talk.turns)
-    meanings = [ask(question.text, speakers=speakers).meaning for question in case.talk.questions]
+    meanings = [parse_question(question.text, speakers=speakers).meaning for question in case.talk.questions]
     passages = asyncio.run(_embedded(embedder, [turn.text for turn in case.talk.turns]))
     for question in asyncio.run(_embedded(embedder, meanings)):
         similar = passages @ question
-        yield [Near(doc=at + 1, seq=at + 1, similarity=float(similar[at])) for at in _order(similar)[:NEAREST]]
+        yield [
+            VectorHit(doc=at + 1, seq=at + 1, similarity=float(similar[at])) for at in _order(similar)[:MAX_NEIGHBOURS]
+        ]
 
 
 def _bm25(case: Case) -> Iterator[list[float]]:

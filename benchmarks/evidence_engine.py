@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from brimful.assembly import replay
+from brimful.assembly.assemble import replay
 from brimful.core.context import Context
 from brimful.engine import Engine
 from brimful.records import Message

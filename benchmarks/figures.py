@@ -21,12 +21,11 @@ import msgspec
 
 from brimful import assemble, package
 from brimful.records import Snapshot
-from brimful.statistics import Statistics
+from brimful.records.statistics import Statistics
 from brimful.stores import connect
-from brimful.stores.builds import digest_of
+from brimful.stores.log.contexts import make_build
+from brimful.stores.log.tallies import ALL_ROOMS, DAY, HOUR, Tally, TallyKey, tally_build
 from brimful.stores.store import TenantStore
-from brimful.stores.tallies import DAY, EVERYWHERE, HOUR, Sort
-from brimful.stores.tally import Tally, tally_of_build
 from peers import MODEL
 from tables import Section, duration, table
 
@@ -118,7 +117,7 @@ class Bulk:
         self.place = 0
         self._connection = connection
         self._rooms = shape.rooms
-        self._sorts = [Sort(who, model, policy) for who in PERSONAS for model in MODELS for policy in POLICIES]
+        self._sorts = [TallyKey(who, model, policy) for who in PERSONAS for model in MODELS for policy in POLICIES]
         tallies = [_tally(at) for at in range(len(self._sorts))]
         self._bodies = [msgspec.json.encode(each) for each in tallies]
         self._bursts = [_times(each, BURST) for each in tallies]
@@ -129,7 +128,7 @@ class Bulk:
         for hour in range(first, first + DAY):
             for at, tally in self._write_hour(hour).items():
                 daily.setdefault(at, Tally()).add(tally)
-        self._tally([(EVERYWHERE, DAY, first, at, tally) for at, tally in daily.items()])
+        self._tally([(ALL_ROOMS, DAY, first, at, tally) for at, tally in daily.items()])
 
     def _write_hour(self, hour: int) -> dict[int, Tally]:
         hourly: dict[int, Tally] = {}
@@ -139,7 +138,7 @@ class Bulk:
             hourly.setdefault(at, Tally()).add(self._bursts[at])
             name, sizes = f"r{hour}-{room}", ((1, hour), (DAY, hour // DAY * DAY))
             of_rooms += [(name, size, first, at, self._bursts[at]) for size, first in sizes]
-        self._tally([(EVERYWHERE, 1, hour, at, tally) for at, tally in hourly.items()])
+        self._tally([(ALL_ROOMS, 1, hour, at, tally) for at, tally in hourly.items()])
         self._tally(of_rooms)
         self._connection.executemany("INSERT INTO log VALUES (?, ?, 'build', ?, ?, ?, ?, ?, ?, ?)", self._events(hour))
         self.place += self._rooms * BURST
@@ -179,7 +178,7 @@ def _tally(number: int) -> Tally:
     ]
     context = assemble(packages, model=MODEL, now=0.0)
     snapshot = Snapshot(id="s", room="r", context=context)
-    return tally_of_build(digest_of(snapshot), context)
+    return tally_build(make_build(snapshot), context)
 
 
 def _times(tally: Tally, count: int) -> Tally:

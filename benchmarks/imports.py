@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from brimful.engine import Engine
-from brimful.engine.intake import take_in
-from brimful.engine.tally import Tally
-from brimful.importers import Walk, check, checked
+from brimful.engine.importer import ImportTally, import_records
+from brimful.formats import Reader, check_files, read_checked
 from isolated import Failure, Isolated
 from tables import Section, duration, percent, table
 from texts import Texts
@@ -83,10 +82,10 @@ def _begin() -> None:
 
 def _imported(path: str, url: str) -> Run:
     began = time.perf_counter()
-    with Walk([path]) as walk:
-        check(walk)
+    with Reader([path]) as walk:
+        check_files(walk)
         checked_at = time.perf_counter()
-        tally = Tally()
+        tally = ImportTally()
         asyncio.run(_taken(walk, url, tally))
     intake = tally.intake()
     return Run(
@@ -103,9 +102,9 @@ def _most_memory() -> int:
     return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) * 1024 // MB
 
 
-async def _taken(walk: Walk, url: str, tally: Tally) -> None:
+async def _taken(walk: Reader, url: str, tally: ImportTally) -> None:
     async with Engine(url, embedder=None) as engine:
-        await take_in(engine, checked(walk), tally, where=lambda: walk.place)
+        await import_records(engine, read_checked(walk), tally, where=lambda: walk.place)
 
 
 def _row(form: str, path: Path, which: str, came: int, run: Run | Failure) -> list[str]:

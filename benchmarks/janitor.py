@@ -20,8 +20,14 @@ import evidence_data
 import evidence_engine
 from brimful.core.context import Context
 from brimful.engine import Engine
-from brimful.janitor.families import ALIKE, LONG, SHORT, families
-from brimful.janitor.shingles import normal, shingles
+from brimful.janitor.families import (
+    MAX_FUZZY_CHARS,
+    MIN_FUZZY_CHARS,
+    MIN_SIMILARITY,
+    find_families,
+    make_shingles,
+    normalize,
+)
 from brimful.records import Message, Summary
 from evidence_data import Asked, Talk
 from tables import Section, duration, table
@@ -47,8 +53,8 @@ what was said; no model is asked. On the 120th day of the year somebody says som
 "Told" are messages that are in the context themselves, or in a summary that is; times are of the processor.
 
 Families are measured on the SMS Spam Collection, if it is there, against exact similarity: every text is compared with
-every other one by Jaccard's index of their shingles. A pair that was found is right if the two are at least {ALIKE}
-alike, or equal where they are short or very long. Recall is the share of all such pairs that were found.
+every other one by Jaccard's index of their shingles. A pair that was found is right if the two are at least
+{MIN_SIMILARITY} alike, or equal where they are short or very long. Recall is the share of such pairs that were found.
 
 Summaries take room from what was found. The last table tells what that costs, if the conversations are there: the
 share of turns that hold the answer to a question, as annotators marked them, that is in the context itself, in windows
@@ -98,7 +104,7 @@ def _families(collection: Path) -> str:
 def measure(texts: Sequence[str]) -> Found:
     """Compare what is found with every pair there is."""
     began = time.process_time()
-    found = [family.members for family in families(texts) if len(family.members) > 1]
+    found = [family.members for family in find_families(texts) if len(family.members) > 1]
     seconds = time.process_time() - began
     alike = _alike(texts)
     pairs = {pair for members in found for pair in combinations(members, 2)}
@@ -114,8 +120,11 @@ def measure(texts: Sequence[str]) -> Found:
 
 def _alike(texts: Sequence[str]) -> set[tuple[int, int]]:
     """Return every pair that is as much alike as a family wants, by comparing all of them."""
-    plain = [normal(text) for text in texts]
-    sets = [shingles(text) if SHORT <= len(text) <= LONG else frozenset({f"={text}"}) for text in plain]
+    plain = [normalize(text) for text in texts]
+    sets = [
+        make_shingles(text) if MIN_FUZZY_CHARS <= len(text) <= MAX_FUZZY_CHARS else frozenset({f"={text}"})
+        for text in plain
+    ]
     postings: dict[str, list[int]] = {}
     for at, pieces in enumerate(sets):
         for piece in pieces:
@@ -126,7 +135,7 @@ def _alike(texts: Sequence[str]) -> set[tuple[int, int]]:
     for at, pieces in enumerate(sets):
         shared = np.bincount(np.concatenate([arrays[piece] for piece in pieces]), minlength=len(sets))
         likeness = shared / (sizes + len(pieces) - shared)
-        found.update((at, int(other)) for other in np.flatnonzero(likeness >= ALIKE) if other > at)
+        found.update((at, int(other)) for other in np.flatnonzero(likeness >= MIN_SIMILARITY) if other > at)
     return found
 
 

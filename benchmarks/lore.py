@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from brimful.lore import Shelf, Turn, activate
+from brimful.lore import LoreIndex, Turn, activate
 from brimful.records import Lorebook, LoreEntry
 from tables import Section, duration, table
 from texts import Texts
@@ -54,7 +54,7 @@ def report(data: Path | None = None, *, quick: bool) -> Section:
 def row(size: int, data: Path | None, *, whole: bool) -> list[str]:
     entries, turns = workload(size, data)
     book = Lorebook(id="world", scan_depth=DEPTH, whole_words=whole)
-    ready, shelf = timed(lambda: Shelf({"world": book}, entries))
+    ready, shelf = timed(lambda: LoreIndex({"world": book}, entries))
     told = told_by_us(shelf, turns[:DEPTH])
     theirs, found = timed(lambda: told_by_loop(entries, turns[:DEPTH], whole=whole))
     if told != found:
@@ -93,7 +93,7 @@ def name(chance: random.Random) -> str:
     return f"{word} {chance.choice(('Keep', 'of the Vale', 'Hill', 'the Old'))}" if chance.random() < 0.25 else word
 
 
-def told_by_us(shelf: Shelf, turns: list[Turn]) -> set[str]:
+def told_by_us(shelf: LoreIndex, turns: list[Turn]) -> set[str]:
     return {told.entry.id for told in activate(shelf, turns, seed="room", tokens=lambda _: 0).told}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import mean, median
 
 from brimful import Context, assemble, counter, package
-from brimful.core.cost import cost_in_place
+from brimful.core.cost import make_cost_function
 from brimful.core.knapsack import choose
 from peers import COMPLETION, MODEL, NOW
 from tables import Section, duration, table
@@ -98,7 +98,7 @@ def _sum(values: Sequence[float], chosen: Sequence[int]) -> float:
 def _whole_share(seed: int) -> float:
     """Return the worth of the memories that the engine chose over the highest possible at the same cost."""
     context = _assembled(seed)
-    cost_of = cost_in_place(counter(MODEL), names_in_text=False)
+    cost_of = make_cost_function(counter(MODEL), names_in_text=False)
     memories = [given for given in context.inputs.packages if given.kind.startswith("memory")]
     scores = {decision.id: decision.score.total for decision in context.decisions if decision.score}
     inside = sum(decision.cost for decision in context.decisions if decision.kind.startswith("memory"))

@@ -10,8 +10,7 @@ from statistics import median
 from typing import Any
 
 from brimful import ContentPackage, Count, Flex, assemble, counter, package
-from brimful.core import assemble as stages
-from brimful.core import pile, selection
+from brimful.core import selection, stages
 from isolated import Failure, Isolated
 from peers import MODEL, NOW
 from tables import Section, duration, table, times
@@ -97,7 +96,7 @@ def _timed(packages: list[ContentPackage]) -> dict[str, float]:
 def _stages_timed() -> Iterator[dict[str, float]]:
     """Wrap each stage in a clock, and unwrap it again."""
     seconds: dict[str, float] = defaultdict(float)
-    called = [(module, name) for module in (stages, pile, selection) for name in STAGES if hasattr(module, name)]
+    called = [(module, name) for module in (stages, stages, selection) for name in STAGES if hasattr(module, name)]
     originals = [getattr(module, name) for module, name in called]
     for (module, name), original in zip(called, originals, strict=True):
         setattr(module, name, _clocked(original, STAGES[name], seconds))

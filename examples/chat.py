@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 import brimful
-from brimful.engine.answer import Answer
+from brimful.engine.exchange import Answer
 from brimful.records import Message, Persona
 
 MODEL = "smollm2-135m"

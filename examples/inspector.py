@@ -18,7 +18,7 @@ import brimful
 from brimful.counting import counter_for
 from brimful.models import resolve
 from brimful.records import Memory, Persona, Room
-from brimful.render.given import read_given
+from brimful.render.incoming import read_incoming
 from brimful.testing import ScriptedProvider
 
 ANSWERS = (
@@ -49,7 +49,7 @@ def memories() -> list[Memory]:
 
 def tokens_of(request: dict[str, Any]) -> int:
     """Count as a server would report it."""
-    return counter_for(resolve(MODEL)).prompt(read_given(request, "openai").prompt).tokens
+    return counter_for(resolve(MODEL)).prompt(read_incoming(request, "openai").prompt).tokens
 
 
 async def live(url: str) -> brimful.Context:

@@ -10,8 +10,8 @@ import brimful
 from brimful.core.content import Media, Text
 from brimful.engine import Engine
 from brimful.records import Persona, Usage
+from brimful.records.reply import Reply
 from brimful.render import renderer_for
-from brimful.replies import Reply
 from brimful.testing import ScriptedProvider
 
 DB = "sqlite:///brimful.db"

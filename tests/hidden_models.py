@@ -5,10 +5,10 @@ import random
 
 from brimful import Text, ToolCall, ToolResult, counter
 from brimful.core.prompt import Message, Prompt, Tool
-from brimful.counting import counter_for, learn_from
-from brimful.counting.counters import features_of
-from brimful.models.unknown import unknown_model
-from brimful.observation import Observation
+from brimful.counting import counter_for, learn_calibration
+from brimful.counting.counters import measure_prompt
+from brimful.models.registry import unknown_model
+from brimful.records.usage import UsageReport
 
 HIDDEN = unknown_model("nobody-knows-me")
 ROUTE = "openai:example.org"
@@ -85,14 +85,14 @@ def online(prompts, server, model=HIDDEN):
     """Count each prompt by what was learned before it, and learn from what the server bills; newest first."""
     seen = []
     for at, prompt in enumerate(prompts):
-        seen.insert(0, observed(prompt, server(prompt), learn_from(model, seen, route=ROUTE).model, at))
+        seen.insert(0, observed(prompt, server(prompt), learn_calibration(model, seen, route=ROUTE).model, at))
     return seen
 
 
 def observed(prompt, reported, model, at):
     """Return what is observed of a prompt that a server bills at so much."""
     count = counter_for(model).prompt(prompt)
-    return Observation(
+    return UsageReport(
         id=f"o{at}",
         model="m",
         route=ROUTE,
@@ -101,7 +101,7 @@ def observed(prompt, reported, model, at):
         margin=count.margin,
         basis=count.basis,
         tokenizer="o200k_base",
-        features={name: value for name, value in features_of(model, "hybrid", prompt).items() if value},
+        features={name: value for name, value in measure_prompt(model, "hybrid", prompt).items() if value},
         reported=reported,
     )
 

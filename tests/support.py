@@ -1,8 +1,8 @@
 """Small contexts for examples, counted in words."""
 
-from brimful.core.assemble import assemble
 from brimful.core.context import Inputs
 from brimful.core.model import ModelInfo
+from brimful.core.stages import assemble
 from brimful.packagers import message
 from brimful.policies import load_policy
 from brimful.render import renderer_for

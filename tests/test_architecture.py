@@ -63,8 +63,3 @@ def test_nothing_is_logged_or_printed_on_import():
         [sys.executable, "-W", "error", "-c", "import brimful"], capture_output=True, check=True, env=os.environ
     )
     assert (done.stdout, done.stderr) == (b"", b"")
-
-
-def test_files_stay_small():
-    for path in SOURCE.rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 330, path

@@ -25,8 +25,7 @@ import pytest
 import typer
 
 import brimful
-from brimful import embedding, errors, importers, lore, lorebook, models, packagers, policies, providers, testing
-from brimful.answers import Build, Followed, Pruned
+from brimful import embedding, errors, formats, lore, models, packagers, policies, providers, testing
 from brimful.cli import options
 from brimful.cli.app import app
 from brimful.core.content import KNOWN_KINDS, ContentPackage, Flex, Media, ToolCall, ToolResult
@@ -34,30 +33,32 @@ from brimful.core.context import Context, Inputs
 from brimful.core.decision import Decision, Outcome, Reason
 from brimful.core.explain import COMPONENTS, Difference
 from brimful.core.model import CacheRule, ModelInfo, Prior, Wire
+from brimful.core.notice import WARNING_KINDS
 from brimful.core.policy import Method, Policy
 from brimful.core.tokens import Basis, Count
 from brimful.core.verify import Verification
-from brimful.core.warning import WARNING_KINDS
-from brimful.counting import Learned
+from brimful.counting import LearnedCalibration
+from brimful.counting.chat_template import template_names
 from brimful.counting.features import FEATURES
 from brimful.counting.media import media_rules
-from brimful.counting.overheads import overheads_of
-from brimful.counting.templates import template_names
+from brimful.counting.overheads import get_overheads
 from brimful.counting.vocabularies import VOCABULARIES
-from brimful.embedding import home, openai
-from brimful.embedding.catalogue import Offer
-from brimful.lore import formats, why
+from brimful.embedding import minilm, openai
+from brimful.embedding.registry import EmbedderInfo
+from brimful.formats import lorebooks
+from brimful.lore import reasons
 from brimful.models import Spending
-from brimful.models.load import ENVIRONMENT_KEY, load_registry
-from brimful.packagers.kinds import OTHER, defaults_of
-from brimful.packagers.package import Options
-from brimful.records import Lorebook, LoreEntry
-from brimful.replies import Finish, Piece, Reply
+from brimful.models.files import ENVIRONMENT_KEY, load_registry
+from brimful.packagers.package import OTHER_DEFAULTS, PackageOptions, get_defaults
+from brimful.records import Lorebook, LoreEntry, lorebook
+from brimful.records.reply import FinishReason, Reply, ReplyChunk
+from brimful.records.search import Build, LogPage, PruneReport
+from brimful.records.statistics import Grouping, MemoryStatistics, ResponseStatistics, Statistics
 from brimful.server.access import SCOPES
-from brimful.server.config import Config, Mode, Records
-from brimful.statistics import AnswerFigures, Grouping, MemoryFigures, Statistics
-from brimful.stores import KeyUse, key_source
-from brimful.stores.keys import SEARCHES
+from brimful.server.config import Config, ModeName, RecordMode
+from brimful.stores import KeyUsage
+from brimful.stores.encryption import keys as _encryption_keys
+from brimful.stores.encryption.keys import SEARCHES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -242,7 +243,7 @@ EXPECTED = {
         "field of Media": properties(Media),
         "field of ToolCall": properties(ToolCall),
         "field of ToolResult": properties(ToolResult),
-        "option of package()": list(Options.__annotations__),
+        "option of package()": list(PackageOptions.__annotations__),
         "packager": packagers.__all__,
     },
     "counting.md": {
@@ -255,7 +256,7 @@ EXPECTED = {
         "media rule": MEDIA_RULES,
         "fake": testing.__all__,
         "feature that is learned from": FEATURES,
-        "field of Learned": properties(Learned),
+        "field of Learned": properties(LearnedCalibration),
         "function that learns": ("calibrated", "learn_from", "learned_window", "observation_of", "overflow_of"),
     },
     "models.md": {
@@ -267,7 +268,7 @@ EXPECTED = {
     "policies.md": {
         "key of a policy": keys(Policy),
         "policy": brimful.policy_names(),
-        "environment variable": list(policies.ENVIRONMENT),
+        "environment variable": list(policies.ENVIRONMENT_KEYS),
         "persona's override": properties(brimful.Overrides),
         "field of ContextBudget": properties(brimful.ContextBudget),
         "counting method": get_args(Method),
@@ -287,29 +288,29 @@ EXPECTED = {
     },
     "log.md": {
         "field of Build": [name for name in properties(Build) if name != "history"],
-        "field of Followed": properties(Followed),
-        "field of Pruned": properties(Pruned),
+        "field of Followed": properties(LogPage),
+        "field of Pruned": properties(PruneReport),
         "field of Statistics": properties(Statistics),
-        "field of AnswerFigures": properties(AnswerFigures),
-        "field of MemoryFigures": properties(MemoryFigures),
+        "field of AnswerFigures": properties(ResponseStatistics),
+        "field of MemoryFigures": properties(MemoryStatistics),
         "grouping": [f'"{name}"' for name in get_args(Grouping) if name],
         "field of Spending": [name for name in properties(Spending) if name != "naive"],
     },
     "embeddings.md": {
         "form of a name": embedding.FORMS,
         "name of brimful.embedding": embedding.__all__,
-        "field of Offer": properties(Offer),
-        "environment variable": (home.ENVIRONMENT_KEY, *openai.KEYS),
+        "field of Offer": properties(EmbedderInfo),
+        "environment variable": (minilm.ENVIRONMENT_KEY, *openai.KEYS),
         "fake": ["HashEmbedder"],
     },
     "providers.md": {
-        "form of a name": providers.FORMS,
+        "form of a name": providers.PROVIDER_FORMS,
         "name of brimful.providers": [name for name in providers.__all__ if name != "ENVIRONMENT"],
-        "environment variable": providers.ENVIRONMENT,
+        "environment variable": providers.KEY_VARIABLES,
         "wire": get_args(Wire),
-        "finish": get_args(Finish),
+        "finish": get_args(FinishReason),
         "field of Reply": properties(Reply),
-        "field of Piece": properties(Piece),
+        "field of Piece": properties(ReplyChunk),
         "field of Limits": properties(providers.Limits),
         "field of Overflow": properties(providers.Overflow),
         "method of Reader": properties(providers.Reader),
@@ -321,30 +322,30 @@ EXPECTED = {
         "field of an entry": properties(LoreEntry),
         "logic": lorebook.LOGICS,
         "source": lorebook.SOURCES,
-        "way in": get_args(why.By),
-        "place of a key": get_args(why.Place),
-        "reason to be held back": get_args(why.Reason),
+        "way in": get_args(reasons.ActivationKind),
+        "place of a key": get_args(reasons.KeywordPlace),
+        "reason to be held back": get_args(reasons.ExclusionKind),
         "decorator": [f"@@{name}" for name in ("activate", "dont_activate", "scan_depth", "additional_keys")],
         "name of brimful.lore": lore.__all__,
-        "name of brimful.lore.formats": (*formats.__all__, *formats.FORMATS),
+        "name of brimful.formats.lorebooks": (*lorebooks.__all__, *lorebooks.LOREBOOK_FORMATS),
     },
     "encryption.md": {
-        "environment variable": key_source.ENVIRONMENT,
+        "environment variable": _encryption_keys.KEY_VARIABLES,
         "kind of search": SEARCHES,
-        "field of KeyUse": properties(KeyUse),
+        "field of KeyUse": properties(KeyUsage),
         "method of Encryption": ("keys", "rotate_kek", "rotate_data_key", "encrypt"),
     },
     "server.md": {
         "key of a configuration": keys(Config),
-        "mode": get_args(Mode),
+        "mode": get_args(ModeName),
         "scope": SCOPES,
-        "records": get_args(Records),
+        "records": get_args(RecordMode),
         "header": ("X-Brimful-Mode", "X-Brimful-Context", "X-Brimful-Key", "X-Brimful-Conversation", "X-Brimful-User"),
     },
     "store-cli.md": {"environment variable": options.ENVIRONMENT},
     "importing.md": {
-        "format": importers.importer_names(),
-        "entry point": [importers.GROUP],
+        "format": formats.format_names(),
+        "entry point": [formats.ENTRY_POINT_GROUP],
         "property of a Source": ["name", "room", "modified", "size", "head", "keys", "lines()", "entries()"],
     },
     "errors.md": {"error": ERRORS},
@@ -367,7 +368,7 @@ def test_everything_that_a_user_may_name_is_documented(page, what, wanted):
     ("page", "title", "known"),
     [
         ("policies.md", "## Every key", keys(Policy)),
-        ("policies.md", "## Environment variables", policies.ENVIRONMENT),
+        ("policies.md", "## Environment variables", policies.ENVIRONMENT_KEYS),
         ("packages.md", "## Kinds", KNOWN_KINDS),
         ("record.md", "## Outcomes", get_args(Outcome)),
         ("record.md", "## Reasons", get_args(Reason)),
@@ -378,7 +379,7 @@ def test_everything_that_a_user_may_name_is_documented(page, what, wanted):
         ("counting.md", "## Media rules", MEDIA_RULES),
         ("models.md", "## Keys of a model file", MODEL_FILE),
         ("embeddings.md", "## Choosing one", embedding.FORMS),
-        ("providers.md", "## Choosing one", providers.FORMS),
+        ("providers.md", "## Choosing one", providers.PROVIDER_FORMS),
         ("providers.md", "### Limits", properties(providers.Limits)),
         ("providers.md", "## Dialects", get_args(Wire)),
         ("index.md", "## Public names", brimful.__all__),
@@ -394,10 +395,10 @@ def test_tables_hold_each_name_once_and_no_other(page, title, known):
 def test_the_table_of_kinds_tells_the_defaults():
     rows = dict(ROW.findall(section(DOCS / "packages.md", "## Kinds")))
     for kind in KNOWN_KINDS:
-        implied = defaults_of(kind)
+        implied = get_defaults(kind)
         cells = [cell.strip() for cell in rows[kind].split("|")][:3]
         assert cells == [str(implied.priority), str(implied.importance), "yes" if implied.can_drop else "no"], kind
-    assert f"priority {OTHER.priority}, importance {OTHER.importance}" in prose(DOCS / "packages.md")
+    assert f"priority {OTHER_DEFAULTS.priority}, importance {OTHER_DEFAULTS.importance}" in prose(DOCS / "packages.md")
 
 
 def test_the_table_of_tokenizers_tells_what_each_is_compared_with():
@@ -409,7 +410,7 @@ def test_the_table_of_tokenizers_tells_what_each_is_compared_with():
 def test_the_overheads_of_families_are_as_told():
     rows = dict(ROW.findall(section(DOCS / "counting.md", "## Overheads")))
     for family in ("openai", "openai-cl100k", "anthropic", "gemini"):
-        costs = overheads_of(family)
+        costs = get_overheads(family)
         cells = [cell.strip() for cell in rows[family].split("|")][:2]
         assert cells == [str(costs.message), str(costs.request)], family
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import brimful
+from brimful.assembly.fit import fit
 from brimful.core.content import Media
 from brimful.core.context import Context
 from brimful.errors import BudgetExceeded, InvalidRequest, InvalidValue
-from brimful.fitting import fit
 
 NOW = 1_700_000_000
 MODEL = "gpt-4o"

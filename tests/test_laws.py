@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 import brimful
-from brimful.core.assemble import assemble
+from brimful.core.arrange import note_depth
 from brimful.core.content import ToolCall, ToolResult
 from brimful.core.context import Context, Inputs
-from brimful.core.depth import depth_of
+from brimful.core.stages import assemble
 from brimful.policies import load_policy
 from brimful.render import renderer_for
 from strategies import COUNTER, COUNTERS, GENERATED_POLICIES, NOW, POLICIES, models, piles
@@ -147,7 +147,7 @@ def test_7_stable_prefix(pile, model, turns):
         return  # the rare large step
     kept = [entry.id for entry in said[:turns] if before.decision(entry.id).included]
     assert all(after.decision(id).included for id in kept)
-    moving = max((depth_of(each) for each in candidates if each.kind == "system-note"), default=0)
+    moving = max((note_depth(each) for each in candidates if each.kind == "system-note"), default=0)
     settled = max(0, str(before.request).find(f"turn {turns - 2 - moving} "))
     assert str(after.request)[:settled] == str(before.request)[:settled]
 

@@ -4,16 +4,16 @@ import msgspec
 import pytest
 
 from brimful import InvalidValue
-from brimful.observation import Observation
+from brimful.records.usage import UsageReport
 
 
 def observed(**fields):
-    return Observation(**{"id": "o1", "model": "m", "route": "r"} | fields)
+    return UsageReport(**{"id": "o1", "model": "m", "route": "r"} | fields)
 
 
 def test_an_observation_written_out_is_read_back_equal():
     whole = observed(kind="overflow", window=4096, features={"tokens": 7, "han": 2.5}, at=3, room="general")
-    assert msgspec.json.decode(msgspec.json.encode(whole), type=Observation) == whole
+    assert msgspec.json.decode(msgspec.json.encode(whole), type=UsageReport) == whole
     assert msgspec.json.decode(msgspec.json.encode(whole))["record"] == "observation"
 
 

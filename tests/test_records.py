@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from brimful import InvalidValue, Text
-from brimful.character import Character
 from brimful.records import (
     LoreEntry,
     Memory,
@@ -16,6 +15,7 @@ from brimful.records import (
     Usage,
     User,
 )
+from brimful.records.character import Character
 
 RECORDS = [
     User(id="ada", name="Ada"),

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import brimful
-from brimful.core.selection import Previous
-from brimful.whatif import ROOMIEST
+from brimful.assembly.whatif import MAX_WINDOW
+from brimful.core.selection import HistoryStart
 from strategies import GENERATED_POLICIES, NOW, models, piles
 
 SLOW = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -41,7 +41,7 @@ def test_at_the_window_it_is_in_and_one_token_below_it_is_out(pile, policy, mode
     now_in = context.decision(decision.id).included
     if found is None:
         assert not now_in
-        assert not included(context, decision.id, ROOMIEST)
+        assert not included(context, decision.id, MAX_WINDOW)
         return
     assert included(context, decision.id, found)
     assert found == 1 or not included(context, decision.id, found - 1)
@@ -142,7 +142,7 @@ def test_what_the_model_cannot_see_takes_no_window():
 @pytest.mark.parametrize("first", ["msg-000008", "msg-000028"])
 def test_history_that_began_later_begins_anew_in_a_window_that_is_large_enough(first):
     pile = [*conversation(30), QUESTION]
-    previous = Previous(first=first)
+    previous = HistoryStart(first=first)
     context = brimful.assemble(pile, model="gpt-4o", window=400, completion=100, now=0, previous=previous)
     assert not context.decision("msg-000005").included
     found = brimful.window_for(context, "msg-000005")

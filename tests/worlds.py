@@ -1,6 +1,6 @@
 """Small worlds for tests of lore."""
 
-from brimful.lore import Shelf, Turn, Who, activate
+from brimful.lore import LoreIndex, PersonaInfo, Turn, activate
 from brimful.records import Lorebook, LoreEntry
 
 
@@ -19,13 +19,13 @@ def turns(*texts, last=None, roles=None):
     return said[::-1]
 
 
-NOBODY = Who()
+NOBODY = PersonaInfo()
 
 
 def tell(entries, *texts, book=None, who=NOBODY, found=None, seed="room", tokens=lambda _: 10, last=None, roles=None):
     book = book or Lorebook(id="w")
     said = turns(*texts, last=last, roles=roles)
-    return activate(Shelf({"w": book}, entries), said, seed=seed, tokens=tokens, who=who, found=found or {})
+    return activate(LoreIndex({"w": book}, entries), said, seed=seed, tokens=tokens, who=who, found=found or {})
 
 
 def told(*args, **more):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from brimful.retrieval.analyze import analyze
+from brimful.retrieval.analyzer import analyze
 
 SOURCE = Path(__file__).parent.parent / "src" / "brimful" / "embedding" / "data"
 TARGET = Path(__file__).parent.parent / "src" / "brimful" / "retrieval" / "data" / "related.txt"

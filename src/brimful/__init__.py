@@ -13,7 +13,9 @@ True
 from typing import TYPE_CHECKING, Any
 
 from brimful import packagers
-from brimful.assembly import assemble, budget, conversation, count, counter, package, replay
+from brimful.assembly.assemble import assemble, budget, conversation, count, counter, package, replay
+from brimful.assembly.fit import fit
+from brimful.assembly.whatif import window_for
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage, Flex, Media, Text, ToolCall, ToolResult
 from brimful.core.context import Context
@@ -30,6 +32,7 @@ from brimful.errors import (
     CountingError,
     DamagedFile,
     EmbeddingError,
+    EncryptionError,
     ImportRefused,
     InvalidConfig,
     InvalidModel,
@@ -43,7 +46,6 @@ from brimful.errors import (
     MissingExtra,
     ProviderError,
     ProviderUnavailable,
-    SealError,
     StoreCorrupt,
     StoreError,
     StoreUnavailable,
@@ -51,9 +53,7 @@ from brimful.errors import (
     UnknownPolicy,
     UnknownRecord,
 )
-from brimful.fitting import fit
 from brimful.policies import Overrides, load_policy, policy_names
-from brimful.whatif import window_for
 
 if TYPE_CHECKING:
     from brimful.engine import Engine, Event, Retrieval
@@ -72,6 +72,7 @@ __all__ = [
     "DamagedFile",
     "Decision",
     "EmbeddingError",
+    "EncryptionError",
     "Engine",
     "Event",
     "Flex",
@@ -93,7 +94,6 @@ __all__ = [
     "ProviderError",
     "ProviderUnavailable",
     "Retrieval",
-    "SealError",
     "StoreCorrupt",
     "StoreError",
     "StoreUnavailable",

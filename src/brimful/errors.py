@@ -258,13 +258,13 @@ class MigrationError(StoreError):
     """The tables of a store are not those of this version, and cannot be made so."""
 
 
-SealCause = Literal["no-key", "wrong-key", "damaged", "clear"]
+EncryptionErrorCause = Literal["no-key", "wrong-key", "damaged", "clear"]
 
 
-class SealError(StoreError):
+class EncryptionError(StoreError):
     """What is encrypted cannot be opened. `tenant` names whose it is, `cause` what is amiss; no key is ever shown."""
 
-    def __init__(self, tenant: str, cause: SealCause, reason: str) -> None:
+    def __init__(self, tenant: str, cause: EncryptionErrorCause, reason: str) -> None:
         """Name the tenant and the cause."""
         super().__init__(f"tenant {tenant!r}", reason)
         self.tenant = tenant

@@ -12,7 +12,7 @@ from brimful.core.prompt import Part, Prompt, Request
 from brimful.core.tokens import Count
 from brimful.errors import ContextOverflow, ProviderError
 from brimful.records import Usage
-from brimful.replies import Piece, Reply
+from brimful.records.reply import Reply, ReplyChunk
 
 if TYPE_CHECKING:
     import asyncio
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HashEmbedder", "ScriptedProvider", "WordCounter"]
 
-IMAGE_TOKENS = 100  # for any medium of any size
+MEDIA_TOKENS = 100  # for any medium of any size
 
 
 class WordCounter:
@@ -44,7 +44,7 @@ class WordCounter:
     def media(self, part: Media) -> Count:
         """Count every medium the same."""
         del part
-        return Count(tokens=IMAGE_TOKENS, basis="exact", tokenizer=self.tokenizer)
+        return Count(tokens=MEDIA_TOKENS, basis="exact", tokenizer=self.tokenizer)
 
     def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
         """Count the words of the names and the arguments."""
@@ -138,7 +138,7 @@ def _seed(word: str) -> int:
     return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-Line = str | Reply | Exception
+ScriptLine = str | Reply | Exception
 """What a scripted provider does: say a text, give a whole reply, or raise an error."""
 
 
@@ -158,7 +158,7 @@ class ScriptedProvider:
 
     def __init__(
         self,
-        script: Iterable[Line] = (),
+        script: Iterable[ScriptLine] = (),
         *,
         wire: Wire = "openai",
         route: str = "scripted",
@@ -183,17 +183,17 @@ class ScriptedProvider:
         await self._released()
         return self._next(request)
 
-    async def stream(self, request: Request) -> AsyncGenerator[Piece, None]:
+    async def stream(self, request: Request) -> AsyncGenerator[ReplyChunk, None]:
         """Yield the next answer of the script word by word, then all of it."""
         self.requests.append(request)
         await self._released()
         reply, whole = self._next(request), False
         try:
             for word in _words(reply.text):
-                yield Piece(text=word)
+                yield ReplyChunk(text=word)
                 await self._released()
             whole = True
-            yield Piece(reply=reply)
+            yield ReplyChunk(reply=reply)
         finally:
             self.aborted += not whole
 

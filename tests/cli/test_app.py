@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import brimful
-from brimful.cli.commands import MODULES, loaded
+from brimful.cli.app import MODULES, load_commands
 
 COMMANDS = ("fill", "explain", "diff", "replay", "count", "budget", "models", "policies")
 
@@ -38,7 +38,7 @@ def test_help_lists_every_command(run):
 
 def test_every_command_is_in_the_module_that_the_table_names():
     tabled = {module: [name for name in MODULES if MODULES[name] == module] for module in MODULES.values()}
-    assert {module: list(loaded(module)) for module in tabled} == tabled
+    assert {module: list(load_commands(module)) for module in tabled} == tabled
     folder = Path(brimful.__file__).parent / "cli"
     registering = {file.stem for file in folder.glob("*.py") if "def register(app: typer.Typer)" in file.read_text()}
     assert registering == set(tabled)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from brimful.cli.chatting import HELP
+from brimful.cli.chat import CHAT_HELP
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_conversation_in_a_terminal(run, run_json, smol):
     assert "Recent Messages" in told
     assert "remembered as mem-" in told
     assert "policy: window" in told
-    assert HELP in told
+    assert CHAT_HELP in told
     assert [message["role"] for message in run_json("message", "list", "r")] == ["user", "assistant"]
     assert [memory["content"] for memory in run_json("memory", "list")] == ["Ada likes tea."]
 
@@ -66,7 +66,7 @@ def test_what_is_no_text_holds_up_nobody(tmp_path):
     strict = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}
     typed = b"/nonsense \xff\xfe\n/help\n"
     done = subprocess.run(command, input=typed, capture_output=True, env=strict, timeout=60, check=True)
-    assert HELP in done.stdout.decode()
+    assert CHAT_HELP in done.stdout.decode()
 
 
 def test_a_greeting_comes_first(run, smol):

@@ -73,7 +73,7 @@ def test_contexts_are_written_as_json_lines(run, run_json, tmp_path):
 
 @pytest.mark.usefixtures("filled")
 def test_contexts_are_written_as_parquet(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("brimful.cli.export_contexts.PAGE", 2)
+    monkeypatch.setattr("brimful.cli.contexts.EXPORT_PAGE", 2)
     run("context", "export", "--out", "all.parquet")
     run("context", "export", "--out", "all.jsonl")
     file = pq.ParquetFile(tmp_path / "all.parquet")
@@ -96,7 +96,7 @@ def test_nothing_is_written_where_nothing_fits(run, keep, tmp_path):
 
 @pytest.mark.usefixtures("filled")
 def test_without_the_extra_the_line_that_installs_it_is_told(fails, monkeypatch, tmp_path):
-    monkeypatch.delitem(sys.modules, "brimful.cli.parquet", raising=False)
+    monkeypatch.delitem(sys.modules, "brimful.formats.parquet", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert fails("context", "export", "--out", "x.parquet") == (
         "a Parquet file needs an optional dependency: pip install 'brimful[parquet]'"

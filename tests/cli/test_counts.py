@@ -6,8 +6,8 @@ import time
 import msgspec
 import pytest
 
-from brimful.cli.counts import NOTHING
-from brimful.observation import Observation
+from brimful.cli.stats import NO_USAGE
+from brimful.records.usage import UsageReport
 from brimful.stores import connect
 from hidden_models import HIDDEN, ROUTE, mixed, online, truth
 
@@ -35,15 +35,15 @@ def hidden(count=20):
 
 
 def seen(id, at, **fields):
-    return Observation(
+    return UsageReport(
         **{"id": id, "at": at, "model": "gpt-4o", "route": "openai", "counted": 100, "reported": 100} | fields
     )
 
 
 def test_an_empty_store_says_what_to_do(run, run_json):
     run("room", "create", "general")
-    assert run("stats", "--counts").stdout.strip() == NOTHING
-    assert "brimful chat" in NOTHING
+    assert run("stats", "--counts").stdout.strip() == NO_USAGE
+    assert "brimful chat" in NO_USAGE
     assert run_json("stats", "--counts") == []
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from brimful.engine import outflow
+from brimful.engine import exporter
 
 
 def test_migrate_makes_a_store_and_changes_nothing_the_second_time(run, run_json):
@@ -67,7 +67,7 @@ def test_contexts_gaps_and_edits_come_back(run, run_json, write_lines, monkeypat
 def test_a_room_is_exported_page_by_page(run, write_lines, monkeypatch):
     run("import", write_lines("all.jsonl", RECORDS))
     whole = run("export", "--room", "den").stdout
-    monkeypatch.setattr(outflow, "PAGE", 2)
+    monkeypatch.setattr(exporter, "PAGE", 2)
     assert run("export", "--room", "den").stdout == whole
 
 

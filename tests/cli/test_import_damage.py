@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from brimful.errors import DamagedFile, ImportRefused
-from brimful.importers import Walk, archive, check, checked
+from brimful.formats import Reader, check_files, read_checked
+from brimful.formats import files as _files
 from importers import samples
 from importers.conftest import lay_out, lines_of, packed
 
@@ -200,10 +201,10 @@ def test_standard_input_and_pipes_are_checked_and_read_again(run_json, fails):
 def test_a_file_that_is_damaged_between_the_check_and_the_import():
     path = Path("x.jsonl")
     path.write_bytes(GOOD)
-    walk = Walk(["x.jsonl"])
-    check(walk)
+    walk = Reader(["x.jsonl"])
+    check_files(walk)
     path.write_bytes(GOOD + b"{")
-    found = checked(walk)
+    found = read_checked(walk)
     assert [next(found).content, next(found).content] == ["Hi", "Hello!"]
     with pytest.raises(DamagedFile, match="it changed while it was imported") as told:
         next(found)
@@ -213,7 +214,7 @@ def test_a_file_that_is_damaged_between_the_check_and_the_import():
 def test_the_error_tells_a_program_what_it_tells_a_person():
     lay_out(Path("in"), {"a.jsonl": GOOD + b"{\n{", "b.jsonl": b"{"})
     with pytest.raises(ImportRefused) as told:
-        check(Walk(["in"]))
+        check_files(Reader(["in"]))
     error = told.value
     assert [each.field for each in error.damage] == ["in/a.jsonl:3", "in/b.jsonl:1"]
     assert (error.files, error.places, error.readable) == (2, 3, 2)
@@ -240,7 +241,7 @@ def test_a_damaged_file_about_a_group_is_damage(fails):
 
 
 def test_an_archive_that_would_swell(store, fails, monkeypatch):
-    monkeypatch.setattr(archive, "HARMLESS", 2**16)
+    monkeypatch.setattr(_files, "HARMLESS", 2**16)
     path = packed(Path("x.zip"), {"ok.jsonl": GOOD, "zeros.jsonl": b"\0" * 2**22})
     before = store()
     assert fails("import", path).startswith("x.zip: would swell from ")

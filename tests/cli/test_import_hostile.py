@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from brimful.importers import Walk, check
+from brimful.formats import Reader, check_files
 from importers import samples
 from importers.conftest import lay_out, lines_of
 
@@ -47,7 +47,7 @@ def test_a_disk_that_is_full_costs_nothing_that_was_written(run, run_json, tmp_p
     run("room", "create", "lobby")
     code = (
         "import sqlite3\n"
-        "from brimful.stores import sqlite\n"
+        "from brimful.stores.backends import sqlite\n"
         "from brimful.cli.app import main\n"
         "opened = sqlite3.connect\n"
         "def small(*args, **how):\n"
@@ -72,8 +72,8 @@ def test_a_disk_that_is_full_costs_nothing_that_was_written(run, run_json, tmp_p
 
 def test_a_file_that_goes_while_others_are_read():
     lay_out(Path("in"), {f"{at}.jsonl": rows(3) for at in range(3)})
-    walk = Walk(["in"])
-    check(walk)
+    walk = Reader(["in"])
+    check_files(walk)
     found = walk.records()
     next(found)
     Path("in/2.jsonl").unlink()

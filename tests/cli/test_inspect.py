@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from answered import QUESTION, engine, screenshot, shape, told
-from brimful.cli.inspected import Inspection
+from brimful.cli.assemble import Inspection
 
 SEED = """\
 ┌─ BRIMFUL INSPECTION: Helper AI in general ─┐

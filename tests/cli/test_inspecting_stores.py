@@ -7,7 +7,7 @@ import re
 import pytest
 
 from answered import QUESTION, engine, furnish, told
-from brimful.cli.watching import Wanted, Watch, follow
+from brimful.cli.monitor import EventFilter, EventReader, follow_events
 
 LOOKS = (
     ("inspect", "--persona", "helper-ai", "--room", "general", "--message", QUESTION, "--embedder", "none"),
@@ -77,8 +77,8 @@ def test_another_process_is_followed_on_postgresql(postgres_url):
                 del seconds
                 await theirs.respond("general", "helper-ai", f"{QUESTION} {steps.pop()}")
 
-            watch = Watch(Wanted(persona="helper-ai"))
-            events = follow(Opened, watch, limit=5, pause=pause, going=lambda: bool(steps), notice=kinds.append)
+            watch = EventReader(EventFilter(persona="helper-ai"))
+            events = follow_events(Opened, watch, limit=5, pause=pause, going=lambda: bool(steps), notice=kinds.append)
             async for event, name in events:
                 kinds.append((type(event).__name__, name))
             return kinds

@@ -11,12 +11,19 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from answered import DB, QUESTION, engine, reply, shape, told
-from brimful.answers import Build
-from brimful.cli.told import Teller, changes
-from brimful.cli.watching import EVERY, LONGEST_WAIT, Wanted, Watch, follow
+from brimful.cli.monitor import (
+    MAX_RETRY_WAIT,
+    POLL_INTERVAL,
+    EventFilter,
+    EventFormatter,
+    EventReader,
+    changes,
+    follow_events,
+)
 from brimful.core.context import Component
 from brimful.errors import StoreUnavailable
 from brimful.records import Response
+from brimful.records.search import Build
 
 SEED = """\
 [11:30:15] BUILD: Helper AI in general (ctx-0)
@@ -62,7 +69,7 @@ def a_build(number=1, **changed):
 
 
 def test_what_changed_is_marked_and_what_changes_every_turn_is_not():
-    teller = Teller()
+    teller = EventFormatter()
     first = teller.text(a_build(), "Helper AI")
     assert "Changed!" not in first
     second = teller.text(
@@ -76,7 +83,7 @@ def test_what_changed_is_marked_and_what_changes_every_turn_is_not():
 
 
 def test_other_rooms_and_personas_are_compared_with_their_own():
-    teller = Teller()
+    teller = EventFormatter()
     teller.text(a_build(), "")
     elsewhere = a_build(2, room="den", sizes={"memories": (1, 1)})
     assert "Changed!" not in teller.text(elsewhere, "")
@@ -91,10 +98,10 @@ def test_fallbacks_caches_and_the_bar(run):
     [bar, *_] = re.findall(r"^  ├─ ([SΣRTOMLICfx·=-]{60})$", text, re.MULTILINE)
     assert {"S", "R", "M", "C", "·", "="} <= set(bar)
     assert "S System Prompt" in text
-    full = Teller().text(a_build(warnings=("⚠️  Using 84.5% of context window (>80%)", "ℹ️  No memories")), "")
+    full = EventFormatter().text(a_build(warnings=("⚠️  Using 84.5% of context window (>80%)", "ℹ️  No memories")), "")
     assert [line for line in full.splitlines() if "⚠️" in line] == ["  ├─ ⚠️  Using 84.5% of context window (>80%)"]
     assert "No memories" not in full
-    degraded = Teller().text(a_build(degraded=("vector search failed (gone): full text alone",)), "")
+    degraded = EventFormatter().text(a_build(degraded=("vector search failed (gone): full text alone",)), "")
     assert "  ├─ ⚠️  vector search failed (gone): full text alone" in degraded
 
 
@@ -161,9 +168,9 @@ class World:
             yield look
 
     async def watch(self, **wanted):
-        events = follow(
+        events = follow_events(
             self.opening,
-            Watch(Wanted(**wanted)),
+            EventReader(EventFilter(**wanted)),
             limit=5,
             pause=self.pause,
             going=lambda: bool(self.steps),
@@ -199,7 +206,7 @@ def test_what_another_process_does_is_seen_once_and_in_order():
     assert [kind for kind, *_ in world.seen] == ["Build", "Response"] * 3
     assert world.seen[0] == ("Build", first.context.id, "Helper AI in general")
     assert len({(kind, id) for kind, id, _ in world.seen}) == 6
-    assert set(world.waits) == {EVERY}
+    assert set(world.waits) == {POLL_INTERVAL}
     assert world.notices == []
 
 
@@ -218,9 +225,9 @@ def test_a_store_that_is_away_is_waited_for_and_nothing_is_lost():
     assert len(world.notices) == 2
     assert world.notices[0].startswith("the store is away (")
     assert world.notices[1] == "the store is back"
-    away = [seconds for seconds in world.waits if seconds > EVERY]
+    away = [seconds for seconds in world.waits if seconds > POLL_INTERVAL]
     assert away == sorted(away)
-    assert max(away) <= LONGEST_WAIT
+    assert max(away) <= MAX_RETRY_WAIT
 
 
 def test_only_one_persona_is_followed():
@@ -268,4 +275,4 @@ def test_it_ends_when_nobody_reads_it_any_more():
 def test_an_answer_whose_tokens_nobody_told():
     answer = Response(id="r", context="ctx-1", room="general", at=1.0, model="gpt-4o", seconds=0.04)
     said = "RESPONSE: an answer in 0.0 s by gpt-4o (its tokens were not reported), Nova in general"
-    assert said in Teller().text(answer, "Nova in general")
+    assert said in EventFormatter().text(answer, "Nova in general")

@@ -1,6 +1,6 @@
 """How a command asks: what is answered comes back as it is, and nothing is done with it on the way."""
 
-from brimful.cli.opened import ask, ask_store
+from brimful.cli.store import with_engine, with_store
 
 
 class Answer:
@@ -21,5 +21,5 @@ async def answer(_):
 def test_an_answer_is_not_written_out_on_its_way(run):
     run("room", "create", "general")
     where = {"db": "sqlite:///brimful.db", "tenant": "default"}
-    assert not ask(answer, **where).written
-    assert not ask_store(answer, **where).written
+    assert not with_engine(answer, **where).written
+    assert not with_store(answer, **where).written

@@ -8,8 +8,8 @@ import pytest
 
 import brimful
 from answered import engine, told
-from brimful.cli import ranges
-from brimful.cli.ranges import Span, replay_all, survey
+from brimful.cli import compare
+from brimful.cli.compare import Span, replay_all, select_contexts
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_sample_is_always_the_same(run_json, answers):
     def chosen():
         async def ask():
             async with engine() as opened:
-                return await survey(opened.store, Span(), 3)
+                return await select_contexts(opened.store, Span(), 3)
 
         return asyncio.run(ask())
 
@@ -69,7 +69,7 @@ def test_a_sample_is_always_the_same(run_json, answers):
 
 @pytest.mark.usefixtures("answers")
 def test_pages_make_no_difference(monkeypatch):
-    monkeypatch.setattr(ranges, "PAGE", 2)
+    monkeypatch.setattr(compare, "PAGE", 2)
 
     async def ask():
         async with engine() as opened:
@@ -128,7 +128,7 @@ def test_what_is_only_cut_is_lost_in_part():
     after = brimful.replay(before, window=550)
     (cut,) = [each for each in after.decisions if each.outcome == "shrunk"]
     gone = [each for each in before.decisions if not after.decision(each.id).included]
-    tally = ranges.Tally()
+    tally = compare.ReplayTally()
     tally.replayed(before, lambda context: brimful.replay(context, window=550))
     part = before.decision(cut.id).cost - cut.cost
     assert part > 0

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from brimful.cli import callers
+from brimful.cli import serve
 from brimful.server.access import SCOPES
 
 LOCAL = '[[upstreams]]\nname = "local"\nurl = "http://127.0.0.1:1/v1"\n'
@@ -71,7 +71,7 @@ def test_keys_are_made_listed_and_revoked(run, run_json, fails):
 
 
 def test_every_scope_of_the_server_can_be_given(run_json):
-    assert callers.SCOPES == SCOPES
+    assert serve.SCOPES == SCOPES
     made = run_json("callers", "create", "--name", "the page", "--scopes", ",".join(SCOPES))
     assert made["scopes"] == list(SCOPES)
 

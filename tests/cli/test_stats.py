@@ -8,8 +8,8 @@ import time
 import pytest
 
 from brimful import Engine
-from brimful.cli.stats import NOTHING
-from brimful.core.warning import VECTORS_OFF
+from brimful.cli.stats import NO_CONTEXTS
+from brimful.core.notice import VECTORS_OFF
 from brimful.records import Persona, Response, Snapshot, Usage
 from brimful.stores import connect
 from stores.test_figures import CONTEXTS
@@ -49,7 +49,7 @@ def answered(id, context, **more):
 
 def test_an_empty_store_says_what_to_do(run, run_json):
     run("room", "create", "general")
-    assert run("stats").stdout.strip() == NOTHING
+    assert run("stats").stdout.strip() == NO_CONTEXTS
     assert run("stats", "--last", "1h").stdout.strip() == "nothing was built that fits"
     [empty] = run_json("stats")
     assert (empty["contexts"], empty["cost"]) == (0, None)

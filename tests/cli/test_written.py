@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from brimful.cli.lines import write_lines
+from brimful.cli.files import write_lines
 
 
 async def rows(*values):

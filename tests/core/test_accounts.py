@@ -5,10 +5,10 @@ are kept for the answer: recent may take 540 of them by itself, related 360.
 """
 
 import brimful
-from brimful.core.budget import less_for_the_answer
+from brimful.core.budget import reduced_reserve_note
 from brimful.core.content import Media, ToolCall, ToolResult
 from brimful.core.model import ModelInfo
-from brimful.core.selection import Previous
+from brimful.core.selection import HistoryStart
 from brimful.packagers import memory, message, package, summary, tool_turn
 from brimful.policies import load_policy
 from strategies import COUNTER, NOW
@@ -29,7 +29,7 @@ def renamed(packages, prefix):
 
 
 def began(first, *summaries):
-    return Previous(first=first, summaries=summaries)
+    return HistoryStart(first=first, summaries=summaries)
 
 
 def test_what_is_required_is_paid_from_its_pool():
@@ -188,5 +188,5 @@ def test_a_picture_is_charged_by_its_own_size_in_the_finished_request():
 def test_a_limit_for_the_answer_that_is_the_usual_one_is_not_worth_a_word():
     model = ModelInfo(id="m", provider="p", window=1_000, max_output=1_000, wire="openai")
     fit = load_policy("fit")
-    assert less_for_the_answer(fit, model, window=None, completion=250) is None
-    assert "250 tokens are kept" in less_for_the_answer(fit, model, window=None, completion=251)
+    assert reduced_reserve_note(fit, model, window=None, completion=250) is None
+    assert "250 tokens are kept" in reduced_reserve_note(fit, model, window=None, completion=251)

@@ -6,12 +6,11 @@ from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 
 import brimful
-from brimful.core.alternate import CLOSING, OPENING, UNANSWERED, alternating
+from brimful.core.chat_rules import CLOSING, OPENING, UNANSWERED, alternate_roles
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.core.context import Inputs
 from brimful.core.prompt import Message
-from brimful.counting.conversation import wire_messages
-from brimful.counting.templates import ChatTemplate
+from brimful.counting.chat_template import ChatTemplate, wire_messages
 from brimful.models import load_registry
 from brimful.packagers import memory, message, note, package, tool_turn
 from brimful.policies import load_policy
@@ -123,7 +122,7 @@ def test_nobody_speaks_out_of_turn():
         Message(role="tool", parts=(ToolResult(id="a", content="x"),)),
         Message(role="user", parts=(Media(modality="image", url="u"),), name="Ada"),
     ]
-    merged = alternating(messages)
+    merged = alternate_roles(messages)
     assert [entry.role for entry in merged] == ["system", "user", "assistant", "user", *TOOLS, "assistant", "user"]
     assert [part.text for part in merged[1].parts] == ["one", "two", "late"]
     assert merged[1].sources == ("1", "2")
@@ -136,7 +135,7 @@ def test_what_a_tool_showed_stands_behind_all_results_of_its_turn():
     calls = Message(role="assistant", parts=(ToolCall(id="a", name="f"), ToolCall(id="b", name="f")))
     first = Message(role="tool", parts=(ToolResult(id="a", content="x"), photo), cache=True)
     second = Message(role="tool", parts=(ToolResult(id="b", content="y"),))
-    merged = alternating([said("user", "look"), calls, first, second, said("assistant", "I see.")])
+    merged = alternate_roles([said("user", "look"), calls, first, second, said("assistant", "I see.")])
     assert [entry.role for entry in merged] == ["user", *TOOLS, "tool", "assistant", "user", "assistant"]
     assert merged[5].parts == (photo,)
     assert [entry.cache for entry in merged] == [False] * 5 + [True, False]
@@ -144,4 +143,4 @@ def test_what_a_tool_showed_stands_behind_all_results_of_its_turn():
 
 @pytest.mark.parametrize("messages", [[], [said("system", "s")], [said("user", " ")]])
 def test_where_nobody_spoke_the_user_does(messages):
-    assert alternating(messages)[-1] == said("user", OPENING)
+    assert alternate_roles(messages)[-1] == said("user", OPENING)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import brimful
-from brimful.core.bands import band_of, bands_of, widths
-from brimful.core.picture import picture
+from brimful.core.bands import band_name, share_width, window_bands
+from brimful.core.picture import window_html
 from strategies import COUNTER, GENERATED_POLICIES, models, piles
 from support import build, history
 from test_laws import SLOW, build_if_it_fits
@@ -19,7 +19,7 @@ from test_laws import SLOW, build_if_it_fits
 @given(piles(), GENERATED_POLICIES, models())
 def test_bands_add_up_to_the_window(pile, policy, model):
     context = build_if_it_fits(pile, policy, model)
-    found = bands_of(context)
+    found = window_bands(context)
     assert sum(band.tokens for band in found) == context.budget.window
     assert all(band.tokens >= 0 for band in found)
     rest = [band.name for band in found][-4:]
@@ -30,15 +30,15 @@ def test_bands_add_up_to_the_window(pile, policy, model):
 @given(piles(), GENERATED_POLICIES, models())
 def test_bands_hold_every_item_once_and_the_pinned_ones_apart(pile, policy, model):
     context = build_if_it_fits(pile, policy, model)
-    items = {band.name: band.items for band in bands_of(context)}
+    items = {band.name: band.items for band in window_bands(context)}
     assert sum(items.values()) == len(context.kept)
-    named = {package.id: band_of(package) for package in context.inputs.packages}
+    named = {package.id: band_name(package) for package in context.inputs.packages}
     assert items.get("pinned", 0) == sum(named[id] == "pinned" for id in context.kept)
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=15), st.integers(15, 200))
 def test_widths_fill_the_line_and_hide_nothing(parts, width):
-    cells = widths(parts, width)
+    cells = share_width(parts, width)
     assert sum(cells) == (width if any(parts) else 0)
     assert all((cell > 0) is (part > 0) for part, cell in zip(parts, cells, strict=True))
 
@@ -92,13 +92,13 @@ def test_the_picture_tells_the_numbers_of_the_report():
     context = build(
         [*history(40), brimful.packagers.memory("note", counter=COUNTER, id="m", relevance=1.0)], window=400
     )
-    html = picture(context)
+    html = window_html(context)
     for number in (context.tokens, context.budget.window, context.remaining):
         assert f"{number:,}" in html
     svg = ET.fromstring(html[html.index("<svg") : html.index("</svg>") + 6])  # noqa: S314 - our own
     drawn = [(float(rect.get("x")), float(rect.get("width"))) for rect in svg]
     assert sum(width for _, width in drawn) == pytest.approx(1000, abs=0.5)
-    shown = [band for band in bands_of(context) if band.tokens]
+    shown = [band for band in window_bands(context) if band.tokens]
     assert [rect[0].text.partition(":")[0] for rect in svg] == [band.title for band in shown]
     assert "prefers-color-scheme:dark" in html
 
@@ -106,11 +106,11 @@ def test_the_picture_tells_the_numbers_of_the_report():
 @SLOW
 @given(piles(), GENERATED_POLICIES, models())
 def test_every_context_has_a_picture(pile, policy, model):
-    parsed(picture(build_if_it_fits(pile, policy, model)))
+    parsed(window_html(build_if_it_fits(pile, policy, model)))
 
 
 def test_what_a_policy_caps_is_a_band():
     now = brimful.package("message-current", "And now?", model="gpt-4o", id="now")
     context = brimful.assemble([now], model="gpt-4o", policy="split", window=400_000, now=0.0)
-    assert sum(band.tokens for band in bands_of(context)) == 400_000
-    assert "capped" in {band.name for band in bands_of(context)}
+    assert sum(band.tokens for band in window_bands(context)) == 400_000
+    assert "capped" in {band.name for band in window_bands(context)}

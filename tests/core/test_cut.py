@@ -2,13 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.core.cut import MARK, cut
+from brimful.core.forms import CUT_MARK, cut_text
 
 STORY = "The tap dripped. Nobody came!\nShe counted to nine. Then she left, and the cup ran over?"
 
 
 def test_a_text_that_fits_is_unchanged():
-    assert cut(STORY, len(STORY), len) == STORY
+    assert cut_text(STORY, len(STORY), len) == STORY
 
 
 @pytest.mark.parametrize(
@@ -26,15 +26,15 @@ def test_a_text_that_fits_is_unchanged():
     ],
 )
 def test_sentence_then_word_then_character(limit, expected):
-    assert cut(STORY, limit, len) == expected
+    assert cut_text(STORY, limit, len) == expected
 
 
 def test_a_line_end_is_an_end():
-    assert cut("def f():\n    return 1\n\ndef g():\n    return 2\n", 30, len) == "def f():\n    return 1 […]"
+    assert cut_text("def f():\n    return 1\n\ndef g():\n    return 2\n", 30, len) == "def f():\n    return 1 […]"
 
 
 def test_chinese_sentences_end_without_a_space():
-    assert cut("水满了。她走了！没有人来。", 12, len) == "水满了。她走了！ […]"
+    assert cut_text("水满了。她走了！没有人来。", 12, len) == "水满了。她走了！ […]"
 
 
 @pytest.mark.parametrize(
@@ -43,27 +43,27 @@ def test_chinese_sentences_end_without_a_space():
     ids=["joined", "accent", "skin", "vowel"],
 )
 def test_a_character_is_not_torn_from_what_belongs_to_it(text):
-    kept = cut("x" + text, 1 + len(MARK) + 1, len)
-    assert kept == "x" + MARK
+    kept = cut_text("x" + text, 1 + len(CUT_MARK) + 1, len)
+    assert kept == "x" + CUT_MARK
 
 
 def test_a_lone_cluster_is_torn_rather_than_lost():
-    assert cut("👩‍👩‍👧👩‍👩‍👧", 6, len) is not None
+    assert cut_text("👩‍👩‍👧👩‍👩‍👧", 6, len) is not None
 
 
 @given(st.text(max_size=200), st.integers(0, 210))
 def test_the_result_fits_and_is_a_beginning(text, limit):
-    kept = cut(text, limit, len)
+    kept = cut_text(text, limit, len)
     if kept is None:
         assert len(text) > limit
     else:
         assert len(kept) <= limit
-        assert kept == text or text.startswith(kept.removesuffix(MARK))
+        assert kept == text or text.startswith(kept.removesuffix(CUT_MARK))
 
 
 @given(st.text(alphabet="ab .\n", max_size=120), st.integers(5, 120))
 def test_more_room_never_keeps_less(text, limit):
-    smaller, larger = cut(text, limit, len), cut(text, limit + 1, len)
+    smaller, larger = cut_text(text, limit, len), cut_text(text, limit + 1, len)
     if smaller is not None:
         assert larger is not None
         assert len(larger) >= len(smaller)
@@ -77,7 +77,7 @@ def test_few_counts_and_none_of_them_long():
         return len(text)
 
     text = "A sentence of thirty characters. " * 30_000
-    kept = cut(text, 500, count)
+    kept = cut_text(text, 500, count)
     assert kept is not None
     assert len(kept) > 460
     assert len(counted) < 20

@@ -6,7 +6,7 @@ import pytest
 import brimful
 from brimful.core.context import Context
 from brimful.core.decision import Reason
-from brimful.core.explain import decision_line
+from brimful.core.explain import describe_decision
 from brimful.errors import UnknownRecord
 from brimful.packagers import media, memory, message, package
 from strategies import COUNTER, NOW
@@ -67,7 +67,7 @@ def test_a_kept_one_says_what_it_cost():
 def test_a_twin_by_id_says_so():
     context = build([memory("x", counter=COUNTER, id="x"), memory("x", counter=COUNTER, id="x")])
     twin = next(decision for decision in context.decisions if decision.outcome == "duplicate")
-    line = decision_line(context, twin)
+    line = describe_decision(context, twin)
     assert line == "duplicate: another candidate has this id"
 
 
@@ -84,7 +84,7 @@ def test_every_reason_has_words():
     context = build(pile())
     for reason in Reason.__args__:
         decision = msgspec.structs.replace(context.decisions[0], reason=reason, pool="related")
-        line = decision_line(context, decision)
+        line = describe_decision(context, decision)
         assert len(line) > len(reason)
 
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 import brimful
 from brimful.core.cost import base_cost
-from brimful.core.selection import Previous
-from brimful.core.shrink import shrinker
-from brimful.core.unit import make_units
+from brimful.core.forms import make_shrinker
+from brimful.core.selection import HistoryStart
+from brimful.core.units import make_units
 from brimful.packagers import lorebook_entry, media, memory, message, package, summary, tool_turn
 from brimful.policies import load_policy
 from strategies import COUNTER, NOW
@@ -395,8 +395,8 @@ def test_what_cannot_be_cut_is_dropped():
 def test_a_text_that_has_no_place_to_be_cut_cannot_shrink():
     long = memory(words(50), counter=COUNTER, id="long", min_tokens=1)
     [unit], _ = make_units([long], load_policy("default"), lambda entry: entry.tokens.upper + 4, lambda _: ("", 0), NOW)
-    assert shrinker(COUNTER)(unit, 5) is None
-    assert shrinker(COUNTER)(unit, 6).cost == 6
+    assert make_shrinker(COUNTER)(unit, 5) is None
+    assert make_shrinker(COUNTER)(unit, 6).cost == 6
 
 
 def test_trimming_cuts_what_may_be_cut():
@@ -485,7 +485,7 @@ def test_history_keeps_its_beginning_only_by_tokens_that_later_pools_do_not_want
     """60 turns of 12 tokens are more than the 540 of their pool; 15 memories of 12 and more want 180 of the rest."""
     long = history(60)
     memories = [memory(f"fact {n} {words(8)}", counter=COUNTER, id=f"fact{n:02d}") for n in range(15)]
-    mark = Previous(first="m000")
+    mark = HistoryStart(first="m000")
     alone = build(long, previous=mark)
     assert alone.history == mark
     assert len(alone.kept) == 60
@@ -571,8 +571,8 @@ def test_history_whose_beginning_is_gone_is_filled_anew():
 def test_history_that_lost_most_of_itself_begins_anew_at_low_water():
     """5 of its 20 turns are left: it takes older ones again, to 55 of 12 tokens, within 0.75 of the 884 there are."""
     left = [entry for entry in history(90) if entry.id < "m073" or entry.id > "m087"]
-    context = build(left, previous=Previous(first="m070"))
-    assert context.history == Previous(first="m020")
+    context = build(left, previous=HistoryStart(first="m070"))
+    assert context.history == HistoryStart(first="m020")
     assert outcomes(context)["m020"] == ("kept", "fits")
     assert outcomes(context)["m019"] == ("dropped", "low-water")
     assert "low water" in context.explain("m019")
@@ -583,20 +583,20 @@ def test_history_that_lost_most_of_itself_begins_anew_at_low_water():
 @pytest.mark.parametrize(("first", "begins"), [("m025", "m025"), ("m037", "m037"), ("m038", "m005"), ("m059", "m005")])
 def test_history_that_lost_less_than_a_third_keeps_its_beginning(first, begins):
     """Two thirds of the pool's low water are 270 of 405 tokens, 22 turns; what others leave is not counted there."""
-    context = build(history(60), previous=Previous(first=first))
-    assert context.history == Previous(first=begins)
+    context = build(history(60), previous=HistoryStart(first=first))
+    assert context.history == HistoryStart(first=begins)
 
 
 def test_history_grows_no_further_than_what_stands_in_the_way():
     flood = message(words(900), counter=COUNTER, id="flood", timestamp=NOW - 1000 + 49.5)
-    context = build([*history(60), flood], previous=Previous(first="m050"))
-    assert context.history == Previous(first="m050")
+    context = build([*history(60), flood], previous=HistoryStart(first="m050"))
+    assert context.history == HistoryStart(first="m050")
     assert not context.decision("flood").included
 
 
 def test_history_that_begins_anew_heeds_the_most_items():
     only = {"pools.recent.most": 20}
-    context = build(history(60, size=1), previous=Previous(first="m055"), overrides=only)
+    context = build(history(60, size=1), previous=HistoryStart(first="m055"), overrides=only)
     assert context.component("recent").items == 15
     assert outcomes(context)["m044"] == ("dropped", "low-water")
     again = build(history(60, size=1), previous=context.history, overrides=only)

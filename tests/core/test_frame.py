@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.core.frame import filled, has_whole, id_of, place_of_id, punched
+from brimful.core.frame import fill_holes, has_editable_hole, message_id, message_index, replace_with_holes
 
 texts = st.sampled_from(["", "a", "Hi", "data:image/png;base64,QUJD", "QUJD", '{"q":1}', "\0", "user"])
 data = st.recursive(
@@ -19,7 +19,7 @@ data = st.recursive(
 
 @given(data, st.lists(texts, max_size=4))
 def test_what_is_taken_out_can_be_put_back(value, taken):
-    assert filled(punched(value, taken), taken) == value
+    assert fill_holes(replace_with_holes(value, taken), taken) == value
 
 
 @pytest.mark.parametrize(
@@ -36,16 +36,18 @@ def test_what_is_taken_out_can_be_put_back(value, taken):
     ],
 )
 def test_texts_leave_holes(value, taken, frame):
-    assert punched(value, taken) == frame
-    assert filled(frame, taken) == value
+    assert replace_with_holes(value, taken) == frame
+    assert fill_holes(frame, taken) == value
 
 
 def test_a_text_can_be_changed_where_it_stands_alone():
-    assert has_whole([{"text": {"\0": [0]}}])
-    assert not has_whole({"url": {"\0": [0, "data:,"]}})
-    assert filled(punched({"content": "Hello there"}, ["Hello there"]), ["Hello […]"]) == {"content": "Hello […]"}
+    assert has_editable_hole([{"text": {"\0": [0]}}])
+    assert not has_editable_hole({"url": {"\0": [0, "data:,"]}})
+    assert fill_holes(replace_with_holes({"content": "Hello there"}, ["Hello there"]), ["Hello […]"]) == {
+        "content": "Hello […]"
+    }
 
 
 @pytest.mark.parametrize("place", [0, 7, 999_999, 1_000_000])
 def test_an_id_tells_the_place(place):
-    assert place_of_id(id_of(place)) == place_of_id(id_of(place, 1)) == place
+    assert message_index(message_id(place)) == message_index(message_id(place, 1)) == place

@@ -6,10 +6,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.core.assemble import assemble, poured
-from brimful.core.context import Inputs, naming
+from brimful.core.context import Inputs, make_id_function
 from brimful.core.model import ModelInfo
-from brimful.core.pile import prepare
+from brimful.core.stages import assemble, assemble_candidates, prepare
 from brimful.packagers import message
 from brimful.policies import load_policy
 from brimful.render import renderer_for
@@ -31,24 +30,24 @@ def whole_hash(inputs):
 @given(piles(), POLICIES, models(), st.one_of(st.none(), st.integers(1, 9_000)), st.text('a"é茶[]{},', max_size=9))
 def test_it_is_the_hash_of_the_whole_inputs(pile, policy, model, window, origin):
     inputs = inputs_of(pile, policy, model, window=window, origin=origin)
-    assert naming(inputs.packages)(inputs) == whole_hash(inputs)
+    assert make_id_function(inputs.packages)(inputs) == whole_hash(inputs)
 
 
 def test_nothing_has_a_name_too():
     inputs = inputs_of(())
-    assert naming(())(inputs) == whole_hash(inputs)
+    assert make_id_function(())(inputs) == whole_hash(inputs)
 
 
 def test_whatever_differs_gives_another_id():
-    name = naming((SAID,))
+    name = make_id_function((SAID,))
     ids = {name(inputs_of((SAID,), **more)) for more in ({}, {"window": 90}, {"completion": 9}, {"origin": "room"})}
-    assert len(ids | {naming(())(inputs_of(()))}) == 5
+    assert len(ids | {make_id_function(())(inputs_of(()))}) == 5
 
 
 def test_a_pile_that_is_filled_again_names_each_context_as_if_it_were_built_anew():
     pile = prepare(inputs_of((SAID,)), counter=COUNTER, renderer=renderer_for("openai"))
     for window in (60, 80, None):
         asked = inputs_of((SAID,), window=window)
-        again = poured(msgspec.structs.replace(pile, inputs=asked))
+        again = assemble_candidates(msgspec.structs.replace(pile, inputs=asked))
         assert again == assemble(asked, counter=COUNTER, renderer=renderer_for("openai"))
         assert again.id == whole_hash(asked)

@@ -1,8 +1,8 @@
 """Templates that refuse two calls in one message get them one by one."""
 
 from brimful import assemble, conversation
+from brimful.core.chat_rules import split_calls
 from brimful.core.content import Media, Text, ToolCall, ToolResult
-from brimful.core.one_call import one_at_a_time
 from brimful.core.prompt import Message
 from brimful.models import resolve
 
@@ -23,11 +23,11 @@ SAID = Message(role="user", parts=(Text(text="hi"),))
 
 def test_single_calls_stay_as_they_are():
     messages = [SAID, asked("a", text="Let me see."), answered("a"), SAID]
-    assert one_at_a_time(messages) == messages
+    assert split_calls(messages) == messages
 
 
 def test_each_call_is_followed_by_its_own_result_wherever_that_stood():
-    split = one_at_a_time([SAID, asked("a", "b", "c", text="Let me see."), answered("c", "a"), answered("b"), SAID])
+    split = split_calls([SAID, asked("a", "b", "c", text="Let me see."), answered("c", "a"), answered("b"), SAID])
     assert split == [
         SAID,
         *(asked("a", text="Let me see."), answered("a")),
@@ -38,7 +38,7 @@ def test_each_call_is_followed_by_its_own_result_wherever_that_stood():
 
 
 def test_nothing_is_lost():
-    split = one_at_a_time([asked("a", "b"), answered("a", more=(PICTURE,)), answered(more=(PICTURE,)), answered("x")])
+    split = split_calls([asked("a", "b"), answered("a", more=(PICTURE,)), answered(more=(PICTURE,)), answered("x")])
     assert split == [
         *(asked("a"), answered("a", more=(PICTURE,))),
         *(asked("b"), answered(more=(PICTURE,)), answered("x")),
@@ -46,7 +46,7 @@ def test_nothing_is_lost():
 
 
 def test_the_mark_of_a_stable_prefix_stays_at_its_end():
-    split = one_at_a_time([asked("a", "b"), answered("a"), answered("b", cache=True)])
+    split = split_calls([asked("a", "b"), answered("a"), answered("b", cache=True)])
     assert [message.cache for message in split] == [False, False, False, True]
 
 

@@ -5,10 +5,9 @@ from hypothesis import HealthCheck, given, reject, settings
 
 import brimful
 from brimful.core.arrange import arrange
-from brimful.core.assemble import poured
 from brimful.core.context import Inputs
 from brimful.core.order import reading_order
-from brimful.core.pile import prepare
+from brimful.core.stages import assemble_candidates, prepare
 from brimful.render import renderer_for
 from strategies import COUNTER, GENERATED_POLICIES, NOW, models, piles
 
@@ -20,7 +19,7 @@ def test_the_order_is_that_of_the_prompt(packages, policy, model):
     inputs = Inputs(packages=tuple(packages), policy=chosen, model=model, method="hybrid", now=NOW)
     pile = prepare(inputs, counter=COUNTER, renderer=renderer_for(model.wire))
     try:
-        context = poured(pile)
+        context = assemble_candidates(pile)
     except brimful.BudgetExceeded:
         reject()
     selection = pile.filled(context.budget).selection

@@ -2,7 +2,7 @@ import pytest
 
 from brimful import ContentPackage, Count, Flex
 from brimful.core.policy import Weights
-from brimful.core.score import scorer
+from brimful.core.score import make_scorer
 
 DAY = 86_400.0
 
@@ -14,16 +14,16 @@ def make(**changes):
 
 def test_the_seeds_weights():
     package = make(importance=0.6, relevance=0.9, timestamp=0.0, flex=Flex(priority=8))
-    result = scorer(Weights(), now=30 * DAY)(package)
+    result = make_scorer(Weights(), now=30 * DAY)(package)
     assert result.recency == pytest.approx(0.36788, abs=1e-5)
     assert result.total == pytest.approx(0.4 * 0.8 + 0.3 * 0.6 + 0.2 * 0.9 + 0.1 * 0.36788, abs=1e-5)
 
 
 def test_no_relevance_is_neutral_and_the_future_is_as_recent_as_can_be():
-    result = scorer(Weights(), now=0.0)(make(timestamp=99 * DAY))
+    result = make_scorer(Weights(), now=0.0)(make(timestamp=99 * DAY))
     assert (result.relevance, result.recency) == (0.5, 1.0)
 
 
 def test_parts_are_kept_before_weighting():
-    result = scorer(Weights(importance=1.0), now=0.0)(make(importance=0.25))
+    result = make_scorer(Weights(importance=1.0), now=0.0)(make(importance=0.25))
     assert (result.priority, result.importance) == (0.5, 0.25)

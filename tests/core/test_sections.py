@@ -3,7 +3,7 @@
 from hypothesis import given
 
 import brimful
-from brimful.core.sections import is_erased, left_out, media_name, sections
+from brimful.core.sections import excluded_decisions, is_erased, media_name, sections
 from brimful.packagers import lorebook_entry, media, memory, message, package
 from strategies import COUNTER, GENERATED_POLICIES, NOW, models, piles
 from support import build, history
@@ -15,7 +15,7 @@ from test_laws import SLOW, build_if_it_fits
 def test_every_candidate_is_in_one_part_or_among_those_left_out(pile, policy, model):
     context = build_if_it_fits(pile, policy, model)
     seen = [entry.decision for section in sections(context) for entry in section.entries]
-    out = list(left_out(context))
+    out = list(excluded_decisions(context))
     assert sorted(seen + out, key=repr) == sorted(context.decisions, key=repr)
     assert all(decision.included for decision in seen)
     assert not any(decision.included for decision in out)
@@ -50,7 +50,7 @@ def test_parts_stand_as_they_stand_in_the_prompt():
 
 
 def test_the_nearest_to_the_cut_come_first():
-    out = list(left_out(build(history(60), window=300)))
+    out = list(excluded_decisions(build(history(60), window=300)))
     below = [decision.rank - decision.cut for decision in out]
     assert below == sorted(below) != []
     assert out[0].id > out[-1].id  # history ends with the oldest

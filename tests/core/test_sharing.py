@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.core.score import Score
-from brimful.core.select import without_worst
-from brimful.core.sharing import best_set, worth
-from brimful.core.unit import Unit, bearing, spent
+from brimful.core.select import choose_best_set, drop_worst, total_score
+from brimful.core.units import Unit, total_cost, with_heading_costs
 from brimful.packagers import message, package
 from strategies import COUNTER, NOW
 from support import build, words
@@ -49,15 +48,15 @@ def keys(units):
 @settings(max_examples=300)
 @given(UNITS, st.integers(0, 600))
 def test_a_best_set_is_never_over_nor_worse_than_going_down_the_list(units, tokens):
-    chosen = best_set(units, tokens)
-    assert spent(chosen) <= tokens
+    chosen = choose_best_set(units, tokens)
+    assert total_cost(chosen) <= tokens
     assert keys(chosen) == [each.key for each in units if each in chosen]
     taken = []
     for each in units:
-        taken += [each] if spent([*taken, each]) <= tokens else []
-    assert worth(chosen) >= worth(taken) - 1e-9
+        taken += [each] if total_cost([*taken, each]) <= tokens else []
+    assert total_score(chosen) >= total_score(taken) - 1e-9
     left = [each for each in units if each not in chosen and each.cost]
-    assert not any(spent([*chosen, each]) <= tokens for each in left)
+    assert not any(total_cost([*chosen, each]) <= tokens for each in left)
 
 
 def test_best_sets_of_a_few_are_near_the_best_there_is():
@@ -66,8 +65,8 @@ def test_best_sets_of_a_few_are_near_the_best_there_is():
         days = [chance.choice(["", "mon", "tue", "wed"]) for _ in range(8)]
         units = [unit(at, chance.random(), chance.randrange(1, 60), day) for at, day in enumerate(days)]
         tokens = chance.randrange(60, 250)
-        sets = [each for size in range(9) for each in combinations(units, size) if spent(each) <= tokens]
-        shares.append(worth(best_set(units, tokens)) / max(map(worth, sets)))
+        sets = [each for size in range(9) for each in combinations(units, size) if total_cost(each) <= tokens]
+        shares.append(total_score(choose_best_set(units, tokens)) / max(map(total_score, sets)))
     assert mean(shares) > 0.99
     assert min(shares) > 0.85
 
@@ -75,14 +74,14 @@ def test_best_sets_of_a_few_are_near_the_best_there_is():
 def test_a_worse_one_gets_in_where_its_heading_is_there():
     day = [unit(at, 0.5, 20, "mon") for at in range(4)]
     stranger, neighbour = unit(8, 0.31, 20, "tue"), unit(9, 0.3, 20, "mon")
-    assert keys(best_set([*day, stranger, neighbour], 108)) == [*keys(day), neighbour.key]
-    assert keys(best_set([stranger, neighbour], 20, beside=day)) == [neighbour.key]
+    assert keys(choose_best_set([*day, stranger, neighbour], 108)) == [*keys(day), neighbour.key]
+    assert keys(choose_best_set([stranger, neighbour], 20, beside=day)) == [neighbour.key]
 
 
 def test_the_earliest_bears_the_heading():
     units = [unit(1, 0.5, 10, "mon"), unit(2, 0.5, 10, "mon"), unit(3, 0.5, 10), unit(4, 0.5, 10, "tue")]
-    assert [each.cost for each in bearing(units)] == [10, 18, 10, 18]
-    assert spent(units) == 40 + 16
+    assert [each.cost for each in with_heading_costs(units)] == [10, 18, 10, 18]
+    assert total_cost(units) == 40 + 16
 
 
 def older(number, day=1, size=9, **options):
@@ -157,10 +156,10 @@ def test_trimming_wins_a_heading_only_with_the_last_that_stands_under_it():
 @pytest.mark.parametrize(("over", "left"), [(10, 2), (12, 1), (20, 1), (21, 0), (38, 0)])
 def test_who_is_dropped_wins_no_heading_that_others_stand_under(over, left):
     units = [unit(at, 0.5, 10, "mon") for at in range(3)]
-    kept, gone = without_worst(units, over, 3, None, lambda *_: None)
+    kept, gone = drop_worst(units, over, 3, None, lambda *_: None)
     assert (len(kept), len(gone)) == (left, 3 - left)
     alone = [*units[:2], unit(3, 0.5, 10, "tue")]
-    assert without_worst(alone, 18, 3, None, lambda *_: None) == (units[:2], ["u03"])
+    assert drop_worst(alone, 18, 3, None, lambda *_: None) == (units[:2], ["u03"])
 
 
 def test_a_pool_is_full_for_what_would_need_a_heading_more():

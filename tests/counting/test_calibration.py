@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo, Prior
-from brimful.counting import Calibration, count_text, prior_of, tokenizer_names
+from brimful.counting import Calibration, count_text, default_calibration, tokenizer_names
 
 CALIBRATIONS = st.builds(
     Calibration,
@@ -35,15 +35,15 @@ def test_equal_names_give_equal_numbers(one, other, base):
 
 def test_the_registrys_prior_comes_first():
     prior = Prior(tokenizer="cl100k_base", factor=1.2, margin=0.3, source="test")
-    assert prior_of(model(prior=prior)) == Calibration(tokenizer="cl100k_base", factor=1.2, margin=0.3)
+    assert default_calibration(model(prior=prior)) == Calibration(tokenizer="cl100k_base", factor=1.2, margin=0.3)
 
 
 def test_a_public_tokenizer_needs_no_factor():
-    assert prior_of(model(tokenizer="llama3")).scale(100).upper == 100
+    assert default_calibration(model(tokenizer="llama3")).scale(100).upper == 100
 
 
 def test_an_unknown_model_gets_the_default():
-    assert prior_of(model(known=False)).tokenizer == UNKNOWN_PRIOR.tokenizer
+    assert default_calibration(model(known=False)).tokenizer == UNKNOWN_PRIOR.tokenizer
 
 
 TEXTS = {
@@ -60,4 +60,4 @@ TEXTS = {
 @pytest.mark.parametrize("tokenizer", sorted(set(tokenizer_names()) - {"llama2", "mistral_v1", "mistral_v2"}))
 def test_the_default_covers_every_large_vocabulary(tokenizer, text):
     # The small vocabularies of 2023 (32,000 tokens) spell Chinese byte by byte and are in the registry by name.
-    assert count_text(tokenizer, text) <= prior_of(model()).scale(count_text("o200k_base", text)).upper
+    assert count_text(tokenizer, text) <= default_calibration(model()).scale(count_text("o200k_base", text)).upper

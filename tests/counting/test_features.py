@@ -6,12 +6,20 @@ from hypothesis import strategies as st
 
 from brimful import Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
-from brimful.counting.features import FEATURES, SIGNS, THINGS, signs_of, sum_of_signs, things_in, weighed
-from brimful.counting.regression import WIDTHS
+from brimful.counting.features import (
+    CHARACTER_CLASSES,
+    FEATURES,
+    REQUEST_FEATURES,
+    count_characters,
+    request_features,
+    sum_characters,
+    weighted_sum,
+)
+from brimful.counting.regression import PRIOR_WIDTHS
 
 
 def signs(text):
-    return {name: count for name, count in zip(SIGNS, signs_of([text])[0], strict=True) if count}
+    return {name: count for name, count in zip(CHARACTER_CLASSES, count_characters([text])[0], strict=True) if count}
 
 
 @pytest.mark.parametrize(
@@ -38,12 +46,12 @@ def test_signs_are_told_apart_by_their_script(text, found):
 
 @given(st.lists(st.text()))
 def test_sums_over_texts_are_sums_of_their_signs(texts):
-    assert list(sum_of_signs(texts)) == [sum(column) for column in zip(*signs_of([*texts, ""]), strict=True)]
+    assert list(sum_characters(texts)) == [sum(column) for column in zip(*count_characters([*texts, ""]), strict=True)]
 
 
 @given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
 def test_but_for_pairs_of_spaces_texts_can_be_joined(one, other):
-    apart, joined = sum_of_signs([one, other]), signs_of([one + other])[0]
+    apart, joined = sum_characters([one, other]), count_characters([one + other])[0]
     assert apart[:-1] == joined[:-1]
 
 
@@ -62,12 +70,12 @@ def test_things_in_a_request():
         ),
         tools=(Tool(name="now"), Tool(name="then")),
     )
-    assert things_in(prompt) == {"messages": 4.0, "calls": 2.0, "tools": 2.0, "toolset": 1.0, "request": 1.0}
+    assert request_features(prompt) == {"messages": 4.0, "calls": 2.0, "tools": 2.0, "toolset": 1.0, "request": 1.0}
 
 
 def test_weights_of_other_names_weigh_nothing():
-    assert weighed({"han": 2.0, "tokens": 9.0}, THINGS, {"han": 1.0, "tokens": 1.0}) == 0.0
+    assert weighted_sum({"han": 2.0, "tokens": 9.0}, REQUEST_FEATURES, {"han": 1.0, "tokens": 1.0}) == 0.0
 
 
 def test_every_feature_has_a_width_so_that_it_can_be_learned():
-    assert set(WIDTHS) == set(FEATURES)
+    assert set(PRIOR_WIDTHS) == set(FEATURES)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from brimful import Text, assemble, package, replay
 from brimful.core.prompt import Message, Prompt
-from brimful.counting import WINDOW, calibrated, counter_for, learn_from, learned_window
+from brimful.counting import MAX_OBSERVATIONS, calibrate, counter_for, learn_calibration, learned_window
 from brimful.counting.features import FEATURES
 from brimful.models import default_registry
-from brimful.observation import Observation
+from brimful.records.usage import UsageReport
 from hidden_models import HIDDEN, ROUTE, SENTENCES, Conversation, mixed, observed, online, truth
 
 EXACT = default_registry().resolve("llama3.1:8b")
@@ -42,21 +42,21 @@ def test_a_hidden_tokenizer_is_met_within_two_percent_after_twenty_requests(name
 
 def test_the_margin_shrinks_as_evidence_grows():
     seen = online(mixed(7, 81), billed("qwen3:8b"))
-    after = [learn_from(HIDDEN, seen[-count:], route=ROUTE) for count in (1, 20, 80)]
+    after = [learn_calibration(HIDDEN, seen[-count:], route=ROUTE) for count in (1, 20, 80)]
     assert after[0].interval > after[1].interval > after[2].interval
     assert [each.observations for each in after] == [1, 20, 80]
 
 
 def test_the_margin_covers_the_errors_that_were_seen():
     seen = online(mixed(8, 40), billed("gemma3:12b"))
-    counter = counter_for(calibrated(HIDDEN, seen[-32:], route=ROUTE))
+    counter = counter_for(calibrate(HIDDEN, seen[-32:], route=ROUTE))
     prompts = mixed(8, 32)
     assert all(truth("gemma3:12b").prompt(prompt).tokens <= counter.prompt(prompt).upper for prompt in prompts)
 
 
 def test_a_script_that_was_never_seen_widens_the_margin():
     english = [Conversation(n, ["english"]).ask() for n in range(30)]
-    model = calibrated(HIDDEN, online(english, billed("llama3.1:8b")), route=ROUTE)
+    model = calibrate(HIDDEN, online(english, billed("llama3.1:8b")), route=ROUTE)
     known = counter_for(model).text(" ".join(SENTENCES["english"]) * 4)
     unknown = counter_for(model).text("".join(SENTENCES["chinese"]) * 4)
     assert unknown.margin / unknown.tokens > 3 * known.margin / known.tokens
@@ -67,7 +67,7 @@ def test_a_script_that_was_never_seen_widens_the_margin():
 
 def test_the_prior_says_where_it_comes_from_and_stands_between_steps():
     seen = online(mixed(1, 40), billed("qwen3:8b"))[::-1]
-    priors = [calibrated(HIDDEN, seen[:count][::-1], route=ROUTE).prior for count in range(1, 41)]
+    priors = [calibrate(HIDDEN, seen[:count][::-1], route=ROUTE).prior for count in range(1, 41)]
     changes = [at for at, (one, other) in enumerate(pairwise(priors), start=2) if one != other]
     steps = {2, 3, 5, 8, 13, 20, 32}
     escapes = {at + 1 for at, each in enumerate(seen) if abs(each.counted - each.reported) > each.margin}
@@ -78,20 +78,20 @@ def test_the_prior_says_where_it_comes_from_and_stands_between_steps():
 def test_in_a_long_history_it_changes_rarely_though_the_window_moves():
     seen = online(mixed(2, 40), billed("qwen3:8b"))[::-1]
     many = [msgspec.structs.replace(seen[8 + n % 32], id=f"x{n}", at=float(n)) for n in range(500)]
-    priors = [calibrated(HIDDEN, many[:end][::-1][:WINDOW], route=ROUTE).prior for end in range(300, 500)]
+    priors = [calibrate(HIDDEN, many[:end][::-1][:MAX_OBSERVATIONS], route=ROUTE).prior for end in range(300, 500)]
     assert sum(one != other for one, other in pairwise(priors)) <= 20
 
 
 def test_the_same_observations_teach_the_same_in_whatever_process():
     seen = online(mixed(3, 25), billed("mistral-nemo"))
-    copies = msgspec.json.decode(msgspec.json.encode(seen), type=list[Observation])
-    assert calibrated(HIDDEN, copies, route=ROUTE) == calibrated(HIDDEN, seen, route=ROUTE)
+    copies = msgspec.json.decode(msgspec.json.encode(seen), type=list[UsageReport])
+    assert calibrate(HIDDEN, copies, route=ROUTE) == calibrate(HIDDEN, seen, route=ROUTE)
 
 
 def test_tenants_with_the_same_ids_learn_from_their_own():
     one, other = online(mixed(4, 5), billed("gpt-4")), online(mixed(4, 5), billed("gpt-4", factor=2.0))
     assert [each.id for each in one] == [each.id for each in other]
-    factors = [calibrated(HIDDEN, seen, route=ROUTE).prior.factor for seen in (one, other)]
+    factors = [calibrate(HIDDEN, seen, route=ROUTE).prior.factor for seen in (one, other)]
     assert factors[1] > 1.5 * factors[0]
 
 
@@ -107,16 +107,16 @@ def test_cut_prompts_overflows_and_silent_servers_teach_nothing():
         msgspec.structs.replace(usual[0], id="bare", features={}),
         msgspec.structs.replace(usual[0], id="other", tokenizer="llama3", reported=10**6),
     ]
-    assert calibrated(HIDDEN, [*odd, *usual], route=ROUTE) == calibrated(HIDDEN, usual, route=ROUTE)
-    assert calibrated(HIDDEN, odd, route=ROUTE) == HIDDEN
-    assert calibrated(HIDDEN, [], route=ROUTE) == HIDDEN
+    assert calibrate(HIDDEN, [*odd, *usual], route=ROUTE) == calibrate(HIDDEN, usual, route=ROUTE)
+    assert calibrate(HIDDEN, odd, route=ROUTE) == HIDDEN
+    assert calibrate(HIDDEN, [], route=ROUTE) == HIDDEN
 
 
 def test_a_single_odd_report_moves_little():
     usual = online(mixed(6, 50), billed("gpt-4"))[::-1]
     odd = [*usual[:30], msgspec.structs.replace(usual[30], reported=3 * usual[30].reported), *usual[31:]]
     text = " ".join(SENTENCES["english"]) * 8
-    counts = [counter_for(calibrated(HIDDEN, seen[::-1], route=ROUTE)).text(text).tokens for seen in (usual, odd)]
+    counts = [counter_for(calibrate(HIDDEN, seen[::-1], route=ROUTE)).text(text).tokens for seen in (usual, odd)]
     assert counts[1] == pytest.approx(counts[0], rel=0.02)
 
 
@@ -132,7 +132,7 @@ ODD = st.tuples(
 @given(st.lists(ODD, max_size=12))
 def test_whatever_was_observed_the_counts_are_counts(rows):
     seen = [
-        Observation(
+        UsageReport(
             id=f"o{at}",
             model="m",
             route=ROUTE,
@@ -143,7 +143,7 @@ def test_whatever_was_observed_the_counts_are_counts(rows):
         )
         for at, (features, counted, share) in enumerate(rows)
     ]
-    counter = counter_for(calibrated(HIDDEN, seen, route=ROUTE))
+    counter = counter_for(calibrate(HIDDEN, seen, route=ROUTE))
     assert counter.text("Tea at five, 水 and 🚀").upper >= 0
     assert counter.message_overhead("user") >= 0
     assert counter.request_overhead() >= 0
@@ -158,9 +158,9 @@ def test_a_server_that_counts_otherwise_is_noticed_within_three_requests(factor)
     before, after = billed("qwen3:8b"), billed("qwen3:8b", factor)
     bills = iter([before(prompt) for prompt in prompts[:30]] + [after(prompt) for prompt in prompts[30:]])
     seen = online(prompts, lambda _: next(bills))
-    steady = learn_from(HIDDEN, seen[-30:], route=ROUTE)
-    noticed = learn_from(HIDDEN, seen[-33:], route=ROUTE)
-    later = learn_from(HIDDEN, seen, route=ROUTE)
+    steady = learn_calibration(HIDDEN, seen[-30:], route=ROUTE)
+    noticed = learn_calibration(HIDDEN, seen[-33:], route=ROUTE)
+    later = learn_calibration(HIDDEN, seen, route=ROUTE)
     assert steady.drift is None
     assert (noticed.drift.at, noticed.drift.forgotten) == (30.0, 30)
     assert (noticed.drift.step > 0) == (factor > 1)
@@ -177,7 +177,7 @@ def test_another_language_is_no_drift():
     foreign = [Conversation(n, ["chinese"]) for n in range(3)]
     prompts = [rooms[n % 3].ask() for n in range(20)] + [foreign[n % 3].ask() for n in range(20)]
     seen = online(prompts, billed("qwen3:8b"))
-    assert all(learn_from(HIDDEN, seen[-count:], route=ROUTE).drift is None for count in range(1, 41))
+    assert all(learn_calibration(HIDDEN, seen[-count:], route=ROUTE).drift is None for count in range(1, 41))
 
 
 # -- exact counts ----------------------------------------------------------------------------------------------------
@@ -186,14 +186,14 @@ def test_another_language_is_no_drift():
 def test_an_exact_count_that_is_right_stays_exact():
     seen = online(mixed(10, 20), billed("llama3.1:8b"), EXACT)
     assert {each.error for each in seen} == {0.0}
-    assert calibrated(EXACT, seen, route=ROUTE) is EXACT
+    assert calibrate(EXACT, seen, route=ROUTE) is EXACT
 
 
 def test_a_server_that_always_adds_the_same_is_met_to_the_token():
     seen = online(mixed(11, 20), billed("llama3.1:8b", more=17), EXACT)
     assert [each.error for each in seen[:12]] == [0.0] * 12
     assert seen[0].basis == "calibrated"
-    learned = calibrated(EXACT, seen, route=ROUTE)
+    learned = calibrate(EXACT, seen, route=ROUTE)
     assert learned.tokenizer == "llama3"
     assert learned.prior.source == f"learned from 20 requests on {ROUTE}"
 
@@ -206,31 +206,31 @@ def test_a_server_that_counts_by_another_tokenizer_is_covered_by_the_margin():
 def test_one_odd_report_raises_no_doubt_of_an_exact_count():
     seen = online(mixed(13, 10), billed("llama3.1:8b"), EXACT)
     odd = msgspec.structs.replace(seen[0], reported=2 * seen[0].reported)
-    assert calibrated(EXACT, [odd, *seen[1:]], route=ROUTE) is EXACT
+    assert calibrate(EXACT, [odd, *seen[1:]], route=ROUTE) is EXACT
 
 
 @pytest.mark.parametrize("model", [EXACT, HIDDEN], ids=["exact", "hidden"])
 def test_what_no_tokenizer_could_count_teaches_nothing(model):
     seen = online(mixed(16, 12), lambda _: 8_000, model)
-    told = learn_from(model, seen, route=ROUTE)
+    told = learn_calibration(model, seen, route=ROUTE)
     assert told.model is model
     assert "nothing is learned from it" in told.note
 
 
 def test_a_server_that_reports_less_changes_no_exact_count():
     seen = online(mixed(14, 10), billed("llama3.1:8b", more=-5), EXACT)
-    assert calibrated(EXACT, seen, route=ROUTE) is EXACT
+    assert calibrate(EXACT, seen, route=ROUTE) is EXACT
 
 
 def test_who_wants_exact_counts_gets_them_whatever_was_learned():
-    learned = calibrated(EXACT, online(mixed(11, 20), billed("llama3.1:8b", more=17), EXACT), route=ROUTE)
+    learned = calibrate(EXACT, online(mixed(11, 20), billed("llama3.1:8b", more=17), EXACT), route=ROUTE)
     assert counter_for(learned, "exact").text("Fill the window.").basis == "exact"
     assert counter_for(learned).text("Fill the window.").basis == "calibrated"
 
 
 # -- laws that hold of what was learned ------------------------------------------------------------------------------
 
-LEARNED = calibrated(HIDDEN, online(mixed(15, 32), billed("mistral-nemo")), route=ROUTE)
+LEARNED = calibrate(HIDDEN, online(mixed(15, 32), billed("mistral-nemo")), route=ROUTE)
 WORDS = st.text(st.characters(codec="utf-8"), max_size=200)
 
 
@@ -256,7 +256,7 @@ def test_a_context_with_a_learned_model_replays_to_itself():
 
 
 def test_equal_names_mean_equal_counts():
-    other = calibrated(HIDDEN, online(mixed(16, 32), billed("mistral-nemo")), route=ROUTE)
+    other = calibrate(HIDDEN, online(mixed(16, 32), billed("mistral-nemo")), route=ROUTE)
     assert counter_for(other).tokenizer != counter_for(LEARNED).tokenizer
     assert counter_for(LEARNED).tokenizer.startswith("o200k_base*")
 
@@ -265,7 +265,7 @@ def test_equal_names_mean_equal_counts():
 
 
 def told(at, **fields):
-    return Observation(id=f"w{at}", model="m", route=ROUTE, at=float(at), **fields)
+    return UsageReport(id=f"w{at}", model="m", route=ROUTE, at=float(at), **fields)
 
 
 def test_a_window_is_learned_from_what_was_refused():

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from brimful.core.content import Text, ToolCall
 from brimful.core.prompt import Message, Prompt
 from brimful.counting import counter_for
+from brimful.counting.chat_template import ChatTemplate
 from brimful.counting.llama_cpp import to_json
-from brimful.counting.templates import ChatTemplate
 from brimful.models import resolve
 
 JSON = st.recursive(

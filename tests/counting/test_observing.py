@@ -4,8 +4,16 @@ import msgspec
 import pytest
 
 from brimful import ContextOverflow, Tool, assemble, conversation, fit
-from brimful.counting import calibrated, count_texts, counter_for, observation_of, overflow_of, prior_of, unknown
-from brimful.counting.features import SIGNS
+from brimful.counting import (
+    calibrate,
+    count_texts,
+    counter_for,
+    default_calibration,
+    find_uncounted,
+    make_observation,
+    make_overflow_observation,
+)
+from brimful.counting.features import CHARACTER_CLASSES
 from brimful.models import default_registry, resolve
 from brimful.records import Usage
 from hidden_models import HIDDEN, ROUTE, SENTENCES, mixed, online, truth
@@ -18,7 +26,7 @@ HISTORY = [
         for role, text in (("user", "水满则溢"), ("assistant", "At 17:30!"), ("user", "🚀"))
     ),
 ]
-LEARNED = calibrated(HIDDEN, online(mixed("observing", 20), lambda p: truth("qwen3:8b").prompt(p).tokens), route=ROUTE)
+LEARNED = calibrate(HIDDEN, online(mixed("observing", 20), lambda p: truth("qwen3:8b").prompt(p).tokens), route=ROUTE)
 
 
 def built(model, **options):
@@ -27,7 +35,7 @@ def built(model, **options):
 
 def seen(context, reported, **fields):
     usage = Usage(prompt=reported, cached=3, completion=5, reasoning=2)
-    return observation_of(context, usage, **{"route": ROUTE, "at": 7.0, "id": "res-1"} | fields)
+    return make_observation(context, usage, **{"route": ROUTE, "at": 7.0, "id": "res-1"} | fields)
 
 
 CALIBRATED = [HIDDEN, LEARNED, resolve("claude-sonnet-4-5"), resolve("smollm2")]
@@ -44,8 +52,8 @@ def test_what_is_observed_is_what_the_count_is_made_of(model):
     assert observation.features["emoji"] == 1.0
     assert observation.features["messages"] == 4.0
     assert observation.features["toolset"] == 1.0
-    if prior_of(model).learned:
-        assert prior_of(model).count(observation.features).upper == context.tokens
+    if default_calibration(model).learned:
+        assert default_calibration(model).count(observation.features).upper == context.tokens
 
 
 def test_it_says_what_was_sent_and_what_came_back():
@@ -69,7 +77,7 @@ def test_a_model_is_observed_under_one_name_however_it_is_spelled():
 def test_of_an_exact_count_only_the_things_around_texts_are_kept(model):
     context = built(model, tools=[TOOL])
     observation = seen(context, context.tokens)
-    assert not set(observation.features) & {"tokens", *SIGNS}
+    assert not set(observation.features) & {"tokens", *CHARACTER_CLASSES}
     assert observation.features["fixed"] == observation.counted
     assert observation.features["messages"] == 4.0
 
@@ -77,7 +85,7 @@ def test_of_an_exact_count_only_the_things_around_texts_are_kept(model):
 def test_what_was_learned_of_an_exact_count_is_not_learned_again():
     exact = resolve("llama3.1:8b")
     counter = counter_for(exact)
-    learned = calibrated(exact, online(mixed("exact", 8), lambda p: counter.prompt(p).tokens + 17, exact), route=ROUTE)
+    learned = calibrate(exact, online(mixed("exact", 8), lambda p: counter.prompt(p).tokens + 17, exact), route=ROUTE)
     before, after = seen(built(exact), 300), seen(built(learned), 300)
     assert after.counted == before.counted + 17
     assert after.features["fixed"] == pytest.approx(before.features["fixed"], abs=0.6)
@@ -86,7 +94,7 @@ def test_what_was_learned_of_an_exact_count_is_not_learned_again():
 def test_nothing_is_tokenized_again():
     context = built(HIDDEN)
     texts = [message["content"] for message in context.request["messages"]]
-    assert unknown("o200k_base", texts) == []
+    assert find_uncounted("o200k_base", texts) == []
     assert sum(count_texts("o200k_base", texts)) <= seen(context, 150).features["tokens"]
 
 
@@ -124,7 +132,7 @@ def test_requests_that_others_wrote_are_observed_too():
 def test_an_overflow_tells_the_window():
     context = built(HIDDEN)
     error = ContextOverflow(ROUTE, "too long", window=4096, prompt=5000)
-    observation = overflow_of(context, error, route=ROUTE, at=1.0, id="over-1", room="general")
+    observation = make_overflow_observation(context, error, route=ROUTE, at=1.0, id="over-1", room="general")
     assert (observation.kind, observation.window, observation.reported) == ("overflow", 4096, 5000)
-    bare = overflow_of(context, ContextOverflow(ROUTE, "too long"), route=ROUTE, at=1.0, id="over-2")
+    bare = make_overflow_observation(context, ContextOverflow(ROUTE, "too long"), route=ROUTE, at=1.0, id="over-2")
     assert (bare.window, bare.reported) == (None, 0)

@@ -1,17 +1,16 @@
 from brimful.core.prompt import Tool
-from brimful.counting.overheads import ToolCosts
-from brimful.counting.schemas import pieces
+from brimful.counting.overheads import ToolCosts, tool_texts
 
 COSTS = ToolCosts(style="outline", function=7, properties=3, property=3, enum=-3, enum_item=3, end=12)
 
 
 def outline(**properties):
     tool = Tool(name="f", description="Do.", parameters={"type": "object", "properties": properties})
-    return pieces([tool], COSTS)
+    return tool_texts([tool], COSTS)
 
 
 def test_no_tools_cost_nothing():
-    assert pieces([], COSTS) == []
+    assert tool_texts([], COSTS) == []
 
 
 def test_a_tool_without_properties():
@@ -43,4 +42,4 @@ def test_a_schema_that_is_no_schema_does_not_crash():
 
 def test_json_style_counts_the_schema_as_sent():
     costs = ToolCosts(style="json", function=8, end=0)
-    assert pieces([Tool(name="né")], costs) == [('{"name":"né","description":"","parameters":{}}', 8), ("", 0)]
+    assert tool_texts([Tool(name="né")], costs) == [('{"name":"né","description":"","parameters":{}}', 8), ("", 0)]

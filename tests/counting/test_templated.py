@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.core.model import ModelInfo, Prior
 from brimful.core.prompt import Message, Prompt, Tool
-from brimful.counting import count_special, count_text, counter_for
-from brimful.counting.templates import ChatTemplate, template_names
+from brimful.counting import count_text, count_with_special_tokens, counter_for
+from brimful.counting.chat_template import ChatTemplate, template_names
 
 TOKENIZERS = {
     "chatml": "qwen3",
@@ -118,7 +118,7 @@ def test_the_rendered_text_is_counted_as_a_whole():
     )
     message = Message(role="user", parts=(Text(text="One"), Text(text="Two")), name="not sent")
     count = counter("qwen-3").prompt(prompt(said("system", "Be brief."), message))
-    assert count.tokens == count_special("qwen3", rendered)
+    assert count.tokens == count_with_special_tokens("qwen3", rendered)
 
 
 def test_a_special_token_in_a_message_is_one_in_the_prompt_as_on_the_servers():

@@ -3,7 +3,7 @@ from importlib.resources import files
 
 import pytest
 
-from brimful.counting.templates import ChatTemplate, TemplateRefused, template_names
+from brimful.counting.chat_template import ChatTemplate, TemplateRefused, template_names
 from brimful.errors import InvalidModel
 
 HI = [{"role": "user", "content": "hi"}]

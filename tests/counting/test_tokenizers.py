@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.counting import count_special, count_text, count_texts, is_ready, make_ready, tokenizer_names
-from brimful.counting.tokenizers import _mapped
+from brimful.counting import count_text, count_texts, count_with_special_tokens, is_preloaded, preload, tokenizer_names
+from brimful.counting.tokenizers import _map_errors
 from brimful.counting.vocabularies import VOCABULARIES
 from brimful.errors import CountingError
 
@@ -35,14 +35,14 @@ def test_importing_loads_no_vocabulary():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_tokenizer_can_be_made_ready(name):
-    make_ready(name)
-    assert is_ready(name)
+    preload(name)
+    assert is_preloaded(name)
 
 
 def test_what_is_ready_counts_an_odd_word_at_once():
     code = """
 import time
-from brimful.counting import count_text, is_ready, make_ready
+from brimful.counting import count_text, is_preloaded, preload
 
 assert not is_ready("o200k_base")
 moments = [time.process_time()]
@@ -73,19 +73,19 @@ def test_a_text_cannot_spell_out_a_special_token(name):
 def test_a_rendered_template_has_the_models_special_tokens(name):
     vocabulary = VOCABULARIES[name]
     for token in {*vocabulary.special, vocabulary.bos, vocabulary.eos} - {""}:
-        assert count_special(name, token) == 1, token
-        assert count_special(name, f"a{token}{token}b") == count_text(name, "a") + 2 + count_text(name, "b")
+        assert count_with_special_tokens(name, token) == 1, token
+        assert count_with_special_tokens(name, f"a{token}{token}b") == count_text(name, "a") + 2 + count_text(name, "b")
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"gemma4"}))
 def test_no_model_has_the_tokens_that_the_library_invents(name):
-    assert count_special(name, "<|think|><|plan|>") > 2
+    assert count_with_special_tokens(name, "<|think|><|plan|>") > 2
 
 
 def test_qwen_2_does_not_think():
-    assert count_special("qwen3", "<think>") == 1
-    assert count_special("qwen2", "<think>") == 3
-    assert count_special("qwen2", "<tool_call>") == 1
+    assert count_with_special_tokens("qwen3", "<think>") == 1
+    assert count_with_special_tokens("qwen2", "<think>") == 3
+    assert count_with_special_tokens("qwen2", "<tool_call>") == 1
 
 
 def test_gemma_has_symbols_that_are_always_on():
@@ -100,7 +100,7 @@ def test_gemma_has_symbols_that_are_always_on():
 def test_a_combining_mark_does_not_swallow_a_special_token():
     # ">" and U+0338 compose to one character; the reference splits at special tokens before it composes.
     slash = "\N{COMBINING LONG SOLIDUS OVERLAY}"
-    assert count_special("qwen3", f"<|im_end|>{slash}") == 1 + count_text("qwen3", slash)
+    assert count_with_special_tokens("qwen3", f"<|im_end|>{slash}") == 1 + count_text("qwen3", slash)
 
 
 def test_composed_and_decomposed_are_the_same_to_qwen():
@@ -110,7 +110,7 @@ def test_composed_and_decomposed_are_the_same_to_qwen():
 @pytest.mark.parametrize("name", NAMES)
 def test_lone_surrogates_count_as_replacement_characters(name):
     assert count_text(name, "a\ud800b") == count_text(name, "a\N{REPLACEMENT CHARACTER}b")
-    assert count_special(name, "\udfff") == count_text(name, "\N{REPLACEMENT CHARACTER}")
+    assert count_with_special_tokens(name, "\udfff") == count_text(name, "\N{REPLACEMENT CHARACTER}")
 
 
 @given(st.lists(st.text(alphabet=st.characters(), max_size=30), max_size=10))
@@ -130,7 +130,7 @@ def test_linear_on_any_input(name, unit):
     count_text(name, text[:1000])
     started = time.perf_counter()
     count_text(name, text)
-    count_special(name, text)
+    count_with_special_tokens(name, text)
     # A quadratic tokenizer takes minutes for this; a linear one, well under a second on a slow machine.
     assert time.perf_counter() - started < 5
 
@@ -150,7 +150,7 @@ def test_failures_and_panics_become_our_error(error):
         raise error
 
     with pytest.raises(CountingError) as caught:
-        _mapped(fail)
+        _map_errors(fail)
     assert caught.value.__cause__ is error
 
 
@@ -159,7 +159,7 @@ def test_an_interrupt_stays_an_interrupt():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        _mapped(interrupt)
+        _map_errors(interrupt)
 
 
 def test_threads_share_one_vocabulary():

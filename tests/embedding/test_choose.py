@@ -4,7 +4,7 @@ import pytest
 
 from brimful import InvalidValue
 from brimful.embedding import FORMS, embedder_for
-from brimful.embedding.choose import StaticEmbedder
+from brimful.embedding.registry import StaticEmbedder
 
 
 @pytest.mark.parametrize(

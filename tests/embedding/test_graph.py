@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from brimful.embedding import minilm_graph
+from brimful.embedding import minilm_install
 from brimful.embedding.onnx import Node, model
 
 WIDTH, HEADS, WIDE, WORDS, PLACES = 16, 2, 32, 50, 12
@@ -69,9 +69,11 @@ def reference(weights, ids):
 
 def test_the_graph_computes_the_model(monkeypatch):
     for name, value in (("LAYERS", 1), ("HEADS", HEADS), ("WIDTH", WIDTH)):
-        monkeypatch.setattr(minilm_graph, name, value)
+        monkeypatch.setattr(minilm_install, name, value)
     weights = random_weights()
-    session = onnxruntime.InferenceSession(minilm_graph.build(safetensors(weights)), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        minilm_install.build_graph(safetensors(weights)), providers=["CPUExecutionProvider"]
+    )
     for ids in ([1], [3, 1, 4, 1, 5], list(range(PLACES))):
         [[row]] = session.run(None, {"ids": np.array([ids])})
         expected = reference(weights, ids)

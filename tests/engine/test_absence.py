@@ -2,9 +2,9 @@
 
 import pytest
 
-from brimful.engine.absence import absence_of
+from brimful.engine.absence import find_absence
 from brimful.records import Lorebook, LoreEntry, Room
-from brimful.retrieval.indexed import indexed
+from brimful.retrieval.documents import make_document
 
 NOW = 1_794_000_000.0
 BICYCLES = 60
@@ -23,7 +23,7 @@ def why(run, new_engine):
                     LoreEntry(id="dragon", lorebook="book", content="Dragons sleep.", keys=("dragon",)),
                     LoreEntry(id="off", lorebook="book", content="Bicycles rust.", keys=("bicycle",), enabled=False),
                 ]
-                await engine.store.write_lore([(entry, indexed(entry)) for entry in entries])
+                await engine.store.write_lore([(entry, make_document(entry)) for entry in entries])
                 for number in range(BICYCLES):
                     await engine.remember(f"A bicycle of kind {number}.", id=f"b{number}", user="ada", at=NOW - 10)
                 await engine.remember("Ada keeps bees.", id="bees", user="ada", at=NOW - 10)
@@ -35,7 +35,7 @@ def why(run, new_engine):
                 context = await engine.assemble(room="hall", message="Which bicycle?", now=NOW)
                 await engine.post(room="hall", text="And then?", id="later", at=NOW + 20)
                 snapshot = await engine.store.snapshot(context.id)
-                return await absence_of(engine.store, snapshot, id)
+                return await find_absence(engine.store, snapshot, id)
 
         return run(story())
 

@@ -1,11 +1,11 @@
 """Which finds become candidates."""
 
 from brimful import counter
-from brimful.engine.candidates import enough
+from brimful.engine.candidates import limit_hits
 from brimful.engine.plan import make_plan
 from brimful.models import resolve
 from brimful.records import Memory, Message, Room
-from brimful.retrieval.wanted import Hit, best_first
+from brimful.retrieval.search import Hit, relevance_order
 
 COUNTER = counter("gpt-4")
 LONG = "And then it went on and on, as it always does. " * 30
@@ -16,8 +16,8 @@ def said(id, text, relevance):
 
 
 def ids(hits, tokens):
-    ranked = sorted(hits, key=best_first)
-    return [hit.record.id for hit in enough(ranked, counter=COUNTER, tokens=tokens)]
+    ranked = sorted(hits, key=relevance_order)
+    return [hit.record.id for hit in limit_hits(ranked, counter=COUNTER, tokens=tokens)]
 
 
 def finds(tokens, most=400):

@@ -1,9 +1,9 @@
 """Several people and personas in one room: each persona sees itself as the assistant, and the others by name."""
 
 from brimful import Text, ToolCall, ToolResult
-from brimful.character import Character
-from brimful.engine.company import as_seen
+from brimful.engine.personas import as_seen_by
 from brimful.records import Message, Persona, Room
+from brimful.records.character import Character
 from brimful.testing import ScriptedProvider
 
 NOW = 1_794_000_000.0
@@ -17,24 +17,24 @@ def said(at, sender, content, role="assistant"):
 
 def test_ones_own_words_are_the_assistants_and_the_others_are_theirs():
     messages = [said(4, "", "Hm."), said(3, "nova", "Yes."), said(2, "Rex", "No."), said(1, "Nova", "Well.")]
-    seen = as_seen(messages, NOVA)
+    seen = as_seen_by(messages, NOVA)
     assert [(message.role, message.sender) for message in seen] == [
         ("assistant", ""),
         ("assistant", "nova"),
         ("user", "Rex"),
         ("assistant", "Nova"),
     ]
-    assert as_seen(messages, None) == messages
+    assert as_seen_by(messages, None) == messages
 
 
 def test_what_another_did_with_tools_is_told_in_words():
     result = ToolResult(id="c1", content="rain")
     theirs = [said(2, "", (result,), role="tool"), said(1, "Rex", (Text(text="Let me see."), CALL))]
-    answer, asked = as_seen(theirs, NOVA)
+    answer, asked = as_seen_by(theirs, NOVA)
     assert (answer.role, answer.sender, answer.content) == ("user", "Rex", "rain")
     assert (asked.role, asked.content) == ("user", 'Let me see.\n[called weather: {"city":"Paris"}]')
     own = [said(2, "", (result,), role="tool"), said(1, "Nova", (CALL,))]
-    assert as_seen(own, NOVA) == own
+    assert as_seen_by(own, NOVA) == own
 
 
 def test_two_personas_and_two_people_share_a_room(run, new_engine):

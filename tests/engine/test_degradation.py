@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from brimful.core.warning import warning_kinds
+from brimful.core.notice import warning_kinds
 from brimful.engine import Retrieval
 from brimful.errors import InvalidValue
 from brimful.records import Message

@@ -7,10 +7,10 @@ import pytest
 
 import brimful
 from brimful import InvalidValue, Text, ToolCall, ToolResult
-from brimful.character import Character
 from brimful.engine import Engine, Event, Retrieval
 from brimful.errors import UnknownRecord
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, Summary, Usage, User
+from brimful.records.character import Character
 
 NOW = 1_794_000_000.0
 DAY = 86_400.0

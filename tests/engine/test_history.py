@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from brimful.counting import is_ready
-from brimful.counting.tokenizers import _ready
-from brimful.engine.history import FIRST_PAGE, LONGEST_PAGE, Packaged, Reach, Recent
+from brimful.counting import is_preloaded
+from brimful.counting.tokenizers import _preloaded
+from brimful.engine.history import FIRST_PAGE, MAX_PAGE, HistoryReach, PackageCache, RecentHistory
 from brimful.records import Message, Room
 from brimful.testing import WordCounter
 
@@ -43,7 +43,7 @@ class Placed(WordCounter):
 @pytest.mark.parametrize(("words", "aside"), [(10, False), (100_000, True)])
 def test_a_long_message_is_packaged_where_nobody_waits_for_it(run, words, aside):
     counter, message = Placed(), Message(id="m1", room="r", content="tea " * words)
-    package, cost = run(Packaged().package(message, counter, None))
+    package, cost = run(PackageCache().package(message, counter, None))
     assert (package.tokens.tokens, cost) == (words, words + 2)
     assert (threading.current_thread() not in counter.threads) == aside
 
@@ -81,9 +81,9 @@ def test_the_next_build_reads_at_once_what_the_last_one_took(run, new_engine):
 
 
 def test_a_page_is_never_too_short_or_too_long():
-    packaged, reach = Packaged(kept=2), Reach(tokens=100, sure=50)
+    packaged, reach = PackageCache(kept=2), HistoryReach(tokens=100, sure=50)
     assert packaged.first_page("r", reach) == FIRST_PAGE
-    for took, wanted in ((0, FIRST_PAGE), (3, FIRST_PAGE), (160, 174), (10**6, LONGEST_PAGE)):
+    for took, wanted in ((0, FIRST_PAGE), (3, FIRST_PAGE), (160, 174), (10**6, MAX_PAGE)):
         packaged.met("r", reach, took)
         assert packaged.first_page("r", reach) == wanted
     for room in ("s", "t"):
@@ -94,11 +94,11 @@ def test_a_page_is_never_too_short_or_too_long():
 def test_what_history_left_behind_is_searched():
     """History stays where it began: turns before that are in no window, though their place would be sure."""
     newest_first = tuple(Message(id=f"m{seq}", room="r", content="Hi", seq=seq) for seq in (9, 8, 7, 6, 5))
-    recent = Recent(messages=newest_first, sure=6)
+    recent = RecentHistory(messages=newest_first, sure=6)
     assert recent.searched_to("m8") == 8
     assert recent.searched_to("m5") == 6  # it began before what is sure: that is in
     assert recent.searched_to("gone") == recent.searched_to("") == 6
-    assert Recent(messages=newest_first).searched_to("m8") is None
+    assert RecentHistory(messages=newest_first).searched_to("m8") is None
 
 
 def test_the_tokenizer_is_made_ready_while_history_is_read(run, new_engine):
@@ -106,6 +106,6 @@ def test_the_tokenizer_is_made_ready_while_history_is_read(run, new_engine):
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await engine.assemble(room="r", message="Tea?", now=NOW)
 
-    _ready.discard("o200k_base")
+    _preloaded.discard("o200k_base")
     run(story())
-    assert is_ready("o200k_base")
+    assert is_preloaded("o200k_base")

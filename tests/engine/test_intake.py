@@ -5,15 +5,14 @@ import random
 
 import pytest
 
-from brimful.engine import intake
-from brimful.engine.intake import take_in
-from brimful.engine.tally import MOST_PLACES, MOST_REASONS, OTHER_REASONS, Tally
-from brimful.importers import Importer, Skipped, Source, importer_for
+from brimful.engine import importer as _importer
+from brimful.engine.importer import MAX_PLACES, MAX_REASONS, OTHER_REASONS, ImportTally, import_records
+from brimful.formats import Format, Skipped, Source, detect_format
 from brimful.records import Memory, Message
 
 
 def take(source, engine, tally, importer=None):
-    return take_in(engine, (importer or importer_for(source)).read(source), tally)
+    return import_records(engine, (importer or detect_format(source)).read(source), tally)
 
 
 @pytest.fixture
@@ -39,8 +38,8 @@ def test_batches_are_bounded_by_number_and_by_size(run, new_engine, path, monkey
         async with new_engine(embedder=None) as engine:
             for limit in ({"BATCH": 6}, {"BATCH_BYTES": 600}):
                 for name, value in limit.items():
-                    monkeypatch.setattr(intake, name, value)
-                tally = Tally()
+                    monkeypatch.setattr(_importer, name, value)
+                tally = ImportTally()
                 with Source(path, room=str(limit)) as source:
                     await take(source, Watched(engine), tally)
                 assert tally.intake().records == {"message": 20}
@@ -54,7 +53,7 @@ def test_what_came_is_found(run, new_engine, path):
     async def story():
         async with new_engine(embedder=None) as engine:
             with Source(path) as source:
-                await take(source, engine, Tally())
+                await take(source, engine, ImportTally())
             await engine.remember_many([Memory(id="k", content="Tea is brown."), Memory(id="n", content="No.")])
             return await engine.search("Which one is of the tea?", room="den")
 
@@ -65,7 +64,7 @@ def test_what_came_is_found(run, new_engine, path):
 
 
 def test_reasons_and_places_are_few_however_much_is_skipped(run, new_engine, path):
-    many = Importer(
+    many = Format(
         name="many",
         description="",
         recognises=lambda _: True,
@@ -73,7 +72,7 @@ def test_reasons_and_places_are_few_however_much_is_skipped(run, new_engine, pat
     )
 
     async def story():
-        tally = Tally()
+        tally = ImportTally()
         async with new_engine(embedder=None) as engine:
             with Source(path) as source:
                 await take(source, engine, tally, many)
@@ -81,9 +80,9 @@ def test_reasons_and_places_are_few_however_much_is_skipped(run, new_engine, pat
 
     skipped = run(story()).skipped
     assert sum(skips.count for skips in skipped) == 6000
-    assert len(skipped) == MOST_REASONS + 1
+    assert len(skipped) == MAX_REASONS + 1
     assert skipped[0].reason == OTHER_REASONS
-    assert all(len(skips.places) == MOST_PLACES for skips in skipped)
+    assert all(len(skips.places) == MAX_PLACES for skips in skipped)
 
 
 def test_an_id_that_no_index_takes_costs_itself_alone(run, new_engine):
@@ -96,11 +95,11 @@ def test_an_id_that_no_index_takes_costs_itself_alone(run, new_engine):
     ]
 
     async def story():
-        tally = Tally()
+        tally = ImportTally()
         async with new_engine(embedder=None) as engine:
-            await take_in(engine, iter(found), tally)
+            await import_records(engine, iter(found), tally)
         return tally.intake()
 
     taken = run(story())
     assert taken.records == {"message": 2}
-    assert [(skips.reason, skips.count) for skips in taken.skipped] == [(intake.TOO_LONG, 2)]
+    assert [(skips.reason, skips.count) for skips in taken.skipped] == [(_importer.ID_TOO_LONG, 2)]

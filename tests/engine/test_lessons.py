@@ -7,10 +7,10 @@ from statistics import fmean
 import pytest
 
 from brimful import counter
-from brimful.counting import WINDOW
-from brimful.engine.lessons import FRESH, Lessons
-from brimful.models.unknown import unknown_model
-from brimful.observation import Observation
+from brimful.counting import MAX_OBSERVATIONS
+from brimful.engine.calibration import REFRESH_SECONDS, Calibrator
+from brimful.models.registry import unknown_model
+from brimful.records.usage import UsageReport
 from brimful.render import renderer_for
 from brimful.testing import ScriptedProvider
 from hidden_models import SENTENCES
@@ -77,20 +77,20 @@ def test_a_context_says_that_its_server_counts_otherwise(run, new_engine, clock)
 
 
 def seen(number, **fields):
-    return Observation(id=f"o{number}", model="m", route="r", at=float(number), **fields)
+    return UsageReport(id=f"o{number}", model="m", route="r", at=float(number), **fields)
 
 
 def test_what_other_processes_observe_is_read_in_time_however_busy_this_one_is(run, new_engine):
     async def story():
         async with new_engine(embedder="none") as engine:
-            here, there = Lessons(engine.store), Lessons(engine.store)
+            here, there = Calibrator(engine.store), Calibrator(engine.store)
             model = unknown_model("m")
             await here.learned(model, "r", now=0.0)
             await there.observe(seen(1, kind="overflow", window=4096), now=0.0)
-            for second in range(0, int(FRESH), 10):
+            for second in range(0, int(REFRESH_SECONDS), 10):
                 await here.observe(seen(100 + second), now=float(second))
-            before = await here.learned(model, "r", now=FRESH - 1)
-            return before.window, (await here.learned(model, "r", now=FRESH + 1)).window
+            before = await here.learned(model, "r", now=REFRESH_SECONDS - 1)
+            return before.window, (await here.learned(model, "r", now=REFRESH_SECONDS + 1)).window
 
     assert run(story()) == (None, 4096)
 
@@ -98,12 +98,12 @@ def test_what_other_processes_observe_is_read_in_time_however_busy_this_one_is(r
 def test_a_window_that_a_server_told_stays_known_after_many_requests(run, new_engine):
     async def story():
         async with new_engine(embedder="none") as engine:
-            lessons, model = Lessons(engine.store), unknown_model("m")
+            lessons, model = Calibrator(engine.store), unknown_model("m")
             await lessons.observe(seen(0, kind="overflow", window=4096), now=0.0)
-            for number in range(1, WINDOW + 5):
+            for number in range(1, MAX_OBSERVATIONS + 5):
                 await lessons.observe(seen(number, reported=100), now=0.0)
             kept = await lessons.learned(model, "r", now=0.0)
-            read = await Lessons(engine.store).learned(model, "r", now=0.0)
+            read = await Calibrator(engine.store).learned(model, "r", now=0.0)
             return kept.window, read.window
 
     assert run(story()) == (4096, 4096)

@@ -5,9 +5,9 @@ from itertools import pairwise
 import msgspec
 
 import brimful
-from brimful.character import Character
-from brimful.lore.formats import book_of, entries_of, exported
+from brimful.formats.lorebooks import read_lorebook, read_lorebook_entries, write_lorebook
 from brimful.records import Lorebook, LoreEntry, Persona, Room, User
+from brimful.records.character import Character
 
 NOW = 1_794_000_000.0
 
@@ -274,9 +274,9 @@ def test_a_file_goes_through_a_store_and_comes_back_as_it_was(run, new_engine):
 
     async def story():
         async with new_engine(embedder="none") as engine:
-            await engine.put(book_of(data, "w", "World"))
-            await engine.write_lore(entries_of(data, "w"))
-            return exported(await engine.store.get(Lorebook, "w"), await engine.store.lore(["w"]), "sillytavern")
+            await engine.put(read_lorebook(data, "w", "World"))
+            await engine.write_lore(read_lorebook_entries(data, "w"))
+            return write_lorebook(await engine.store.get(Lorebook, "w"), await engine.store.lore(["w"]), "sillytavern")
 
     assert run(story()) == data
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 import brimful
-from brimful.character import Character, has_names, with_names
-from brimful.note import DEEPEST
 from brimful.records import Lorebook, LoreEntry, Note, Persona, Room, User
+from brimful.records.character import Character, expand_macros, has_macros
+from brimful.records.note import MAX_DEPTH
 
 NOW = 1_794_000_000.0
 NOVA = Persona(
@@ -144,7 +144,7 @@ def test_a_persona_greets_the_user_of_the_room_with_the_greeting_that_is_chosen(
     ("said", "told"),
     [
         ({"depth": -1}, "note.depth: must be a whole number"),
-        ({"depth": DEEPEST + 1}, "note.depth: must be at most 10,000, not 10,001"),
+        ({"depth": MAX_DEPTH + 1}, "note.depth: must be at most 10,000, not 10,001"),
         ({"depth": 1.5}, "note.depth: must be a whole number"),
         ({"every": 0}, "note.every: must be a whole number"),
         ({"role": "tool"}, "note.role: must be one of system, user, assistant, not 'tool'"),
@@ -214,14 +214,14 @@ def test_a_room_is_told_what_is_no_character():
     ],
 )
 def test_macros_that_mean_one_thing_alone(said, meant):
-    assert with_names(said, char="N", user="U") == meant
-    assert has_names(said) == (said != meant)
+    assert expand_macros(said, char="N", user="U") == meant
+    assert has_macros(said) == (said != meant)
 
 
 @pytest.mark.parametrize("piece", ["{{//", "{{// {{", "{{// {{x}}", "{{//}", "\n", "{{ ", "{{trim}}\n", "{{//{{{{"])
 def test_macros_without_an_end_are_read_once(piece):
     started = time.process_time()
-    with_names(piece * 200_000, char="N", user="U")
+    expand_macros(piece * 200_000, char="N", user="U")
     assert time.process_time() - started < 5
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from brimful.engine.engine import Engine
-from brimful.engine.prefixes import Prefixes, conversation_of
+from brimful.engine.prompt_cache import PrefixTracker, make_conversation
 
 
 class Watched:
@@ -34,10 +34,10 @@ def test_the_line_of_a_build_tells_where_it_began_and_no_record_is_read_for_it(t
                 await engine.post(room="den", text=f"Turn {number}: the kettle sings.", at=number)
             context = await engine.assemble(room="den", message="Tea?", window=600, completion=100, now=99.0)
             watched = Watched(engine.store, older=older)
-            meant = conversation_of("den", None, context.inputs.policy, context.budget)
-            found = await Prefixes(watched).last(meant)
+            meant = make_conversation("den", None, context.inputs.policy, context.budget)
+            found = await PrefixTracker(watched).last(meant)
             other = msgspec.structs.replace(meant, rules="another policy of that name")
-            return context.history, found, await Prefixes(watched).last(other), watched.read
+            return context.history, found, await PrefixTracker(watched).last(other), watched.read
 
     began, found, other, times = asyncio.run(story())
     assert found == began

@@ -6,13 +6,13 @@ import pytest
 
 import brimful
 from brimful import ContextOverflow, InvalidValue, ProviderError, Text, ToolCall, ToolResult
-from brimful.character import Character
 from brimful.counting import counter_for
-from brimful.engine.routes import Providers
+from brimful.engine.provider_pool import ProviderPool
 from brimful.models import default_registry
 from brimful.records import Message, Persona, Usage, User
+from brimful.records.character import Character
+from brimful.records.reply import Reply
 from brimful.render import renderer_for
-from brimful.replies import Reply
 from brimful.testing import ScriptedProvider
 from providers.serving import answer as answered
 from providers.serving import serving
@@ -352,7 +352,7 @@ def test_a_greeting_is_said_once_in_an_empty_room(run, new_engine):
 
 def test_one_makers_models_may_run_at_several_places(monkeypatch):
     monkeypatch.setenv("GROQ_API_KEY", "none")
-    providers = Providers("", lambda: NOW)
+    providers = ProviderPool("", lambda: NOW)
     places = [
         providers.find(None, None, default_registry().resolve(name)).route
         for name in ("llama3.1:8b", "groq/llama-3.1-8b-instant", "llama3.1:8b")

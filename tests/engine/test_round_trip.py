@@ -10,13 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from brimful.character import Character
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.engine import Engine
-from brimful.engine.intake import take_in
-from brimful.engine.tally import Tally
-from brimful.importers import Walk
+from brimful.engine.importer import ImportTally, import_records
+from brimful.formats import Reader
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, Summary, User
+from brimful.records.character import Character
 
 NUMBERS = itertools.count()
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -112,8 +111,8 @@ async def story(url, records):
         path = Path(place) / "all.jsonl"
         path.write_bytes(out)
         async with Engine(url, tenant=f"b{number}", embedder=None) as engine:
-            tally = Tally()
-            await take_in(engine, Walk([str(path)], format="records").records(), tally)
+            tally = ImportTally()
+            await import_records(engine, Reader([str(path)], format="records").records(), tally)
             assert tally.intake().skipped == ()
             return out, await exported(engine)
 

@@ -8,9 +8,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.exporters import card_of, head_of, line_of, spoken
-from brimful.exporters.card import book_of
-from brimful.importers import Walk
+from brimful.formats import Reader, write_card, write_chat_head, write_chat_line, write_openai_messages
+from brimful.formats.character_card import card_lorebook_id
 from brimful.records import Lorebook, LoreEntry, Message, Persona, Room
 from importers import samples
 from importers.test_damage import changed, paths
@@ -31,7 +30,7 @@ def read(name, data):
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / name
         path.write_bytes(data)
-        return list(Walk([str(path)]).records())
+        return list(Reader([str(path)]).records())
 
 
 def of(kind, records):
@@ -55,7 +54,7 @@ def test_a_card_comes_back_as_it_was(card):
     records = read("nova.png", data)
     for persona in of(Persona, records):  # or it was refused
         book = next(iter(of(Lorebook, records)), None)
-        assert card_of(persona, book, of(LoreEntry, records)) == card
+        assert write_card(persona, book, of(LoreEntry, records)) == card
 
 
 @st.composite
@@ -72,20 +71,20 @@ def chats(draw):
 def test_a_chat_comes_back_as_it_was(rows):
     records = read("x.jsonl", samples.lines(rows))
     (room,) = of(Room, records)
-    told = [head_of(room, user="", character=""), *map(line_of, of(Message, records))]
+    told = [write_chat_head(room, user="", character=""), *map(write_chat_line, of(Message, records))]
     assert told == rows
 
 
 def test_a_message_that_was_edited_is_said_in_the_swipe_that_is_shown():
     message = of(Message, read("x.jsonl", samples.lines(samples.tavern_chat())))[0]
-    line = line_of(msgspec.structs.replace(message, content="Come in.", edited=1.0))
+    line = write_chat_line(msgspec.structs.replace(message, content="Come in.", edited=1.0))
     assert (line["mes"], line["swipes"]) == ("Come in.", ["Hello, Ada!", "Come in."])
 
 
 def test_a_room_of_ours_becomes_a_chat_and_is_read_again():
     room = Room(id="den", created=1_700_000_000.0)
     said = Message(id="m1", room="den", content="Hi", sender="Ada", at=1_700_000_001.5)
-    rows = [head_of(room, user="Ada", character="Nova"), line_of(said)]
+    rows = [write_chat_head(room, user="Ada", character="Nova"), write_chat_line(said)]
     records = read("x.jsonl", samples.lines(rows))
     (again,) = of(Message, records)
     assert (again.content, again.sender, again.role, again.at) == ("Hi", "Ada", "user", 1_700_000_001.5)
@@ -94,7 +93,9 @@ def test_a_room_of_ours_becomes_a_chat_and_is_read_again():
 
 def test_messages_in_openais_form_are_read_again():
     (message,) = of(Message, read("x.jsonl", json.dumps({"role": "user", "content": "Hi", "id": 1}).encode()))
-    assert list(spoken(message)) == [{"role": "user", "content": "Hi", "id": "x/1", "timestamp": message.at}]
+    assert list(write_openai_messages(message)) == [
+        {"role": "user", "content": "Hi", "id": "x/1", "timestamp": message.at}
+    ]
 
 
 def world():
@@ -104,7 +105,7 @@ def world():
 
 
 def test_a_new_card_has_its_book_in_the_form_of_cards():
-    told = card_of(Persona(id="nova", lorebooks=("Eldoria",)), *world())["data"]["character_book"]
+    told = write_card(Persona(id="nova", lorebooks=("Eldoria",)), *world())["data"]["character_book"]
     assert [each["keys"] for each in told["entries"]] == [["eldoria", "forest"]]
     assert "spec" not in told
 
@@ -112,6 +113,6 @@ def test_a_new_card_has_its_book_in_the_form_of_cards():
 def test_a_card_that_came_without_a_book_gains_none():
     (persona,) = of(Persona, read("luna.json", samples.written(samples.v1_card("Luna"), indent=1)))
     linked = msgspec.structs.replace(persona, lorebooks=("Eldoria",))
-    assert book_of(linked) is None
-    assert card_of(linked, *world()) == samples.v1_card("Luna")
-    assert book_of(Persona(id="nova", lorebooks=("Eldoria",))) == "Eldoria"
+    assert card_lorebook_id(linked) is None
+    assert write_card(linked, *world()) == samples.v1_card("Luna")
+    assert card_lorebook_id(Persona(id="nova", lorebooks=("Eldoria",))) == "Eldoria"

@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from brimful.importers import Skipped, Source, Walk, importer_for
+from brimful.formats import Reader, Skipped, Source, detect_format
 
 
 def lines_of(rows):
@@ -20,7 +20,7 @@ def read(tmp_path):
         path = tmp_path / name
         path.write_bytes(data)
         with Source(str(path), room=room, **how) as source:
-            found = list(importer_for(source, format).read(source))
+            found = list(detect_format(source, format).read(source))
         skips = [each for each in found if isinstance(each, Skipped)]
         return [each for each in found if not isinstance(each, Skipped)], [
             (skip.place.removeprefix(str(tmp_path / name)), skip.reason) for skip in skips
@@ -53,7 +53,7 @@ def walk(tmp_path, request):
     def walking(files, **how):
         place = tmp_path / "export"
         path = lay_out(place, files) if request.param == "folder" else packed(tmp_path / "export.zip", files)
-        found = list(Walk([str(path)], **how).records())
+        found = list(Reader([str(path)], **how).records())
         skips = [each for each in found if isinstance(each, Skipped)]
         return [each for each in found if not isinstance(each, Skipped)], [
             (skip.place.removeprefix(f"{path}/"), skip.reason) for skip in skips

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from brimful.errors import ImportRefused
-from brimful.importers import Skipped, Walk, check, registry
+from brimful.formats import Reader, Skipped, check_files, registry
 from brimful.records import Memory, Message, Room
 from importers import samples
 
@@ -50,13 +50,13 @@ def _no_packages_of_others(monkeypatch):
 
 
 def found_in(path):
-    return [each for each in Walk([str(path)]).records() if not isinstance(each, Skipped)]
+    return [each for each in Reader([str(path)]).records() if not isinstance(each, Skipped)]
 
 
 def is_found_whole(path):
     """Say whether the check lets a file pass."""
     try:
-        check(Walk([str(path)]))
+        check_files(Reader([str(path)]))
     except ImportRefused:
         return False
     return True

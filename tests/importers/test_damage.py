@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.importers import Imported, Skipped, Walk
+from brimful.formats import ImportedRecord, Reader, Skipped
 from importers import samples
 from importers.conftest import lay_out, packed
 
@@ -32,9 +32,9 @@ JUNK = st.one_of(
 
 def records_of(files):
     with tempfile.TemporaryDirectory() as place:
-        found = list(Walk([str(lay_out(Path(place), files))]).records())
+        found = list(Reader([str(lay_out(Path(place), files))]).records())
     for each in found:
-        assert isinstance(each, Imported | Skipped)
+        assert isinstance(each, ImportedRecord | Skipped)
     return found
 
 
@@ -110,5 +110,5 @@ def test_archives_that_were_changed(data):
         at = data.draw(st.integers(0, len(whole) - 1))
         damage = data.draw(st.binary(min_size=1, max_size=4))
         path.write_bytes(whole[:at] + damage + whole[at + len(damage) :])
-        for each in Walk([str(path)]).records():
-            assert isinstance(each, Imported | Skipped)
+        for each in Reader([str(path)]).records():
+            assert isinstance(each, ImportedRecord | Skipped)

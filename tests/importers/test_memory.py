@@ -12,7 +12,7 @@ from importers import samples
 MEASURED = """
 import re, sys
 from pathlib import Path
-from brimful.importers import Walk
+from brimful.formats import Reader
 for record in Walk([sys.argv[1]]).records():
     pass
 print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024, record.id)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.errors import InvalidValue
-from brimful.importers import Skipped, Source, openai
+from brimful.formats import Skipped, Source, openai
 from brimful.records import Message, Room
 from importers.conftest import lines_of
 

@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.importers import pieces
-from brimful.importers.fields import NAMELESS, fields
-from brimful.importers.fields import UNENDED as UNENDED_OBJECT
-from brimful.importers.pieces import CROSSED, TRAILING, UNENDED, elements, lines
+from brimful.formats import json_stream
+from brimful.formats.json_stream import (
+    ARRAY_CUT_OFF,
+    MISMATCHED_BRACKET,
+    MISSING_KEY,
+    TRAILING_DATA,
+    iter_elements,
+    iter_fields,
+    iter_lines,
+)
+from brimful.formats.json_stream import OBJECT_CUT_OFF as UNENDED_OBJECT
 
 JSON = st.recursive(
     st.none()
@@ -37,7 +44,7 @@ class Dripping(io.BytesIO):
 @given(st.lists(JSON, max_size=6), st.integers(1, 9), st.sampled_from([None, 2]), st.booleans())
 def test_elements_are_those_of_a_parser(values, size, indent, ascii_only):
     text = json.dumps(values, indent=indent, ensure_ascii=ascii_only)
-    found = list(elements(Dripping(text.encode(), size), most=1000))
+    found = list(iter_elements(Dripping(text.encode(), size), most=1000))
     assert [number for number, _ in found] == list(range(len(values)))
     assert [json.loads(piece) for _, piece in found] == values
 
@@ -46,8 +53,8 @@ def test_elements_are_those_of_a_parser(values, size, indent, ascii_only):
 def test_an_array_that_does_not_end_says_so_after_whole_elements(values, data):
     text = json.dumps(values)
     cut = data.draw(st.integers(1, len(text) - 1))
-    *whole, (_, last) = elements(io.BytesIO(text[:cut].encode()), most=1000)
-    assert last == UNENDED
+    *whole, (_, last) = iter_elements(io.BytesIO(text[:cut].encode()), most=1000)
+    assert last == ARRAY_CUT_OFF
     for (_, piece), value in zip(whole[:-1], values, strict=False):
         assert json.loads(piece) == value
 
@@ -59,18 +66,18 @@ def test_an_array_that_does_not_end_says_so_after_whole_elements(values, data):
         (b" [ ] ", []),
         (b"[1,]", [(0, b"1")]),
         (b"[1,,2]", [(0, b"1"), (1, b""), (2, b"2")]),
-        (b"[1] [2]", [(0, b"1"), (1, TRAILING)]),
-        (b"[1]]", [(0, b"1"), (1, TRAILING)]),
-        (b'[{"a": ]}, 2]', [(0, b'{"a": ]'), (1, CROSSED)]),
-        (b"[1}", [(0, b"1"), (1, CROSSED)]),
-        (b"[1, 2", [(0, b"1"), (1, b"2"), (2, UNENDED)]),
-        (b'[1, {"a', [(0, b"1"), (1, UNENDED)]),
-        (b"[", [(0, UNENDED)]),
+        (b"[1] [2]", [(0, b"1"), (1, TRAILING_DATA)]),
+        (b"[1]]", [(0, b"1"), (1, TRAILING_DATA)]),
+        (b'[{"a": ]}, 2]', [(0, b'{"a": ]'), (1, MISMATCHED_BRACKET)]),
+        (b"[1}", [(0, b"1"), (1, MISMATCHED_BRACKET)]),
+        (b"[1, 2", [(0, b"1"), (1, b"2"), (2, ARRAY_CUT_OFF)]),
+        (b'[1, {"a', [(0, b"1"), (1, ARRAY_CUT_OFF)]),
+        (b"[", [(0, ARRAY_CUT_OFF)]),
         (b"", []),
     ],
 )
 def test_arrays_as_they_come(data, expected):
-    assert list(elements(io.BytesIO(data), most=100)) == expected
+    assert list(iter_elements(io.BytesIO(data), most=100)) == expected
 
 
 @pytest.mark.parametrize(
@@ -78,34 +85,34 @@ def test_arrays_as_they_come(data, expected):
     [
         (b"{}", []),
         (b'{"a": [1],}', [("a", 0, b"1")]),
-        (b'{"a": [1, 2}', [("a", 0, b"1"), ("a", None, CROSSED), ("", None, UNENDED_OBJECT)]),
-        (b'{"a": [1], "b": 3]', [("a", 0, b"1"), ("b", None, b"3"), ("", None, CROSSED)]),
-        (b'{"a": 1, 7, "b": 2}', [("a", None, b"1"), ("", None, NAMELESS), ("b", None, b"2")]),
-        (b'{"a": [1] 7}', [("a", 0, b"1"), ("", None, NAMELESS)]),
-        (b'{"a": 1} {', [("a", None, b"1"), ("", None, TRAILING)]),
+        (b'{"a": [1, 2}', [("a", 0, b"1"), ("a", None, MISMATCHED_BRACKET), ("", None, UNENDED_OBJECT)]),
+        (b'{"a": [1], "b": 3]', [("a", 0, b"1"), ("b", None, b"3"), ("", None, MISMATCHED_BRACKET)]),
+        (b'{"a": 1, 7, "b": 2}', [("a", None, b"1"), ("", None, MISSING_KEY), ("b", None, b"2")]),
+        (b'{"a": [1] 7}', [("a", 0, b"1"), ("", None, MISSING_KEY)]),
+        (b'{"a": 1} {', [("a", None, b"1"), ("", None, TRAILING_DATA)]),
         (b'{"a": [1', [("a", None, UNENDED_OBJECT)]),
     ],
 )
 def test_objects_as_they_come(data, expected):
-    assert list(fields(io.BytesIO(data), 64, frozenset(["a"]))) == expected
+    assert list(iter_fields(io.BytesIO(data), 64, frozenset(["a"]))) == expected
 
 
 def test_an_element_that_is_too_long_costs_itself_alone(monkeypatch):
-    monkeypatch.setattr(pieces, "CHUNK", 8)
+    monkeypatch.setattr(json_stream, "CHUNK", 8)
     data = json.dumps([1, "x" * 100 + '"]\\', {"a": ["y" * 100]}, 2]).encode()
-    found = list(elements(io.BytesIO(data), most=32))
-    assert found == [(0, b"1"), (1, pieces.too_long(32)), (2, pieces.too_long(32)), (3, b"2")]
+    found = list(iter_elements(io.BytesIO(data), most=32))
+    assert found == [(0, b"1"), (1, json_stream.too_long_message(32)), (2, json_stream.too_long_message(32)), (3, b"2")]
 
 
 def test_a_line_that_is_too_long_costs_itself_alone():
     data = b"1\n" + b"x" * 100 + b"\n\r\n2\n" + b"y" * 100
-    assert list(lines(io.BytesIO(data), most=10)) == [
+    assert list(iter_lines(io.BytesIO(data), most=10)) == [
         (1, b"1"),
-        (2, pieces.too_long(10)),
+        (2, json_stream.too_long_message(10)),
         (4, b"2"),
-        (5, pieces.too_long(10)),
+        (5, json_stream.too_long_message(10)),
     ]
 
 
 def test_deep_nesting_takes_no_more_than_its_bytes():
-    assert list(elements(io.BytesIO(b"[" * 200_000), most=2**20)) == [(0, UNENDED)]
+    assert list(iter_elements(io.BytesIO(b"[" * 200_000), most=2**20)) == [(0, ARRAY_CUT_OFF)]

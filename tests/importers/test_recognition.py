@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from brimful.importers import Source, importer_for, outline
+from brimful.formats import Source, detect_format
+from brimful.formats import source as _source
 from brimful.records import Message, User
 from importers import samples
 from importers.conftest import lines_of
@@ -39,7 +40,7 @@ def test_a_long_text_hides_nothing(tmp_path, format):
     path = tmp_path / "chat.json"
     path.write_bytes(BIG[format])
     with Source(str(path)) as source:
-        importer = importer_for(source)
+        importer = detect_format(source)
         assert importer.name == format
         assert list(importer.read(source))
         assert len(source.outline) < 2**16
@@ -55,7 +56,7 @@ def test_a_text_of_many_mib_hides_nothing(tmp_path, end):
 
 
 def test_a_text_that_never_ends_is_looked_through_no_further_than_a_piece_may_be(tmp_path, monkeypatch):
-    monkeypatch.setattr(outline, "FURTHEST", 2**20)
+    monkeypatch.setattr(_source, "FURTHEST", 2**20)
     path = tmp_path / "chat.json"
     path.write_bytes(b'{"content": "' + b"x" * 2**21 + b'", "role": "user"}')
     with Source(str(path)) as source:

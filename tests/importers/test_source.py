@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from brimful.errors import InvalidValue
-from brimful.importers import Importer, Source, Walk, importer_for, importer_names, registry
+from brimful.formats import Format, Reader, Source, detect_format, format_names, registry
 from brimful.records import Memory, Message, Room
 from importers.conftest import lines_of
 
@@ -18,7 +18,7 @@ HI = {"role": "user", "content": "Hi"}
 
 def refused(path, reason, format=None):
     with pytest.raises(InvalidValue) as caught, Source(str(path)) as source:
-        importer_for(source, format)
+        detect_format(source, format)
     assert caught.value.reason == reason
 
 
@@ -40,7 +40,7 @@ def test_no_known_format(tmp_path, data):
     path = tmp_path / "a.jsonl"
     path.write_bytes(data)
     refused(path, "is of no known format; `--format` says which it is")
-    refused(path, f"must be one of {', '.join(importer_names())}, not 'morse'", format="morse")
+    refused(path, f"must be one of {', '.join(format_names())}, not 'morse'", format="morse")
 
 
 def test_an_empty_file(tmp_path):
@@ -59,7 +59,7 @@ def test_a_pipe_is_read_once(tmp_path):
     writer = threading.Thread(target=lambda: pipe.write_bytes(lines_of([HI])))
     writer.start()
     with Source(str(pipe)) as source:
-        [message] = importer_for(source).read(source)
+        [message] = detect_format(source).read(source)
     writer.join()
     assert message.content == "Hi"
 
@@ -85,7 +85,7 @@ def _read_lines(source):
         yield Message(id=f"{source.room}/{place}", room=source.room, sender=who, content=text)
 
 
-LOG = Importer(name="log", description="", recognises=lambda source: source.head.startswith(b"ada: "), read=_read_lines)
+LOG = Format(name="log", description="", recognises=lambda source: source.head.startswith(b"ada: "), read=_read_lines)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def installed(monkeypatch):
     """Install importers as another package would, by entry points."""
 
     def install(**targets):
-        points = EntryPoints(EntryPoint(name, target, registry.GROUP) for name, target in targets.items())
+        points = EntryPoints(EntryPoint(name, target, registry.ENTRY_POINT_GROUP) for name, target in targets.items())
         monkeypatch.setattr(registry, "entry_points", points.select)
 
     return install
@@ -101,7 +101,7 @@ def installed(monkeypatch):
 
 def test_another_package_adds_a_format(read, installed):
     installed(log="importers.test_source:LOG")
-    assert importer_names()[:2] == ("log", "records")
+    assert format_names()[:2] == ("log", "records")
     records, _ = read(b"ada: Hi\nbob: Hello\n", name="log.txt")
     assert [(record.room, record.sender, record.content) for record in records] == [
         ("log", "ada", "Hi"),
@@ -114,14 +114,14 @@ def _fail(source):
     raise KeyError("who")
 
 
-FAILING = Importer(name="failing", description="", recognises=lambda source: b"fail" in source.head, read=_fail)
+FAILING = Format(name="failing", description="", recognises=lambda source: b"fail" in source.head, read=_fail)
 
 
 def test_a_package_that_fails_costs_its_file_alone(tmp_path, installed):
     installed(failing="importers.test_source:FAILING")
     (tmp_path / "a.txt").write_bytes(b"fail")
     (tmp_path / "b.jsonl").write_bytes(lines_of([HI]))
-    first, skipped, last = Walk([str(tmp_path)]).records()
+    first, skipped, last = Reader([str(tmp_path)]).records()
     assert (first.room, last.room) == ("a", "b")
     assert skipped.reason == "the importer 'failing' failed (KeyError: 'who')"
 
@@ -136,7 +136,7 @@ def test_a_package_that_fails_costs_its_file_alone(tmp_path, installed):
 def test_a_broken_package_is_named_and_costs_nothing_else(read, installed, tmp_path, target, reason):
     installed(broken=target)
     assert len(read(lines_of([HI]))[0]) == 1
-    broken, message = Walk([str(tmp_path)]).records()
+    broken, message = Reader([str(tmp_path)]).records()
     assert (broken.place, message.content) == ("importer 'broken'", "Hi")
     assert broken.reason.startswith(reason)
     with pytest.raises(InvalidValue, match="importer 'broken'"):
@@ -147,7 +147,7 @@ def _confused(source):
     raise KeyError(source.name)
 
 
-CONFUSED = Importer(name="confused", description="", recognises=_confused, read=_read_lines)
+CONFUSED = Format(name="confused", description="", recognises=_confused, read=_read_lines)
 
 
 def test_a_package_that_fails_to_look_at_a_file_does_not_know_it(read, installed):

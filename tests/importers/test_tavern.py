@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from brimful.importers import Walk, png
+from brimful.formats import Reader, character_card
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, User
 from importers import samples
 from importers.conftest import packed
@@ -133,7 +133,7 @@ def test_a_card_of_every_sort(read, sort):
 
 def test_a_charx_is_an_archive_with_a_card(tmp_path):
     path = packed(tmp_path / "nova.charx", {"card.json": samples.written(samples.v3_card()), "assets/a.bin": b"x"})
-    records = list(Walk([str(path)]).records())
+    records = list(Reader([str(path)]).records())
     assert "Nova" in of(Persona, records)
 
 
@@ -173,14 +173,14 @@ def test_a_damaged_card_says_so(read, sort):
     ids=["zTXt", "iTXt"],
 )
 def test_a_text_that_inflates_without_end_is_refused(read, monkeypatch, chunk):
-    monkeypatch.setattr("brimful.importers.cards.MOST", 1000)
+    monkeypatch.setattr("brimful.formats.character_card.MAX_PIECE_BYTES", 1000)
     records, skips = read(samples.png(chunk), name="x.png")
     assert records == []
     assert skips == [("", "has a text in it that inflates beyond 1,000 bytes, as only a bomb does")]
 
 
 def test_a_picture_of_nothing_but_chunks_is_refused(read, monkeypatch):
-    monkeypatch.setattr(png, "MOST_CHUNKS", 10)
+    monkeypatch.setattr(character_card, "MOST_CHUNKS", 10)
     _, skips = read(samples.png(*[samples.chunk(b"tEXt", b"a\0b")] * 20), name="x.png")
     assert skips == [("", "has more than 10 chunks, as no picture has")]
 

@@ -3,11 +3,10 @@
 import msgspec
 import pytest
 
-from brimful.character import Character
-from brimful.exporters import card_of, head_of
-from brimful.importers.tavern_notes import author_note, notes_of_chat, role_of
-from brimful.importers.tavern_people import player_of, players_of
+from brimful.formats import write_card, write_chat_head
+from brimful.formats.sillytavern_folder import author_note, chat_notes, find_user_persona, note_role, user_personas
 from brimful.records import Lorebook, Memory, Message, Note, Persona, Room, User
+from brimful.records.character import Character
 from importers import samples
 from importers import tavern_world as world
 
@@ -109,14 +108,14 @@ def test_where_an_authors_note_stands(said, notes):
 def test_the_note_of_a_character_stands_beside_the_chats_or_in_its_place(position, texts):
     theirs = {"name": "Nova", "prompt": "C", "useChara": True, "position": position}
     settings = {"extension_settings": {"note": {"chara": [theirs]}}}
-    assert [note.text for note in notes_of_chat(NOTE, settings, "Nova")] == texts
-    assert [note.text for note in notes_of_chat(NOTE, settings, "Luna")] == ["N"]
+    assert [note.text for note in chat_notes(NOTE, settings, "Nova")] == texts
+    assert [note.text for note in chat_notes(NOTE, settings, "Luna")] == ["N"]
     theirs["useChara"] = False
-    assert [note.text for note in notes_of_chat(NOTE, settings, "Nova")] == ["N"]
+    assert [note.text for note in chat_notes(NOTE, settings, "Nova")] == ["N"]
 
 
 def test_roles_are_numbers_or_names():
-    assert [role_of(said, "user") for said in (0, 1, 2, "System", "x", True, None, [1])] == [
+    assert [note_role(said, "user") for said in (0, 1, 2, "System", "x", True, None, [1])] == [
         *("system", "user", "assistant", "system"),
         *["user"] * 4,
     ]
@@ -162,15 +161,15 @@ def test_a_chat_belongs_to_one_of_them(records):
 )
 def test_who_speaks_in_a_chat(said, id):
     usual = {"metadata": {}, "pictures": (), "character": ""}
-    assert player_of(world.settings(), **{**usual, **said}).id == id
+    assert find_user_persona(world.settings(), **{**usual, **said}).id == id
 
 
 def test_without_settings_nobody_is_known_but_by_name():
-    assert player_of({}, metadata={}, name="", pictures=(), character="") is None
-    assert player_of({}, metadata={}, name="Ada", pictures=(), character="").id == "Ada"
-    assert players_of({"power_user": {"personas": {"a.png": 7, "b.png": ""}}}) == []
+    assert find_user_persona({}, metadata={}, name="", pictures=(), character="") is None
+    assert find_user_persona({}, metadata={}, name="Ada", pictures=(), character="").id == "Ada"
+    assert user_personas({"power_user": {"personas": {"a.png": 7, "b.png": ""}}}) == []
     odd = {"a.png": "Ada", "b.png": "Ada/c", "c.png": "Ada"}
-    assert [each.id for each in players_of({"power_user": {"personas": odd}})] == ["Ada", "Ada/c", "Ada/c~"]
+    assert [each.id for each in user_personas({"power_user": {"personas": odd}})] == ["Ada", "Ada/c", "Ada/c~"]
 
 
 # -- lore and groups -------------------------------------------------------------------------------------------------
@@ -232,7 +231,7 @@ def test_an_older_group_tells_what_its_chats_are_about(walk):
     now, then = rooms[f"group/{OLD}"], rooms[f"group/{PAST}"]
     assert (now.notes[0].text, now.user, now.lorebooks) == ("N", "Eve", ("Storms", "Rules"))
     assert (then.notes[0].text, then.user, then.lorebooks) == ("P", "Zoe", ("Rules",))
-    assert head_of(now, user="", character="")["chat_metadata"]["world_info"] == "Storms"
+    assert write_chat_head(now, user="", character="")["chat_metadata"]["world_info"] == "Storms"
 
 
 def test_a_head_of_its_own_says_it_all(walk):
@@ -261,10 +260,10 @@ def test_what_a_chat_says_of_its_character_is_the_rooms(read):
     head = {**world.chat()[0], "chat_metadata": said}
     (room,) = of(Room, read(samples.lines([head, *world.chat()[1:]]), name="x.jsonl")[0]).values()
     assert room.character == Character(scenario="{{char}} is at sea.", prompt="Be brief.")
-    assert head_of(room, user="", character="") == head
+    assert write_chat_head(room, user="", character="") == head
     recast = msgspec.structs.replace(room, character=Character(examples="Aye.", scenario="{{char}} is at sea."))
     changed = {**said, "system_prompt": "", "mes_example": "Aye."}
-    assert head_of(recast, user="", character="")["chat_metadata"] == changed
+    assert write_chat_head(recast, user="", character="")["chat_metadata"] == changed
 
 
 @pytest.mark.parametrize("said", [{}, {"scenario": ""}, {"scenario": ["x"], "mes_example": 7}])
@@ -272,14 +271,14 @@ def test_a_chat_that_says_nothing_of_its_character_leaves_it_alone(read, said):
     head = {**world.chat()[0], "chat_metadata": said}
     (room,) = of(Room, read(samples.lines([head, *world.chat()[1:]]), name="x.jsonl")[0]).values()
     assert room.character is None
-    assert head_of(room, user="", character="") == head
+    assert write_chat_head(room, user="", character="") == head
 
 
 def test_the_nickname_of_a_card_comes_in_and_goes_back(read):
     card = {"spec": "chara_card_v3", "spec_version": "3.0", "data": {**world.card()["data"], "nickname": "Novie"}}
     (nova,) = of(Persona, read(samples.written(card), name="Nova.json")[0]).values()
     assert (nova.called, nova.character.nickname) == ("Nova", "Novie")
-    assert card_of(nova)["data"]["nickname"] == "Novie"
+    assert write_card(nova)["data"]["nickname"] == "Novie"
     other = msgspec.structs.replace(nova, character=msgspec.structs.replace(nova.character, nickname=""))
-    assert card_of(other)["data"]["nickname"] == ""
-    assert "nickname" not in card_of(Persona(id="x"))["data"]
+    assert write_card(other)["data"]["nickname"] == ""
+    assert "nickname" not in write_card(Persona(id="x"))["data"]

@@ -8,8 +8,9 @@ import zipfile
 
 import pytest
 
-from brimful.importers import Skipped, Walk, archive, walk
-from brimful.importers.folder import Companions, Directory
+from brimful.formats import Reader, Skipped, reader
+from brimful.formats import files as _files
+from brimful.formats.files import Directory, Siblings
 from brimful.records import Message, Persona
 from importers import samples
 from importers.conftest import lay_out, lines_of, packed
@@ -18,7 +19,7 @@ HI = {"role": "user", "content": "Hi"}
 
 
 def walked(*paths, **how):
-    found = list(Walk([str(path) for path in paths], **how).records())
+    found = list(Reader([str(path) for path in paths], **how).records())
     return [each for each in found if not isinstance(each, Skipped)], [
         each for each in found if isinstance(each, Skipped)
     ]
@@ -29,7 +30,7 @@ def test_all_files_of_a_folder_in_order_and_archives_in_it(tmp_path):
     packed(place / "c.zip", {"d.jsonl": lines_of([HI]), "e/f.zip": b"PK\x03\x04"})
     records, skips = walked(place)
     assert [record.room for record in records] == ["b", "d", "a"]
-    assert [(skip.place, skip.reason) for skip in skips[:1]] == [(f"{place}/c.zip/e/f.zip", walk.NESTED)]
+    assert [(skip.place, skip.reason) for skip in skips[:1]] == [(f"{place}/c.zip/e/f.zip", reader.NESTED_ARCHIVE)]
     assert skips[1].place == f"{place}/x.bin"
 
 
@@ -43,7 +44,7 @@ def test_links_to_folders_are_not_followed_and_pipes_not_opened(tmp_path):
 def test_how_far_it_has_come(tmp_path):
     place = lay_out(tmp_path / "in", {f"{at}.jsonl": lines_of([HI] * 50) for at in range(4)})
     packed(place / "z.zip", {"z.jsonl": lines_of([HI] * 50)})
-    going = Walk([str(place)])
+    going = Reader([str(place)])
     done = [going.done for _ in going.records()]
     assert done == sorted(done)
     assert 0.8 * going.total <= done[-1] <= going.total
@@ -51,13 +52,13 @@ def test_how_far_it_has_come(tmp_path):
 
 def test_one_file_is_open_at_a_time(tmp_path):
     place = lay_out(tmp_path / "in", {f"{at}.jsonl": lines_of([HI]) for at in range(3)})
-    sources = list(Walk([str(place)]).sources())
+    sources = list(Reader([str(place)]).sources())
     assert all(source._file.closed for source in sources)  # noqa: SLF001 - that it was closed is the point
 
 
 def test_a_file_asks_for_others_of_its_folder_and_for_none_beyond(tmp_path):
     lay_out(tmp_path, {"secret.json": b"1", "in/a.json": b'{"b": 1}', "in/c/d.json": b"[", "in/c/e.json": b"2"})
-    beside = Companions(Directory(str(tmp_path / "in")))
+    beside = Siblings(Directory(str(tmp_path / "in")))
     assert beside.json("c/d.json", "../a.json") == {"b": 1}
     assert beside.json("c/d.json", "d.json") is None  # it is damaged
     assert beside.json("a.json", "../secret.json") is None
@@ -86,19 +87,19 @@ def test_names_that_lead_elsewhere(tmp_path, name):
 
 
 def test_an_archive_that_would_swell(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "HARMLESS", 2**16)
+    monkeypatch.setattr(_files, "HARMLESS", 2**16)
     files = {"ok.jsonl": lines_of([HI]), "zeros.jsonl": b"\0" * 2**22}
     refused(packed(tmp_path / "x.zip", files), "would swell from ")
 
 
 def test_many_files_that_together_would_swell(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "HARMLESS", 2**16)
+    monkeypatch.setattr(_files, "HARMLESS", 2**16)
     files = {f"{at}.jsonl": b"\0" * 2**16 for at in range(1000)}
     refused(packed(tmp_path / "x.zip", files), "would swell from ")
 
 
 def test_more_files_than_anybody_has(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "MOST_FILES", 10)
+    monkeypatch.setattr(_files, "MOST_FILES", 10)
     refused(packed(tmp_path / "x.zip", {f"{at}.json": b"1" for at in range(11)}), "holds 11 files")
 
 
@@ -142,7 +143,7 @@ def test_a_member_that_says_less_than_it_holds_is_damaged(tmp_path):
 
 
 def test_a_compressed_file_that_swells_is_left(tmp_path, monkeypatch):
-    monkeypatch.setattr("brimful.importers.inflating.HARMLESS", 2**16)
+    monkeypatch.setattr("brimful.formats.files.GZIP_UNCHECKED_BYTES", 2**16)
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(gzip.compress(lines_of([HI]) + b" " * 2**24))
     records, skips = walked(path, format="openai")
@@ -171,7 +172,7 @@ def test_settings_for_models_are_no_conversations(tmp_path):
     settings = {"temperature": 1, "prompts": [{"role": "system", "content": "Write."}], "prompt_order": []}
     place = lay_out(tmp_path / "in", {"OpenAI Settings/Default.json": samples.written(settings, indent=1)})
     records, skips = walked(place)
-    assert (records, [skip.reason for skip in skips]) == ([], [walk.SET])
+    assert (records, [skip.reason for skip in skips]) == ([], [reader.IN_SETTINGS_FOLDER])
     (place / "Default.json").write_bytes(samples.written(settings, indent=1))
     records, skips = walked(place / "Default.json")
     assert (records, len(skips)) == ([], 1)
@@ -185,7 +186,7 @@ def test_a_card_beside_conversations_is_read(tmp_path):
 
 def test_where_it_stands_what_came_last(tmp_path):
     place = lay_out(tmp_path / "in", {"a.jsonl": lines_of([HI, HI]), "b.json": samples.written([HI, HI])})
-    going = Walk([str(place)])
+    going = Reader([str(place)])
     places = [going.place for _ in going.records()]
     assert places == [f"{place}/{end}" for end in ("a.jsonl:1", "a.jsonl:2", "b.json[0]", "b.json[1]")]
     assert going.place == ""

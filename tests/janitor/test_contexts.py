@@ -10,7 +10,7 @@ import brimful
 from brimful.core.content import ContentPackage
 from brimful.core.tokens import Count
 from brimful.engine import Engine
-from brimful.engine.candidates import worth_telling
+from brimful.engine.candidates import filter_summaries
 from brimful.engine.history import Clusters
 from brimful.records import Message, Summary
 from janitor_rooms import DAY, NOW, a_year, chatter, flood
@@ -156,9 +156,9 @@ def test_the_newest_messages_do_not_give_way_and_are_not_told_twice():
         told("before", 31, 50, janitor="day"),
         Summary(id="mine", room="r", content="", cluster="mine", first=1, last=60),
     ]
-    assert [each.id for each in worth_telling(summaries, 45)] == ["flood", "before", "mine"]
-    assert worth_telling(summaries, None) == summaries
-    assert [each.id for each in worth_telling(summaries, 45, {"today"})] == ["today", "flood", "before", "mine"]
+    assert [each.id for each in filter_summaries(summaries, 45)] == ["flood", "before", "mine"]
+    assert filter_summaries(summaries, None) == summaries
+    assert [each.id for each in filter_summaries(summaries, 45, {"today"})] == ["today", "flood", "before", "mine"]
     days = [each for each in summaries if each.id in ("today", "before")]
     clusters = Clusters(days)
     messages = [Message(id=f"m{seq}", room="r", content="", seq=seq) for seq in range(60, 30, -1)]

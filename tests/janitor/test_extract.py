@@ -5,11 +5,11 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.janitor.extract import Extractive
+from brimful.janitor.extractive import ExtractiveSummarizer
 from brimful.protocols.summarizer import Digest, Passage
-from brimful.retrieval.analyze import analyze
+from brimful.retrieval.analyzer import analyze
 
-WRITER = Extractive(analyze)
+WRITER = ExtractiveSummarizer(analyze)
 
 
 def told(*texts, tokens=100):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from brimful.janitor.telling import sort_out
+from brimful.janitor.summaries import separate_floods
 from janitor_rooms import NOW, chatter, echoes, flood, said
 
 
@@ -18,7 +18,7 @@ def invoices(count, *, every=60.0):
 
 
 def sizes(messages):
-    return [len(each) for each in sort_out(messages).floods]
+    return [len(each) for each in separate_floods(messages).floods]
 
 
 @pytest.mark.parametrize(("count", "every"), [(12, 60.0), (99, 1.0), (500, 60.0), (500, 0.0)])
@@ -38,7 +38,7 @@ def test_what_was_said_before_and_after_a_torrent_stays():
 
 def test_equal_numbers_are_told_once_and_others_stay():
     repeated = [said(f"again{n}", "Invoice 4700 was paid on 1 November, amount 90 EUR.", at=NOW + n) for n in range(11)]
-    found = sort_out([*invoices(12), *repeated])
+    found = separate_floods([*invoices(12), *repeated])
     assert [{each.content for each in group} for group in found.floods] == [{repeated[0].content}]
     assert len(found.rest) == 11
     assert sizes(echoes(10)) == [10]

@@ -4,13 +4,20 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.janitor.days import days_of
-from brimful.janitor.rooms import coverable, due, rolled_up
-from brimful.janitor.spans import holds, joined, spans_of
-from brimful.janitor.telling import change_of, day_summary, digest_of, flood_lines, rolled, rolled_digest, sort_out
-from brimful.janitor.topics import subjects, threads
-from brimful.protocols.housekeeping import Place
+from brimful.janitor.days import group_by_day, make_spans, merge_spans, spans_contain
+from brimful.janitor.schedule import find_due_days, find_roll_ups, summarizable
+from brimful.janitor.summaries import (
+    flood_summaries,
+    make_day_change,
+    make_day_summary,
+    make_digest,
+    make_roll_up_change,
+    make_roll_up_digest,
+    separate_floods,
+)
+from brimful.janitor.topics import group_by_thread, merge_by_subject
 from brimful.records import Message
+from brimful.records.janitor import MessagePosition
 from janitor_rooms import DAY, NOW, echoes, said
 
 PLACES = st.lists(st.integers(1, 200), unique=True, max_size=60)
@@ -18,15 +25,15 @@ PLACES = st.lists(st.integers(1, 200), unique=True, max_size=60)
 
 @given(PLACES)
 def test_spans_hold_exactly_their_places(places):
-    spans = spans_of(places)
-    assert {place for place in range(202) if holds(spans, place)} == set(places)
-    assert joined(spans) == spans
+    spans = make_spans(places)
+    assert {place for place in range(202) if spans_contain(spans, place)} == set(places)
+    assert merge_spans(spans) == spans
 
 
 @given(st.lists(st.floats(-1e9, 4e9) | st.sampled_from([0.0, NOW, NOW - DAY]), max_size=50))
 def test_days_hold_every_place_once(times):
-    places = [Place(seq=at, at=time) for at, time in enumerate(times, start=1)]
-    days = days_of(places)
+    places = [MessagePosition(seq=at, at=time) for at, time in enumerate(times, start=1)]
+    days = group_by_day(places)
     assert sorted(place.seq for day in days for place in day.places) == [place.seq for place in places]
     assert len({day.name for day in days}) == len(days)
 
@@ -62,22 +69,24 @@ def tidied(messages, known=(), aside=frozenset(), now=NOW):
         known.update({summary.id: summary for summary in change.write})
         aside.update(change.messages)
 
-    places = [Place(seq=each.seq, at=each.at, edited=each.edited, aside=each.id in aside) for each in messages]
+    places = [
+        MessagePosition(seq=each.seq, at=each.at, edited=each.edited, aside=each.id in aside) for each in messages
+    ]
     changes = 0
-    for waiting in due(places, list(known.values())):
+    for waiting in find_due_days(places, list(known.values())):
         inside = {place.seq for place in waiting.day.places}
         said = [each for each in messages if each.seq in inside]
-        found = sort_out(said)
-        made = flood_lines("r", waiting.day.name, found, NOW)
+        found = separate_floods(said)
+        made = flood_summaries("r", waiting.day.name, found, NOW)
         if found.rest:
-            digest = digest_of(threads(found.rest), found.rest, None)
-            made.append(day_summary("r", waiting.day.name, found, digest, "", now=NOW))
-        change = change_of(waiting, found, made)
+            digest = make_digest(group_by_thread(found.rest), found.rest, None)
+            made.append(make_day_summary("r", waiting.day.name, found, digest, "", now=NOW))
+        change = make_day_change(waiting, found, made)
         changes += bool(change)
         apply(change)
-    while past := rolled_up(places, list(known.values()), now):
+    while past := find_roll_ups(places, list(known.values()), now):
         for each in past:
-            apply(rolled("r", each, rolled_digest(each), "", now=NOW))
+            apply(make_roll_up_change("r", each, make_roll_up_digest(each), "", now=NOW))
             changes += 1
     return list(known.values()), aside, changes
 
@@ -148,8 +157,8 @@ def test_floods_of_a_month_and_of_a_year_are_told_by_their_number_and_the_larges
 
 
 def test_the_newest_message_alone_is_left_alone():
-    assert coverable([Place(seq=1, at=NOW)]) == []
-    assert due([], []) == []
+    assert summarizable([MessagePosition(seq=1, at=NOW)]) == []
+    assert find_due_days([], []) == []
 
 
 def test_threads_follow_what_messages_answer():
@@ -161,7 +170,7 @@ def test_threads_follow_what_messages_answer():
         Message(id="e", room="r", content="One", metadata={"thread_ts": 17.5, "thread_id": 9}),
         Message(id="f", room="r", content="Two", metadata={"thread_id": 9}),
     ]
-    assert [[each.id for each in thread] for thread in threads(said)] == [["a", "c", "d"], ["b"], ["e", "f"]]
+    assert [[each.id for each in thread] for thread in group_by_thread(said)] == [["a", "c", "d"], ["b"], ["e", "f"]]
 
 
 def test_subjects_join_what_means_the_same():
@@ -169,5 +178,5 @@ def test_subjects_join_what_means_the_same():
 
     said = [(Message(id=name, room="r", content=name),) for name in "abc"]
     vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1]], dtype=np.float32)
-    assert [[each.id for each in topic] for topic in subjects(tuple(said), vectors)] == [["a", "c"], ["b"]]
-    assert subjects(tuple(said), None) == tuple(said)
+    assert [[each.id for each in topic] for topic in merge_by_subject(tuple(said), vectors)] == [["a", "c"], ["b"]]
+    assert merge_by_subject(tuple(said), None) == tuple(said)

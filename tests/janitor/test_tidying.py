@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from brimful.engine.sweeping import ENOUGH_BUILDS
-from brimful.engine.tidying import LEASE
+from brimful.engine.engine import JANITOR_LEASE
+from brimful.engine.janitor import MIN_BUILDS
 from brimful.errors import InvalidValue, StoreUnavailable, UnknownRecord
 from brimful.records import Memory, Message, Summary
 from brimful.testing import ScriptedProvider
@@ -128,12 +128,12 @@ def test_two_janitors_exclude_each_other_and_a_dead_one_is_relieved(run, new_eng
         async with new_engine(clock=lambda: now[0]) as engine:
             await engine.post_many(echoes(30))
             house = engine._housekeeping  # noqa: SLF001 - a run that dies half way
-            dead = await house.begin(holder="dead", now=NOW, lease=LEASE)
+            dead = await house.begin(holder="dead", now=NOW, lease=JANITOR_LEASE)
             with pytest.raises(StoreUnavailable, match="at work"):
                 await engine.tidy("r")
             with pytest.raises(StoreUnavailable, match="at work"):
                 await engine.untidy()
-            now[0] += LEASE + 1
+            now[0] += JANITOR_LEASE + 1
             done = await engine.tidy("r")
             with pytest.raises(StoreUnavailable, match="taken over"):
                 await house.beat(dead, now=now[0])
@@ -188,9 +188,7 @@ def test_what_is_pinned_and_what_was_used_stays(run, new_engine):
             await engine.post_many([*old, pinned, *chatter(5, at=NOW - 60, prefix="new", every=1.0)])
             small = {"window": 700, "completion": 100}
             few = await engine.tidy("r", older="90d", now=NOW)
-            contexts = [
-                await engine.assemble(room="r", message=f"{n}?", now=NOW, **small) for n in range(ENOUGH_BUILDS)
-            ]
+            contexts = [await engine.assemble(room="r", message=f"{n}?", now=NOW, **small) for n in range(MIN_BUILDS)]
             used = {
                 each.id.removesuffix("/recalled") for context in contexts for each in context.decisions if each.included
             }
@@ -215,7 +213,7 @@ def test_what_was_set_aside_is_told_where_history_reaches_back_beyond_it(run, ne
             pinned = said("pin", "The key is under the mat.", at=NOW - 201 * DAY, metadata={"pinned": True})
             await engine.post_many([pinned, *day, *chatter(30, at=NOW - 60, prefix="new", every=1.0)])
             small = {"window": 580, "completion": 100}
-            for number in range(ENOUGH_BUILDS):
+            for number in range(MIN_BUILDS):
                 await engine.assemble(room="r", message=f"{number}?", now=NOW, **small)
             done = await engine.tidy("r", older="90d")
             return done, await engine.assemble(room="r", message="And before?"), await engine.store.summaries("r")

@@ -13,8 +13,8 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from brimful import BudgetExceeded, assemble, conversation, fit
-from brimful.counting import count_special, counter_for, template_names
-from brimful.counting.templates import DEFAULT_DATE, ChatTemplate
+from brimful.counting import count_with_special_tokens, counter_for, template_names
+from brimful.counting.chat_template import DEFAULT_DATE, ChatTemplate
 from brimful.render import request_bytes
 from families import EXACT, FAMILIES, SAYING_OK
 from wild import wild
@@ -113,7 +113,7 @@ def test_a_day_costs_as_much_as_any_other(llama, http, family):
     days = (DEFAULT_DATE.replace(month=month, day=day) for month in range(1, 13) for day in (1, 9, 10, 28))
     bos = "<|begin_of_text|>"
     templates = (ChatTemplate.named(server.info.chat_template, bos=bos, today=day) for day in days)
-    assert {count_special("llama3", template.render(said)) for template in templates} == {today}
+    assert {count_with_special_tokens("llama3", template.render(said)) for template in templates} == {today}
 
 
 @settings(max_examples=60)

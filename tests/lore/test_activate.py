@@ -2,7 +2,7 @@
 
 import pytest
 
-from brimful.lore import Who
+from brimful.lore import PersonaInfo
 from brimful.records import Lorebook
 from worlds import entry, held, tell, told
 
@@ -89,7 +89,7 @@ def test_why_an_entry_is_told():
         entry("s", "moor", sources=("description",)),
         entry("f"),
     ]
-    who = Who(sources={"description": "Born on the moor."})
+    who = PersonaInfo(sources={"description": "Born on the moor."})
     activation = tell(entries, "An elf.", "And a bow.", book=DEEP, who=who, found={"f": 0.61})
     assert {each.entry.id: each.why.line for each in activation.told} == {
         "c": "it is always told",
@@ -298,7 +298,7 @@ def test_a_sticky_entry_wins_its_group_and_needs_no_second_roll():
     ],
 )
 def test_entries_choose_for_whom_they_are(filter, expected):
-    who = Who(names=frozenset({"nova", "Nova"}), tags=frozenset({"elf"}))
+    who = PersonaInfo(names=frozenset({"nova", "Nova"}), tags=frozenset({"elf"}))
     entries = [entry("e", "x", **filter)]
     assert bool(told(entries, "x", who=who)) is expected
     assert held(entries, "x", who=who) == ({} if expected else {"e": "persona"})

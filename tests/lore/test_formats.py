@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.errors import InvalidValue
-from brimful.lore.formats import FORMATS, book_of, entries_of, exported, format_of
+from brimful.formats.lorebooks import (
+    LOREBOOK_FORMATS,
+    detect_lorebook_format,
+    read_lorebook,
+    read_lorebook_entries,
+    write_lorebook,
+)
 from brimful.records import Lorebook, LoreEntry
 
 WORLD_INFO = {
@@ -87,12 +93,12 @@ CARD_BOOK = {
 
 
 def round_trip(data, format=None):
-    book, entries = book_of(data, "w"), entries_of(data, "w")
-    return exported(book, list(reversed(entries)), format or format_of(data))
+    book, entries = read_lorebook(data, "w"), read_lorebook_entries(data, "w")
+    return write_lorebook(book, list(reversed(entries)), format or detect_lorebook_format(data))
 
 
 def test_every_field_of_world_info_is_read():
-    (entry,) = entries_of(WORLD_INFO, "w")
+    (entry,) = read_lorebook_entries(WORLD_INFO, "w")
     assert msgspec.structs.asdict(entry) | {"settings": None} == {
         **msgspec.structs.asdict(LoreEntry(id="w/0", lorebook="w", content="Smaug sleeps on gold.")),
         "name": "The dragon",
@@ -135,7 +141,7 @@ def test_every_field_of_world_info_is_read():
 
 
 def test_every_field_of_a_character_book_is_read():
-    book, (entry,) = book_of(CARD_BOOK, "w"), entries_of(CARD_BOOK, "w")
+    book, (entry,) = read_lorebook(CARD_BOOK, "w"), read_lorebook_entries(CARD_BOOK, "w")
     assert (book.name, book.scan_depth, book.budget, book.recursion) == ("Eldoria", 6, 800, 0)
     assert (entry.id, entry.keys, entry.secondary, entry.enabled) == ("w/4", ("forest",), ("tree",), False)
     assert (entry.order, entry.priority, entry.case_sensitive, entry.constant) == (12, 9.0, True, True)
@@ -156,7 +162,7 @@ def test_every_field_of_a_character_book_is_read():
         {"entries": [{"keys": [], "content": "", "extensions": {"brimful": {"fields": {"order": "x"}}}}]},
         {"entries": [{"keys": [], "content": "", "extensions": {"brimful": "mine"}}], "extensions": {"brimful": []}},
     ],
-    ids=format_of,
+    ids=detect_lorebook_format,
 )
 def test_a_file_is_given_back_as_it_was(data):
     before = json.dumps(data)
@@ -166,9 +172,9 @@ def test_a_file_is_given_back_as_it_was(data):
 
 def test_sillytavern_calls_plain_keys_patterns_and_means_those_between_slashes():
     entry = {"keys": ["c++"], "content": "x", "use_regex": True, "extensions": {"selectiveLogic": 0}}
-    (read,) = entries_of({"entries": [entry]}, "w")
+    (read,) = read_lorebook_entries({"entries": [entry]}, "w")
     assert not read.regex
-    (other,) = entries_of({"entries": [{**entry, "extensions": {}}]}, "w")
+    (other,) = read_lorebook_entries({"entries": [{**entry, "extensions": {}}]}, "w")
     assert other.regex
 
 
@@ -184,7 +190,7 @@ def test_sillytavern_calls_plain_keys_patterns_and_means_those_between_slashes()
 )
 def test_what_is_no_lorebook_is_refused(data, told):
     with pytest.raises(InvalidValue) as caught:
-        entries_of(data, "w")
+        read_lorebook_entries(data, "w")
     assert told in str(caught.value)
 
 
@@ -194,28 +200,28 @@ def test_what_is_nested_without_end_is_refused(field):
     for _ in range(20_000):
         deep = [deep]
     with pytest.raises(InvalidValue, match=r"entries\[0\]"):
-        entries_of({"entries": {"0": {field: deep}}}, "w")
+        read_lorebook_entries({"entries": {"0": {field: deep}}}, "w")
     with pytest.raises(InvalidValue, match="lorebook"):
-        book_of({"entries": {}, "name" if field == "key" else field: deep}, "w")
+        read_lorebook({"entries": {}, "name" if field == "key" else field: deep}, "w")
 
 
 def test_no_two_books_share_an_id():
     one = {"entries": {"0": {"uid": "b/1"}, "1": {"uid": 1}, "2": {"uid": 1}}}
-    ids = [entry.id for book in ("a", "a/b", "a/1") for entry in entries_of(one, book)]
+    ids = [entry.id for book in ("a", "a/b", "a/1") for entry in read_lorebook_entries(one, book)]
     assert len(set(ids)) == 9
 
 
 def test_an_unknown_format_is_refused():
     with pytest.raises(InvalidValue, match="must be one of sillytavern, v2, v3"):
-        exported(Lorebook(id="w"), [], "v4")
+        write_lorebook(Lorebook(id="w"), [], "v4")
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", LOREBOOK_FORMATS)
 def test_what_was_changed_is_written_and_all_else_stays(format):
     data = WORLD_INFO if format == "sillytavern" else CARD_BOOK
-    book, (entry,) = book_of(data, "w"), entries_of(data, "w")
+    book, (entry,) = read_lorebook(data, "w"), read_lorebook_entries(data, "w")
     changed = msgspec.structs.replace(entry, probability=0.5, keys=("new",), sticky=0)
-    (again,) = entries_of(exported(book, [changed], format), "w")
+    (again,) = read_lorebook_entries(write_lorebook(book, [changed], format), "w")
     assert (again.probability, again.keys, again.sticky, again.secondary) == (0.5, ("new",), 0, entry.secondary)
 
 
@@ -258,22 +264,27 @@ books = st.builds(
 
 @given(books)
 def test_whatever_a_file_says_is_given_back(data):
-    stored = [msgspec.json.decode(msgspec.json.encode(entry), type=LoreEntry) for entry in entries_of(data, "w")]
-    assert exported(book_of(data, "w", "named"), stored, format_of(data)) == data
+    stored = [
+        msgspec.json.decode(msgspec.json.encode(entry), type=LoreEntry) for entry in read_lorebook_entries(data, "w")
+    ]
+    assert write_lorebook(read_lorebook(data, "w", "named"), stored, detect_lorebook_format(data)) == data
 
 
-@given(books, st.sampled_from(FORMATS))
+@given(books, st.sampled_from(LOREBOOK_FORMATS))
 def test_a_detour_through_another_format_loses_nothing(data, format):
     there = round_trip(data, format)
-    again = exported(book_of(there, "w"), entries_of(there, "w"), format_of(data))
+    again = write_lorebook(read_lorebook(there, "w"), read_lorebook_entries(there, "w"), detect_lorebook_format(data))
     assert without_ours(again) == without_ours(data)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", LOREBOOK_FORMATS)
 @pytest.mark.parametrize("data", [WORLD_INFO, CARD_BOOK, {"entries": {"3": WORLD_INFO["entries"]["0"]}, "name": "E"}])
 def test_a_detour_through_another_format_adds_nothing(data, format):
     there = round_trip(data, format)
-    assert exported(book_of(there, "w"), entries_of(there, "w"), format_of(data)) == data
+    assert (
+        write_lorebook(read_lorebook(there, "w"), read_lorebook_entries(there, "w"), detect_lorebook_format(data))
+        == data
+    )
 
 
 def without_ours(value):
@@ -322,10 +333,10 @@ entries = st.builds(
 )
 
 
-@given(entries, st.sampled_from(FORMATS))
+@given(entries, st.sampled_from(LOREBOOK_FORMATS))
 def test_whatever_an_entry_of_ours_says_comes_back(entry, format):
     book = Lorebook(id="w", name="W", recursion=3, names=False, budget=7)
-    file = msgspec.json.decode(msgspec.json.encode(exported(book, [entry], format)))
-    (again,) = entries_of(file, "w")
+    file = msgspec.json.decode(msgspec.json.encode(write_lorebook(book, [entry], format)))
+    (again,) = read_lorebook_entries(file, "w")
     assert msgspec.structs.replace(again, settings={}) == entry
-    assert msgspec.structs.replace(book_of(file, "w"), settings={}) == book
+    assert msgspec.structs.replace(read_lorebook(file, "w"), settings={}) == book

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brimful.lore import Shelf, activate
+from brimful.lore import LoreIndex, activate
 from brimful.records import Lorebook, LoreEntry
 from worlds import turns
 
@@ -59,7 +59,7 @@ def cost(entry):
 
 
 def run(books, entries, texts, found):
-    return activate(Shelf(books, entries), turns(*texts), seed="room", tokens=cost, found=found)
+    return activate(LoreIndex(books, entries), turns(*texts), seed="room", tokens=cost, found=found)
 
 
 @given(books, entries(), said, found)
@@ -93,7 +93,7 @@ def test_a_group_has_one_winner(books, entries, texts, found):
 
 @given(books, entries(), said)
 def test_turns_that_are_passed_over_would_have_changed_nothing(books, entries, texts):
-    shelf, thorough = Shelf(books, entries), Shelf(books, entries)
+    shelf, thorough = LoreIndex(books, entries), LoreIndex(books, entries)
     thorough.stirring = None
     one, other = (activate(each, turns(*texts), seed="room", tokens=cost) for each in (shelf, thorough))
     assert one == other
@@ -103,8 +103,8 @@ def test_turns_that_are_passed_over_would_have_changed_nothing(books, entries, t
 @given(entries(), said)
 def test_what_a_turn_tells_does_not_hang_on_when_it_is_built(entries, texts):
     """A turn that is built again after the room went on tells the same."""
-    shelf = Shelf({}, entries)
+    shelf = LoreIndex({}, entries)
     for last in range(1, len(texts) + 1):
         first = activate(shelf, turns(*texts[:last]), seed="room", tokens=cost)
-        again = activate(Shelf({}, entries), turns(*texts)[len(texts) - last :], seed="room", tokens=cost)
+        again = activate(LoreIndex({}, entries), turns(*texts)[len(texts) - last :], seed="room", tokens=cost)
         assert first == again

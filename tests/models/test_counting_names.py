@@ -5,7 +5,7 @@ from importlib.resources import files
 import pytest
 
 from brimful.counting import media_rules, tokenizer_names
-from brimful.counting.overheads import overheads_of
+from brimful.counting.overheads import get_overheads
 from brimful.models import load_registry
 
 ROWS = tuple(load_registry(environ={}))
@@ -27,7 +27,7 @@ def test_tokenizer_of_a_prior(name):
 
 @pytest.mark.parametrize("name", [name for name in used("overhead") if name != "template"])
 def test_overhead(name):
-    assert overheads_of(name).message >= 0
+    assert get_overheads(name).message >= 0
 
 
 @pytest.mark.parametrize("name", used("chat_template"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from brimful.errors import InvalidModel
 from brimful.models import load_registry
-from brimful.models.sheet import parse
+from brimful.models.files import parse_models
 
 OWN = load_registry(environ={})
 
@@ -215,4 +215,4 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.di
 def test_whatever_a_file_says_only_invalid_model_is_raised(data):
     text = "\n".join(f"{key} = {_toml(value)}" for key, value in data.items())
     with contextlib.suppress(InvalidModel):
-        parse(text, "models.toml")
+        parse_models(text, "models.toml")

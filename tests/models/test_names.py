@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.models import load_registry, resolve
-from brimful.models.names import LONGEST_NAME
+from brimful.models.names import MAX_NAME_CHARACTERS
 
 REGISTRY = load_registry(environ={})
 
@@ -244,6 +244,6 @@ def test_a_very_long_name_is_no_model_and_takes_no_time(unit):
 
 
 def test_a_name_may_be_as_long_as_the_bound():
-    prefix = "x" * (LONGEST_NAME - len("/gpt-4o"))
+    prefix = "x" * (MAX_NAME_CHARACTERS - len("/gpt-4o"))
     assert REGISTRY.resolve(f"{prefix}/gpt-4o").known
     assert not REGISTRY.resolve(f"{prefix}x/gpt-4o").known

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from brimful.models import load, load_registry
-from brimful.models.names import fold
+from brimful.models import files, load_registry
+from brimful.models.names import normalize_name
 
 REGISTRY = load_registry(environ={})
 
@@ -149,13 +149,13 @@ def test_the_registry_is_a_value():
 
 
 def test_no_two_rows_of_a_namespace_are_spelled_alike():
-    spelled = [(row.wire == "ollama", fold(row.id)) for row in REGISTRY]
+    spelled = [(row.wire == "ollama", normalize_name(row.id)) for row in REGISTRY]
     assert len(spelled) == len(set(spelled))
 
 
 def test_loading_is_quick():
     def seconds():
-        load._own_models.cache_clear()  # noqa: SLF001 - to measure the first time again
+        files._bundled_registry.cache_clear()  # noqa: SLF001 - to measure the first time again
         start = time.process_time()
         load_registry(environ={})
         return time.process_time() - start

@@ -5,13 +5,13 @@ from decimal import Decimal
 import pytest
 
 from brimful.models import default_registry, price, spending
-from brimful.statistics import AnswerFigures, ModelFigures
+from brimful.records.statistics import ModelStatistics, ResponseStatistics
 
 MILLION = 1_000_000
 
 
 def of(model, **answers):
-    return ModelFigures(model=model, contexts=1, tokens=1, answers=AnswerFigures(total=1, **answers))
+    return ModelStatistics(model=model, contexts=1, tokens=1, answers=ResponseStatistics(total=1, **answers))
 
 
 def test_answers_cost_what_their_requests_cost_one_by_one():

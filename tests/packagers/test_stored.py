@@ -4,11 +4,19 @@ import msgspec
 import pytest
 
 from brimful import Media, Text, ToolCall, ToolResult
-from brimful.character import Character
-from brimful.core.held import HELD
-from brimful.core.label import labelled
-from brimful.packagers.stored import headed, plain_text, recalled, remembered, said, summed_up, told
+from brimful.core.exclusions import HELD
+from brimful.core.labels import labeled_text
+from brimful.packagers.records import (
+    package_header,
+    package_lore_entry,
+    package_memory,
+    package_message,
+    package_recalled_message,
+    package_summary,
+    plain_text,
+)
 from brimful.records import LoreEntry, Memory, Message, Persona, Room, Summary
+from brimful.records.character import Character
 from strategies import COUNTER
 
 CALL = ToolCall(id="c1", name="weather", arguments='{"city": "Paris"}')
@@ -23,19 +31,21 @@ CALL = ToolCall(id="c1", name="weather", arguments='{"city": "Paris"}')
     ],
 )
 def test_a_message_of_the_recent_history_stands_as_a_message(message, kind):
-    package = said(message, counter=COUNTER)
+    package = package_message(message, counter=COUNTER)
     assert (package.id, package.kind, package.role) == ("m", kind, message.role)
 
 
 def test_what_is_to_be_answered_may_not_be_dropped():
-    package = said(Message(id="m", room="r", content="hi", sender="Ada", seq=7, at=5.0), counter=COUNTER, current=True)
+    package = package_message(
+        Message(id="m", room="r", content="hi", sender="Ada", seq=7, at=5.0), counter=COUNTER, current=True
+    )
     assert (package.kind, package.flex.can_drop, package.name) == ("message-current", False, "Ada")
     assert (package.position, package.timestamp) == (7, 5.0)
 
 
 def test_a_recalled_message_is_text_even_if_it_was_a_tool_call():
     message = Message(id="m", room="r", content=(Text(text="Let me look."), CALL), role="assistant", at=1_700_000_000)
-    package = recalled(message, counter=COUNTER, relevance=0.7, source="general")
+    package = package_recalled_message(message, counter=COUNTER, relevance=0.7, source="general")
     assert package.kind == "message-older"
     assert package.content == 'Let me look.\n[called weather: {"city": "Paris"}]'
     assert (package.relevance, package.metadata["source"]) == (0.7, "general")
@@ -43,33 +53,39 @@ def test_a_recalled_message_is_text_even_if_it_was_a_tool_call():
 
 def test_a_recalled_tool_result_has_no_role_since_it_stands_as_text_and_is_said_by_no_person():
     message = Message(id="m", room="r", content=(ToolResult(id="c1", content="Rain"),), role="tool")
-    package = recalled(message, counter=COUNTER)
+    package = package_recalled_message(message, counter=COUNTER)
     assert package.role is None
-    assert labelled(package) == "tool: Rain\n"
-    assert labelled(recalled(msgspec.structs.replace(message, sender="weather"), counter=COUNTER)) == "weather: Rain\n"
+    assert labeled_text(package) == "tool: Rain\n"
+    assert (
+        labeled_text(package_recalled_message(msgspec.structs.replace(message, sender="weather"), counter=COUNTER))
+        == "weather: Rain\n"
+    )
 
 
 def test_metadata_of_a_record_pin_nothing_and_are_no_place():
     metadata = {"pinned": True, "source": "slack", "mood": "good"}
     message = Message(id="m", room="r", content="Hi", metadata=metadata)
-    assert said(message, counter=COUNTER).metadata == {"mood": "good"}
-    assert recalled(message, counter=COUNTER).metadata == {"mood": "good"}
-    assert recalled(message, counter=COUNTER, source="den").metadata == {"mood": "good", "source": "den"}
+    assert package_message(message, counter=COUNTER).metadata == {"mood": "good"}
+    assert package_recalled_message(message, counter=COUNTER).metadata == {"mood": "good"}
+    assert package_recalled_message(message, counter=COUNTER, source="den").metadata == {
+        "mood": "good",
+        "source": "den",
+    }
     memory = Memory(id="k", content="Tea.", metadata=metadata)
-    assert remembered(memory, counter=COUNTER).metadata == {"mood": "good", "source": "slack"}
-    pinned = remembered(msgspec.structs.replace(memory, pinned=True), counter=COUNTER)
+    assert package_memory(memory, counter=COUNTER).metadata == {"mood": "good", "source": "slack"}
+    pinned = package_memory(msgspec.structs.replace(memory, pinned=True), counter=COUNTER)
     assert pinned.metadata == {"mood": "good", "source": "slack", "pinned": True}
 
 
 def test_a_memory_brings_its_worth_and_its_source():
     record = Memory(id="k", content="Ada likes tea.", type="episodic", importance=0.9, source="chat", pinned=True, at=3)
-    package = remembered(record, counter=COUNTER, relevance=0.4)
+    package = package_memory(record, counter=COUNTER, relevance=0.4)
     assert (package.id, package.kind, package.importance, package.relevance) == ("k", "memory-episodic", 0.9, 0.4)
     assert package.metadata == {"source": "chat", "pinned": True}
 
 
 def test_lore_stands_in_its_authors_order_and_a_constant_entry_is_pinned():
-    package = told(
+    package = package_lore_entry(
         LoreEntry(id="e", lorebook="w", content="A forest.", constant=True, order=40), counter=COUNTER, book="W"
     )
     assert (package.position, package.metadata) == (40, {"source": "W", "pinned": True})
@@ -77,14 +93,14 @@ def test_lore_stands_in_its_authors_order_and_a_constant_entry_is_pinned():
 
 def test_a_summary_covers_what_its_record_says():
     record = Summary(id="s", room="r", content="They met.", cluster="day-1", covers=("m1", "m2"))
-    package = summed_up(record, counter=COUNTER)
+    package = package_summary(record, counter=COUNTER)
     assert (package.kind, package.cluster, package.covers) == ("summary", "day-1", ("m1", "m2"))
 
 
 def test_a_context_begins_with_the_persona_then_the_headers_then_the_goal():
     persona = Persona(id="helper", prompt="You help.")
     room = Room(id="r", headers=("Be brief.", "Be kind."), goal="Ship it")
-    packages = headed(persona, room, counter=COUNTER, available=900)
+    packages = package_header(persona, room, counter=COUNTER, available=900)
     assert [package.content for package in packages] == [
         "You help.",
         "Be brief.",
@@ -92,27 +108,27 @@ def test_a_context_begins_with_the_persona_then_the_headers_then_the_goal():
         "Goal of this conversation: Ship it",
     ]
     assert [package.position for package in packages] == [0, 1, 2, 3]
-    assert headed(None, Room(id="r"), counter=COUNTER, available=900) == []
+    assert package_header(None, Room(id="r"), counter=COUNTER, available=900) == []
 
 
 def test_a_character_stands_behind_the_prompt_and_only_its_examples_may_go():
     character = Character(prompt="Be the pilot.", description="A pilot.", examples="Roger that.")
     persona = Persona(id="nova", name="Nova", character=character)
-    own, sheet, examples = headed(persona, Room(id="r"), counter=COUNTER, available=900)
+    own, sheet, examples = package_header(persona, Room(id="r"), counter=COUNTER, available=900)
     assert (own.content, sheet.content) == ("Be the pilot.", "Description: A pilot.")
     assert examples.content == "How Nova talks:\nRoger that."
     assert [package.flex.can_drop for package in (own, sheet, examples)] == [False, False, True]
     said = msgspec.structs.replace(persona, prompt="Be brief.")
-    overridden = headed(said, Room(id="r"), counter=COUNTER, available=900)
+    overridden = package_header(said, Room(id="r"), counter=COUNTER, available=900)
     assert overridden[0].content == "Be brief."
 
 
 def test_examples_are_held_back_where_they_take_more_than_a_quarter_of_what_is_left():
     persona = Persona(id="nova", prompt="Be brief.", character=Character(examples="Roger that."))
-    own, examples = headed(persona, Room(id="r"), counter=COUNTER, available=10_000)
+    own, examples = package_header(persona, Room(id="r"), counter=COUNTER, available=10_000)
     least = own.tokens.upper + 4 * examples.tokens.upper
     for available, held in ((least, False), (least - 1, True), (0, True)):
-        beginning = headed(persona, Room(id="r"), counter=COUNTER, available=available)
+        beginning = package_header(persona, Room(id="r"), counter=COUNTER, available=available)
         assert [HELD in each.metadata for each in beginning] == [False, held]
 
 

@@ -3,7 +3,7 @@
 import pytest
 import stamina
 
-from brimful.providers import ENVIRONMENT
+from brimful.providers import KEY_VARIABLES
 
 
 @pytest.fixture(autouse=True)
@@ -15,5 +15,5 @@ def at_once():
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch):
-    for name in ENVIRONMENT:
+    for name in KEY_VARIABLES:
         monkeypatch.delenv(name, raising=False)

@@ -4,12 +4,20 @@ import pytest
 
 from brimful import InvalidValue
 from brimful.models import resolve
-from brimful.providers import FORMS, KNOWN, Limits, dialect_at, key_for, provider_for, provider_of
+from brimful.providers import (
+    KNOWN_SERVERS,
+    PROVIDER_FORMS,
+    Limits,
+    find_api_key,
+    make_dialect,
+    make_provider,
+    make_provider_for_model,
+)
 from brimful.providers.openai import OpenAI
 from brimful.testing import ScriptedProvider
 
 SECRET = "sk-very-secret"  # noqa: S105 - no secret
-ALL_KEYS = {name: f"{SECRET}-{name}" for known in KNOWN.values() for name in known.keys}
+ALL_KEYS = {name: f"{SECRET}-{name}" for known in KNOWN_SERVERS.values() for name in known.keys}
 
 
 def sent_headers(provider):
@@ -39,13 +47,13 @@ def sent_headers(provider):
     ],
 )  # fmt: skip
 def test_names_and_addresses(spec, wire, url, route):
-    provider = provider_for(spec, environ=ALL_KEYS)
+    provider = make_provider(spec, environ=ALL_KEYS)
     assert (provider.wire, provider.connection.url, provider.route) == (wire, url, route)
 
 
 def test_a_provider_is_one_already():
     given = ScriptedProvider()
-    assert provider_for(given) is given
+    assert make_provider(given) is given
 
 
 @pytest.mark.parametrize(
@@ -53,34 +61,34 @@ def test_a_provider_is_one_already():
 )
 def test_anything_else_is_told_what_there_is(spec):
     with pytest.raises(InvalidValue) as caught:
-        provider_for(spec)
+        make_provider(spec)
     assert caught.value.field == "provider"
-    assert all(form in caught.value.reason for form in FORMS)
+    assert all(form in caught.value.reason for form in PROVIDER_FORMS)
 
 
 def test_a_password_in_what_is_no_address_is_not_shown():
     with pytest.raises(InvalidValue) as caught:
-        provider_for(f"ftp://me:{SECRET}@h")
+        make_provider(f"ftp://me:{SECRET}@h")
     assert SECRET not in str(caught.value)
 
 
 def test_limits_are_handed_on():
-    assert provider_for("http://h/v1", limits=Limits(read=7)).connection.limits.read == 7
+    assert make_provider("http://h/v1", limits=Limits(read=7)).connection.limits.read == 7
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name, known in KNOWN.items() if known.keys])
+@pytest.mark.parametrize("name", [name for name, known in KNOWN_SERVERS.items() if known.keys])
 def test_a_known_server_gets_its_own_key_and_needs_it(name):
-    known = KNOWN[name]
+    known = KNOWN_SERVERS[name]
     for variable in known.keys:
-        provider = provider_for(name, environ={variable: f" {SECRET}\n", "BRIMFUL_PROVIDER_KEY": "other"})
+        provider = make_provider(name, environ={variable: f" {SECRET}\n", "BRIMFUL_PROVIDER_KEY": "other"})
         assert any(SECRET in value for value in sent_headers(provider).values())
         assert not any("other" in value for value in sent_headers(provider).values())
         assert SECRET not in f"{provider!r} {provider.connection!r} {provider.dialect!r} {provider.route}"
     with pytest.raises(InvalidValue, match=f"{name} needs a key: set {known.keys[0]}"):
-        provider_for(name, environ={"BRIMFUL_PROVIDER_KEY": "other"})
+        make_provider(name, environ={"BRIMFUL_PROVIDER_KEY": "other"})
 
 
 @pytest.mark.parametrize(
@@ -99,33 +107,36 @@ def test_a_known_server_s_key_goes_nowhere_else(url):
     environ = ALL_KEYS | {"BRIMFUL_PROVIDER_KEY": "mine"}
     for wire in ("openai", "anthropic", "gemini", "ollama"):
         try:
-            provider = provider_for(f"{wire}:{url}", environ=environ)
+            provider = make_provider(f"{wire}:{url}", environ=environ)
         except InvalidValue:
             continue
         assert not any(SECRET in value for value in sent_headers(provider).values())
-    assert key_for("http://127.0.0.1:8081/v1", environ) == ("mine", "BRIMFUL_PROVIDER_KEY")
+    assert find_api_key("http://127.0.0.1:8081/v1", environ) == ("mine", "BRIMFUL_PROVIDER_KEY")
 
 
 def test_a_known_server_under_its_address_is_known():
-    assert key_for("https://api.openai.com/v1/", {"OPENAI_API_KEY": "k"}) == ("k", "OPENAI_API_KEY")
-    assert key_for("https://API.openai.com/v1", {"OPENAI_API_KEY": "k"}) == ("k", "OPENAI_API_KEY")
+    assert find_api_key("https://api.openai.com/v1/", {"OPENAI_API_KEY": "k"}) == ("k", "OPENAI_API_KEY")
+    assert find_api_key("https://API.openai.com/v1", {"OPENAI_API_KEY": "k"}) == ("k", "OPENAI_API_KEY")
 
 
 def test_a_key_that_is_given_stands_before_the_environment(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "env")
-    assert sent_headers(provider_for("openai"))["authorization"] == "Bearer env"
-    assert sent_headers(provider_for("openai", key="given"))["authorization"] == "Bearer given"
-    assert "authorization" not in sent_headers(provider_for("http://h/v1", key=""))
+    assert sent_headers(make_provider("openai"))["authorization"] == "Bearer env"
+    assert sent_headers(make_provider("openai", key="given"))["authorization"] == "Bearer given"
+    assert "authorization" not in sent_headers(make_provider("http://h/v1", key=""))
 
 
 def test_a_server_at_home_needs_no_key():
     for spec in ("ollama", "http://127.0.0.1:8081/v1", "anthropic:http://127.0.0.1:8081"):
-        assert not {"authorization", "x-api-key"} & set(sent_headers(provider_for(spec, environ={})))
+        assert not {"authorization", "x-api-key"} & set(sent_headers(make_provider(spec, environ={})))
 
 
 def test_the_second_variable_will_do():
-    assert key_for(KNOWN["gemini"].url, {"GOOGLE_API_KEY": "g"}) == ("g", "GOOGLE_API_KEY")
-    assert key_for(KNOWN["gemini"].url, {"GOOGLE_API_KEY": "g", "GEMINI_API_KEY": "h"}) == ("h", "GEMINI_API_KEY")
+    assert find_api_key(KNOWN_SERVERS["gemini"].url, {"GOOGLE_API_KEY": "g"}) == ("g", "GOOGLE_API_KEY")
+    assert find_api_key(KNOWN_SERVERS["gemini"].url, {"GOOGLE_API_KEY": "g", "GEMINI_API_KEY": "h"}) == (
+        "h",
+        "GEMINI_API_KEY",
+    )
 
 
 # -- ways with OpenAI's dialect ----------------------------------------------------------------------------------------
@@ -143,7 +154,7 @@ def test_the_second_variable_will_do():
     ],
 )
 def test_each_server_is_asked_as_it_understands(url, renames, asks):
-    assert dialect_at("openai", url) == OpenAI(renames_limit=renames, asks_usage=asks)
+    assert make_dialect("openai", url) == OpenAI(renames_limit=renames, asks_usage=asks)
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -175,7 +186,7 @@ def test_each_server_is_asked_as_it_understands(url, renames, asks):
     ],
 )
 def test_a_model_leads_to_the_server_that_runs_it_and_bears_the_name_it_has_there(model, route, named):
-    provider = provider_of(resolve(model), environ=ALL_KEYS)
+    provider = make_provider_for_model(resolve(model), environ=ALL_KEYS)
     assert provider.route == route
     assert provider._named({"model": model})["model"] == named  # noqa: SLF001 - what would be sent
 
@@ -193,7 +204,7 @@ def test_a_model_leads_to_the_server_that_runs_it_and_bears_the_name_it_has_ther
     ],
 )
 def test_a_server_that_is_named_itself_gets_its_own_names_too(spec, model, named):
-    assert provider_for(spec, environ=ALL_KEYS)._named({"model": model})["model"] == named  # noqa: SLF001
+    assert make_provider(spec, environ=ALL_KEYS)._named({"model": model})["model"] == named  # noqa: SLF001
 
 
 @pytest.mark.parametrize(
@@ -209,18 +220,18 @@ def test_a_server_that_is_named_itself_gets_its_own_names_too(spec, model, named
 )
 def test_where_no_server_is_known_it_says_what_to_name(model):
     with pytest.raises(InvalidValue, match="no server is known that runs") as caught:
-        provider_of(resolve(model), environ=ALL_KEYS)
+        make_provider_for_model(resolve(model), environ=ALL_KEYS)
     assert "openai:http://127.0.0.1:8081/v1" in caught.value.reason
 
 
 def test_a_model_without_its_key_says_which_to_set():
     with pytest.raises(InvalidValue, match="set ANTHROPIC_API_KEY"):
-        provider_of(resolve("claude-sonnet-4-5"), environ={})
+        make_provider_for_model(resolve("claude-sonnet-4-5"), environ={})
 
 
 def test_every_maker_of_the_registry_has_a_server_or_none():
-    for known in KNOWN.values():
+    for known in KNOWN_SERVERS.values():
         assert known.source.startswith("https://")
         assert known.url.startswith("https://") is bool(known.keys)
-    makers = [maker for known in KNOWN.values() for maker in known.makers]
+    makers = [maker for known in KNOWN_SERVERS.values() for maker in known.makers]
     assert len(makers) == len(set(makers))

@@ -10,7 +10,7 @@ import pytest
 
 from brimful import ContextOverflow, InvalidValue, MissingExtra, ProviderError, ProviderUnavailable
 from brimful.providers import Connection, Limits
-from brimful.providers.libraries import libraries
+from brimful.providers.connection import load_libraries
 from providers.serving import answer, chunked, connected, in_loop, serving, then_hang_up, then_wait
 
 SECRET = "sk-very-secret"  # noqa: S105 - no secret
@@ -151,10 +151,10 @@ def test_limits_are_checked(wrong):
 
 def test_without_the_libraries_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "stamina", None)
-    libraries.cache_clear()
+    load_libraries.cache_clear()
     with pytest.raises(MissingExtra, match=r"brimful\[remote\]"):
         asyncio.run(Connection("http://localhost").post("/", b""))
-    libraries.cache_clear()
+    load_libraries.cache_clear()
 
 
 # -- what is sent again ------------------------------------------------------------------------------------------------

@@ -5,9 +5,8 @@ import pytest
 
 from brimful import ProviderError, ProviderUnavailable
 from brimful.providers import Limits
-from brimful.providers.address import read_address
-from brimful.providers.failures import broken_off, failed
-from brimful.providers.retries import Retriable
+from brimful.providers.address import parse_address
+from brimful.providers.connection import Retriable, make_request_error, make_stream_error
 
 SECRET = "sk-very-secret"  # noqa: S105 - no secret
 
@@ -24,7 +23,7 @@ SECRET = "sk-very-secret"  # noqa: S105 - no secret
     ],
 )
 def test_a_request_that_got_no_answer(error, again, reason, fresh):
-    failure = failed("r", error, Limits(), fresh=fresh)
+    failure = make_request_error("r", error, Limits(), fresh=fresh)
     assert isinstance(failure, Retriable) is again
     unavailable = failure.error if again else failure
     assert type(unavailable) is ProviderUnavailable
@@ -33,24 +32,26 @@ def test_a_request_that_got_no_answer(error, again, reason, fresh):
 
 @pytest.mark.parametrize("error", [httpx2.ReadError("x"), httpx2.WriteError("x"), httpx2.RemoteProtocolError("x")])
 def test_a_broken_line_is_tried_again_only_if_it_had_been_idle(error):
-    assert isinstance(failed("r", error, Limits(), fresh=False), Retriable)
-    assert type(failed("r", error, Limits(), fresh=True)) is ProviderUnavailable
+    assert isinstance(make_request_error("r", error, Limits(), fresh=False), Retriable)
+    assert type(make_request_error("r", error, Limits(), fresh=True)) is ProviderUnavailable
 
 
 @pytest.mark.parametrize("kind", [httpx2.LocalProtocolError, httpx2.InvalidURL, httpx2.UnsupportedProtocol])
 def test_what_cannot_be_asked_does_not_tell_what_was_asked(kind):
-    failure = failed("r", kind(f"Illegal header value b'Bearer {SECRET}'"), Limits(), fresh=True)
+    failure = make_request_error("r", kind(f"Illegal header value b'Bearer {SECRET}'"), Limits(), fresh=True)
     assert type(failure) is ProviderError
     assert failure.reason == f"cannot be asked: {kind.__name__}"
 
 
 def test_an_answer_that_broke_off():
-    assert broken_off("r", httpx2.ReadTimeout(""), Limits(read=7)).reason.endswith("nothing more came for 7 seconds")
-    assert type(broken_off("r", httpx2.DecodingError("bad"), Limits())) is ProviderError
-    assert broken_off("r", httpx2.ReadError("reset"), Limits()).reason == "the answer broke off: reset"
+    assert make_stream_error("r", httpx2.ReadTimeout(""), Limits(read=7)).reason.endswith(
+        "nothing more came for 7 seconds"
+    )
+    assert type(make_stream_error("r", httpx2.DecodingError("bad"), Limits())) is ProviderError
+    assert make_stream_error("r", httpx2.ReadError("reset"), Limits()).reason == "the answer broke off: reset"
 
 
 def test_an_address_shows_no_password():
-    address = read_address(f"http://me:{SECRET}@h/v1")
+    address = parse_address(f"http://me:{SECRET}@h/v1")
     assert repr(address) == "Address('http://h/v1')"
     assert address.signed

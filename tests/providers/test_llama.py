@@ -3,7 +3,7 @@
 import pytest
 
 from brimful import ContextOverflow
-from brimful.providers import provider_for
+from brimful.providers import make_provider
 from providers.serving import in_loop
 
 ASKED = {
@@ -26,7 +26,7 @@ ASKED = {
 @pytest.mark.parametrize("wire", ASKED)
 @in_loop
 async def test_whole_and_streamed_answers_and_counts_agree(llama, wire):
-    provider = provider_for(f"{wire}:{llama('smollm2').address}/v1")
+    provider = make_provider(f"{wire}:{llama('smollm2').address}/v1")
     try:
         counted = await provider.count(ASKED[wire])
         whole = await provider.send(ASKED[wire])
@@ -45,7 +45,7 @@ async def test_whole_and_streamed_answers_and_counts_agree(llama, wire):
 @in_loop
 async def test_an_overflow_tells_the_window_and_the_server_s_own_count(llama, wire):
     smol = llama("smollm2")
-    provider = provider_for(f"{wire}:{smol.address}/v1")
+    provider = make_provider(f"{wire}:{smol.address}/v1")
     long = ASKED[wire] | {"messages": [{"role": "user", "content": "tea " * smol.window}]}
     try:
         counted = await provider.count(long)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.providers import Overflow, find_overflow
-from brimful.providers.said import read_error
+from brimful.providers.errors import parse_error_body
 
 DATA = Path(__file__).parent / "data"
 
@@ -57,5 +57,5 @@ def test_whatever_a_server_says_it_can_be_read(body, status):
 
 def test_of_a_huge_message_only_the_beginning_is_searched():
     body = body_of({"error": {"message": "x" * 5_000_000 + " prompt is too long"}})
-    assert len(read_error(body).message) == 4_000
+    assert len(parse_error_body(body).message) == 4_000
     assert find_overflow(400, body) is None

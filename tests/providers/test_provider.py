@@ -7,10 +7,10 @@ import pytest
 
 from brimful import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.protocols import Provider
-from brimful.providers import KNOWN, HttpProvider, Limits, provider_for
+from brimful.providers import KNOWN_SERVERS, HttpProvider, Limits, make_provider
 from brimful.providers.openai import OpenAI
 from brimful.records import Usage
-from brimful.replies import Piece, Reply
+from brimful.records.reply import Reply, ReplyChunk
 from providers.serving import answer, chunked, in_loop, serving, then_hang_up, then_wait
 from providers.streams import events, lines
 
@@ -56,7 +56,7 @@ TALK = chunked(events(chunk("Te")), events(chunk("a.", "stop"), done=True))
 @asynccontextmanager
 async def provided(*answers, wire="openai", limits=None):
     async with serving(*answers) as server:
-        provider: Provider = provider_for(f"{wire}:{server.url}", limits=limits)
+        provider: Provider = make_provider(f"{wire}:{server.url}", limits=limits)
         try:
             yield server, provider
         finally:
@@ -102,7 +102,7 @@ async def test_a_last_event_that_was_not_ended_is_streamed_too():
 async def test_a_server_that_does_not_stream_is_heard_all_the_same():
     async with provided(answer(WHOLE["openai"])) as (_, provider):
         pieces = [piece async for piece in provider.stream(ASKED)]
-    assert pieces[0] == Piece(text="Tea.")
+    assert pieces[0] == ReplyChunk(text="Tea.")
     assert isinstance(pieces[-1].reply, Reply)
 
 
@@ -229,7 +229,7 @@ async def test_a_count_that_fails_is_no_reason_not_to_ask_again(status, kind):
 @in_loop
 async def test_a_prefix_is_taken_from_the_name_and_the_request_stays_as_it_is():
     async with provided(answer(WHOLE["openai"]), answer(WHOLE["openai"])) as (server, provider):
-        prefixed = HttpProvider(provider.connection, OpenAI(), known=KNOWN["openrouter"])
+        prefixed = HttpProvider(provider.connection, OpenAI(), known=KNOWN_SERVERS["openrouter"])
         asked = ASKED | {"model": "openrouter/qwen/qwen3-8b"}
         await prefixed.send(asked)
         await prefixed.send({"messages": []})

@@ -3,7 +3,7 @@
 import pytest
 
 from brimful import ContextOverflow, ProviderError, ProviderUnavailable
-from brimful.providers.retries import JITTER, Retriable, told_wait, wait_for
+from brimful.providers.connection import MAX_JITTER, Retriable, get_retry_delay, parse_retry_after
 
 NOW = 1_800_000_000.0
 
@@ -14,20 +14,20 @@ def unavailable(seconds=None):
 
 def test_only_what_was_found_safe_is_tried_again():
     for failure in (unavailable(), ProviderError("r", "no"), ContextOverflow("r", "long"), KeyError()):
-        assert wait_for(failure, longest=30) is False
-    assert wait_for(Retriable(unavailable()), longest=30) is True
+        assert get_retry_delay(failure, longest=30) is False
+    assert get_retry_delay(Retriable(unavailable()), longest=30) is True
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1.5, 30.0])
 def test_a_named_wait_is_kept_and_spread_a_little(seconds):
-    waits = {wait_for(Retriable(unavailable(seconds)), longest=30) for _ in range(50)}
-    assert all(seconds <= wait <= seconds + JITTER for wait in waits)
+    waits = {get_retry_delay(Retriable(unavailable(seconds)), longest=30) for _ in range(50)}
+    assert all(seconds <= wait <= seconds + MAX_JITTER for wait in waits)
     assert len(waits) > 1
 
 
 @pytest.mark.parametrize("seconds", [30.1, 3600.0])
 def test_a_wait_that_is_too_long_is_left_to_the_caller(seconds):
-    assert wait_for(Retriable(unavailable(seconds)), longest=30) is False
+    assert get_retry_delay(Retriable(unavailable(seconds)), longest=30) is False
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_a_wait_that_is_too_long_is_left_to_the_caller(seconds):
     ],
 )
 def test_waits_are_read_in_each_form(headers, seconds):
-    assert told_wait(headers, now=NOW) == seconds
+    assert parse_retry_after(headers, now=NOW) == seconds

@@ -8,7 +8,7 @@ import pytest
 from brimful import ContextOverflow, ProviderError, ProviderUnavailable, Text
 from brimful.protocols import Provider
 from brimful.records import Usage
-from brimful.replies import Reply
+from brimful.records.reply import Reply
 from brimful.testing import ScriptedProvider
 from providers.serving import in_loop
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful import ProviderError
-from brimful.providers import dialect_at
+from brimful.providers import make_dialect
 from providers import test_anthropic, test_gemini, test_ollama, test_openai
 
 STREAMS = {
@@ -59,7 +59,7 @@ def test_a_whole_answer_with_anything_in_any_place(wire, data):
     path = data.draw(st.sampled_from(places(WHOLE[wire])))
     body = json.dumps(changed(WHOLE[wire], path, data.draw(values))).encode()
     with suppress(ProviderError):
-        assert dialect_at(wire, "http://h").read(body, "r").finish
+        assert make_dialect(wire, "http://h").read(body, "r").finish
 
 
 @pytest.mark.parametrize("wire", STREAMS)
@@ -71,7 +71,7 @@ def test_a_stream_with_anything_in_any_place(wire, data):
     event = json.loads(said)
     other = changed(event, data.draw(st.sampled_from(places(event))), data.draw(values))
     lines[at] = head + (b"data: " if wire != "ollama" else b"") + json.dumps(other).encode()
-    reader = dialect_at(wire, "http://h").reader("r")
+    reader = make_dialect(wire, "http://h").reader("r")
     with suppress(ProviderError):
         read_all(reader, b"\n".join(lines))
     assert reader.so_far.finish
@@ -80,7 +80,7 @@ def test_a_stream_with_anything_in_any_place(wire, data):
 @pytest.mark.parametrize("wire", STREAMS)
 @given(st.binary(max_size=200))
 def test_a_stream_of_any_bytes(wire, stream):
-    reader = dialect_at(wire, "http://h").reader("r")
+    reader = make_dialect(wire, "http://h").reader("r")
     with pytest.raises(ProviderError):
         read_all(reader, stream)
 

@@ -4,7 +4,7 @@ import pytest
 
 from brimful.core.prompt import Media, Message, Prompt, Text, Tool, ToolCall, ToolResult
 from brimful.render import renderer_for
-from brimful.render.anthropic.write import IMAGE_TYPES
+from brimful.render.anthropic import IMAGE_TYPES
 
 anthropic = renderer_for("anthropic")
 MARK = {"type": "ephemeral"}

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from brimful.core.prompt import Media, Message, Prompt, Text, Tool, ToolCall, ToolResult
 from brimful.errors import InvalidRequest
 from brimful.render import renderer_for, request_bytes
-from brimful.render.canonical import arguments_object
-from brimful.render.media import inline, placeholder
-from brimful.render.names import tool_name
+from brimful.render.normalize import decode_data_url, placeholder, safe_tool_name
+from brimful.render.tools import arguments_object
 
 WIRES = ("openai", "anthropic", "gemini", "ollama", "text")
 WINDOW = 8192
@@ -153,7 +152,7 @@ def test_every_medium_survives_or_a_text_stands_for_it(prompt):
         parsed = renderer_for(wire).parse(render(wire, prompt))
         carried = [(part.url, part.data) for part in parts_of(parsed, Media)]
         text = all_text(parsed)
-        for part in map(inline, parts_of(prompt, Media)):
+        for part in map(decode_data_url, parts_of(prompt, Media)):
             if carried and carried[0] == (part.url, part.data):
                 carried.pop(0)
             else:
@@ -176,7 +175,7 @@ def test_every_call_and_result_survives_in_the_order_of_the_calls(prompt):
             arguments_object(call.arguments) for call in calls
         ]
         assert [call.name.removeprefix("_") for call in read] == [
-            tool_name(call.name).removeprefix("_")[:64] for call in calls
+            safe_tool_name(call.name).removeprefix("_")[:64] for call in calls
         ]
         assert [answer.content for answer in parts_of(parsed, ToolResult)] == [answer.content for answer in answers]
         assert [answer.id for answer in parts_of(parsed, ToolResult)] == [call.id for call in read]

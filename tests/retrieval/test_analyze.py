@@ -1,6 +1,6 @@
 import pytest
 
-from brimful.retrieval.analyze import analyze
+from brimful.retrieval.analyzer import analyze
 
 
 def test_words_become_stems_without_what_says_nothing():

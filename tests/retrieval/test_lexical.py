@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.answers import Postings
-from brimful.retrieval.lexical import MOST_TERMS, REACH, cover
+from brimful.records.search import Postings
+from brimful.retrieval.lexical import MAX_TERMS, REACH, score_coverage
 
 Row = tuple[int, int, int, int]
 
@@ -25,7 +25,7 @@ def make(rows, *, terms=3, documents=100, words=1000, found=None):
 
 
 def covered(rows, *, conversation=True, **changes):
-    scored = cover(make(rows, **changes), conversation=conversation)
+    scored = score_coverage(make(rows, **changes), conversation=conversation)
     return dict(zip(scored.places.tolist(), scored.values.tolist(), strict=True))
 
 
@@ -115,7 +115,7 @@ def test_a_long_text_covers_less_than_a_short_one():
 
 def test_of_a_long_question_the_rarest_terms_count():
     rows = [(10, 0, 1, 10), (40, 1, 1, 10)]
-    found = (90, *[1] * MOST_TERMS)
+    found = (90, *[1] * MAX_TERMS)
     assert list(covered(rows, terms=len(found), found=found, conversation=False)) == [40]
 
 

@@ -4,30 +4,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.retrieval.own import own_share, speaks_of_self
+from brimful.retrieval.first_person import first_person_share, is_first_person
 
 
 @pytest.mark.parametrize("text", ["I’m in my garden", "MINE!", "Mein Rad ist weg.", "我住在北京", "나는 서울에 살아요"])
 def test_who_speaks_of_nothing_else_speaks_of_himself(text):
-    assert own_share(text) == 1.0
+    assert first_person_share(text) == 1.0
 
 
 @pytest.mark.parametrize("text", ["", "?!", "How are you?", "That sounds great!", "Mimi, Ikea and Iran", "他住在北京"])
 def test_what_is_said_of_others_is_not_ones_own(text):
-    assert own_share(text) == 0.0
+    assert first_person_share(text) == 0.0
 
 
 def test_a_word_in_passing_counts_the_less_the_longer_the_text():
-    shares = [own_share("I " + "word " * more) for more in (1, 15, 31, 63)]
+    shares = [first_person_share("I " + "word " * more) for more in (1, 15, 31, 63)]
     assert shares == [1.0, 0.5, 0.25, 0.125]
 
 
 def test_how_a_long_text_begins_is_what_counts():
-    assert own_share("I sold my boat. " * 70 + "Far away. " * 9_999) == own_share("I sold my boat. " * 70)
-    assert own_share("Far away. " * 100 + "I sold my boat.") == 0.0
+    assert first_person_share("I sold my boat. " * 70 + "Far away. " * 9_999) == first_person_share(
+        "I sold my boat. " * 70
+    )
+    assert first_person_share("Far away. " * 100 + "I sold my boat.") == 0.0
 
 
 @given(st.text(max_size=200))
 def test_it_is_a_share_and_none_of_a_text_that_is_not_in_the_first_person(text):
-    assert 0.0 <= own_share(text) <= 1.0
-    assert (own_share(text) > 0) == speaks_of_self(text)
+    assert 0.0 <= first_person_share(text) <= 1.0
+    assert (first_person_share(text) > 0) == is_first_person(text)

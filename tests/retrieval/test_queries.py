@@ -4,9 +4,9 @@ import pytest
 
 from brimful import InvalidValue, ToolResult
 from brimful.records import Message
-from brimful.retrieval.indexed import indexed
-from brimful.retrieval.queries import HUMAN_MESSAGES, LONGEST, WEIGHTS, queries
-from brimful.retrieval.wanted import Wanted, memory_scopes
+from brimful.retrieval.documents import make_document
+from brimful.retrieval.queries import HUMAN_MESSAGES, MAX_QUERY_CHARS, WEIGHTS, make_queries
+from brimful.retrieval.search import SearchRequest, memory_scopes
 
 
 def message(text: str, role: str = "user") -> Message:
@@ -20,7 +20,7 @@ def by_name(asked):
 
 def test_all_four_questions_of_the_founding_document():
     recent = [message("It is raining.", "tool"), message("And in Rome?"), message("Hello!", "assistant"), message("Hi")]
-    asked = by_name(queries("What now?", goal="Plan a trip", recent=recent, focus="spam"))
+    asked = by_name(make_queries("What now?", goal="Plan a trip", recent=recent, focus="spam"))
     assert asked == {
         "event": "What now?\nPlan a trip",
         "focus": "spam",
@@ -31,44 +31,46 @@ def test_all_four_questions_of_the_founding_document():
 
 def test_at_most_three_human_messages_are_asked_oldest_first():
     recent = [message(f"message {number}") for number in range(9, 0, -1)]
-    assert by_name(queries("x", recent=recent))["human"] == "message 7\nmessage 8\nmessage 9"
+    assert by_name(make_queries("x", recent=recent))["human"] == "message 7\nmessage 8\nmessage 9"
     assert HUMAN_MESSAGES == 3
 
 
 def test_what_is_asked_now_weighs_most():
-    weights = {query.name: query.weight for query in queries("a", recent=[message("b"), message("c", "assistant")])}
+    weights = {
+        query.name: query.weight for query in make_queries("a", recent=[message("b"), message("c", "assistant")])
+    }
     assert weights == {"event": 1.0, "human": WEIGHTS["human"], "action": WEIGHTS["action"]}
     assert max(WEIGHTS, key=WEIGHTS.get) == "event"
 
 
 def test_the_same_words_are_asked_once_and_nothing_is_asked_of_silence():
-    assert [query.name for query in queries("same", recent=[message("same")])] == ["event"]
-    assert queries("  ", recent=[message("")]) == ()
+    assert [query.name for query in make_queries("same", recent=[message("same")])] == ["event"]
+    assert make_queries("  ", recent=[message("")]) == ()
 
 
 def test_a_very_long_message_is_asked_by_its_end():
-    (query,) = queries("start " + "word " * 5000 + "end?")
-    assert len(query.text) <= LONGEST
+    (query,) = make_queries("start " + "word " * 5000 + "end?")
+    assert len(query.text) <= MAX_QUERY_CHARS
     assert query.text.endswith("end?")
 
 
 @pytest.mark.parametrize("wrong", [None, 7, b"tea", ["tea"]])
 def test_what_is_no_text_is_refused(wrong):
     with pytest.raises(InvalidValue, match="text: must be a text"):
-        queries(wrong)
+        make_queries(wrong)
     with pytest.raises(InvalidValue, match="focus: must be a text"):
-        queries("tea", focus=wrong)
+        make_queries("tea", focus=wrong)
 
 
 @pytest.mark.parametrize(
     ("field", "make"),
     [
-        ("limit", lambda: Wanted(limit="many")),
-        ("limit", lambda: Wanted(limit=-1)),
-        ("types", lambda: Wanted(types=("semantic", 3))),
+        ("limit", lambda: SearchRequest(limit="many")),
+        ("limit", lambda: SearchRequest(limit=-1)),
+        ("types", lambda: SearchRequest(types=("semantic", 3))),
         ("persona", lambda: memory_scopes(7, None, None)),
         ("room", lambda: memory_scopes(None, None, ["r"])),
-        ("record", lambda: indexed("tea")),
+        ("record", lambda: make_document("tea")),
     ],
 )
 def test_what_nobody_could_look_for_is_refused_by_name(field, make):

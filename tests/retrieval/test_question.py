@@ -4,36 +4,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.retrieval import own
-from brimful.retrieval.analyze import analyze
-from brimful.retrieval.question import ask
+from brimful.retrieval import first_person
+from brimful.retrieval.analyzer import analyze
+from brimful.retrieval.queries import parse_question
 
 
 def test_terms_are_asked_for_once():
-    assert ask("tea or coffee, coffee or tea?").terms == ("tea", "coffe")
+    assert parse_question("tea or coffee, coffee or tea?").terms == ("tea", "coffe")
 
 
 def test_names_of_speakers_are_left_out_of_the_meaning():
-    question = ask("When did Ann's sister visit Bob?", speakers=["ann", "Bob Lee"])
+    question = parse_question("When did Ann's sister visit Bob?", speakers=["ann", "Bob Lee"])
     assert question.meaning == "sister visit"
     assert "ann" in question.terms
 
 
 def test_a_question_of_nothing_but_names_and_small_words_means_what_it_says():
-    assert ask("Who is Ann?", speakers=["Ann"]).meaning == "Who is Ann?"
+    assert parse_question("Who is Ann?", speakers=["Ann"]).meaning == "Who is Ann?"
 
 
 @pytest.mark.parametrize("text", ["What did ann say?", "ANN’s plan", "Annes und Ann"])
 def test_a_named_speaker_is_spoken_about(text):
-    assert ask(text).is_about("Ann")
+    assert parse_question(text).is_about("Ann")
 
 
 def test_a_part_of_a_name_is_enough():
-    assert ask("Where does Ann live?").is_about("Ann Lee")
+    assert parse_question("Where does Ann live?").is_about("Ann Lee")
 
 
 def test_a_role_is_no_name():
-    question = ask("Which user logged in?", speakers=["user", "assistant"])
+    question = parse_question("Which user logged in?", speakers=["user", "assistant"])
     assert not question.is_about("user")
     assert question.meaning == "user logged"
 
@@ -42,20 +42,20 @@ def test_a_role_is_no_name():
     "text", ["What is my budget?", "I’ve lost it", "Wo ist mein Rad?", "где мой ключ", "我住在哪里"]
 )
 def test_the_first_person_is_the_asker(text):
-    assert ask(text, asker="user").is_about("user")
-    assert not ask(text, asker="user").is_about("assistant")
+    assert parse_question(text, asker="user").is_about("user")
+    assert not parse_question(text, asker="user").is_about("assistant")
 
 
 def test_nobody_asks_nobody():
-    assert not ask("What is my name?").is_about("")
-    assert not ask("Is it true?", asker="Ann").is_about("Ann")
+    assert not parse_question("What is my name?").is_about("")
+    assert not parse_question("Is it true?", asker="Ann").is_about("Ann")
 
 
-FIRST_PERSON = re.compile(rf"\b(?:{'|'.join(own._ME)})\b|{'|'.join(own._SELF)}", re.IGNORECASE)  # noqa: SLF001 - the long way
+FIRST_PERSON = re.compile(rf"\b(?:{'|'.join(first_person._ME)})\b|{'|'.join(first_person._SELF)}", re.IGNORECASE)  # noqa: SLF001 - the long way
 SIGNS = st.text(alphabet="abimeyIM's_-. \n019?ÄßKﬁ’日", max_size=30)
 
 
 @given(SIGNS)
 def test_word_by_word_is_read_what_the_whole_says(text):
-    assert ask(text).terms == tuple(dict.fromkeys(analyze(text)))
-    assert ask(text, asker="x").about_asker == (FIRST_PERSON.search(text) is not None)
+    assert parse_question(text).terms == tuple(dict.fromkeys(analyze(text)))
+    assert parse_question(text, asker="x").about_asker == (FIRST_PERSON.search(text) is not None)

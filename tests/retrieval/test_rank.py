@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.answers import Near, Postings
-from brimful.retrieval.question import Question, ask
-from brimful.retrieval.rank import NOTHING as UNFOUND
-from brimful.retrieval.rank import Found, merge, weigh, worth
+from brimful.records.search import Postings, VectorHit
+from brimful.retrieval.queries import Question, parse_question
+from brimful.retrieval.rank import NO_MATCHES as UNFOUND
+from brimful.retrieval.rank import Match, adjust_relevance, length_adjusted, merge
 from brimful.retrieval.rank import rank as rank_in_columns
 
 NOTHING = Postings(terms=(), found=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=())
@@ -23,7 +23,7 @@ def rank(postings, near, *, conversation, limit):
 
 
 def near(similarities, *, offset=0):
-    return [Near(doc=place + offset, seq=place, similarity=value) for place, value in similarities.items()]
+    return [VectorHit(doc=place + offset, seq=place, similarity=value) for place, value in similarities.items()]
 
 
 @given(st.dictionaries(st.integers(1, 60), cosines), st.booleans())
@@ -105,15 +105,15 @@ def test_nothing_finds_nothing():
 @given(shares, shares, st.booleans(), st.booleans())
 def test_what_was_said_and_by_whom_keeps_the_order_and_the_range(one, other, about, asks_when):
     question = Question(terms=("ann",) if about else (), meaning="", asks_when=asks_when)
-    first, second = (weigh(each, question, speaker="Ann", text="Yesterday.") for each in (one, other))
+    first, second = (adjust_relevance(each, question, speaker="Ann", text="Yesterday.") for each in (one, other))
     assert one - 1e-12 <= first <= 1.0
     assert one >= other or first <= second
 
 
 def test_a_speaker_and_a_time_that_are_asked_for_weigh_more():
-    question = ask("When did Ann move?")
+    question = parse_question("When did Ann move?")
     heard = {
-        (speaker, text): weigh(0.1, question, speaker=speaker, text=text)
+        (speaker, text): adjust_relevance(0.1, question, speaker=speaker, text=text)
         for speaker in ("Ann", "Bo")
         for text in ("Last week.", "Far away.")
     }
@@ -122,23 +122,23 @@ def test_a_speaker_and_a_time_that_are_asked_for_weigh_more():
 
 
 def test_what_somebody_says_of_himself_weighs_more_and_a_memory_has_no_speaker():
-    question = ask("Which boat was sold?")
-    own = weigh(0.1, question, speaker="Ann", text="I sold my boat.")
-    assert own > weigh(0.1, question, speaker="Ann", text="They sold their boat.") == pytest.approx(0.1)
-    assert weigh(0.1, question, speaker="", text="I sold my boat.") == pytest.approx(0.1)
+    question = parse_question("Which boat was sold?")
+    own = adjust_relevance(0.1, question, speaker="Ann", text="I sold my boat.")
+    assert own > adjust_relevance(0.1, question, speaker="Ann", text="They sold their boat.") == pytest.approx(0.1)
+    assert adjust_relevance(0.1, question, speaker="", text="I sold my boat.") == pytest.approx(0.1)
 
 
 @given(shares, st.integers(0, 10**6), st.integers(0, 10**6))
 def test_the_longer_of_equals_is_worth_more_but_less_a_token(relevance, one, more):
-    assert worth(relevance, one) <= worth(relevance, one + more) <= relevance
+    assert length_adjusted(relevance, one) <= length_adjusted(relevance, one + more) <= relevance
     if one:
-        assert worth(relevance, one) / one >= worth(relevance, one + more) / (one + more) - 1e-12
+        assert length_adjusted(relevance, one) / one >= length_adjusted(relevance, one + more) / (one + more) - 1e-12
 
 
 def test_a_find_is_a_value():
-    assert Found(place=1, relevance=0.5) == Found(place=1, relevance=0.5)
+    assert Match(place=1, relevance=0.5) == Match(place=1, relevance=0.5)
     with pytest.raises(AttributeError):
-        Found(place=1, relevance=0.5).place = 2
+        Match(place=1, relevance=0.5).place = 2
 
 
 places = st.dictionaries(st.integers(1, 12), cosines, max_size=8)

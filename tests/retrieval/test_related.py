@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.answers import Postings
-from brimful.retrieval.analyze import analyze
-from brimful.retrieval.lexical import cover
-from brimful.retrieval.question import ask
-from brimful.retrieval.related import RARE, WEIGHT, _known, related, widened
+from brimful.records.search import Postings
+from brimful.retrieval.analyzer import analyze
+from brimful.retrieval.lexical import score_coverage
+from brimful.retrieval.queries import parse_question
+from brimful.retrieval.synonyms import RARE_SHARE, SYNONYM_WEIGHT, _load_synonyms, expand_postings, find_synonyms
 
 DOCUMENTS = 100
 
@@ -30,7 +30,7 @@ def postings(places):
 
 
 def covered(found):
-    scored = cover(found, conversation=True)
+    scored = score_coverage(found, conversation=True)
     return dict(zip(scored.places.tolist(), scored.values.tolist(), strict=True))
 
 
@@ -38,29 +38,29 @@ PET = postings({"pet": [10]})
 
 
 def test_a_dog_is_a_pet():
-    assert ("dog", "pet") in related(["pet"])
-    assert ("dog", "pet") in ask("Which pets does she have?").related
+    assert ("dog", "pet") in find_synonyms(["pet"])
+    assert ("dog", "pet") in parse_question("Which pets does she have?").related
 
 
 def test_what_is_asked_for_itself_stands_for_nothing_else():
-    others = [other for other, _ in related(["pet", "dog"])]
+    others = [other for other, _ in find_synonyms(["pet", "dog"])]
     assert "puppi" in others
     assert not {"pet", "dog"} & set(others)
     assert len(others) == len(set(others))
 
 
 def test_a_speaker_is_nobody_else():
-    assert "rose" in _known()
-    assert ask("What did Rose paint?", speakers=["Rose"]).related == related(["paint"])
-    assert "dog" not in [other for other, _ in ask("Which pet?", speakers=["Dog"]).related]
+    assert "rose" in _load_synonyms()
+    assert parse_question("What did Rose paint?", speakers=["Rose"]).related == find_synonyms(["paint"])
+    assert "dog" not in [other for other, _ in parse_question("Which pet?", speakers=["Dog"]).related]
 
 
 def test_unknown_words_have_no_relatives():
-    assert related(["qwxzy", "2023", "北京", ""]) == ()
+    assert find_synonyms(["qwxzy", "2023", "北京", ""]) == ()
 
 
 def test_the_list_is_of_terms_as_texts_are_read():
-    known = _known()
+    known = _load_synonyms()
     for term, others in known.items():
         assert term not in others.split()
         assert 1 <= len(set(others.split())) == len(others.split()) <= 16
@@ -69,25 +69,25 @@ def test_the_list_is_of_terms_as_texts_are_read():
 
 
 def test_a_place_of_a_related_term_counts_for_a_part():
-    wide = widened(PET, postings({"dog": [50]}), ["pet"])
+    wide = expand_postings(PET, postings({"dog": [50]}), ["pet"])
     assert 0 < covered(wide)[50] < covered(wide)[10] == covered(PET)[10]
     assert (wide.terms, wide.found, wide.documents) == (PET.terms, PET.found, PET.documents)
-    assert list(wide.frequency) == [1, WEIGHT]
+    assert list(wide.frequency) == [1, SYNONYM_WEIGHT]
 
 
 def test_a_common_relative_tells_nothing():
-    rare = list(range(20, 20 + round(RARE * DOCUMENTS)))
-    assert len(widened(PET, postings({"dog": rare}), ["pet"]).doc) == 1 + len(rare)
-    assert widened(PET, postings({"dog": [*rare, 90]}), ["pet"]) is PET
+    rare = list(range(20, 20 + round(RARE_SHARE * DOCUMENTS)))
+    assert len(expand_postings(PET, postings({"dog": rare}), ["pet"]).doc) == 1 + len(rare)
+    assert expand_postings(PET, postings({"dog": [*rare, 90]}), ["pet"]) is PET
 
 
 @pytest.mark.parametrize(("others", "stands_for"), [({}, []), ({"dog": []}, ["pet"]), ({"auto": [20]}, ["car"])])
 def test_where_no_relative_of_a_term_is_found_nothing_changes(others, stands_for):
-    assert widened(PET, postings(others), stands_for) is PET
+    assert expand_postings(PET, postings(others), stands_for) is PET
 
 
 @given(st.sets(st.integers(1, 90)), st.sets(st.integers(1, 90), max_size=10))
 def test_relatives_never_lower_what_a_place_covers(places, others):
     own = postings({"pet": places, "name": [5]})
-    wide = covered(widened(own, postings({"dog": others}), ["pet"]))
+    wide = covered(expand_postings(own, postings({"dog": others}), ["pet"]))
     assert all(wide[place] >= value - 1e-12 for place, value in covered(own).items())

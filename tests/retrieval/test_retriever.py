@@ -7,9 +7,9 @@ import pytest
 from brimful.errors import EmbeddingError, StoreUnavailable
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
-from brimful.retrieval.queries import queries
+from brimful.retrieval.queries import make_queries
 from brimful.retrieval.retriever import Retriever
-from brimful.retrieval.wanted import Wanted
+from brimful.retrieval.search import SearchRequest
 from brimful.testing import HashEmbedder
 
 
@@ -40,7 +40,9 @@ def retrieved(store, embedder, breaker, times):
     retriever = Retriever(store, embedder, clock=lambda: 1.0, breaker=breaker, cache=Cache(), time_limit=0.02)
 
     async def story():
-        return [await retriever.retrieve(queries("Tea?"), Wanted(room="den"), now=1.0) for _ in range(times)]
+        return [
+            await retriever.retrieve(make_queries("Tea?"), SearchRequest(room="den"), now=1.0) for _ in range(times)
+        ]
 
     return asyncio.run(story())
 

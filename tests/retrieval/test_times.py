@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.retrieval import times
-from brimful.retrieval.times import asks_when, says_when
+from brimful.retrieval import time_expressions
+from brimful.retrieval.time_expressions import is_time_question, mentions_time
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ from brimful.retrieval.times import asks_when, says_when
     ],
 )
 def test_a_time_is_asked_for(text):
-    assert asks_when(text)
+    assert is_time_question(text)
 
 
 @pytest.mark.parametrize("text", ["What happens when it rains?", "Where is it?", "", "whenever you like"])
 def test_no_time_is_asked_for(text):
-    assert not asks_when(text)
+    assert not is_time_question(text)
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_no_time_is_asked_for(text):
     ],
 )
 def test_a_time_is_named(text):
-    assert says_when(text)
+    assert mentions_time(text)
 
 
 @pytest.mark.parametrize("text", ["It may rain.", "", "Room 12345", "lastly", "at_last_", "3 pieces", "月に"])
 def test_no_time_is_named(text):
-    assert not says_when(text)
+    assert not mentions_time(text)
 
 
 WORDS = """When when wann quand cuando quando wanneer what which how long many days weeks date day month year time did
@@ -60,4 +60,4 @@ ASKING = st.sampled_from(WORDS.split())
 @given(st.lists(ASKING, max_size=8), st.sampled_from([" ", "\n", "  "]))
 def test_the_short_way_to_no_is_right(words, between):
     text = between.join(words)
-    assert asks_when(text) == (times._ASKS.search(text) is not None)  # noqa: SLF001 - the long way
+    assert is_time_question(text) == (time_expressions._ASKS.search(text) is not None)  # noqa: SLF001 - the long way

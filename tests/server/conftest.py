@@ -4,7 +4,7 @@ import httpx2
 import pytest
 
 from brimful.server.app import create_app
-from brimful.server.config import config_of
+from brimful.server.config import parse_config
 from server.upstream import Upstream, serving
 
 _NONE = {}  # an environment without anything in it
@@ -32,7 +32,7 @@ def start(upstream, tmp_path):
     def begin(environ=_NONE, **config):
         local = {"name": "local", "url": f"{upstream.address}/v1", "window": 8192} | config.pop("upstream", {})
         data = {"upstreams": [local], "store": f"sqlite:///{tmp_path}/brimful.db"} | config
-        entered = serving(create_app(config_of(data, "brimful.toml"), environ=environ))
+        entered = serving(create_app(parse_config(data, "brimful.toml"), environ=environ))
         address, _ = entered.__enter__()
         running.append(entered)
         client = httpx2.Client(base_url=address, timeout=30)

@@ -8,12 +8,12 @@ import threading
 import pytest
 
 from brimful.errors import InvalidConfig
-from brimful.server.config import config_of
-from brimful.server.errors import Refusal
-from brimful.server.limits import Gate
-from brimful.server.running import want_keys_or_loopback
+from brimful.server.access import RateLimiter
+from brimful.server.config import parse_config
+from brimful.server.errors import ApiError
+from brimful.server.runner import require_keys_or_loopback
 from brimful.stores import connect
-from brimful.stores.callers import read_key
+from brimful.stores.admin.api_keys import parse_api_key
 from server.upstream import chat_answer, chat_events
 
 CHAT = "/v1/chat/completions"
@@ -65,7 +65,7 @@ def test_a_key_lets_in_as_bearer_or_as_x_api_key_and_never_reaches_the_upstream(
 
 def test_a_key_is_kept_as_a_digest_and_says_whose_it_is(make_key, tmp_path):
     caller, key = make_key()
-    presented = read_key(key)
+    presented = parse_api_key(key)
     assert (presented.tenant, presented.id) == ("acme", caller.id)
     assert presented.secret not in repr(presented)
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -74,7 +74,7 @@ def test_a_key_is_kept_as_a_digest_and_says_whose_it_is(make_key, tmp_path):
 
 def test_a_key_of_another_tenant_with_this_id_is_none(make_key, tmp_path):
     _, key = make_key("acme")
-    secret = read_key(key)
+    secret = parse_api_key(key)
 
     async def known(tenant):
         async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
@@ -213,11 +213,11 @@ def test_too_many_requests_at_a_time_are_refused(start, upstream):
 
 
 def test_a_gate_opens_again_in_time():
-    gate = Gate(concurrency=5, requests_per_minute=60)
+    gate = RateLimiter(concurrency=5, requests_per_minute=60)
     for _ in range(60):
         with gate.passed("ada", now=0.0):
             pass
-    with pytest.raises(Refusal, match="60 requests a minute") as refused, gate.passed("ada", now=0.0):
+    with pytest.raises(ApiError, match="60 requests a minute") as refused, gate.passed("ada", now=0.0):
         pass
     assert refused.value.retry_after == pytest.approx(1.0)
     with gate.passed("bob", now=0.0):
@@ -240,9 +240,9 @@ def test_a_gate_opens_again_in_time():
 )
 def test_without_keys_only_this_machine_is_listened_to(listen, keys, allowed):
     upstreams = [{"name": "local", "url": "http://127.0.0.1:1/v1"}]
-    config = config_of({"listen": listen, "keys": keys, "upstreams": upstreams}, "brimful.toml")
+    config = parse_config({"listen": listen, "keys": keys, "upstreams": upstreams}, "brimful.toml")
     if allowed:
-        want_keys_or_loopback(config, "brimful.toml")
+        require_keys_or_loopback(config, "brimful.toml")
     else:
         with pytest.raises(InvalidConfig, match=r"brimful\.toml: listen: .* can be reached by others"):
-            want_keys_or_loopback(config, "brimful.toml")
+            require_keys_or_loopback(config, "brimful.toml")

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from brimful.errors import ContextOverflow, ProviderUnavailable
-from brimful.providers import Answering, dialect_at
-from brimful.server.beginning import MOST, begun
+from brimful.providers import HttpStream, make_dialect
+from brimful.server.proxy.stream import MAX_HELD_BYTES, wait_for_first_event
 from server.upstream import OVERFLOW, chat_events
 
 COMMENT = b": OPENROUTER PROCESSING\n\n"
@@ -19,7 +19,7 @@ SAID = "".join(chat_events("Thursday.")).encode()
 class Line:
     """As much of an upstream as is looked at."""
 
-    dialect = dialect_at("openai", "http://127.0.0.1:1")
+    dialect = make_dialect("openai", "http://127.0.0.1:1")
     route = "r"
 
 
@@ -35,8 +35,8 @@ def handed_on(*chunks, seconds=0.0):
             yield chunk
 
     async def begin():
-        answering = Answering(200, {}, coming())
-        await begun(answering, Line(), lambda: seconds * len(read))
+        answering = HttpStream(200, {}, coming())
+        await wait_for_first_event(answering, Line(), lambda: seconds * len(read))
         held = len(read)
         return held, [chunk async for chunk in answering.chunks]
 
@@ -60,7 +60,7 @@ def test_an_overflow_is_found_however_it_comes(chunks):
         ((COMMENT, SAID, REFUSED), 2),
         ((COMMENT, FAILED, SAID), 2),
         ((COMMENT, COMMENT), 2),
-        ((b"x" * MOST, b"x", SAID), 2),
+        ((b"x" * MAX_HELD_BYTES, b"x", SAID), 2),
         ((), 0),
     ],
 )

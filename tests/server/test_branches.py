@@ -6,7 +6,7 @@ import pytest
 
 from brimful.engine import Engine
 from brimful.records import Message
-from brimful.server.overlap import find_overlap
+from brimful.server.proxy.overlap import find_overlap
 from server.upstream import chat_answer
 
 CHAT = "/v1/chat/completions"

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from brimful.server.app import create_app
-from brimful.server.config import config_of
+from brimful.server.config import parse_config
 from server.upstream import serving
 
 TOOL = {
@@ -32,7 +32,7 @@ def proxy(qwen, tmp_path_factory):
     """The address of a proxy that was told nothing but where the server is."""
     store = tmp_path_factory.mktemp("proxy") / "brimful.db"
     config = {"upstreams": [{"name": "llama", "url": f"{qwen.address}/v1"}], "store": f"sqlite:///{store}"}
-    with serving(create_app(config_of(config, "brimful.toml"), environ={})) as (address, _):
+    with serving(create_app(parse_config(config, "brimful.toml"), environ={})) as (address, _):
         yield address
 
 

@@ -3,16 +3,16 @@
 import pytest
 
 from brimful.errors import InvalidConfig
-from brimful.server.config import config_of, load_config
-from brimful.server.errors import Refusal
-from brimful.server.upstreams import Upstreams
+from brimful.server.config import load_config, parse_config
+from brimful.server.errors import ApiError
+from brimful.server.proxy.upstreams import Upstreams
 
 LOCAL = {"name": "local", "url": "http://127.0.0.1:8081/v1"}
 
 
 def upstreams_of(*upstreams, environ=None):
     return Upstreams(
-        config_of({"upstreams": list(upstreams)}, "brimful.toml"), file="brimful.toml", environ=environ or {}
+        parse_config({"upstreams": list(upstreams)}, "brimful.toml"), file="brimful.toml", environ=environ or {}
     )
 
 
@@ -46,7 +46,7 @@ def upstreams_of(*upstreams, environ=None):
 )
 def test_mistakes_are_named_by_file_and_key(data, complaint):
     with pytest.raises(InvalidConfig, match=rf"^brimful\.toml: ?{complaint}"):
-        config_of(data, "brimful.toml")
+        parse_config(data, "brimful.toml")
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -95,7 +95,7 @@ def test_the_first_that_runs_a_model_gets_it():
     found = upstreams_of(LOCAL | {"models": ["qwen*"]}, LOCAL | {"name": "rest", "wires": ["openai"]})
     assert found.find("openai", "qwen2.5-7b").upstream.name == "local"
     assert found.find("openai", "llama").upstream.name == "rest"
-    with pytest.raises(Refusal, match="rest speaks openai only"):
+    with pytest.raises(ApiError, match="rest speaks openai only"):
         found.find("anthropic", "llama")
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from brimful.providers.refusal import Asked, refusal
-from brimful.server.errors import refusal_of
+from brimful.providers.errors import ErrorSource, make_provider_error
+from brimful.server.errors import to_api_error
 from server.upstream import chat_answer, chat_events, message_events
 
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
@@ -180,7 +180,9 @@ def test_an_upstream_that_is_elsewhere(start, upstream, path, status):
 
 @pytest.mark.parametrize("status", [-1, 0, 100, 200, 600, 699, 2013])
 def test_a_status_that_http_does_not_know(status):
-    told = refusal_of(refusal(Asked(route="local"), status, b'{"error": {"message": "no"}}'), "openai")
+    told = to_api_error(
+        make_provider_error(ErrorSource(route="local"), status, b'{"error": {"message": "no"}}'), "openai"
+    )
     assert told.status == 502
     assert told.message.startswith(f"local: answered {status}")
 

@@ -8,7 +8,7 @@ import pytest
 from brimful.errors import InvalidConfig
 from brimful.packagers import message
 from brimful.records import Snapshot
-from brimful.server.config import config_of
+from brimful.server.config import parse_config
 from brimful.stores import connect
 from strategies import COUNTER
 from support import build
@@ -42,4 +42,4 @@ def test_records_older_than_that_go(start, tmp_path):
 @pytest.mark.parametrize("keep", ["soon", "0d"])
 def test_a_time_that_is_none_is_refused_by_name(keep):
     with pytest.raises(InvalidConfig, match="keep"):
-        config_of({"keep": keep}, "brimful.toml")
+        parse_config({"keep": keep}, "brimful.toml")

@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 from brimful.server.app import create_app
-from brimful.server.config import config_of
+from brimful.server.config import parse_config
 
 LONGEST = 0.050  # seconds that the event loop may be held up
 TRIES = 6  # a busy machine holds it up as well, but not each time
@@ -136,7 +136,7 @@ def test_a_message_of_five_megabytes_holds_up_nobody(upstream, tmp_path, mode, w
     found = []
     for attempt in range(TRIES):
         data = {"upstreams": [local], "store": f"sqlite:///{tmp_path}/{attempt}.db", "mode": mode}
-        app = create_app(config_of(data, "brimful.toml"), environ={})
+        app = create_app(parse_config(data, "brimful.toml"), environ={})
         large = request(f"{attempt} " + sentence * (5_000_000 // len(sentence.encode())))  # what was counted is known
         found.append(asyncio.run(longest(app, large, attempt)))
         if found[-1][0] - found[-1][1] < LONGEST:

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 
 from brimful.server.app import create_app
-from brimful.server.config import config_of
+from brimful.server.config import parse_config
 from brimful.server.inspector.operations import OPERATIONS
-from brimful.server.openapi import description
+from brimful.server.openapi import openapi_document
 from server.inspector.conftest import tell_story
 from server.upstream import serving
 
-schema = schemathesis.openapi.from_dict(json.loads(description()))
+schema = schemathesis.openapi.from_dict(json.loads(openapi_document()))
 inspecting = schema.include(path_regex="^/brimful/v1/").exclude(path="/brimful/v1/events")  # which never ends
 asking = schema.exclude(path_regex="^/brimful/v1/")
 
@@ -29,7 +29,7 @@ def told_of(upstream, folder, mode):
     local = {"name": "local", "url": f"{upstream.address}/v1", "window": 2048}
     store = f"sqlite:///{folder}/brimful.db"
     data = {"upstreams": [local], "store": store, "mode": mode, "remember": {"embedder": "none"}}
-    return config_of(data, "brimful.toml")
+    return parse_config(data, "brimful.toml")
 
 
 @pytest.fixture(scope="module", params=["fit", "remember"])
@@ -69,22 +69,22 @@ def want_sound_answer(case, address):
 
 def test_every_route_is_described_and_everything_described_is_served(tmp_path):
     data = {"store": f"sqlite:///{tmp_path}/brimful.db", "telemetry": {"metrics": True}}
-    routes = create_app(config_of(data, "brimful.toml"), environ={}).routes
+    routes = create_app(parse_config(data, "brimful.toml"), environ={}).routes
     described = [route for route in routes if not route.path_format.startswith(("/assets/", "/index.html"))]
     served = {(route.path_format, method.lower()) for route in described for method in route.methods - {"HEAD"}}
-    paths = json.loads(description())["paths"]
+    paths = json.loads(openapi_document())["paths"]
     assert served == {(path, method) for path, said in paths.items() for method in said}
 
 
 def test_every_operation_of_the_inspector_says_what_a_key_must_allow():
-    paths = json.loads(description())["paths"]
+    paths = json.loads(openapi_document())["paths"]
     inspected = [said for path, each in paths.items() if path.startswith("/brimful/v1") for said in each.values()]
     assert len(inspected) > 30
     assert all("scope `" in said["description"] for said in inspected)
 
 
 def test_the_description_is_served(address):
-    assert httpx2.get(f"{address}/openapi.json").json() == json.loads(description())
+    assert httpx2.get(f"{address}/openapi.json").json() == json.loads(openapi_document())
 
 
 def told_in(page):

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from brimful.providers.offers import Offer, read_offers
+from brimful.providers.server_models import ServerModel, parse_server_models
 
 HI = {"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "Hello there, how are you today?"}]}
 
@@ -44,20 +44,23 @@ def test_counts_come_from_the_upstream_or_else_from_us(start, upstream):
 @pytest.mark.parametrize(
     ("row", "offer"),
     [
-        ({"id": "a"}, Offer(id="a")),
-        ({"id": "a", "max_model_len": 4096}, Offer(id="a", window=4096)),
-        ({"id": "a", "context_length": 8192, "max_model_len": 4096}, Offer(id="a", window=4096)),
-        ({"id": "a", "owned_by": "llamacpp", "meta": {"n_ctx": 512}}, Offer(id="a", window=512, llama=True, only=True)),
-        ({"id": "a", "meta": None, "context_length": "long"}, Offer(id="a")),
+        ({"id": "a"}, ServerModel(id="a")),
+        ({"id": "a", "max_model_len": 4096}, ServerModel(id="a", window=4096)),
+        ({"id": "a", "context_length": 8192, "max_model_len": 4096}, ServerModel(id="a", window=4096)),
+        (
+            {"id": "a", "owned_by": "llamacpp", "meta": {"n_ctx": 512}},
+            ServerModel(id="a", window=512, llama=True, only=True),
+        ),
+        ({"id": "a", "meta": None, "context_length": "long"}, ServerModel(id="a")),
     ],
 )
 def test_servers_tell_their_windows(row, offer):
-    assert read_offers(json.dumps({"data": [row]}).encode()) == (offer,)
+    assert parse_server_models(json.dumps({"data": [row]}).encode()) == (offer,)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"data": 7}', b'{"data": [7, {}, {"id": 7}]}', b"<html>"])
 def test_what_is_no_list_of_models_tells_nothing(body):
-    assert read_offers(body) == ()
+    assert parse_server_models(body) == ()
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import asyncio
 
 from brimful.records import Response
-from brimful.server.records import Records
-from brimful.server.tasks import Tasks
+from brimful.server.background import BackgroundTasks
+from brimful.server.proxy.fit_mode import RecordWriter
 from stores.test_log import answer
 from stores.test_snapshots import pile, snapshot
 from support import build
@@ -34,8 +34,8 @@ class Kept:
 
 def test_an_answer_that_comes_soon_is_written_with_its_context():
     async def told():
-        kept, tasks = Kept(), Tasks()
-        records = Records(kept, tasks, patience=60.0)
+        kept, tasks = Kept(), BackgroundTasks()
+        records = RecordWriter(kept, tasks, patience=60.0)
         records.keep("acme", snapshot(build(pile())))
         await asyncio.sleep(0)
         assert kept.told == []
@@ -48,9 +48,9 @@ def test_an_answer_that_comes_soon_is_written_with_its_context():
 
 def test_a_context_does_not_wait_long_for_its_answer_and_the_answer_comes_after_it():
     async def told():
-        kept, tasks = Kept(), Tasks()
+        kept, tasks = Kept(), BackgroundTasks()
         kept.may_write.clear()
-        records = Records(kept, tasks, patience=0.0)
+        records = RecordWriter(kept, tasks, patience=0.0)
         records.keep("acme", snapshot(build(pile())))
         await kept.begun.wait()
         late = asyncio.create_task(records.answered("acme", answer("a1")))
@@ -66,8 +66,8 @@ def test_a_context_does_not_wait_long_for_its_answer_and_the_answer_comes_after_
 
 def test_of_two_contexts_of_one_id_the_first_is_written_and_both_answers_are():
     async def told():
-        kept, tasks = Kept(), Tasks()
-        records = Records(kept, tasks, patience=60.0)
+        kept, tasks = Kept(), BackgroundTasks()
+        records = RecordWriter(kept, tasks, patience=60.0)
         for _ in range(2):
             records.keep("acme", snapshot(build(pile())))
         await records.answered("acme", answer("a1"))

@@ -4,7 +4,7 @@ import asyncio
 import socket
 
 from brimful.server.config import Config
-from brimful.server.running import bound
+from brimful.server.runner import bind_socket
 
 
 def test_small_answers_go_out_at_once():
@@ -17,7 +17,7 @@ def test_small_answers_go_out_at_once():
             told.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
             writer.close()
 
-        with bound(Config(listen="127.0.0.1:0"), "brimful.toml") as listening:
+        with bind_socket(Config(listen="127.0.0.1:0"), "brimful.toml") as listening:
             async with await asyncio.start_server(meet, sock=listening):
                 _, writer = await asyncio.open_connection(*listening.getsockname()[:2])
                 found = await told

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.providers import dialect_at
-from brimful.server.tee import Ends, Listener
+from brimful.providers import make_dialect
+from brimful.server.proxy.stream import EdgeListener, FullListener
 from server.upstream import chat_events, message_events
 
 URL = "http://127.0.0.1:1"
@@ -21,8 +21,8 @@ def fed(tee, data, size=97):
 @pytest.mark.parametrize("pieces", [1, 3, 400])
 def test_the_ends_of_a_stream_tell_how_it_ended_and_what_it_cost(wire, events, pieces):
     data = "".join(events(*["word "] * pieces)).encode()
-    dialect = dialect_at(wire, URL)
-    ends, all_of_it = fed(Ends(dialect, "r", most=1500), data), fed(Listener(dialect, "r"), data)
+    dialect = make_dialect(wire, URL)
+    ends, all_of_it = fed(EdgeListener(dialect, "r", most=1500), data), fed(FullListener(dialect, "r"), data)
     heard, whole = ends.reply(), all_of_it.reply()
     assert whole.text == "word " * pieces
     assert (heard.finish, heard.usage, heard.model) == (whole.finish, whole.usage, whole.model)
@@ -30,25 +30,25 @@ def test_the_ends_of_a_stream_tell_how_it_ended_and_what_it_cost(wire, events, p
     assert all_of_it.whole
 
 
-@pytest.mark.parametrize("kind", [Ends, Listener])
+@pytest.mark.parametrize("kind", [EdgeListener, FullListener])
 def test_what_is_cut_is_not_whole(kind):
     data = "".join(chat_events("Thurs", "day.")).encode()
-    tee = fed(kind(dialect_at("openai", URL), "r"), data[: len(data) // 2])
+    tee = fed(kind(make_dialect("openai", URL), "r"), data[: len(data) // 2])
     assert tee.reply() is not None
     assert not tee.whole
 
 
-@pytest.mark.parametrize("kind", [Ends, Listener])
+@pytest.mark.parametrize("kind", [EdgeListener, FullListener])
 @given(chunks=st.lists(st.binary(max_size=200) | st.sampled_from([b"data: ", b"{}\n\n", b"\n\n", b"data: 7\n\n"])))
 def test_whatever_goes_by_does_no_harm(kind, chunks):
-    tee = kind(dialect_at("openai", URL), "r")
+    tee = kind(make_dialect("openai", URL), "r")
     for chunk in chunks:
         tee.feed(chunk)
     tee.reply()
 
 
 def test_a_long_stream_takes_little_memory():
-    ends = Ends(dialect_at("openai", URL), "r")
+    ends = EdgeListener(make_dialect("openai", URL), "r")
     for _ in range(5000):
         ends.feed(b"data: {}\n\n" * 100)
     assert len(ends) < 200_000

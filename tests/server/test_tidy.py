@@ -8,7 +8,7 @@ import pytest
 from brimful.engine import Engine
 from brimful.errors import InvalidConfig
 from brimful.records import Message
-from brimful.server.config import config_of
+from brimful.server.config import parse_config
 from brimful.stores import connect
 
 
@@ -42,4 +42,4 @@ def test_rooms_of_all_tenants_are_put_in_order(start, tmp_path):
 @pytest.mark.parametrize("tidy", ["soon", "0h"])
 def test_a_time_that_is_none_is_refused_by_name(tidy):
     with pytest.raises(InvalidConfig, match="tidy"):
-        config_of({"tidy": tidy}, "brimful.toml")
+        parse_config({"tidy": tidy}, "brimful.toml")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.server.config import config_of
-from brimful.server.upstreams import Upstreams
-from brimful.server.usage import Withheld
+from brimful.server.config import parse_config
+from brimful.server.proxy.stream import UsageFilter
+from brimful.server.proxy.upstreams import Upstreams
 from server.upstream import chat_events
 
 CHAT = "/v1/chat/completions"
@@ -75,7 +75,7 @@ def test_what_is_not_known_to_take_the_question_is_not_asked(start, upstream, mo
     ],
 )
 def test_who_is_asked(upstream, fit, remember):
-    config = config_of({"upstreams": [{"name": "up", **upstream}]}, "brimful.toml")
+    config = parse_config({"upstreams": [{"name": "up", **upstream}]}, "brimful.toml")
     line = Upstreams(config, environ={"OPENAI_API_KEY": "sk-1", "MISTRAL_API_KEY": "sk-2"}).find("openai", "gpt-4o")
     assert (line.asks_usage("fit"), line.asks_usage("remember")) == (fit, remember)
 
@@ -93,6 +93,6 @@ def test_a_stream_that_is_cut_anywhere_loses_that_event_and_nothing_else(kinds, 
     )
     if crlf:
         data, kept = (text.replace(b"\n", b"\r\n") for text in (data, kept))
-    withheld = Withheld()
+    withheld = UsageFilter()
     fed = b"".join(withheld.feed(data[at : at + size]) for at in range(0, len(data), size))
     assert fed + withheld.end() == kept

@@ -1,12 +1,12 @@
 """Records to write and to find again."""
 
-from brimful.answers import Indexed, Meaning, Words
 from brimful.core.content import Media, Text, ToolCall
 from brimful.records import LoreEntry, Memory, Message, Summary
+from brimful.records.search import IndexEntry, TermQuery, VectorQuery
 
 
 def words(text):
-    return Indexed(terms=tuple(text.lower().split()), passage=text)
+    return IndexEntry(terms=tuple(text.lower().split()), passage=text)
 
 
 def said(id, text="Hello there", room="general", **more):
@@ -34,11 +34,11 @@ PARTS = (
 
 async def occurring(store, scopes, terms, most=4000, **more):
     """Return where terms occur in scopes."""
-    [found] = await store.postings([Words(scopes=tuple(scopes), terms=tuple(terms), most=most, **more)])
+    [found] = await store.postings([TermQuery(scopes=tuple(scopes), terms=tuple(terms), most=most, **more)])
     return found
 
 
 async def nearest(store, scopes, embedder, vector, limit):
     """Return the documents of scopes that are nearest to a vector."""
-    [found] = await store.nearest(embedder, [Meaning(scopes=tuple(scopes), vector=vector)], limit=limit)
+    [found] = await store.nearest(embedder, [VectorQuery(scopes=tuple(scopes), vector=vector)], limit=limit)
     return found

@@ -4,7 +4,7 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
-from brimful.stores.keys import Keys
+from brimful.stores.encryption.keys import Keys
 
 ONE, TWO = bytes(range(1, 33)), bytes(range(101, 133))
 

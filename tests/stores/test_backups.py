@@ -167,8 +167,8 @@ def test_a_backup_into_no_folder_names_the_file_and_not_the_store(sqlite_url, tm
 
 @pytest.mark.parametrize("way", ["backup", "restore"])
 def test_copying_ends_soon_after_nobody_waits_for_it(url, tmp_path, run, monkeypatch, request, way):
-    monkeypatch.setattr("brimful.stores.sqlite._PAGES", 1)
-    monkeypatch.setattr("brimful.stores.copying.PAGE", 1)
+    monkeypatch.setattr("brimful.stores.backends.sqlite._BACKUP_PAGES", 1)
+    monkeypatch.setattr("brimful.stores.admin.backup.PAGE_ROWS", 1)
     empty = f"sqlite:///{tmp_path}/new.db" if url.startswith("sqlite") else request.getfixturevalue("another_postgres")
     written = []
 
@@ -189,7 +189,7 @@ def test_copying_ends_soon_after_nobody_waits_for_it(url, tmp_path, run, monkeyp
                 loop.call_soon_threadsafe(cancel)
                 known.wait(10)
 
-        monkeypatch.setattr("brimful.stores.copying._insert", lambda *_, **__: told(0, 1))
+        monkeypatch.setattr("brimful.stores.admin.backup._insert_rows", lambda *_, **__: told(0, 1))
         task = asyncio.ensure_future(copying(told))
         with pytest.raises(asyncio.CancelledError):
             await task

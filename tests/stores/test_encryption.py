@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from brimful.answers import Indexed
 from brimful.core.content import content_hash
-from brimful.errors import SealError
+from brimful.errors import EncryptionError
 from brimful.packagers import message
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Response, Room, Snapshot, Summary, User
+from brimful.records.search import IndexEntry
 from brimful.stores import connect
-from brimful.stores.halves import unit
+from brimful.stores.vectors.float16 import normalize
 from stores.samples import PARTS, nearest, occurring, said, words
 from stores.sealed import TWO, files, kek, sql
 from strategies import COUNTER
@@ -69,7 +69,7 @@ def everything(text):
 
 async def written(store, text):
     found = everything(text)
-    terms = Indexed(terms=(text, *text.split()), passage=text)
+    terms = IndexEntry(terms=(text, *text.split()), passage=text)
     for record in found["plain"]:
         await store.put(record)
     await store.use_embedder("e")
@@ -158,7 +158,7 @@ def test_terms_are_found_and_stand_in_no_order(store, run, url):
 def test_vectors_are_sealed_and_found(store, run, url):
     run(store.use_embedder("e"))
     run(store.post([said("a", "one"), said("b", "two")]))
-    rows = unit(np.random.default_rng(1).normal(size=(2, 16)).astype(np.float32))
+    rows = normalize(np.random.default_rng(1).normal(size=(2, 16)).astype(np.float32))
     run(store.keep_vectors("e", [1, 2], rows))
     assert [near.doc for near in run(nearest(store, ["room:general"], "e", rows[1], limit=1))] == [2]
     assert rows[1].astype("<f2").tobytes() not in files(url)
@@ -204,7 +204,9 @@ def test_without_a_key_nothing_is_read_or_written(store, url, run):
     run(store.post([said("a", "secret words")]))
     before = sql(url, "SELECT count(*) FROM contents")
     for function in (lambda store: store.messages(["a"]), lambda store: store.post([said("b")])):
-        with pytest.raises(SealError, match="tenant 'acme': is encrypted, and no key is given; set BRIMFUL_KEY") as no:
+        with pytest.raises(
+            EncryptionError, match="tenant 'acme': is encrypted, and no key is given; set BRIMFUL_KEY"
+        ) as no:
             run(opened(url, None, function))
         assert no.value.cause == "no-key"
     assert sql(url, "SELECT count(*) FROM contents") == before
@@ -213,7 +215,9 @@ def test_without_a_key_nothing_is_read_or_written(store, url, run):
 def test_with_another_key_nothing_is_read_or_written(store, url, run):
     run(store.post([said("a", "secret words")]))
     for function in (lambda store: store.messages(["a"]), lambda store: store.post([said("b")])):
-        with pytest.raises(SealError, match=f"wrapped by the key {kek().id}, and those given are {kek(TWO).id}") as no:
+        with pytest.raises(
+            EncryptionError, match=f"wrapped by the key {kek().id}, and those given are {kek(TWO).id}"
+        ) as no:
             run(opened(url, kek(TWO), function))
         assert no.value.cause == "wrong-key"
     assert sql(url, "SELECT count(*) FROM messages") == [(1,)]
@@ -257,7 +261,7 @@ def test_rows_that_were_swapped_cut_or_changed_are_noticed(store, sealed, url, r
     run(store.post([said("a", "first secret"), said("b", "second secret")]))
     run(sealed.close())
     sql(url, change)
-    with pytest.raises(SealError, match="restore a backup") as refused:
+    with pytest.raises(EncryptionError, match="restore a backup") as refused:
         run(opened(url, kek(), lambda store: store.messages(["a", "b"])))
     assert refused.value.cause == "damaged"
     assert refused.value.__cause__ is None
@@ -293,7 +297,7 @@ def test_what_belongs_to_another_does_not_open(store, sealed, url, run, change):
     run(look(store))
     run(sealed.close())
     sql(url, change)
-    with pytest.raises(SealError, match="was changed after it was sealed"):
+    with pytest.raises(EncryptionError, match="was changed after it was sealed"):
         run(opened(url, kek(), look))
 
 
@@ -301,14 +305,14 @@ def test_a_row_of_another_tenant_does_not_open(sealed, url, run):
     for tenant in ("acme", "other"):
         run(sealed.tenant(tenant).put(Room(id="r", goal=f"the goal of {tenant}")))
     sql(url, "UPDATE rooms SET body = (SELECT body FROM rooms WHERE tenant = 'acme')")
-    with pytest.raises(SealError, match="rooms r was changed"):
+    with pytest.raises(EncryptionError, match="rooms r was changed"):
         run(sealed.tenant("other").get(Room, "r"))
 
 
 def test_a_row_in_the_clear_is_refused_where_all_is_sealed(store, url, run):
     run(store.put(Room(id="r", goal="tea")))
     sql(url, "UPDATE rooms SET body = ?", msgspec.json.encode(Room(id="r", goal="gin")))
-    with pytest.raises(SealError, match="rooms r is in the clear") as refused:
+    with pytest.raises(EncryptionError, match="rooms r is in the clear") as refused:
         run(store.get(Room, "r"))
     assert refused.value.cause == "clear"
 

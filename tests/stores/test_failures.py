@@ -120,7 +120,7 @@ def test_two_open_a_new_file_at_once(sqlite_url, run, monkeypatch):
         if len(waited) == 3:
             other.execute("ROLLBACK")
 
-    monkeypatch.setattr("brimful.stores.sqlite.time.sleep", later)
+    monkeypatch.setattr("brimful.stores.backends.sqlite.time.sleep", later)
     database = run(connect(sqlite_url, wait=30.0).open())
     assert len(waited) == 3
     assert posted(run, database, "m1")[0].seq == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from brimful.errors import InvalidValue
 from brimful.packagers import memory
 from brimful.records import Response, Room, Snapshot, Usage
-from brimful.statistics import Statistics
+from brimful.records.statistics import Statistics
 from stores.test_snapshots import pile
 from strategies import COUNTER
 from support import build, history

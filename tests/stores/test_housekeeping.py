@@ -3,8 +3,8 @@
 import pytest
 
 from brimful.errors import StoreUnavailable
-from brimful.protocols.housekeeping import Change
 from brimful.records import Room
+from brimful.records.janitor import JanitorChange
 from brimful.stores import connect
 from stores.samples import known, occurring, said, summed, words
 
@@ -28,9 +28,9 @@ async def filled(database):
     before = [record async for record in store.records()]
     run = await begun(house)
     fresh = [summed("s1", "Tea, in short", spans=((1, 2),), first=1, last=2)[0], summed("s2", "More")[0]]
-    change = Change(write=tuple(fresh), messages=("m1",), memories=("k1", "pinned"))
+    change = JanitorChange(write=tuple(fresh), messages=("m1",), memories=("k1", "pinned"))
     await house.tidy(run, change, indexed, now=NOW)
-    await house.tidy(run, Change(remove=("s2",)), indexed, now=NOW)
+    await house.tidy(run, JanitorChange(remove=("s2",)), indexed, now=NOW)
     await house.end(run, {"messages": 1}, now=NOW)
     return store, house, before
 
@@ -133,7 +133,7 @@ def test_one_at_a_time(database, run):
             await begun(house, "you", NOW + 59)
         second = await begun(house, "you", NOW + 61)
         with pytest.raises(StoreUnavailable, match="taken over"):
-            await house.tidy(first, Change(messages=("m2",)), indexed, now=NOW + 62)
+            await house.tidy(first, JanitorChange(messages=("m2",)), indexed, now=NOW + 62)
         nothing = await house.end(second, {}, now=NOW + 63)
         return (
             busy.value.retriable,

@@ -7,9 +7,7 @@ import sys
 import pytest
 
 from brimful.errors import InvalidValue, KeyUnavailable
-from brimful.stores.key_command import printed_keys
-from brimful.stores.key_source import keys_in
-from brimful.stores.keys import Keys, key_bytes
+from brimful.stores.encryption.keys import Keys, keys_from_environment, parse_key, run_key_command
 
 ONE, TWO, THREE = (bytes(range(first, first + 32)) for first in (1, 101, 201))
 ONE_TEXT, TWO_TEXT, THREE_TEXT = (base64.b64encode(key).decode() for key in (ONE, TWO, THREE))
@@ -39,7 +37,7 @@ def test_a_key_is_given_as_bytes_or_as_base64():
 )
 def test_what_is_no_key_is_refused_and_not_shown(given, reason):
     with pytest.raises(InvalidValue, match=reason) as refused:
-        key_bytes("BRIMFUL_KEY", given)
+        parse_key("BRIMFUL_KEY", given)
     assert "openssl rand -base64 32" in str(refused.value)
     assert not given or str(given) not in str(refused.value)
 
@@ -51,12 +49,12 @@ def test_keys_show_their_ids_alone():
 
 
 def test_without_a_key_there_is_none():
-    assert keys_in({}) is None
-    assert keys_in({"BRIMFUL_KEY": "", "BRIMFUL_KEY_COMMAND": "", "BRIMFUL_KEY_PREVIOUS": ""}) is None
+    assert keys_from_environment({}) is None
+    assert keys_from_environment({"BRIMFUL_KEY": "", "BRIMFUL_KEY_COMMAND": "", "BRIMFUL_KEY_PREVIOUS": ""}) is None
 
 
 def test_keys_of_the_environment():
-    keys = keys_in(
+    keys = keys_from_environment(
         {"BRIMFUL_KEY": ONE_TEXT, "BRIMFUL_KEY_PREVIOUS": f"{TWO_TEXT}, {THREE_TEXT}", "BRIMFUL_KEY_SEARCH": "none"}
     )
     assert keys.ids == Keys(ONE, TWO, THREE).ids
@@ -65,8 +63,8 @@ def test_keys_of_the_environment():
 
 def test_keys_of_a_command():
     command = python(f"print({ONE_TEXT!r}); print({TWO_TEXT!r})")
-    assert keys_in({"BRIMFUL_KEY_COMMAND": command}).ids == Keys(ONE, TWO).ids
-    both = keys_in({"BRIMFUL_KEY_COMMAND": command, "BRIMFUL_KEY_PREVIOUS": THREE_TEXT})
+    assert keys_from_environment({"BRIMFUL_KEY_COMMAND": command}).ids == Keys(ONE, TWO).ids
+    both = keys_from_environment({"BRIMFUL_KEY_COMMAND": command, "BRIMFUL_KEY_PREVIOUS": THREE_TEXT})
     assert both.ids == Keys(ONE, TWO, THREE).ids
 
 
@@ -85,7 +83,7 @@ def test_keys_of_a_command():
 )
 def test_what_cannot_be_meant_is_refused_by_its_name(environ, message):
     with pytest.raises(InvalidValue, match=message):
-        keys_in(environ)
+        keys_from_environment(environ)
 
 
 @pytest.mark.parametrize(
@@ -99,16 +97,18 @@ def test_what_cannot_be_meant_is_refused_by_its_name(environ, message):
 )
 def test_a_command_that_gives_no_key(code, reason):
     with pytest.raises(KeyUnavailable, match=reason) as failed:
-        printed_keys(python(code))
+        run_key_command(python(code))
     assert "s3cr3t" not in str(failed.value)
     assert failed.value.store == "BRIMFUL_KEY_COMMAND"
 
 
 def test_a_command_that_hangs_is_ended():
     with pytest.raises(KeyUnavailable, match="did not end within"):
-        printed_keys(python("import sys; sys.stdin.read(); import threading; threading.Event().wait()"), time_limit=0.2)
+        run_key_command(
+            python("import sys; sys.stdin.read(); import threading; threading.Event().wait()"), time_limit=0.2
+        )
 
 
 def test_a_command_that_is_not_there():
     with pytest.raises(KeyUnavailable, match="'/no/such/command' cannot be run: No such file"):
-        printed_keys("/no/such/command --key")
+        run_key_command("/no/such/command --key")

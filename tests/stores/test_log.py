@@ -8,13 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from brimful.answers import Build
 from brimful.errors import InvalidValue
 from brimful.packagers import memory
 from brimful.records import Response, Room, Snapshot, Usage
+from brimful.records.search import Build
 from brimful.stores import connect
-from brimful.stores.postgres import Postgres
-from brimful.stores.snapshots import save
+from brimful.stores.backends.postgres import PostgresDriver
+from brimful.stores.log.contexts import save_snapshots
 from brimful.stores.urls import parse_url
 from stores.samples import known
 from stores.sealed import kek
@@ -189,7 +189,7 @@ def test_two_writers_that_end_out_of_order_hide_nothing(postgres_url, run):
     context = build(pile())
 
     async def raced():
-        slow = Postgres(parse_url(postgres_url), wait=10.0)
+        slow = PostgresDriver(parse_url(postgres_url), wait=10.0)
         await slow.open(migrate=False)
         async with connect(postgres_url) as other:
             quick = other.tenant("acme")
@@ -198,7 +198,7 @@ def test_two_writers_that_end_out_of_order_hide_nothing(postgres_url, run):
             loop = asyncio.get_running_loop()
 
             def slowly(session):
-                save(session, [snapshot(context, id="slow")])
+                save_snapshots(session, [snapshot(context, id="slow")])
                 loop.call_soon_threadsafe(begun.set)
                 asyncio.run_coroutine_threadsafe(go.wait(), loop).result(30)
 

@@ -9,16 +9,16 @@ import psycopg
 import pytest
 
 from brimful.errors import StoreError
-from brimful.protocols import Indexed
+from brimful.protocols import IndexEntry
 from brimful.records import Memory, Room, Snapshot
 from brimful.stores import connect
-from brimful.stores.copying import TABLES
+from brimful.stores.admin.backup import COPIED_TABLES
 from stores.samples import known, nearest, occurring, said, summed, told, words
 from stores.test_tenants import SECRET, context, fill, seen
 
 
 def indexed(record):
-    return words(record.content) if isinstance(record.content, str) else Indexed()
+    return words(record.content) if isinstance(record.content, str) else IndexEntry()
 
 
 async def worked(database):
@@ -174,13 +174,13 @@ def test_every_table_is_copied(sqlite_url, run):
 
     run(opened())
     connection = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))
-    for table, (_, columns) in TABLES.items():
+    for table, (_, columns) in COPIED_TABLES.items():
         found = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
         assert found - {"tenant"} == set(columns) - {"tenant"}, table
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     connection.close()
     own = {name for name in tables if name.startswith(("lexicon", "embedded", "sqlite_"))}
-    assert tables - own - {"migrations", "vectors", "terms"} == set(TABLES)
+    assert tables - own - {"migrations", "vectors", "terms"} == set(COPIED_TABLES)
 
 
 @pytest.mark.parametrize("table", ["contents", "messages", "rooms", "lexicon_data", "tenants"])

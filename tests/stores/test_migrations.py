@@ -9,7 +9,7 @@ import pytest
 
 from brimful.errors import MigrationError
 from brimful.stores import connect
-from brimful.stores.migrate import scripts
+from brimful.stores.migrations import load_migrations
 from stores.samples import occurring, said
 
 OWN_TABLES = re.compile(r"lexicon|embedded|sqlite_|postings")
@@ -115,7 +115,7 @@ def test_many_may_open_a_new_database_at_once(sqlite_url, run):
 
 def test_migrations_are_numbered_without_gaps():
     for dialect in ("sqlite", "postgres"):
-        names = [script.name for script in scripts(dialect)]
+        names = [script.name for script in load_migrations(dialect)]
         assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
 
 

@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from brimful.observation import Observation
 from brimful.records import Room
+from brimful.records.usage import UsageReport
 from brimful.stores import connect
 
 ON = {"model": "claude", "route": "anthropic:api.anthropic.com"}
 
 
 def seen(id, at=0.0, **fields):
-    return Observation(**{**ON, "id": id, "at": at, "counted": 100, "margin": 10, "reported": 100} | fields)
+    return UsageReport(**{**ON, "id": id, "at": at, "counted": 100, "margin": 10, "reported": 100} | fields)
 
 
 def keep(run, store, *observations):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from brimful.answers import Indexed, Words
 from brimful.errors import InvalidValue
 from brimful.packagers import message
 from brimful.records import Lorebook, Memory, Persona, Room, Snapshot, User
+from brimful.records.search import IndexEntry, TermQuery
 from stores.samples import known, occurring, said, summed, told, words
 from strategies import COUNTER
 from support import build
@@ -106,7 +106,7 @@ def test_a_name_has_no_null_character(store, database, run):
 
 NULL = "a\x00"
 NAMED = {
-    "edit": lambda store: store.edit(NULL, "new", Indexed(), at=1.0),
+    "edit": lambda store: store.edit(NULL, "new", IndexEntry(), at=1.0),
     "delete": lambda store: store.delete(NULL),
     "hide": lambda store: store.hide([NULL], why="spam"),
     "messages": lambda store: store.messages([NULL]),
@@ -125,7 +125,7 @@ NAMED = {
     "summaries by id": lambda store: store.summaries(ids=[NULL]),
     "remove_summary": lambda store: store.remove_summary(NULL),
     "version": lambda store: store.version([NULL]),
-    "postings": lambda store: store.postings([Words(scopes=(NULL,), terms=("tea",))]),
+    "postings": lambda store: store.postings([TermQuery(scopes=(NULL,), terms=("tea",))]),
     "use_embedder": lambda store: store.use_embedder(NULL),
     "progress": lambda store: store.progress(NULL),
     "rooms_of": lambda store: store.rooms_of(NULL),

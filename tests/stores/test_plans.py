@@ -6,13 +6,13 @@ import sqlite3
 import numpy as np
 import pytest
 
-from brimful.observation import Observation
 from brimful.packagers import memory
 from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
-from brimful.stores.sqlite import Sqlite
+from brimful.records.usage import UsageReport
+from brimful.stores.backends.sqlite import SqliteDriver
+from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.store import TenantStore
 from brimful.stores.urls import parse_url
-from brimful.stores.vault import Vault
 from stores.samples import known, nearest, occurring, said, summed, told, words
 from strategies import COUNTER
 from support import build
@@ -31,7 +31,7 @@ WHOLE = (
 )
 
 
-class Recording(Sqlite):
+class Recording(SqliteDriver):
     """A database that remembers its statements."""
 
     def __init__(self, target):
@@ -126,7 +126,7 @@ async def logged(store):
 
 
 async def observed(store):
-    await store.observe(Observation(id="o1", model="m", route="r", room="general"))
+    await store.observe(UsageReport(id="o1", model="m", route="r", room="general"))
     await store.observations("m", "r", before=9.0)
     await store.observations("m", "r", unusual=True)
     await store.observations(ids=["o1"])
@@ -139,8 +139,8 @@ def plans(tmp_path, run):
     """Return the plan of every statement, line by line."""
     driver = Recording(parse_url(f"sqlite:///{tmp_path}/store.db"))
     run(driver.open(migrate=True))
-    run(everything(TenantStore(driver, "acme", Vault(None))))
-    run(pruned(TenantStore(driver, "acme", Vault(None))))
+    run(everything(TenantStore(driver, "acme", Keyring(None))))
+    run(pruned(TenantStore(driver, "acme", Keyring(None))))
     run(driver.close())
     connection = sqlite3.connect(f"{tmp_path}/store.db")
     found = {}
@@ -213,7 +213,7 @@ def test_the_hot_statements_use_the_right_key(plans, begin, wanted):
 def test_what_was_read_before_is_not_read_again(tmp_path, run):
     driver = Recording(parse_url(f"sqlite:///{tmp_path}/store.db"))
     run(driver.open(migrate=True))
-    store = TenantStore(driver, "acme", Vault(None))
+    store = TenantStore(driver, "acme", Keyring(None))
     run(store.post([said("m1", "one"), said("m2", "two")]))
     first = run(store.history("general"))
     driver.said.clear()

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from brimful.answers import Indexed
 from brimful.records import Message
+from brimful.records.search import IndexEntry
 from stores.samples import known, occurring, said
 
 ODD = ["Tea", "tea", "TEA", "tëa", "te\x00a", "te a", "it's", '"', "x" * 50, "x" * 51, "", "\ud800", "a:b", "日本", "ⅷ"]
@@ -18,7 +18,7 @@ def rows(found):
 
 def posted(run, store, texts, room="general"):
     pairs = [
-        (Message(id=f"{room}-{n}", room=room, content=f"{n}"), Indexed(terms=tuple(terms), passage=""))
+        (Message(id=f"{room}-{n}", room=room, content=f"{n}"), IndexEntry(terms=tuple(terms), passage=""))
         for n, terms in enumerate(texts)
     ]
     run(store.post(pairs))
@@ -92,7 +92,7 @@ def test_the_version_changes_with_every_write_to_a_scope(store, run):
 
     assert moved(store.post([said("a")]))
     assert moved(store.remember([known("k1")]))
-    assert moved(store.edit("a", "x", Indexed(terms=("x",)), at=1.0))
+    assert moved(store.edit("a", "x", IndexEntry(terms=("x",)), at=1.0))
     assert moved(store.delete("a"))
     assert moved(store.forget("k1"))
     assert not moved(store.post([said("b", room="other")]))
@@ -113,7 +113,7 @@ def test_the_index_is_what_the_messages_are(database, run, steps):
     gone = set()
     for what, which, words in steps:
         id = f"m{which}"
-        indexed = Indexed(terms=tuple(words), passage=" ".join(words))
+        indexed = IndexEntry(terms=tuple(words), passage=" ".join(words))
         if what == "post" and id not in model and id not in gone:
             run(store.post([(Message(id=id, room="r", content=id), indexed)]))
             model[id] = words

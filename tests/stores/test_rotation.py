@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from brimful.core.content import content_hash
-from brimful.errors import SealError
+from brimful.errors import EncryptionError
 from brimful.packagers import message
 from brimful.records import Message, Persona, Response, Room, Snapshot
 from brimful.stores import connect
-from brimful.stores.resealing import BATCH
+from brimful.stores.admin.rotate_keys import BATCH_ROWS
 from stores.samples import PARTS, known, nearest, occurring, said, summed, told, words
 from stores.sealed import ONE, TWO, files, sql
 from stores.sealed import kek as keys_of
@@ -125,7 +125,7 @@ def test_the_key_from_outside_is_rotated_without_touching_a_row(sqlite_url, run)
     assert run(both()) == (first, (2, first), first)
     assert set(bodies) <= set(sql(sqlite_url, "SELECT body FROM contents"))
     assert run(with_store(sqlite_url, kek(TWO), read)) == first
-    with pytest.raises(SealError, match="those given are"):
+    with pytest.raises(EncryptionError, match="those given are"):
         run(with_store(sqlite_url, kek(ONE), read))
 
 
@@ -206,7 +206,7 @@ def test_two_that_write_first_at_once_share_their_keys(url, run):
 WRITER = """
 import asyncio, sys
 from brimful.records import Message
-from brimful.answers import Indexed
+from brimful.records.search import IndexEntry
 from brimful.stores import Keys, connect
 
 async def write(url, name):
@@ -333,7 +333,7 @@ def test_what_was_erased_before_it_was_sealed_stays_erased(url, run):
 
 
 def test_more_rows_than_a_batch(url, run):
-    count = 2 * BATCH + 3
+    count = 2 * BATCH_ROWS + 3
 
     async def fill(_, store):
         await store.post([said(f"m{n:05}", f"text {n}") for n in range(count)])
@@ -351,7 +351,7 @@ def test_more_rows_than_a_batch(url, run):
 
 
 def test_encrypting_without_a_key_says_how_to_make_one(url, run):
-    with pytest.raises(SealError, match="openssl rand -base64 32, and set BRIMFUL_KEY"):
+    with pytest.raises(EncryptionError, match="openssl rand -base64 32, and set BRIMFUL_KEY"):
         run(with_store(url, None, lambda database, _: database.encryption("acme").encrypt()))
 
 
@@ -359,7 +359,7 @@ def test_a_row_that_was_put_in_the_clear_on_purpose_can_be_sealed(sqlite_url, ru
     async def story(database, store):
         await store.put(Room(id="r", goal="tea"))
         sql(sqlite_url, "UPDATE rooms SET body = ?", msgspec.json.encode(Room(id="r", goal="coffee")))
-        with pytest.raises(SealError):
+        with pytest.raises(EncryptionError):
             await store.get(Room, "r")
         await database.encryption("acme").encrypt()
         return await store.get(Room, "r")

@@ -9,10 +9,10 @@ import pytest
 from psycopg import sql
 
 from brimful.errors import BrimfulError
-from brimful.observation import Observation
 from brimful.packagers import memory
 from brimful.protocols import Store
 from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
+from brimful.records.usage import UsageReport
 from brimful.stores.store import TenantStore
 from stores.samples import known, nearest, occurring, said, summed, told, words
 from strategies import COUNTER
@@ -65,7 +65,7 @@ CALLS = {
     "follow": lambda store: store.follow("0"),
     "statistics": lambda store: store.statistics(by="persona"),
     "prune": lambda store: store.prune(before=9e9),
-    "observe": lambda store: store.observe(Observation(id="o9", model="m", route="r")),
+    "observe": lambda store: store.observe(UsageReport(id="o9", model="m", route="r")),
     "observations": lambda store: store.observations("m", "r"),
     "accuracy": lambda store: store.accuracy(),
     "load": lambda store: store.load([User(id="zoe"), known("k9", "mine")[0]], lambda record: words(record.content)),
@@ -97,7 +97,7 @@ async def fill(store, text):
     await store.summarize([summed("s1", text), summed("s2", text)])
     await store.save(Snapshot(id="c1", room="general", context=context(text)))
     await store.respond(Response(id="r1", context="c1", room="general", metadata={"text": text}))
-    await store.observe(Observation(id="o1", model="m", route="r", room=text, counted=7, reported=8))
+    await store.observe(UsageReport(id="o1", model="m", route="r", room=text, counted=7, reported=8))
     await store.keep_counts("t", {"b2:a": 7})
     waiting = [each.doc for each in await store.backlog("e")]
     await store.keep_vectors("e", waiting[:2], np.ones((2, 8), dtype=np.float32))

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from brimful.records import Room
-from brimful.stores import connect, vector_blocks, vector_cache
-from brimful.stores.halves import unit
+from brimful.stores import connect
+from brimful.stores.vectors import blocks as _vectors_blocks
+from brimful.stores.vectors import cache
+from brimful.stores.vectors.float16 import normalize
 from stores.samples import nearest, said
 from stores.sealed import TWO, files, kek, sql
 
@@ -16,12 +18,12 @@ DIMS = 70
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     """Let eight entries be a block, and every log be long."""
-    monkeypatch.setattr(vector_blocks, "ENTRIES", ENTRIES)
-    monkeypatch.setattr(vector_cache, "EXACT", 0)
+    monkeypatch.setattr(_vectors_blocks, "ENTRIES", ENTRIES)
+    monkeypatch.setattr(cache, "EXACT", 0)
 
 
 def vectors(count, seed=0):
-    return unit(np.random.default_rng(seed).normal(size=(count, DIMS)).astype(np.float32))
+    return normalize(np.random.default_rng(seed).normal(size=(count, DIMS)).astype(np.float32))
 
 
 async def filled(store, count, first=0):
@@ -128,7 +130,7 @@ def test_blocks_that_are_missing_are_made_by_optimizing(database, run, url, keys
 
 
 def test_a_short_log_has_no_blocks(store, run, url, monkeypatch):
-    monkeypatch.setattr(vector_cache, "EXACT", 2**20)
+    monkeypatch.setattr(cache, "EXACT", 2**20)
     run(filled(store, 30))
     assert blocks(url) == []
 

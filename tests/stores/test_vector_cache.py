@@ -9,11 +9,19 @@ import numpy as np
 import pytest
 
 from brimful.embedding.static import embed_static
-from brimful.stores import vector_cache
-from brimful.stores.halves import unit
-from brimful.stores.vector_cache import Column, Shelf, Shelves
-from brimful.stores.vector_codes import cosines, encode, encode_query, signs_of, weighed, words_for
-from brimful.stores.vector_planes import Planes, likely
+from brimful.stores.vectors import cache as _vectors_cache
+from brimful.stores.vectors.cache import GrowingArray, ScopeVectors, VectorCache
+from brimful.stores.vectors.float16 import normalize
+from brimful.stores.vectors.quantization import (
+    SignPlanes,
+    approximate_cosines,
+    prepare_query,
+    quantize,
+    scan_signs,
+    score_signs,
+    sign_bits,
+    word_count,
+)
 
 DIMS = 256
 
@@ -23,7 +31,7 @@ def topical(count, seed=0, topics=300):
     random = np.random.default_rng(seed)
     centres = np.random.default_rng(7).normal(size=(topics, DIMS))
     mixed = centres[random.integers(topics, size=count)] + 0.8 * random.normal(size=(count, DIMS))
-    return unit(mixed.astype(np.float32))
+    return normalize(mixed.astype(np.float32))
 
 
 @cache
@@ -35,7 +43,7 @@ def texts(count):
 
 
 def filled(rows):
-    shelf = Shelf(rows.shape[1])
+    shelf = ScopeVectors(rows.shape[1])
     for start in range(0, len(rows), 5000):
         part = rows[start : start + 5000]
         numbers = range(start + 1, start + 1 + len(part))
@@ -53,11 +61,11 @@ def reading(rows):
 )
 def test_codes_find_what_exact_search_finds(monkeypatch, dims, coded, least):
     """The nearest 20 of 24,000 real texts, as 200 of 240,000; more dimensions are made of the same ones."""
-    monkeypatch.setattr(vector_cache, "EXACT", 0)
-    monkeypatch.setattr(vector_cache, "CODED", coded)
+    monkeypatch.setattr(_vectors_cache, "EXACT", 0)
+    monkeypatch.setattr(_vectors_cache, "CODED", coded)
     found = texts(24_000)
     wider = np.linalg.qr(np.random.default_rng(1).standard_normal((max(dims, DIMS), DIMS)))[0].T[:, :dims]
-    rows = unit((found @ wider).astype(np.float32))
+    rows = normalize((found @ wider).astype(np.float32))
     shelf = filled(rows[:-100])
     shares = []
     for query in rows[-100:]:
@@ -80,7 +88,7 @@ def test_few_vectors_are_searched_exactly():
 
 @pytest.mark.parametrize("exact", [0, 2**20])
 def test_removed_documents_are_not_found_again(monkeypatch, exact):
-    monkeypatch.setattr(vector_cache, "EXACT", exact)
+    monkeypatch.setattr(_vectors_cache, "EXACT", exact)
     rows = topical(6000)
     shelf = filled(rows)
     query = rows[17]
@@ -91,7 +99,7 @@ def test_removed_documents_are_not_found_again(monkeypatch, exact):
 
 def test_what_was_held_exactly_is_encoded_when_it_grows_too_large(monkeypatch):
     rows = topical(6000)
-    monkeypatch.setattr(vector_cache, "EXACT", 5000 * rows.itemsize * DIMS)
+    monkeypatch.setattr(_vectors_cache, "EXACT", 5000 * rows.itemsize * DIMS)
     shelf = filled(rows)
     assert shelf.nearest(rows[3], 1, reading(rows))[0][0] == 4
     assert shelf.nearest(rows[5900], 1, reading(rows))[0][0] == 5901
@@ -99,7 +107,7 @@ def test_what_was_held_exactly_is_encoded_when_it_grows_too_large(monkeypatch):
 
 
 def test_the_shelves_hold_no_more_than_they_may():
-    shelves = Shelves(most=3_000_000)
+    shelves = VectorCache(most=3_000_000)
     for number in range(10):
         shelf = shelves.shelf(("t", "e", 1, number), DIMS)
         rows = topical(1000, seed=number)
@@ -111,7 +119,7 @@ def test_the_shelves_hold_no_more_than_they_may():
 
 
 def test_a_column_grows_and_leaves_earlier_views_as_they_were():
-    column = Column(np.arange(3))
+    column = GrowingArray(np.arange(3))
     before = column.all
     column.extend(np.arange(3, 10))
     column.extend(np.arange(10, 11))
@@ -121,12 +129,12 @@ def test_a_column_grows_and_leaves_earlier_views_as_they_were():
 
 def test_what_is_weighed_is_how_much_the_query_says_where_signs_agree():
     rows = topical(50)
-    query = encode_query(topical(1, seed=3)[0])
+    query = prepare_query(topical(1, seed=3)[0])
     sizes = 4 * bits(query.sizes[0]) + 2 * bits(query.sizes[1]) + bits(query.sizes[2])
-    signs = signs_of(encode(rows)[0])
+    signs = sign_bits(quantize(rows)[0])
     agree = bits(signs) != bits(query.negative)
     places = np.array([7, 3, 49])
-    assert weighed(signs, places, query).tolist() == (agree * sizes).sum(axis=1)[places].tolist()
+    assert score_signs(signs, places, query).tolist() == (agree * sizes).sum(axis=1)[places].tolist()
 
 
 def bits(words):
@@ -135,27 +143,27 @@ def bits(words):
 
 
 def planes_of(levels):
-    planes = Planes(levels.shape[1])
-    planes.extend(signs_of(levels))
+    planes = SignPlanes(levels.shape[1])
+    planes.extend(sign_bits(levels))
     return planes.all
 
 
 def test_counts_of_many_bits_do_not_overflow():
     """A code that agrees with a query in every one of a thousand bits."""
-    row = unit(np.random.default_rng(2).choice([-1.0, 1.0], size=(1, 1024)).astype(np.float32))
-    query = encode_query(row[0])
-    others = unit(np.random.default_rng(3).normal(size=(999, 1024)).astype(np.float32))
-    levels, scales = encode(np.concatenate([others, row]))
-    assert likely(planes_of(levels), np.ones(1000, np.uint8), query, 0.001).tolist() == [999]
+    row = normalize(np.random.default_rng(2).choice([-1.0, 1.0], size=(1, 1024)).astype(np.float32))
+    query = prepare_query(row[0])
+    others = normalize(np.random.default_rng(3).normal(size=(999, 1024)).astype(np.float32))
+    levels, scales = quantize(np.concatenate([others, row]))
+    assert scan_signs(planes_of(levels), np.ones(1000, np.uint8), query, 0.001).tolist() == [999]
     everywhere = np.arange(1000)
-    assert int(np.argmax(weighed(signs_of(levels), everywhere, query))) == 999
-    assert cosines(levels, scales, everywhere, query)[999] == pytest.approx(1.0, abs=0.005)
+    assert int(np.argmax(score_signs(sign_bits(levels), everywhere, query))) == 999
+    assert approximate_cosines(levels, scales, everywhere, query)[999] == pytest.approx(1.0, abs=0.005)
 
 
 def test_codes_are_the_same_wherever_they_are_made():
-    rows = unit(np.arange(1, 2 * 70 + 1, dtype=np.float32).reshape(2, 70) % 11 - 5)
-    levels, _ = encode(rows)
-    signs = signs_of(levels)
-    assert words_for(70) == signs.shape[1] == 2
+    rows = normalize(np.arange(1, 2 * 70 + 1, dtype=np.float32).reshape(2, 70) % 11 - 5)
+    levels, _ = quantize(rows)
+    signs = sign_bits(levels)
+    assert word_count(70) == signs.shape[1] == 2
     assert [int(word) for word in signs[0]] == [17272352310650048593, 16498209112903215298]
     assert levels[1, :8].tolist() == pytest.approx([-44, 24, 28, -8, 0, 4, -111, -20], abs=1)

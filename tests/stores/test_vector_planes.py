@@ -3,27 +3,26 @@
 import numpy as np
 import pytest
 
-from brimful.stores import vector_planes
-from brimful.stores.halves import unit
-from brimful.stores.vector_codes import Query, encode, encode_query, signs_of
-from brimful.stores.vector_planes import Planes, likely
+from brimful.stores.vectors import quantization
+from brimful.stores.vectors.float16 import normalize
+from brimful.stores.vectors.quantization import Query, SignPlanes, prepare_query, quantize, scan_signs, sign_bits
 
 DIMS = 256
 
 
 def levels_of(count, seed=0):
     rows = np.random.default_rng(seed).normal(size=(count, DIMS)).astype(np.float32)
-    return encode(unit(rows))[0]
+    return quantize(normalize(rows))[0]
 
 
 def query_of(seed):
-    return encode_query(unit(np.random.default_rng(seed).normal(size=(1, DIMS)).astype(np.float32))[0])
+    return prepare_query(normalize(np.random.default_rng(seed).normal(size=(1, DIMS)).astype(np.float32))[0])
 
 
 def planes_of(levels, *sizes):
-    planes = Planes(levels.shape[1])
+    planes = SignPlanes(levels.shape[1])
     for part in np.split(levels, np.cumsum(sizes)):
-        planes.extend(signs_of(part))
+        planes.extend(sign_bits(part))
     return planes
 
 
@@ -46,16 +45,16 @@ def test_an_earlier_view_stays_and_more_memory_changes_nothing():
     before, held = planes.all[:, :1].copy(), planes.all
     planes.reserve(100_000)
     assert planes.nbytes >= DIMS * 100_000 // 8
-    planes.extend(signs_of(levels[100:]))
+    planes.extend(sign_bits(levels[100:]))
     assert (held[:, :1] == before).all()
     assert (planes.all == planes_of(levels).all).all()
 
 
 @pytest.mark.parametrize(("count", "together"), [(40, 4096), (5_000, 4096), (5_000, 7)])
 def test_the_likely_are_all_that_agree_as_often_as_the_best(monkeypatch, count, together):
-    monkeypatch.setattr(vector_planes, "_TOGETHER", together)
+    monkeypatch.setattr(quantization, "_TOGETHER", together)
     levels, query = levels_of(count), query_of(1)
-    chosen = likely(planes_of(levels).all, np.ones(count, np.uint8), query, 0.05)
+    chosen = scan_signs(planes_of(levels).all, np.ones(count, np.uint8), query, 0.05)
     counts = agreeing(levels, query)
     assert chosen.tolist() == np.flatnonzero(counts >= counts[chosen].min()).tolist()
     assert 0.05 * count <= len(chosen) < 0.15 * count
@@ -68,7 +67,7 @@ def test_signs_are_counted_right_however_many_of_a_query_are_up(ups, best):
     levels = np.concatenate([levels_of(398), np.full((1, DIMS), -9), np.full((1, DIMS), 9)]).astype(np.int8)
     turned = np.where(np.arange(DIMS) < ups, 1.0, -1.0).astype(np.float32)
     query = Query(turned, np.empty(0, np.uint64), np.empty(0, np.uint64))
-    chosen = likely(planes_of(levels).all, np.ones(400, np.uint8), query, best / 400)
+    chosen = scan_signs(planes_of(levels).all, np.ones(400, np.uint8), query, best / 400)
     counts = agreeing(levels, query)
     assert chosen.tolist() == np.flatnonzero(counts >= np.sort(counts)[-best]).tolist()
 
@@ -77,10 +76,10 @@ def test_signs_are_counted_right_however_many_of_a_query_are_up(ups, best):
 def test_none_that_are_gone_are_likely_and_the_share_is_of_those_that_are_left(share):
     alive = np.zeros(20_001, np.uint8)
     alive[1::10] = 1
-    chosen = likely(planes_of(levels_of(20_001)).all, alive, query_of(2), share)
+    chosen = scan_signs(planes_of(levels_of(20_001)).all, alive, query_of(2), share)
     assert (chosen % 10 == 1).all()
     assert share * 2000 <= len(chosen) <= min(2.5 * share, 1.0) * 2000
 
 
 def test_where_none_are_left_none_are_likely():
-    assert not len(likely(planes_of(levels_of(70)).all, np.zeros(70, np.uint8), query_of(3), 1.0))
+    assert not len(scan_signs(planes_of(levels_of(70)).all, np.zeros(70, np.uint8), query_of(3), 1.0))

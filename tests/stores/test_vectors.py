@@ -4,10 +4,11 @@ import numpy as np
 import psycopg
 import pytest
 
-from brimful.answers import Indexed
 from brimful.errors import InvalidValue
 from brimful.records import Message, Room
-from brimful.stores import connect, postgres_nearness
+from brimful.records.search import IndexEntry
+from brimful.stores import connect
+from brimful.stores.backends import postgres_index
 from stores.samples import known, nearest, said, words
 
 DIMS = 16
@@ -173,7 +174,7 @@ def test_vectors_that_nobody_asked_for_are_not_kept(store, run):
 
 def test_a_document_without_a_passage_waits_for_nothing(store, run):
     run(store.use_embedder("e"))
-    run(store.post([(Message(id="a", room="general", content=""), Indexed())]))
+    run(store.post([(Message(id="a", room="general", content=""), IndexEntry())]))
     assert run(store.backlog("e")) == []
     assert run(store.progress("e")).done == 0
 
@@ -192,7 +193,7 @@ def test_a_vector_of_nothing_or_of_no_numbers_is_near_to_nothing(store, run):
 
 
 def test_a_graph_of_vectors_finds_what_exact_search_finds(postgres_url, run, monkeypatch):
-    monkeypatch.setattr(postgres_nearness, "MANY", 100)
+    monkeypatch.setattr(postgres_index, "MANY", 100)
 
     async def opened():
         return await connect(postgres_url).open()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful.stores.xaes import Cipher, DamagedError
+from brimful.stores.encryption.xaes import Cipher, DamagedError
 
 NONCE = b"ABCDEFGHIJKLMNOPQRSTUVWX"
 

@@ -6,7 +6,7 @@ import itertools
 from brimful.engine import Engine
 from brimful.errors import ContextOverflow, ProviderUnavailable
 from brimful.records import Message, Usage
-from brimful.replies import Reply
+from brimful.records.reply import Reply
 from brimful.testing import ScriptedProvider
 
 WORDS = "She is allergic to hazelnut."

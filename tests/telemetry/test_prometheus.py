@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from brimful.engine import Engine
-from brimful.engine.event import Event
+from brimful.engine.events import Event
 from brimful.records import Usage
 from brimful.telemetry import Prometheus
 from brimful.telemetry.prometheus import METRICS

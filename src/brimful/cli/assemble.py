@@ -1,48 +1,69 @@
-"""`brimful assemble`: the best context for the next answer in a room, with what retrieval found for it."""
+"""`brimful assemble` and `brimful inspect`: build the next context of a room, or preview it."""
 
+import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
 import typer
 
 from brimful.cli import output
+from brimful.cli.files import write_context
 from brimful.cli.fill import show_data
-from brimful.cli.messages import words
-from brimful.cli.opened import ask, catch_up
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_EMBEDDER,
+    DEFAULT_MODEL,
     DEFAULT_TENANT,
     Completion,
     Db,
-    Embedder,
+    EmbedderSpec,
     Json,
+    ModelOption,
     Now,
     Out,
+    PersonaOption,
+    PolicyOption,
     RequestOnly,
     Settings,
     Tenant,
+    UserOption,
     Window,
     complete_model,
     complete_policy,
-    known_model,
+    read_overrides,
+    resolve_model,
 )
-from brimful.cli.options import overrides as read_overrides
-from brimful.cli.source import write_context
-from brimful.cli.table import Table, columns
+from brimful.cli.rooms import read_argument
+from brimful.cli.store import wait_for_index, with_engine
+from brimful.cli.terminal import Table, columns
 from brimful.core.content import ContentPackage
-from brimful.core.context import Context
+from brimful.core.context import Component, Context
+from brimful.core.explain import (
+    component_title,
+    count_outcomes,
+    draw_frame,
+    format_items,
+    format_score,
+    plural,
+    status_lines,
+)
+from brimful.core.sections import Entry, media_name, sections
+from brimful.records.search import Build
+from brimful.retrieval.breaker import State
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
 
-EXAMPLES: Final = """\
+
+ASSEMBLE_EXAMPLES: Final = """\
 Examples:
   brimful assemble --room support --message "Where is my parcel?" --model gpt-4o
   brimful assemble --room support --persona nova --user ada --out context.json
   echo "Where is it?" | brimful assemble --room support --message - -m gpt-4 --request
   brimful assemble --room support -m gpt-4o --set pools.recent.most=20 --no-save"""
 
-SHOWN: Final = 20  # finds: the best of them say whether the right thing was asked
+MAX_HITS: Final = 20  # finds: the best of them say whether the right thing was asked
 _COLUMNS: Final = columns(
     *("outcome", "reason", "relevance", "words", "meaning", "query", "id", "text"),
     right=("relevance", "words", "meaning"),
@@ -52,7 +73,7 @@ _COLUMNS: Final = columns(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("assemble", epilog=EXAMPLES)(assemble)
+    app.command("assemble", epilog=ASSEMBLE_EXAMPLES)(assemble)
 
 
 def assemble(  # noqa: PLR0913 - the options of a command
@@ -88,7 +109,7 @@ def assemble(  # noqa: PLR0913 - the options of a command
     completion: Completion = None,
     settings: Settings = None,
     now: Now = None,
-    embedder: Embedder = DEFAULT_EMBEDDER,
+    embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     out: Out = None,
     request: RequestOnly = False,
     save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the record in the store, or not.")] = True,
@@ -103,11 +124,11 @@ def assemble(  # noqa: PLR0913 - the options of a command
     answered. The record can be explained, compared and replayed like that of
     `brimful fill`.
     """
-    asked = None if message is None else words(message)
-    info = None if model is None else known_model(model)
+    asked = None if message is None else read_argument(message)
+    info = None if model is None else resolve_model(model)
 
     async def build(engine: "Engine") -> Context:
-        await catch_up(engine)
+        await wait_for_index(engine)
         return await engine.assemble(
             room=room,
             persona=persona,
@@ -122,26 +143,256 @@ def assemble(  # noqa: PLR0913 - the options of a command
             save=save,
         )
 
-    context = ask(build, db=db, tenant=tenant, embedder=embedder)
+    context = with_engine(build, db=db, tenant=tenant, embedder=embedder)
     write_context(out, context)
     if not show_data(context, request=request, as_json=as_json):
-        output.say(context.report())
-        show_found(context)
+        output.write(context.report())
+        show_hits(context)
 
 
-def show_found(context: Context) -> None:
+def show_hits(context: Context) -> None:
     """Show what retrieval brought and what became of it, the most relevant first."""
     found = [package for package in context.inputs.packages if "found" in package.metadata]
     if found:
         found.sort(key=lambda package: (-(package.relevance or 0.0), package.id))
-        output.say()
-        output.show_table(Table(_COLUMNS, [_row(context, package) for package in found[:SHOWN]]))
-    if len(found) > SHOWN:
-        output.say(f"… and {len(found) - SHOWN:,} more that were found; `brimful explain` tells of all in a record")
+        output.write()
+        output.show_table(Table(_COLUMNS, [_row(context, package) for package in found[:MAX_HITS]]))
+    if len(found) > MAX_HITS:
+        output.write(
+            f"… and {len(found) - MAX_HITS:,} more that were found; `brimful explain` tells of all in a record"
+        )
 
 
 def _row(context: Context, package: ContentPackage) -> list[str]:
     decision = context.decision(package.id)
     parts = package.metadata["found"]
-    shares = map(output.number, (package.relevance, parts["lexical"], parts["vector"]))
+    shares = map(output.format_number, (package.relevance, parts["lexical"], parts["vector"]))
     return [decision.outcome, decision.reason, *shares, parts["query"], package.id, output.preview(package.text)]
+
+
+MAX_MEMORIES: Final = 12  # memories: more are counted, and told in full by `brimful explain`
+RULE: Final = "  " + "─" * 37
+
+
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """A context that was built for a look, by whom it would be used, and how retrieval fares.
+
+    `breaker` is the state of this process; `last` is the last build that was kept of the same persona and room.
+    """
+
+    context: Context
+    persona: str
+    room: str
+    seconds: float
+    breaker: State
+    embedder: str
+    last: Build | None
+
+    def text(self) -> str:
+        """Return it for people."""
+        named = f"{self.persona} in {self.room}" if self.persona else self.room
+        return draw_frame(f"BRIMFUL INSPECTION: {output.one_line(named)}", list(self._lines()))
+
+    def _lines(self) -> Iterator[str]:
+        context = self.context
+        yield f"Model: {output.one_line(context.budget.model)}"
+        yield f"Context Window: {context.budget.window:,} tokens"
+        yield f"Policy: {output.one_line(context.budget.policy)}"
+        yield ""
+        yield "COMPONENTS:"
+        entries = [entry for section in sections(context) for entry in section.entries]
+        for component in context.components:
+            yield component_line(context, component)
+            yield from _item_lines(entries, component.name)
+        yield from total_lines(context)
+        yield ""
+        yield f"CANDIDATES: {', '.join(f'{count:,} {outcome}' for outcome, count in count_outcomes(context))}"
+        yield from self._retrieval()
+        yield ""
+        yield from map(output.one_line, status_lines(context))
+
+    def _retrieval(self) -> Iterator[str]:
+        found = [package for package in self.context.inputs.packages if "found" in package.metadata]
+        kept = sum(self.context.decision(package.id).included for package in found)
+        yield f"RETRIEVAL: {len(found):,} found, {kept:,} of them in, by words{self._meanings()}"
+        yield f"  Breaker: {self.breaker} (of this process)"
+        yield from (f"  Now: {output.one_line(note)}" for note in self.context.inputs.degraded)
+        if self.last is not None:
+            notes = "; ".join(map(output.one_line, self.last.degraded)) or "nothing was missing"
+            yield f"  Last build: {output.format_time(self.last.at)}, {notes}"
+        yield f"  Built in {self.seconds:.2f} s"
+
+    def _meanings(self) -> str:
+        return "" if self.embedder == "none" else f" and meaning ({self.embedder})"
+
+
+def component_line(context: Context, component: Component) -> str:
+    """Say what a component takes: `Memories:  3,890 tokens (5 items)`."""
+    items = _item_count(context, component)
+    return f"  {component_title(component.name) + ':':<17}{component.tokens:>9,} tokens{f' ({items})' if items else ''}"
+
+
+def total_lines(context: Context) -> Iterator[str]:
+    """Yield what is used, what is reserved, and what is left."""
+    yield RULE
+    yield f"  {'TOTAL USED:':<17}{context.tokens:>9,} tokens ({context.percent:.1f}%)"
+    yield ""
+    yield f"  {'Reserved:':<17}{context.budget.reserved:>9,} tokens (completion + safety)"
+    yield RULE
+    yield f"  {'REMAINING:':<17}{context.remaining:>9,} tokens"
+
+
+def format_entry_score(entry: Entry) -> str:
+    """Return a candidate's score for people."""
+    score = entry.decision.score
+    return "none" if score is None else format_score(score.total)
+
+
+def _item_count(context: Context, component: Component) -> str:
+    if component.name == "media" and _media_kinds(context) == {"media-image"}:
+        return plural(component.items, "image")
+    return format_items(component.name, component.items)
+
+
+def _media_kinds(context: Context) -> set[str]:
+    return {decision.kind for decision in context.decisions if decision.included and decision.kind.startswith("media")}
+
+
+def _item_lines(entries: Sequence[Entry], component: str) -> Iterator[str]:
+    """Yield what is worth a line of its own: memories by type and score, media by name."""
+    if component == "memories":
+        yield from _memory_lines([entry for entry in entries if entry.decision.kind.startswith("memory-")])
+    elif component == "media":
+        media = (entry for entry in entries if entry.decision.kind.startswith("media-"))
+        yield from (f"    - {_media_label(entry)} ({entry.decision.cost:,} tokens)" for entry in media)
+
+
+def _memory_lines(entries: Sequence[Entry]) -> Iterator[str]:
+    for entry in entries[:MAX_MEMORIES]:
+        type = entry.decision.kind.removeprefix("memory-")
+        yield f'    - {type}: "{_excerpt(entry)}" (score: {format_entry_score(entry)})'
+    if len(entries) > MAX_MEMORIES:
+        yield f"    [... {len(entries) - MAX_MEMORIES:,} more memories ...]"
+
+
+def _media_label(entry: Entry) -> str:
+    return output.one_line(media_name(entry.package))
+
+
+def _excerpt(entry: Entry) -> str:
+    return output.one_line(output.preview(entry.package.text))
+
+
+INSPECT_EXAMPLES: Final = """\
+Examples:
+  brimful inspect --persona nova --room support
+  brimful inspect --persona nova --room support --message "Where is my parcel?"
+  brimful inspect --room support --model gpt-4 --policy window
+  brimful inspect --persona nova --room support --json | jq .remaining"""
+
+
+def register_inspect(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("inspect", epilog=INSPECT_EXAMPLES)(inspect)
+
+
+def inspect(  # noqa: PLR0913 - the options of a command
+    *,
+    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room that is to be answered.")],
+    persona: PersonaOption = None,
+    message: Annotated[
+        str | None,
+        typer.Option(
+            "--message",
+            metavar="TEXT",
+            help="What would be answered. `-` is standard input. Default: what the room ends with.",
+        ),
+    ] = None,
+    user: UserOption = None,
+    model: ModelOption = None,
+    policy: PolicyOption = None,
+    window: Window = None,
+    completion: Completion = None,
+    settings: Settings = None,
+    now: Now = None,
+    embedder: EmbedderSpec = DEFAULT_EMBEDDER,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> None:
+    """Show what the next context in a room would be: nothing is sent, kept or counted as an access.
+
+    Model, window, components with their memories and media, what is left,
+    warnings, and how retrieval fares. Without a model, the persona's is
+    meant, or gpt-4o.
+    """
+    asked = None if message is None else read_argument(message)
+    info = None if model is None else resolve_model(model)
+
+    async def look(engine: "Engine") -> "Inspection":
+
+        from brimful.records import Persona as PersonaRecord  # noqa: PLC0415
+
+        who = None if persona is None else await engine.store.get(PersonaRecord, persona)
+        began = time.perf_counter()
+        context = await engine.assemble(
+            room=room,
+            persona=persona,
+            message=asked,
+            user=user,
+            model=info or (DEFAULT_MODEL if who is None or not who.model else None),
+            policy=policy,
+            window=window,
+            completion=completion,
+            overrides=read_overrides(settings),
+            now=now,
+            save=False,
+        )
+        seconds = time.perf_counter() - began
+        last = await engine.store.builds(room=room, persona=persona, limit=1)
+        return Inspection(
+            context=context,
+            persona=who.called if who else persona or "",
+            room=room,
+            seconds=seconds,
+            breaker=engine.breaker.state(time.time()),
+            embedder=embedder,
+            last=last[0] if last else None,
+        )
+
+    looked = with_engine(look, db=db, tenant=tenant, embedder=embedder, indexing=False)
+    if as_json:
+        output.show_json(_inspect_data(looked))
+    else:
+        output.write(looked.text())
+
+
+def _inspect_data(looked: "Inspection") -> dict[str, object]:
+    context = looked.context
+    found = [package for package in context.inputs.packages if "found" in package.metadata]
+    return {
+        "id": context.id,
+        "persona": looked.persona,
+        "room": looked.room,
+        "model": context.budget.model,
+        "policy": context.budget.policy,
+        "window": context.budget.window,
+        "tokens": context.tokens,
+        "percent": round(context.percent, 1),
+        "reserved": context.budget.reserved,
+        "completion": context.budget.completion,
+        "remaining": context.remaining,
+        "components": context.components,
+        "pools": context.pools,
+        "memories": [
+            {**msgspec.to_builtins(decision), "text": package.text}
+            for package in context.inputs.packages
+            if package.kind.startswith("memory-") and (decision := context.decision(package.id)).included
+        ],
+        "found": len(found),
+        "degraded": context.inputs.degraded,
+        "warnings": context.warnings,
+        "breaker": looked.breaker,
+        "last": looked.last,
+        "seconds": round(looked.seconds, 4),
+    }

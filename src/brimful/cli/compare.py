@@ -1,16 +1,19 @@
-"""`brimful diff` and `brimful replay`: what changed from one context to another, or would change."""
+"""`brimful diff` and `brimful replay`: compare two contexts, or rebuild past ones under other conditions."""
 
+import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
+from heapq import heappush, heappushpop, nlargest
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
-from brimful.assembly import replay as replay_context
+from brimful.assembly.assemble import replay as replay_context
 from brimful.cli import output
-from brimful.cli.located import locate
-from brimful.cli.opened import ask_store
+from brimful.cli.explain import locate
+from brimful.cli.files import write_context
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_TENANT,
@@ -23,20 +26,184 @@ from brimful.cli.options import (
     Window,
     complete_model,
     complete_policy,
-    known_model,
     read_duration,
+    read_overrides,
+    resolve_model,
 )
-from brimful.cli.options import overrides as read_overrides
-from brimful.cli.progress import progress
-from brimful.cli.source import write_context
-from brimful.cli.table import Table, columns
+from brimful.cli.store import with_store
+from brimful.cli.terminal import Table, columns, progress
 from brimful.core.context import Context
 from brimful.core.explain import Change, Difference
 from brimful.core.explain import diff as difference_of
+from brimful.core.sections import is_erased
+from brimful.errors import BudgetExceeded, EncryptionError, InvalidRecord, StoreCorrupt
+from brimful.records.search import Build
 
 if TYPE_CHECKING:
-    from brimful.cli.ranges import Outcome, Replay, Span
     from brimful.protocols import Store
+
+
+PAGE: Final = 200  # builds that are listed at once
+MAX_WORST: Final = 10  # contexts that are told by their ids
+
+Replay = Callable[[Context], Context]
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """Which contexts are meant: those of a time, a room, a persona."""
+
+    since: float | None = None
+    room: str | None = None
+    persona: str | None = None
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """What one context would lose: tokens first, so that the worst is the largest."""
+
+    tokens: int
+    items: int
+    id: str
+
+
+class ReplayOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of many contexts under other conditions.
+
+    Of those that were `replayed`, `losing` lost something that was in, or a part of it, and `gaining` won something.
+    Of the losing ones, `unfit` cannot be built at all: what is required does not fit. `lost_tokens` are what the others
+    lost, with what stood around it in the request. `erased` and `unreadable` were not replayed: their contents are
+    gone, or cannot be opened.
+    """
+
+    contexts: int = 0
+    replayed: int = 0
+    losing: int = 0
+    gaining: int = 0
+    unfit: int = 0
+    erased: int = 0
+    unreadable: int = 0
+    lost_tokens: int = 0
+    worst: tuple[Loss, ...] = ()
+    unfit_ids: tuple[str, ...] = ()
+
+    @property
+    def mean_lost(self) -> float:
+        """Tokens that a context loses, on the average of those that lose something and can be built."""
+        return self.lost_tokens / (self.losing - self.unfit) if self.losing > self.unfit else 0.0
+
+
+class ReplayTally:
+    """Counts outcomes, in a memory that does not grow with them."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._counts = dict.fromkeys(("contexts", "replayed", "losing", "gaining", "unfit", "erased", "unreadable"), 0)
+        self._lost = 0
+        self._worst: list[Loss] = []
+        self._unfit: list[str] = []
+
+    def missing(self, how: str) -> None:
+        """Note a context that cannot be replayed: `erased`, or `unreadable`."""
+        self._note("contexts", how)
+
+    def replayed(self, before: Context, replay: Replay) -> None:
+        """Replay a context, and note what became of it."""
+        self._note("contexts", "replayed")
+        try:
+            after = replay(before)
+        except BudgetExceeded:
+            self._note("losing", "unfit")
+            self._unfit = sorted([*self._unfit, before.id])[:MAX_WORST]
+            return
+        then = {each.id: each.cost for each in before.decisions if each.included}
+        now = {each.id: each.cost for each in after.decisions if each.included}
+        cut = {each.id for each in after.decisions if each.outcome == "shrunk"}
+        lost = [cost - now.get(id, 0) for id, cost in then.items() if id not in now or (id in cut and now[id] < cost)]
+        if now.keys() - then.keys():
+            self._note("gaining")
+        if lost:
+            self._note("losing")
+            self._lost += sum(lost)
+            self._remember(Loss(tokens=sum(lost), items=len(lost), id=before.id))
+
+    def outcome(self) -> ReplayOutcome:
+        """Return what was counted."""
+        worst = tuple(nlargest(MAX_WORST, self._worst))
+        return ReplayOutcome(**self._counts, lost_tokens=self._lost, worst=worst, unfit_ids=tuple(self._unfit))
+
+    def _note(self, *names: str) -> None:
+        for name in names:
+            self._counts[name] += 1
+
+    def _remember(self, loss: Loss) -> None:
+        if len(self._worst) < MAX_WORST:
+            heappush(self._worst, loss)
+        else:
+            heappushpop(self._worst, loss)
+
+
+async def iter_builds(store: "Store", span: Span) -> AsyncIterator[Build]:
+    """Yield the builds of a span, newest first, page by page."""
+    before: int | None = None
+    while page := await store.builds(room=span.room, persona=span.persona, since=span.since, before=before, limit=PAGE):
+        for build in page:
+            yield build
+        before = page[-1].number
+
+
+async def select_contexts(store: "Store", span: Span, sample: int | None) -> tuple[int, list[str] | None]:
+    """Return how many contexts there are to replay, and which: None is all of them.
+
+    Of a sample, each id draws a lot of its own: the same contexts are chosen every time, as long as they are there.
+    """
+    count, kept = 0, list[tuple[int, str]]()
+    async for build in iter_builds(store, span):
+        count += 1
+        if sample is not None:
+            push = heappush if len(kept) < sample else heappushpop
+            push(kept, (-_sampling_key(build.id), build.id))
+    if sample is None or count <= sample:
+        return count, None
+    return sample, [id for _, id in sorted(kept, reverse=True)]
+
+
+async def replay_all(
+    store: "Store", span: Span, ids: list[str] | None, replay: Replay, tell: Callable[[int], None]
+) -> ReplayOutcome:
+    """Replay contexts one after the other, telling how many are done."""
+    tally, done = ReplayTally(), 0
+    async for id in _iter_ids(store, span, ids):
+        try:
+            snapshot = await store.snapshot(id)
+        except (EncryptionError, StoreCorrupt, InvalidRecord):
+            tally.missing("unreadable")
+        else:
+            if snapshot is not None:  # or it was removed a moment ago
+                _replay_one(tally, snapshot.context, replay)
+        done += 1
+        tell(done)
+    return tally.outcome()
+
+
+def _replay_one(tally: ReplayTally, context: Context, replay: Replay) -> None:
+    if any(map(is_erased, context.inputs.packages)):
+        tally.missing("erased")
+    else:
+        tally.replayed(context, replay)
+
+
+async def _iter_ids(store: "Store", span: Span, ids: list[str] | None) -> AsyncIterator[str]:
+    if ids is None:
+        async for build in iter_builds(store, span):
+            yield build.id
+    else:
+        for id in ids:
+            yield id
+
+
+def _sampling_key(id: str) -> int:
+    """Draw a lot that depends on the id alone."""
+    return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "big")
+
 
 DIFF_EXAMPLES: Final = """\
 Examples:
@@ -52,8 +219,10 @@ Examples:
   brimful replay --last 24h --window 32000
   brimful replay --last 7d --persona nova --model gpt-4o-mini --sample 500"""
 
-_COLUMNS: Final = columns("change", "id", "before", "after", "tokens", right=["tokens"], spare=["tokens", "before"])
-_WORST: Final = columns("lost tokens", "candidates", "context", right=["lost tokens", "candidates"])
+_CHANGE_COLUMNS: Final = columns(
+    "change", "id", "before", "after", "tokens", right=["tokens"], spare=["tokens", "before"]
+)
+_WORST_COLUMNS: Final = columns("lost tokens", "candidates", "context", right=["lost tokens", "candidates"])
 
 
 def register(app: typer.Typer) -> None:
@@ -76,7 +245,7 @@ def diff(
     context is a file, or the id of a context or of a message in the store.
     """
     found = [locate(name, db=db, tenant=tenant).context for name in (before, after)]
-    _show(*found, as_json=as_json)
+    _show_difference(*found, as_json=as_json)
 
 
 def replay(  # noqa: PLR0913 - the options of a command
@@ -130,7 +299,7 @@ def replay(  # noqa: PLR0913 - the options of a command
         raise typer.BadParameter(f"goes {'with' if last is None else 'without'} --last", param_hint=given[0])
     again = partial(
         replay_context,
-        model=None if model is None else known_model(model),
+        model=None if model is None else resolve_model(model),
         policy=policy,
         window=window,
         completion=completion,
@@ -140,40 +309,40 @@ def replay(  # noqa: PLR0913 - the options of a command
         before = locate(context, db=db, tenant=tenant).context
         after = again(before)
         write_context(out, after)
-        _show(before, after, as_json=as_json)
+        _show_difference(before, after, as_json=as_json)
         return
-    from brimful.cli.ranges import Span  # noqa: PLC0415 - with it come the stores
 
     span = Span(since=time.time() - (last or 0.0), room=room, persona=persona)
-    _show_outcome(_replayed(span, again, sample, db=db, tenant=tenant, quiet=as_json), as_json=as_json)
+    _show_outcome(_replay_span(span, again, sample, db=db, tenant=tenant, quiet=as_json), as_json=as_json)
 
 
-def _replayed(span: "Span", again: "Replay", sample: int | None, *, db: str, tenant: str, quiet: bool) -> "Outcome":
-    from brimful.cli.ranges import replay_all, survey  # noqa: PLC0415 - as above
+def _replay_span(
+    span: "Span", again: "Replay", sample: int | None, *, db: str, tenant: str, quiet: bool
+) -> "ReplayOutcome":
 
-    async def replayed(store: "Store") -> "Outcome":
-        total, ids = await survey(store, span, sample)
+    async def replayed(store: "Store") -> "ReplayOutcome":
+        total, ids = await select_contexts(store, span, sample)
         with progress("replaying", total, quiet=quiet, unit="contexts") as advance:
             return await replay_all(store, span, ids, again, advance)
 
-    return ask_store(replayed, db=db, tenant=tenant)
+    return with_store(replayed, db=db, tenant=tenant)
 
 
-def _show_outcome(outcome: "Outcome", *, as_json: bool) -> None:
+def _show_outcome(outcome: "ReplayOutcome", *, as_json: bool) -> None:
     if as_json:
         output.show_json(_outcome_data(outcome))
         return
     if not outcome.contexts:
-        output.say("no contexts were built in that time")
+        output.write("no contexts were built in that time")
         return
-    output.show_facts(_outcome_facts(outcome))
+    output.show_fields(_outcome_fields(outcome))
     if outcome.worst:
-        output.say("\nthe worst")
+        output.write("\nthe worst")
         rows = [[f"{loss.tokens:,}", f"{loss.items:,}", loss.id] for loss in outcome.worst]
-        output.show_table(Table(_WORST, rows))
+        output.show_table(Table(_WORST_COLUMNS, rows))
 
 
-def _outcome_facts(outcome: "Outcome") -> Iterator[tuple[str, str]]:
+def _outcome_fields(outcome: "ReplayOutcome") -> Iterator[tuple[str, str]]:
     def share(count: int) -> str:
         return f"{count:,} ({count / outcome.replayed:.1%})" if outcome.replayed else f"{count:,}"
 
@@ -189,41 +358,41 @@ def _outcome_facts(outcome: "Outcome") -> Iterator[tuple[str, str]]:
     yield "unreadable", f"{outcome.unreadable:,}, not replayed" if outcome.unreadable else ""
 
 
-def _outcome_data(outcome: "Outcome") -> dict[str, Any]:
+def _outcome_data(outcome: "ReplayOutcome") -> dict[str, Any]:
     return {
         **{name: getattr(outcome, name) for name in outcome.__struct_fields__},
         "mean_lost": round(outcome.mean_lost, 1),
     }
 
 
-def _show(before: Context, after: Context, *, as_json: bool) -> None:
+def _show_difference(before: Context, after: Context, *, as_json: bool) -> None:
     difference = difference_of(before, after)
     if as_json:
         output.show_json(difference)
         return
-    output.show_facts(_facts(before, after, difference))
+    output.show_fields(_difference_fields(before, after, difference))
     rows = [_row(name, change) for name, change in _changes(difference)]
     if rows:
-        output.say()
-        output.show_table(Table(_COLUMNS, rows))
+        output.write()
+        output.show_table(Table(_CHANGE_COLUMNS, rows))
 
 
-def _facts(before: Context, after: Context, difference: Difference) -> Iterator[tuple[str, str]]:
+def _difference_fields(before: Context, after: Context, difference: Difference) -> Iterator[tuple[str, str]]:
     a, b = before.budget, after.budget
-    yield "context", _change(before.id, after.id)
-    yield "model", _change(a.model, b.model)
-    yield "policy", _change(a.policy, b.policy)
-    yield "window", _change(f"{a.window:,}", f"{b.window:,}")
-    yield "reserved", _change(f"{a.reserved:,}", f"{b.reserved:,}")
+    yield "context", _format_change(before.id, after.id)
+    yield "model", _format_change(a.model, b.model)
+    yield "policy", _format_change(a.policy, b.policy)
+    yield "window", _format_change(f"{a.window:,}", f"{b.window:,}")
+    yield "reserved", _format_change(f"{a.reserved:,}", f"{b.reserved:,}")
     more = difference.tokens_after - difference.tokens_before
-    tokens = _change(f"{difference.tokens_before:,}", f"{difference.tokens_after:,}")
+    tokens = _format_change(f"{difference.tokens_before:,}", f"{difference.tokens_after:,}")
     yield "tokens", f"{tokens} ({more:+,})" if more else tokens
     yield "same prefix", f"{difference.common_prefix:,} bytes, {difference.prefix_share:.1%} of the request"
     counts = (difference.entered, difference.left, difference.changed)
     yield "candidates", "{} entered, {} left, {} changed".format(*(f"{len(changes):,}" for changes in counts))
 
 
-def _change(before: str, after: str) -> str:
+def _format_change(before: str, after: str) -> str:
     return after if before == after else f"{before} → {after}"
 
 
@@ -234,9 +403,12 @@ def _changes(difference: Difference) -> Iterator[tuple[str, Change]]:
 
 
 def _row(name: str, change: Change) -> list[str]:
-    before, after = _fate(change.before, change.before_reason), _fate(change.after, change.after_reason)
+    before, after = (
+        _format_outcome(change.before, change.before_reason),
+        _format_outcome(change.after, change.after_reason),
+    )
     return [name, change.id, before, after, f"{change.tokens:,}"]
 
 
-def _fate(outcome: str | None, reason: str | None) -> str:
+def _format_outcome(outcome: str | None, reason: str | None) -> str:
     return f"{outcome}: {reason}" if outcome else "not a candidate"

@@ -1,16 +1,16 @@
-"""`brimful context`: the builds of a store, listed, written out, and let go when they are old."""
+"""`brimful context`: list, export and prune stored contexts."""
 
 import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import msgspec
 import typer
 
-from brimful.answers import Build, Pruned
 from brimful.cli import output
-from brimful.cli.lines import naming
-from brimful.cli.opened import ask_store
+from brimful.cli.files import report_as
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_TENANT,
@@ -18,18 +18,21 @@ from brimful.cli.options import (
     Json,
     Last,
     Limit,
-    OfModel,
-    OfPersona,
-    OfRoom,
+    ModelFilter,
+    PersonaFilter,
+    RoomFilter,
     Tenant,
     read_duration,
 )
-from brimful.cli.progress import progress
-from brimful.cli.table import Table, columns
+from brimful.cli.store import with_store
+from brimful.cli.terminal import Table, columns, progress
 from brimful.core.explain import plural
+from brimful.errors import MissingExtra
+from brimful.records.search import Build, PruneReport
 
 if TYPE_CHECKING:
     from brimful.protocols import Store
+
 
 EXAMPLES: Final = """\
 Examples:
@@ -70,9 +73,9 @@ def register(app: typer.Typer) -> None:
 
 def list_contexts(
     *,
-    room: OfRoom = None,
-    persona: OfPersona = None,
-    model: OfModel = None,
+    room: RoomFilter = None,
+    persona: PersonaFilter = None,
+    model: ModelFilter = None,
     last: Last = None,
     limit: Limit = 20,
     db: Db = DEFAULT_DB,
@@ -89,11 +92,11 @@ def list_contexts(
     async def listed(store: "Store") -> list[Build]:
         return await store.builds(room=room, persona=persona, model=model, since=since, limit=limit)
 
-    found = ask_store(listed, db=db, tenant=tenant)
+    found = with_store(listed, db=db, tenant=tenant)
     if as_json:
         output.show_json([_data(build) for build in found])
     elif not found:
-        output.say("no context was built that fits")
+        output.write("no context was built that fits")
     else:
         output.show_table(Table(_COLUMNS, [_row(build) for build in found]))
 
@@ -116,7 +119,7 @@ def prune(
     """
     before = time.time() - older
 
-    async def pruned(store: "Store") -> Pruned:
+    async def pruned(store: "Store") -> PruneReport:
         foreseen = await store.prune(before=before, dry_run=True)
         if dry_run:
             return foreseen
@@ -126,11 +129,11 @@ def prune(
                 before=before, told=lambda done: advance(done.builds + done.answers + done.contents)
             )
 
-    gone = ask_store(pruned, db=db, tenant=tenant)
+    gone = with_store(pruned, db=db, tenant=tenant)
     if as_json:
         output.show_json(gone)
     else:
-        output.say(_told(gone, dry_run=dry_run))
+        output.write(_prune_summary(gone, dry_run=dry_run))
 
 
 def export(
@@ -139,9 +142,9 @@ def export(
         Path,
         typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="FILE.jsonl, or FILE.parquet (an extra)."),
     ],
-    room: OfRoom = None,
-    persona: OfPersona = None,
-    model: OfModel = None,
+    room: RoomFilter = None,
+    persona: PersonaFilter = None,
+    model: ModelFilter = None,
     last: Last = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
@@ -151,21 +154,21 @@ def export(
 
     What was said is not in it: `brimful export` writes all of it.
     """
-    from brimful.cli.export_contexts import sink_for, written  # noqa: PLC0415 - only where something is written
-
     since = None if last is None else time.time() - last
-    opened = sink_for(out)
+    opened = sink_type(out)
 
     async def exported(store: "Store") -> int:
         every = (await store.statistics(since=since, persona=persona, room=room))[0].contexts
-        with progress(out.name, max(1, every), quiet=as_json) as advance, naming(out):
-            return await written(store, opened(out), advance, room=room, persona=persona, model=model, since=since)
+        with progress(out.name, max(1, every), quiet=as_json) as advance, report_as(out):
+            return await write_contexts(
+                store, opened(out), advance, room=room, persona=persona, model=model, since=since
+            )
 
-    count = ask_store(exported, db=db, tenant=tenant)
+    count = with_store(exported, db=db, tenant=tenant)
     if as_json:
         output.show_json({"file": str(out), "contexts": count, "bytes": out.stat().st_size})
     else:
-        output.say(f"wrote {out}: {plural(count, 'context')}, {out.stat().st_size:,} bytes")
+        output.write(f"wrote {out}: {plural(count, 'context')}, {out.stat().st_size:,} bytes")
 
 
 def _data(build: Build) -> dict[str, object]:
@@ -177,7 +180,7 @@ def _data(build: Build) -> dict[str, object]:
 def _row(build: Build) -> list[str]:
     return [
         build.id,
-        output.moment(build.at),
+        output.format_time(build.at),
         build.room,
         build.persona or "",
         build.model,
@@ -189,10 +192,111 @@ def _row(build: Build) -> list[str]:
     ]
 
 
-def _told(gone: Pruned, *, dry_run: bool) -> str:
-    when = output.moment(gone.before) or "1970-01-01 00:00:00"
+def _prune_summary(gone: PruneReport, *, dry_run: bool) -> str:
+    when = output.format_time(gone.before) or "1970-01-01 00:00:00"
     if not gone.builds and not gone.answers and not gone.contents:
         return f"nothing is older than {when}"
     what = [plural(gone.builds, "context"), plural(gone.answers, "answer"), plural(gone.contents, "text")]
     verb = "would remove" if dry_run else "removed"
     return f"{verb} {', '.join(what)} from before {when}: {gone.bytes:,} bytes"
+
+
+EXPORT_PAGE: Final = 500  # contexts at once: a row group of a Parquet file
+
+Advance = Callable[[float], None]
+Rows = Sequence[dict[str, Any]]
+
+
+class Sink(Protocol):
+    """A file that rows are written to, page by page."""
+
+    def write(self, rows: Rows) -> None:
+        """Write some rows."""
+        ...
+
+    def close(self) -> None:
+        """Say that this was all: the file stands where it should."""
+        ...
+
+    def drop(self) -> None:
+        """Leave nothing behind."""
+        ...
+
+
+def sink_type(out: Path) -> Callable[[Path], Sink]:
+    """Return what opens a file of that name."""
+    match out.suffix.lower():
+        case ".jsonl":
+            return _JsonLines
+        case ".parquet":
+            return _parquet()
+        case _:
+            raise typer.BadParameter(f"{out.name} ends neither in .jsonl nor in .parquet", param_hint="--out")
+
+
+async def write_contexts(store: "Store", sink: Sink, advance: Advance, **chosen: Any) -> int:
+    """Write all chosen contexts, newest first, and return how many there were."""
+    count = 0
+    try:
+        async for rows in _pages(store, chosen):
+            sink.write(rows)
+            count += len(rows)
+            advance(count)
+    except BaseException:
+        sink.drop()
+        raise
+    sink.close()
+    return count
+
+
+async def _pages(store: "Store", chosen: dict[str, Any]) -> AsyncIterator[Rows]:
+    before = None
+    while builds := await store.builds(**chosen, before=before, limit=EXPORT_PAGE):
+        before = builds[-1].number
+        rows = [await _export_row(store, build) for build in builds]
+        yield [row for row in rows if row is not None]
+
+
+async def _export_row(store: "Store", build: Build) -> dict[str, Any] | None:
+    """Return a build as plain data; None if it was removed meanwhile."""
+    snapshot = await store.snapshot(build.id)
+    if snapshot is None:
+        return None
+    row: dict[str, Any] = msgspec.to_builtins(build)
+    del row["history"], row["rules"]  # for the engine alone
+    answers = await store.responses(context=build.id)
+    return {
+        **row,
+        "decisions": [msgspec.to_builtins(each) for each in snapshot.context.decisions],
+        "answers": [msgspec.to_builtins(each) for each in answers],
+    }
+
+
+class _JsonLines:
+    """JSON lines. The file is there when it is whole."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._part = Path(f"{out}.part")
+        self._file = self._part.open("wb")
+
+    def write(self, rows: Rows) -> None:
+        for row in rows:
+            self._file.write(msgspec.json.encode(row) + b"\n")
+
+    def close(self) -> None:
+        self._file.close()
+        self._part.replace(self._out)
+
+    def drop(self) -> None:
+        with suppress(OSError):  # a full disk, which is what is being told already
+            self._file.close()
+        self._part.unlink(missing_ok=True)
+
+
+def _parquet() -> Callable[[Path], Sink]:
+    try:
+        from brimful.formats.parquet import ParquetFile  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtra("parquet", "a Parquet file") from error
+    return ParquetFile

@@ -1,4 +1,4 @@
-"""`brimful count`: how many tokens a text, a file or a whole conversation has, and how sure that is."""
+"""`brimful count`: count the tokens of text, files or a whole conversation."""
 
 import sys
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 import typer
 
-from brimful.assembly import counter as counter_of
+from brimful.assembly.assemble import counter as counter_of
 from brimful.cli import output
-from brimful.cli.failure import Failure
-from brimful.cli.options import DEFAULT_MODEL, Json, Model, known_model
-from brimful.cli.source import STDIN, parse_json, read_text, source_name
-from brimful.cli.table import Table, columns
+from brimful.cli.files import STDIN, parse_json, read_text, source_name
+from brimful.cli.options import DEFAULT_MODEL, Json, Model, resolve_model
+from brimful.cli.output import Failure
+from brimful.cli.terminal import Table, columns
 from brimful.core.content import clean_text
 from brimful.core.policy import Method
 from brimful.core.prompt import Prompt
@@ -64,7 +64,7 @@ def count(
     Reads standard input if neither a text nor a file is given.
     """
     sources = _sources(texts or [], files or [])
-    info = known_model(model)
+    info = resolve_model(model)
     counter = counter_of(info, method=method)
     if messages:
         counts = [counter.prompt(_prompt(name, text)) for name, text in sources]

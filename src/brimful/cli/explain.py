@@ -1,26 +1,383 @@
-"""`brimful explain`: what did the model see, why was this in, and that out? Answered from the record of a context."""
+"""`brimful explain`: show what the model saw, and why each candidate was included or left out."""
 
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Annotated, Final
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
+from brimful.assembly.whatif import window_for
 from brimful.cli import output
-from brimful.cli.candidate import explain_one
-from brimful.cli.explained import cost_of, explanation
-from brimful.cli.located import Located, locate
+from brimful.cli.assemble import format_entry_score, total_lines
+from brimful.cli.files import STDIN, read_context
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
-from brimful.cli.table import Table, columns
-from brimful.core.context import Context
+from brimful.cli.output import Failure
+from brimful.cli.store import has_store, with_store
+from brimful.cli.terminal import Table, columns
+from brimful.core.content import ContentPackage, clean_text
+from brimful.core.context import ID_PREFIX, Context
 from brimful.core.decision import Decision, Outcome
-from brimful.core.explain import decision_line, plural
-from brimful.core.sections import left_out, sections
-from brimful.errors import MissingExtra
-from brimful.packagers.stored import plain_text
-from brimful.records import Response
+from brimful.core.explain import (
+    count_outcomes,
+    describe_decision,
+    draw_frame,
+    format_items,
+    format_score,
+    plural,
+    status_lines,
+)
+from brimful.core.labels import iso_date
+from brimful.core.sections import Entry, Section, excluded_decisions, is_erased, media_name, sections
+from brimful.errors import MissingExtra, UnknownRecord
+from brimful.models import default_registry, price
+from brimful.packagers.records import plain_text
+from brimful.records import Inclusion, Persona, Response, Room, Snapshot
+
+if TYPE_CHECKING:
+    from brimful.protocols import Store
+
+
+MAX_ANSWERS: Final = 20
+RECENT_BUILDS: Final = 20  # in which an item is looked for
+MAX_CONTEXTS: Final = 20  # that one message may have been answered from
+
+
+class LocatedContext(msgspec.Struct, frozen=True, kw_only=True):
+    """A context, and what its store knows of it; of a file, the context is all.
+
+    `room_name` is empty where the room has none or is gone. `message` is the id that it was found by, where that is a
+    message's. `others` are contexts that the same id may mean
+    as well, and `inclusions` tell what became of one candidate in the last builds; `absence` is why something in the
+    store was no candidate at all.
+    """
+
+    context: Context
+    persona: str = ""
+    room: str = ""
+    room_name: str = ""
+    at: float = 0.0
+    message: str | None = None
+    answers: tuple[Response, ...] = ()
+    others: tuple[str, ...] = ()
+    inclusions: tuple[Inclusion, ...] = ()
+    absence: str = ""
+
+    @property
+    def stored(self) -> bool:
+        """Whether it stands in a store."""
+        return bool(self.room)
+
+
+def locate(name: str, *, db: str, tenant: str, item: str | None = None) -> LocatedContext:
+    """Find a context by what a user calls it; with `item`, also what became of that candidate in the last builds."""
+    if name == STDIN or _is_file(name) or not (name.startswith(ID_PREFIX) or has_store(db)):
+        return LocatedContext(context=read_context(name))
+
+    return with_store(lambda store: find_in_store(store, clean_text(name), item), db=db, tenant=tenant)
+
+
+async def find_in_store(store: "Store", name: str, item: str | None = None) -> LocatedContext:
+    """Find a context by its id, or by that of the message that is its answer, or that it answers."""
+    ids = [name] if name.startswith(ID_PREFIX) else await _contexts_of_message(store, name)
+    if not ids:
+        raise Failure(f"{name}: no such file, and no context or answered message of that id in the store")
+    snapshot = await store.snapshot(ids[0])
+    if snapshot is None:
+        raise UnknownRecord("context", ids[0])
+    who = None if snapshot.persona is None else await store.get(Persona, snapshot.persona)
+    where = await store.get(Room, snapshot.room)
+    seen = [] if item is None else await store.inclusions(item=item, limit=RECENT_BUILDS)
+    return LocatedContext(
+        context=snapshot.context,
+        persona=who.called if who else snapshot.persona or "",
+        room=snapshot.room,
+        room_name=where.name if where else "",
+        at=snapshot.at,
+        message=None if name == ids[0] else name,
+        answers=tuple(await store.responses(context=ids[0], limit=MAX_ANSWERS)),
+        others=tuple(ids[1:]),
+        inclusions=tuple(seen),
+        absence=await _absence(store, snapshot, item),
+    )
+
+
+async def _absence(store: "Store", snapshot: Snapshot, item: str | None) -> str:
+    if item is None or any(decision.id == item for decision in snapshot.context.decisions):
+        return ""
+    from brimful.engine.absence import find_absence  # noqa: PLC0415 - the engine is heavy, and most commands need none
+
+    absence = await find_absence(store, snapshot, item)
+    return "" if absence is None else absence.why
+
+
+async def _contexts_of_message(store: "Store", id: str) -> list[str]:
+    """Return the contexts behind a message that is an answer, then those of answers to it, each the newest first."""
+    answers = await store.responses(message=id, limit=MAX_CONTEXTS)
+    answers += await store.responses(message=f"{id}/message", limit=MAX_CONTEXTS)  # the answer's own id
+    builds = await store.builds(message=id, limit=MAX_CONTEXTS)
+    return list(dict.fromkeys([*(answer.context for answer in answers), *(build.id for build in builds)]))
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # no name that a file could have
+        return False
+
+
+_BUILD_COLUMNS: Final = columns("built", "outcome", "reason", "context", spare=["reason"])
+
+
+def explain_candidate(found: LocatedContext, id: str, *, full: bool, as_json: bool) -> None:
+    """Show all that is known of a candidate."""
+    context = found.context
+    decision = _find_decision(found, id)
+    package = _find_package(context, decision)
+    window = window_for(context, id)
+    if as_json:
+        output.show_json(
+            {
+                "line": context.explain(id),
+                "decision": decision,
+                "package": package,
+                "window_for": window,
+                "builds": found.inclusions,
+            }
+        )
+        return
+    output.write(output.one_line(context.explain(id)))
+    output.write(_window_line(context, decision, window))
+    output.write()
+    output.show_fields(_candidate_fields(decision, package))
+    if package is not None and full:
+        output.write(f"\n{output.printable(plain_text(package.content))}")
+    if found.inclusions:
+        output.write("\nlast builds")
+        rows = [[output.format_time(each.at), each.outcome, each.reason, each.snapshot] for each in found.inclusions]
+        output.show_table(Table(_BUILD_COLUMNS, rows))
+
+
+def _window_line(context: Context, decision: Decision, window: int | None) -> str:
+    """Say what window it would have taken, or that none would have helped."""
+    own = f"this one has {context.budget.window:,}"
+    if window is None:
+        return f"no larger window would let it in ({own}){_why_no_window(context, decision)}"
+    still = " still" if decision.included else ""
+    return f"it would{still} be in a window of {window:,} tokens, and not in one of {window - 1:,} ({own})"
+
+
+def _why_no_window(context: Context, decision: Decision) -> str:
+    """Say why, where the line on the decision does not."""
+    pool = next((pool for pool in context.inputs.policy.pools if pool.name == decision.pool), None)
+    if pool is None or pool.low_water is None or context.inputs.previous is None:
+        return ""
+    return ": history begins where it began in the build before it, so that the provider's cache holds"
+
+
+def _find_decision(found: LocatedContext, id: str) -> Decision:
+    context = found.context
+    try:
+        return context.decision(id)
+    except UnknownRecord:
+        if found.absence:
+            raise Failure(f"{id!r} was no candidate of {context.id}: {found.absence}") from None
+        near = get_close_matches(id, [decision.id for decision in context.decisions], n=3)
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        raise Failure(f"no candidate {id!r} in {context.id}{hint}") from None
+
+
+def _find_package(context: Context, decision: Decision) -> ContentPackage | None:
+    same = [package for package in context.inputs.packages if package.id == decision.id]
+    return next((package for package in same if package.kind == decision.kind), None)
+
+
+def _candidate_fields(decision: Decision, package: ContentPackage | None) -> list[tuple[str, str]]:
+    score = decision.score
+    facts = [
+        ("id", decision.id),
+        ("kind", decision.kind),
+        ("pool", decision.pool),
+        ("outcome", decision.outcome),
+        ("reason", decision.reason),
+        ("tokens", f"{decision.tokens:,}"),
+        ("cost", f"{decision.cost:,}" if decision.cost else ""),
+        ("rank", f"{decision.rank:,} (cut at {decision.cut:,})" if decision.rank else ""),
+        ("by", decision.by),
+        ("group", decision.group),
+    ]
+    if score is not None:
+        names = ("priority", "importance", "relevance", "recency")
+        parts = ", ".join(f"{name} {format_score(getattr(score, name))}" for name in names)
+        facts.append(("score", f"{format_score(score.total)} ({parts})"))
+    if package is not None:
+        facts += [("date", iso_date(package.timestamp)), ("hash", package.hash), ("text", output.preview(package.text))]
+    return facts
+
+
+MAX_ENTRIES: Final = 5  # entries of a part: the others are counted, unless all was asked for
+TEXT_WIDTH: Final = 76  # columns of a text
+EXCERPT_LINES: Final = 3  # lines of a text
+_MAX_PRICE_TIME: Final = 6e10  # seconds: about the year 3871, well within what a datetime holds
+
+
+def format_explanation(found: LocatedContext, *, full: bool) -> str:
+    """Draw what a model saw and said; `full` shows whole texts, and all of them."""
+    title = f"CONTEXT for message #{found.message}" if found.message else f"CONTEXT {found.context.id}"
+    return draw_frame(f"BRIMFUL {output.one_line(title)}", list(_lines(found, full=full)))
+
+
+def _lines(found: LocatedContext, *, full: bool) -> Iterator[str]:
+    context = found.context
+    facts = (
+        ("Persona", found.persona),
+        ("Room", f"{found.room_name} ({found.room})" if found.room_name else found.room),
+        ("Timestamp", output.format_time(found.at)),
+        ("Context", context.id if found.message else ""),
+        ("Model", context.budget.model),
+        ("Policy", context.budget.policy),
+        ("Context Window", f"{context.budget.window:,} tokens"),
+    )
+    yield from (f"{name}: {output.one_line(value)}" for name, value in facts if value)
+    yield ""
+    yield "CONTEXT COMPONENTS:"
+    for number, section in enumerate(sections(context), start=1):
+        yield ""
+        yield f"{number}. {section.heading} ({_amount(section)}):"
+        yield from (f"   {line}".rstrip() for line in _section_lines(section, full=full))
+    yield ""
+    yield from total_lines(context)
+    yield ""
+    yield f"CANDIDATES: {', '.join(f'{count:,} {outcome}' for outcome, count in count_outcomes(context))}"
+    for answer in found.answers:
+        yield ""
+        yield from _answer_lines(context, answer)
+    yield ""
+    yield from map(output.one_line, status_lines(context))
+
+
+def _amount(section: Section) -> str:
+    kinds = {entry.decision.kind for entry in section.entries}
+    count = len(section.entries)
+    items = plural(count, "image") if kinds == {"media-image"} else format_items(section.name, count)
+    return ", ".join(filter(None, (items, f"{section.tokens:,} tokens")))
+
+
+# -- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _section_lines(section: Section, *, full: bool) -> Iterator[str]:
+    match section.name:
+        case "system" | "current":
+            for entry in section.entries:
+                yield from _quoted(entry.package, full=full)
+        case "media":
+            names = ((media_name(entry.package), entry.decision.cost) for entry in section.entries)
+            yield from (f"- {output.one_line(name)} ({cost:,} tokens)" for name, cost in names)
+        case "recent" | "tools":
+            yield from _message_lines(section.entries, full=full)
+        case _:
+            yield from _scored_lines(section.entries, full=full)
+
+
+def _message_lines(entries: Sequence[Entry], *, full: bool) -> Iterator[str]:
+    """Yield the end of a conversation: what came before is counted."""
+    shown = entries if full else entries[-MAX_ENTRIES:]
+    if len(shown) < len(entries):
+        yield f"[... {len(entries) - len(shown):,} earlier messages ...]"
+    for entry in shown:
+        package = entry.package
+        speaker = output.one_line(package.name or package.role or entry.decision.kind)
+        text = plain_text(package.content)
+        yield from (
+            map(output.one_line, f"{speaker}: {text}".split("\n")) if full else [f"{speaker}: {_short_preview(text)}"]
+        )
+
+
+def _scored_lines(entries: Sequence[Entry], *, full: bool) -> Iterator[str]:
+    """Yield memories, lore and whatever else was retrieved, each with its score."""
+    shown = entries if full else entries[:MAX_ENTRIES]
+    for number, entry in enumerate(shown, start=1):
+        kind, _, type = entry.decision.kind.partition("-")
+        told = f"{type}, " if type else ""
+        if number > 1:
+            yield ""
+        yield f"{kind.title()} #{number} ({output.one_line(told)}score: {format_entry_score(entry)}):"
+        yield from _quoted(entry.package, full=full)
+    if len(shown) < len(entries):
+        yield ""
+        named = "memories" if entries[0].decision.kind.startswith("memory-") else "items"
+        yield f"[... {len(entries) - len(shown):,} more {named} ...]"
+
+
+def _quoted(package: ContentPackage, *, full: bool) -> list[str]:
+    """Return a text between quotation marks, in lines that hang below each other."""
+    if is_erased(package):
+        return ["(erased)"]
+    text = plain_text(package.content)
+    if full:
+        return [output.one_line(line) for line in f'"{text}"'.split("\n")]
+    lines = wrap(f'"{" ".join(text[: TEXT_WIDTH * (EXCERPT_LINES + 1)].split())}"', TEXT_WIDTH, subsequent_indent=" ")
+    return [output.one_line(line) for line in lines] if len(lines) <= EXCERPT_LINES else _truncate(lines)
+
+
+def _truncate(lines: Sequence[str]) -> list[str]:
+    kept = [output.one_line(line) for line in lines[:EXCERPT_LINES]]
+    return [*kept[:-1], f'{kept[-1][: TEXT_WIDTH - 4].rstrip()}..."']
+
+
+def _short_preview(text: str) -> str:
+    return output.one_line(output.preview(text))
+
+
+# -- what came of it -------------------------------------------------------------------------------------------------
+
+
+def _answer_lines(context: Context, answer: Response) -> Iterator[str]:
+    usage = answer.usage
+    prompt = usage.prompt if usage else 0
+    yield "RESPONSE GENERATED:"
+    facts = [
+        ("Message", answer.message or ""),
+        ("Model", answer.model or context.budget.model),
+        ("Route", answer.route),
+        ("Completion Tokens", f"{usage.completion:,}" if usage else ""),
+        ("Total Tokens", f"{(prompt or context.tokens) + (usage.completion if usage else 0):,}"),
+        ("Cached Tokens", f"{usage.cached:,} of {prompt:,} ({usage.cached / prompt:.0%})" if usage and prompt else ""),
+        ("Duration", f"{answer.seconds:.1f}s" if answer.seconds is not None else ""),
+        ("Cost", _format_cost(context, answer)),
+        ("Finish", answer.finish),
+    ]
+    yield from (f"  {name}: {output.one_line(value)}" for name, value in facts if value)
+    yield from (f"  Note: {output.one_line(note)}" for note in answer.notes)
+
+
+def answer_cost(context: Context, answer: Response) -> Decimal | None:
+    """Return what an answer cost in US dollars, by the prices of its day; None where these are not known."""
+    usage = answer.usage
+    if usage is None or not usage.prompt:
+        return None
+    info = context.inputs.model
+    if answer.model not in ("", info.id):
+        info = default_registry().resolve(answer.model)
+    when = datetime.fromtimestamp(answer.at, UTC) if 0 < answer.at < _MAX_PRICE_TIME else None
+    found = price(info, usage.prompt, usage.completion, min(usage.cached, usage.prompt), at=when)
+    return None if found is None else found.total
+
+
+def _format_cost(context: Context, answer: Response) -> str:
+    try:
+        found = answer_cost(context, answer)
+    except MissingExtra:
+        return "unknown (prices come with `pip install 'brimful[prices]'`)"
+    return "" if found is None else f"${found:.6f}"
+
 
 EXAMPLES: Final = """\
 Examples:
@@ -38,7 +395,7 @@ _COLUMNS: Final = columns(
     right=("rank/cut", "tokens", "score", "priority", "importance", "relevance", "recency"),
     spare=("pool", "kind", "rank/cut", "relevance", "importance", "priority", "recency"),
 )
-_LEFT_OUT: Final = columns(
+_LEFT_OUT_COLUMNS: Final = columns(
     *("reason", "below", "id", "kind", "tokens", "score", "text"),
     right=("below", "tokens", "score"),
     spare=("kind", "text"),
@@ -69,7 +426,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             pool = pools.index(decision.pool) if decision.pool in pools else len(pools)
             if decision.included:
                 return (False, pool, decision.rank, decision.id)
-            return (True, _below(decision), pool, decision.id)
+            return (True, _distance_below_cut(decision), pool, decision.id)
 
         wanted = sorted(filter(self.takes, context.decisions), key=order)
         return wanted if self.limit is None else wanted[: self.limit]
@@ -113,17 +470,17 @@ def explain(  # noqa: PLR0913 - the options of a command
     if id is not None and wanted != Filter():
         raise typer.BadParameter("one candidate needs no filters", param_hint="ID")
     found = locate(context, db=db, tenant=tenant, item=id)
-    for note in _doubts(found, context):
+    for note in _ambiguities(found, context):
         output.warn(note)
     if id is not None:
-        explain_one(found, id, full=full, as_json=as_json)
+        explain_candidate(found, id, full=full, as_json=as_json)
     elif as_json:
         output.show_json(_data(found, wanted.of(found.context)))
     else:
         _show(found, wanted, full=full)
 
 
-def _doubts(found: Located, name: str) -> Iterator[str]:
+def _ambiguities(found: LocatedContext, name: str) -> Iterator[str]:
     if found.others:
         yield (
             f"{name!r} stands for {len(found.others) + 1} contexts; this is {found.context.id}, "
@@ -131,27 +488,27 @@ def _doubts(found: Located, name: str) -> Iterator[str]:
         )
 
 
-def _show(found: Located, wanted: Filter, *, full: bool) -> None:
+def _show(found: LocatedContext, wanted: Filter, *, full: bool) -> None:
     if found.stored and wanted in (Filter(), Filter(limit=wanted.limit)):
-        output.say(explanation(found, full=full))
+        output.write(format_explanation(found, full=full))
         _show_left_out(found.context, wanted.limit)
         return
-    output.say(found.context.report())
-    output.say()
+    output.write(found.context.report())
+    output.write()
     if decisions := wanted.of(found.context):
         output.show_table(Table(_COLUMNS, [_row(decision) for decision in decisions]))
     else:
-        output.say("no such candidates")
+        output.write("no such candidates")
 
 
 def _show_left_out(context: Context, limit: int | None) -> None:
     """Show what the model did not see: nearest to the cut first, with all that decided."""
     packages = {(package.id, package.kind): package for package in context.inputs.packages}
-    every = list(left_out(context))
+    every = list(excluded_decisions(context))
     if not every:
-        output.say("\nnothing was left out")
+        output.write("\nnothing was left out")
         return
-    output.say(f"\nLEFT OUT: {plural(len(every), 'candidate')}, the nearest to the cut first")
+    output.write(f"\nLEFT OUT: {plural(len(every), 'candidate')}, the nearest to the cut first")
     rows = []
     for decision in every[:limit]:
         package = packages.get((decision.id, decision.kind))
@@ -159,9 +516,17 @@ def _show_left_out(context: Context, limit: int | None) -> None:
         score = None if decision.score is None else decision.score.total
         below = f"{decision.rank - decision.cut:+,}" if decision.rank > decision.cut else ""
         rows.append(
-            [decision.reason, below, decision.id, decision.kind, f"{decision.tokens:,}", output.number(score), text]
+            [
+                decision.reason,
+                below,
+                decision.id,
+                decision.kind,
+                f"{decision.tokens:,}",
+                output.format_number(score),
+                text,
+            ]
         )
-    output.show_table(Table(_LEFT_OUT, rows))
+    output.show_table(Table(_LEFT_OUT_COLUMNS, rows))
 
 
 def _row(decision: Decision) -> list[str]:
@@ -169,10 +534,10 @@ def _row(decision: Decision) -> list[str]:
     parts = (score.total, score.priority, score.importance, score.relevance, score.recency) if score else (None,) * 5
     rank = f"{decision.rank}/{decision.cut}" if decision.rank else ""
     told = (decision.outcome, decision.reason, decision.id, decision.kind, decision.pool, rank)
-    return [*told, f"{decision.tokens:,}", *map(output.number, parts)]
+    return [*told, f"{decision.tokens:,}", *map(output.format_number, parts)]
 
 
-def _data(found: Located, decisions: Sequence[Decision]) -> dict[str, object]:
+def _data(found: LocatedContext, decisions: Sequence[Decision]) -> dict[str, object]:
     context = found.context
     data = {
         "id": context.id,
@@ -187,13 +552,13 @@ def _data(found: Located, decisions: Sequence[Decision]) -> dict[str, object]:
         "pools": context.pools,
         "warnings": context.warnings,
         "candidates": [
-            {**msgspec.to_builtins(decision), "line": decision_line(context, decision)} for decision in decisions
+            {**msgspec.to_builtins(decision), "line": describe_decision(context, decision)} for decision in decisions
         ],
     }
     return data | _stored_data(found) if found.stored else data
 
 
-def _stored_data(found: Located) -> dict[str, object]:
+def _stored_data(found: LocatedContext) -> dict[str, object]:
     return {
         "persona": found.persona,
         "room": found.room,
@@ -208,12 +573,12 @@ def _stored_data(found: Located) -> dict[str, object]:
 
 def _dollars(context: Context, answer: Response) -> float | None:
     try:
-        cost = cost_of(context, answer)
+        cost = answer_cost(context, answer)
     except MissingExtra:
         return None
     return None if cost is None else float(cost)
 
 
-def _below(decision: Decision) -> int:
+def _distance_below_cut(decision: Decision) -> int:
     """Return how far below the cut a candidate is; what never had a rank was never near."""
     return max(0, decision.rank - decision.cut) if decision.rank else sys.maxsize

@@ -1,20 +1,29 @@
-"""`brimful janitor`: floods become a line, days a summary; what nothing needs is set aside, and can be given back."""
+"""`brimful janitor`: collapse floods, summarize old days, archive unused messages, and undo it."""
 
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from brimful.cli import output
-from brimful.cli.failure import Failure
-from brimful.cli.opened import ask
-from brimful.cli.options import DEFAULT_DB, DEFAULT_EMBEDDER, DEFAULT_TENANT, Db, Embedder, Json, Tenant, read_duration
-from brimful.cli.progress import progress
-from brimful.cli.table import Table, columns
+from brimful.cli.options import (
+    DEFAULT_DB,
+    DEFAULT_EMBEDDER,
+    DEFAULT_TENANT,
+    Db,
+    EmbedderSpec,
+    Json,
+    Tenant,
+    read_duration,
+)
+from brimful.cli.output import Failure
+from brimful.cli.store import with_engine
+from brimful.cli.terminal import Table, columns, progress
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
-    from brimful.engine.tidied import Tidied
-    from brimful.protocols.housekeeping import Run
+    from brimful.engine.janitor import JanitorReport
+    from brimful.records.janitor import JanitorRun
+
 
 EXAMPLES: Final = """\
 Examples:
@@ -37,10 +46,10 @@ Examples:
   brimful janitor undo
   brimful janitor undo --json | jq .undone.number"""
 
-_COLUMNS: Final = columns(
+_ROOM_COLUMNS: Final = columns(
     *("room", "floods", "summaries", "set aside", "notes"), right=["floods", "summaries", "set aside"]
 )
-_RUNS: Final = columns(
+_RUN_COLUMNS: Final = columns(
     *("run", "state", "begun", "floods", "summaries", "messages", "memories"),
     right=["run", "floods", "summaries", "messages", "memories"],
 )
@@ -79,7 +88,7 @@ def run(  # noqa: PLR0913 - the options of a command
     ] = "",
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
-    embedder: Embedder = DEFAULT_EMBEDDER,
+    embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     as_json: Json = False,
 ) -> None:
     """Put rooms in order: floods become a line, days, months and years a summary.
@@ -97,72 +106,72 @@ def run(  # noqa: PLR0913 - the options of a command
     if dry_run and purge:
         raise typer.BadParameter("one or the other", param_hint="'--dry-run' / '--purge'")
 
-    async def tidied(engine: "Engine") -> "Tidied":
+    async def tidied(engine: "Engine") -> "JanitorReport":
         writer = engine.summarizer(model, provider=provider) if model and not dry_run else None
         with progress("tidying", 1, quiet=as_json) as told:
             return await engine.tidy(room, older=older, dry_run=dry_run, purge=purge, summarizer=writer, told=told)
 
-    done = ask(tidied, db=db, tenant=tenant, embedder=embedder)
+    done = with_engine(tidied, db=db, tenant=tenant, embedder=embedder)
     if as_json:
         output.show_json(done)
     else:
         _show(done)
 
 
-def _show(done: "Tidied") -> None:
+def _show(done: "JanitorReport") -> None:
     facts = done.facts
     if done.rooms:
         rows = [
             [each.room, f"{len(each.floods):,}", f"{each.summaries:,}", f"{each.messages:,}", "; ".join(each.notes)]
             for each in done.rooms
         ]
-        output.show_table(Table(_COLUMNS, rows))
+        output.show_table(Table(_ROOM_COLUMNS, rows))
         for line in (line for each in done.rooms for line in each.floods):
-            output.say(f"  {output.one_line(line)}")
+            output.write(f"  {output.one_line(line)}")
     if done.memories:
-        output.say(f"{done.memories:,} memories that say the same twice")
+        output.write(f"{done.memories:,} memories that say the same twice")
     if done.purged:
-        output.say(f"let go of {done.purged:,} records that earlier runs had set aside")
+        output.write(f"let go of {done.purged:,} records that earlier runs had set aside")
     if done.dry_run:
-        output.say("this is what a run would do" if any(facts.values()) else "there is nothing to do")
+        output.write("this is what a run would do" if any(facts.values()) else "there is nothing to do")
     elif done.run is None:
-        output.say("there was nothing to do")
+        output.write("there was nothing to do")
     else:
-        output.say(f"run {done.run} is done; `brimful janitor undo` gives everything back")
+        output.write(f"run {done.run} is done; `brimful janitor undo` gives everything back")
 
 
 def status(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """Show what runs did, and how much is set aside."""
 
-    async def told(engine: "Engine") -> tuple[list["Run"], dict[str, int]]:
+    async def told(engine: "Engine") -> tuple[list["JanitorRun"], dict[str, int]]:
         return await engine.tidyings(), await engine.aside()
 
-    runs, aside = ask(told, db=db, tenant=tenant)
+    runs, aside = with_engine(told, db=db, tenant=tenant)
     if as_json:
         output.show_json({"runs": runs, "aside": aside})
         return
     names = ("floods", "summaries", "messages", "memories")
     rows = [
-        [str(run.number), run.state, output.moment(run.begun), *(f"{run.facts.get(name, 0):,}" for name in names)]
+        [str(run.number), run.state, output.format_time(run.begun), *(f"{run.facts.get(name, 0):,}" for name in names)]
         for run in runs
     ]
     if rows:
-        output.show_table(Table(_RUNS, rows))
+        output.show_table(Table(_RUN_COLUMNS, rows))
     else:
-        output.say("the janitor was never here")
-    output.say(f"set aside: {aside['messages']:,} messages, {aside['memories']:,} memories")
+        output.write("the janitor was never here")
+    output.write(f"set aside: {aside['messages']:,} messages, {aside['memories']:,} memories")
 
 
 def undo(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """Undo the last run: everything is again as it was before. Done again, it goes further back."""
 
-    async def undone(engine: "Engine") -> "Run | None":
+    async def undone(engine: "Engine") -> "JanitorRun | None":
         return await engine.untidy()
 
-    done = ask(undone, db=db, tenant=tenant)
+    done = with_engine(undone, db=db, tenant=tenant)
     if done is None:
         raise Failure("there is no run that could be undone")
     if as_json:
         output.show_json({"undone": done})
     else:
-        output.say(f"run {done.number} is undone")
+        output.write(f"run {done.number} is undone")

@@ -1,24 +1,253 @@
-"""`brimful lorebook`: books of lore, and what they would tell now."""
+"""`brimful lorebook`: manage lorebooks and try out which entries a message activates."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import msgspec
 import typer
 
-from brimful.cli import lorebook_files, lorebook_try, output
-from brimful.cli.failure import Failure
-from brimful.cli.messages import words
-from brimful.cli.opened import ask
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Limit, Tenant
-from brimful.cli.table import Table, columns
-from brimful.core.check import shown
-from brimful.errors import BrimfulError, UnknownRecord
-from brimful.lorebook import Logic
-from brimful.records import Lorebook, LoreEntry
+from brimful.cli import output
+from brimful.cli.files import STDIN, parse_json, read_text, source_name
+from brimful.cli.options import (
+    DEFAULT_DB,
+    DEFAULT_EMBEDDER,
+    DEFAULT_MODEL,
+    DEFAULT_TENANT,
+    Db,
+    EmbedderSpec,
+    Json,
+    Limit,
+    Model,
+    Tenant,
+    Window,
+    resolve_model,
+)
+from brimful.cli.output import Failure
+from brimful.cli.rooms import read_argument
+from brimful.cli.store import wait_for_index, with_engine
+from brimful.cli.terminal import Table, columns, progress
+from brimful.core.context import Context
+from brimful.core.decision import Decision
+from brimful.core.validation import preview
+from brimful.errors import BrimfulError, InvalidValue, UnknownRecord
+from brimful.formats.lorebooks import (
+    LorebookFormat,
+    detect_lorebook_format,
+    read_lorebook,
+    read_lorebook_entries,
+    write_lorebook,
+)
+from brimful.records import Lorebook, LoreEntry, Persona, Room, User
+from brimful.records.lorebook import Logic
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
+
+
+IMPORT_EXAMPLES: Final = """\
+Examples:
+  brimful lorebook import Eldoria.json
+  brimful lorebook import Eldoria.json --id world --name "The world"
+  brimful lorebook import card.json        # the book within a character card"""
+EXPORT_EXAMPLES: Final = """\
+Examples:
+  brimful lorebook export world --out Eldoria.json
+  brimful lorebook export world --format v3 > lorebook.json"""
+
+_BATCH: Final = 500  # entries a transaction
+
+
+def register_files(group: typer.Typer) -> None:
+    """Add the commands."""
+    group.command("import", epilog=IMPORT_EXAMPLES)(import_book)
+    group.command("export", epilog=EXPORT_EXAMPLES)(export_book)
+
+
+def import_book(
+    *,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="World Info or a character's book. `-` is standard input.")
+    ],
+    id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="The book's id. Default: the file's name.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What people call the book.")] = None,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> None:
+    """Bring in a lorebook: SillyTavern's World Info, or the book of a character card (V2, V3).
+
+    Everything in the file is kept, and `export` gives it back. A file that
+    was imported before replaces what it brought then.
+    """
+    where = source_name(file)
+    data = _extract_book(parse_json(read_text(file), where))
+    book = id or ("lorebook" if file == STDIN else Path(where).stem)
+    try:
+        format = detect_lorebook_format(data)
+        record = read_lorebook(data, book, name or book)
+        entries = read_lorebook_entries(data, book)
+    except InvalidValue as error:
+        raise Failure(f"{where}: {error}") from None
+
+    async def brought(engine: "Engine") -> int:
+        before = {entry.id for entry in await engine.store.lore([book]) if entry.settings.get(format)}
+        await engine.put(record)
+        await _write_entries(engine, entries, quiet=as_json)
+        gone = before - {entry.id for entry in entries}
+        for each in sorted(gone):
+            await engine.store.remove_lore(each)
+        return len(gone)
+
+    removed = with_engine(brought, db=db, tenant=tenant, new=True)
+    if as_json:
+        output.show_json({"id": book, "format": format, "entries": len(entries), "removed": removed})
+        return
+    output.write(f"{output.one_line(book)}: {len(entries):,} entries ({format})")
+    output.write(f"to use it: brimful room create ROOM --lorebook {output.one_line(book)}")
+
+
+async def _write_entries(engine: "Engine", entries: list[LoreEntry], *, quiet: bool) -> None:
+    with progress("importing", max(1, len(entries)), quiet=quiet, unit="entries") as advance:
+        for start in range(0, len(entries), _BATCH):
+            await engine.write_lore(entries[start : start + _BATCH])
+            advance(min(len(entries), start + _BATCH))
+
+
+def export_book(
+    *,
+    book: Annotated[str, typer.Argument(metavar="BOOK", help="The book's id.")],
+    format: Annotated[LorebookFormat, typer.Option("--format", help="The form of the file.")] = "sillytavern",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file.")
+    ] = None,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+) -> None:
+    """Write a lorebook as a file of another program. What came from such a file is given back as it was."""
+
+    async def read(engine: "Engine") -> dict[str, Any]:
+        found = await engine.store.get(Lorebook, book)
+        if found is None:
+            raise UnknownRecord("lorebook", book)
+        return write_lorebook(found, await engine.store.lore([book]), format)
+
+    data = with_engine(read, db=db, tenant=tenant)
+    if out is None:
+        output.show_json(data)
+    else:
+        out.write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=4) + b"\n")
+
+
+def _extract_book(data: Any) -> Any:
+    """Return the book of a character card, if that is what was given; else what was given."""
+    match data:
+        case {"spec": str(), "data": {"character_book": dict(book)}} | {"data": {"character_book": dict(book)}}:
+            return book
+        case {"spec": "chara_card_v2" | "chara_card_v3"}:
+            raise Failure("the character card has no lorebook in it")
+        case _:
+            return data
+
+
+TRY_EXAMPLES: Final = """\
+Examples:
+  brimful lorebook try --room tavern --message "Who lives in the tower?"
+  brimful lorebook try --room tavern --persona nova --model gpt-4o --window 4096
+  brimful lorebook try --room tavern --message "tower" --json | jq '.told[].why'"""
+
+_TRY_COLUMNS: Final = columns("entry", "tokens", "why", right=["tokens"])
+
+
+def register_try(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("try", epilog=TRY_EXAMPLES)(try_message)
+
+
+def try_message(  # noqa: PLR0913 - the options of a command
+    *,
+    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room whose books are tried.")],
+    message: Annotated[
+        str | None,
+        typer.Option("--message", metavar="TEXT", help="What is said. `-` is standard input. Default: the room's end."),
+    ] = None,
+    persona: Annotated[str | None, typer.Option("--persona", metavar="ID", help="Who answers.")] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Who asks. Default: the room's own.")] = None,
+    model: Model = DEFAULT_MODEL,
+    window: Window = None,
+    embedder: EmbedderSpec = DEFAULT_EMBEDDER,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> None:
+    """Say which entries would be told if this were said now, and which not, and why.
+
+    A context is built and thrown away: what the window has no room for is not
+    told either. Entries that nothing spoke of are not listed.
+    """
+    asked = None if message is None else read_argument(message)
+    info = resolve_model(model)
+
+    async def build(engine: "Engine") -> Context:
+        await _require_books(engine, room, persona, user)
+        await wait_for_index(engine)
+        return await engine.assemble(
+            room=room, persona=persona, message=asked, user=user, model=info, window=window, save=False
+        )
+
+    context = with_engine(build, db=db, tenant=tenant, embedder=embedder)
+    lore = [decision for decision in context.decisions if decision.kind == "lorebook"]
+    told = [decision for decision in lore if decision.included]
+    others = [decision for decision in lore if not decision.included]
+    if as_json:
+        output.show_json(_try_data(context, told, others))
+        return
+    _show_decisions("told", context, told)
+    output.write()
+    _show_decisions("not told", context, others)
+    for note in context.inputs.degraded:
+        output.warn(note)
+
+
+async def _require_books(engine: "Engine", room: str, persona: str | None, user: str | None) -> None:
+    """Refuse to look into no book at all: nobody would know why nothing is told."""
+    place = await engine.store.get(Room, room)
+    persona, user = persona or (place.persona if place else None), user or (place.user if place else None)
+    who = None if persona is None else await engine.store.get(Persona, persona)
+    asker = None if user is None else await engine.store.get(User, user)
+    if not any(each and each.lorebooks for each in (place, who, asker)):
+        raise Failure(f"room {room!r} has no lorebook; `brimful room create ROOM --lorebook BOOK` gives it one")
+
+
+def _show_decisions(title: str, context: Context, decisions: list[Decision]) -> None:
+    if not decisions:
+        output.write(f"{title}: nothing")
+        return
+    tokens = sum(decision.cost or decision.tokens for decision in decisions)
+    output.write(f"{title}: {len(decisions):,} {'entry' if len(decisions) == 1 else 'entries'}, {tokens:,} tokens")
+    rows = [[each.id, f"{each.cost or each.tokens:,}", _why(context, each)] for each in decisions]
+    output.show_table(Table(_TRY_COLUMNS, rows))
+
+
+def _why(context: Context, decision: Decision) -> str:
+    """Say why an entry is told, or why not."""
+    if decision.included:
+        return context.whys.get(decision.id, "")
+    return context.explain(decision.id).removeprefix("dropped: ").removeprefix("held back, ")
+
+
+def _try_data(context: Context, told: list[Decision], others: list[Decision]) -> dict[str, Any]:
+    found = {package.id: package.metadata.get("lore", {}) for package in context.inputs.packages}
+
+    def row(decision: Decision) -> dict[str, Any]:
+        facts = {"id": decision.id, "outcome": decision.outcome, "reason": decision.reason}
+        tokens = decision.cost or decision.tokens
+        return {**facts, "tokens": tokens, "why": _why(context, decision), "lore": found.get(decision.id, {})}
+
+    return {"told": [row(each) for each in told], "not_told": [row(each) for each in others]}
+
 
 EXAMPLES: Final = """\
 Examples:
@@ -51,16 +280,16 @@ Examples:
   brimful lorebook remove world world/tower
   brimful lorebook remove world"""
 
-_BOOKS: Final = columns(
+_BOOK_COLUMNS: Final = columns(
     *("book", "name", "entries", "depth", "recursion", "budget"),
     right=("entries", "depth", "recursion", "budget"),
     spare=("name", "recursion", "depth"),
 )
-_ENTRIES: Final = columns("id", "name", "told", "order", "text", right=["order"], spare=("name", "order"))
-_HIDDEN: Final = ("content", "settings", "lorebook")
+_ENTRY_COLUMNS: Final = columns("id", "name", "told", "order", "text", right=["order"], spare=("name", "order"))
+_HIDDEN_FIELDS: Final = ("content", "settings", "lorebook")
 
-Book = Annotated[str, typer.Argument(metavar="BOOK", help="The book's id.")]
-Entry = Annotated[str | None, typer.Argument(metavar="[ENTRY]", help="An entry's id.")]
+BookId = Annotated[str, typer.Argument(metavar="BOOK", help="The book's id.")]
+EntryId = Annotated[str | None, typer.Argument(metavar="[ENTRY]", help="An entry's id.")]
 Changes = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Set one field, as in sticky=4. Repeatable."),
@@ -77,8 +306,8 @@ def register(app: typer.Typer) -> None:
     group.command("add", epilog=ADD_EXAMPLES)(add)
     group.command("edit", epilog=EDIT_EXAMPLES)(edit)
     group.command("remove", epilog=REMOVE_EXAMPLES)(remove)
-    lorebook_files.register(group)
-    lorebook_try.register(group)
+    register_files(group)
+    register_try(group)
     app.add_typer(group, name="lorebook")
 
 
@@ -95,31 +324,31 @@ def list_books(
         books = await engine.store.listed(Lorebook, limit=limit)
         return [(book, len(await engine.store.lore([book.id]))) for book in books]
 
-    found = ask(listed, db=db, tenant=tenant)
+    found = with_engine(listed, db=db, tenant=tenant)
     if as_json:
         output.show_json([{**msgspec.to_builtins(book), "entries": entries} for book, entries in found])
     else:
-        output.show_table(Table(_BOOKS, [_book_row(book, entries) for book, entries in found]))
+        output.show_table(Table(_BOOK_COLUMNS, [_book_row(book, entries) for book, entries in found]))
 
 
 def show(
-    *, book: Book, entry: Entry = None, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False
+    *, book: BookId, entry: EntryId = None, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False
 ) -> None:
     """Show a book and its entries, or all of one entry."""
 
     async def shown(engine: "Engine") -> tuple[Lorebook, list[LoreEntry]]:
-        found = await book_of(engine, book)
-        return found, [await entry_of(engine, book, entry)] if entry else await engine.store.lore([book])
+        found = await get_book(engine, book)
+        return found, [await get_entry(engine, book, entry)] if entry else await engine.store.lore([book])
 
-    found, entries = ask(shown, db=db, tenant=tenant)
+    found, entries = with_engine(shown, db=db, tenant=tenant)
     if entry is not None:
         _show_entry(entries[0], as_json=as_json)
     elif as_json:
         output.show_json({**msgspec.to_builtins(found), "entries": entries})
     else:
-        output.show_facts(_facts(found, ("settings",)))
-        output.say()
-        output.show_table(Table(_ENTRIES, [_entry_row(each) for each in entries]))
+        output.show_fields(_fields(found, ("settings",)))
+        output.write()
+        output.show_table(Table(_ENTRY_COLUMNS, [_entry_row(each) for each in entries]))
 
 
 def add(  # noqa: PLR0913 - the options of a command
@@ -148,31 +377,31 @@ def add(  # noqa: PLR0913 - the options of a command
     as_json: Json = False,
 ) -> None:
     """Add an entry to a book, and print its id."""
-    told = words(text)
+    told = read_argument(text)
     given: dict[str, Any] = {"keys": keys or [], "secondary": secondary or [], "logic": logic, "constant": constant}
-    given |= {"name": name, "order": order, **_settings(changes)}
+    given |= {"name": name, "order": order, **_read_changes(changes)}
 
     async def added(engine: "Engine") -> LoreEntry:
-        from brimful.engine.writing import new_id  # noqa: PLC0415 - the engine is open, and with it this module
+        from brimful.engine.engine import new_id  # noqa: PLC0415 - the engine is open, and with it this module
 
         entry = LoreEntry(id=id or new_id("lore"), lorebook=book, content=told)
         if id is not None and any(each.lorebook != book for each in await engine.store.lore(ids=[id])):
-            raise Failure(f"{shown(id)} is an entry of another book")
-        entry = _changed(entry, given)
+            raise Failure(f"{preview(id)} is an entry of another book")
+        entry = _apply_changes(entry, given)
         await engine.write_lore([entry])
         return entry
 
-    entry = ask(added, db=db, tenant=tenant, new=True)
+    entry = with_engine(added, db=db, tenant=tenant, new=True)
     if as_json:
         output.show_json(entry)
     else:
-        output.say(output.one_line(entry.id))
+        output.write(output.one_line(entry.id))
 
 
 def edit(
     *,
-    book: Book,
-    entry: Entry = None,
+    book: BookId,
+    entry: EntryId = None,
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="What the entry tells. `-` is standard input.")
     ] = None,
@@ -182,51 +411,51 @@ def edit(
     as_json: Json = False,
 ) -> None:
     """Change the rules of a book, or an entry: what is not said stays as it is."""
-    given = _settings(changes)
+    given = _read_changes(changes)
     if text is not None:
         if entry is None:
             raise typer.BadParameter("a book has no text; name an entry", param_hint="'--text'")
-        given["content"] = words(text)
+        given["content"] = read_argument(text)
     if not given:
         raise typer.BadParameter("say what to change", param_hint="'--set' / '--text'")
 
     async def changed(engine: "Engine") -> Lorebook | LoreEntry:
         if entry is None:
-            rules = _changed(await book_of(engine, book), given)
+            rules = _apply_changes(await get_book(engine, book), given)
             await engine.put(rules)
             return rules
-        told = _changed(await entry_of(engine, book, entry), given)
+        told = _apply_changes(await get_entry(engine, book, entry), given)
         await engine.write_lore([told])
         return told
 
-    record = ask(changed, db=db, tenant=tenant)
+    record = with_engine(changed, db=db, tenant=tenant)
     if as_json:
         output.show_json(record)
     else:
-        output.show_facts(_facts(record, _HIDDEN))
+        output.show_fields(_fields(record, _HIDDEN_FIELDS))
 
 
 def remove(
-    *, book: Book, entry: Entry = None, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False
+    *, book: BookId, entry: EntryId = None, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False
 ) -> None:
     """Remove an entry, or a book with all of its entries."""
 
     async def removed(engine: "Engine") -> None:
         if entry is None:
-            await book_of(engine, book)
+            await get_book(engine, book)
             await engine.store.remove(Lorebook, book)
         else:
-            await entry_of(engine, book, entry)
+            await get_entry(engine, book, entry)
             await engine.store.remove_lore(entry)
 
-    ask(removed, db=db, tenant=tenant)
+    with_engine(removed, db=db, tenant=tenant)
     if as_json:
         output.show_json({"id": entry or book, "removed": True})
     else:
-        output.say(f"removed {output.one_line(entry or book)}")
+        output.write(f"removed {output.one_line(entry or book)}")
 
 
-async def book_of(engine: "Engine", id: str) -> Lorebook:
+async def get_book(engine: "Engine", id: str) -> Lorebook:
     """Return a book."""
     book = await engine.store.get(Lorebook, id)
     if book is None:
@@ -234,9 +463,9 @@ async def book_of(engine: "Engine", id: str) -> Lorebook:
     return book
 
 
-async def entry_of(engine: "Engine", book: str, id: str) -> LoreEntry:
+async def get_entry(engine: "Engine", book: str, id: str) -> LoreEntry:
     """Return an entry of a book, by its id or by what follows the book's in it."""
-    await book_of(engine, book)
+    await get_book(engine, book)
     found = [each for each in await engine.store.lore(ids=[id]) if each.lorebook == book]
     if not found:
         raise UnknownRecord("lore entry", id)
@@ -246,16 +475,16 @@ async def entry_of(engine: "Engine", book: str, id: str) -> LoreEntry:
 # -- fields ----------------------------------------------------------------------------------------------------------
 
 
-def _settings(changes: Sequence[str] | None) -> dict[str, Any]:
+def _read_changes(changes: Sequence[str] | None) -> dict[str, Any]:
     """Return fields and their values. A value is JSON where it can be read as such, else a text.
 
-    >>> _settings(["sticky=4", "name=Tower"])
+    >>> _read_changes(["sticky=4", "name=Tower"])
     {'sticky': 4, 'name': 'Tower'}
     """
-    return dict(map(_setting, changes or ()))
+    return dict(map(_read_change, changes or ()))
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def _read_change(text: str) -> tuple[str, Any]:
     field, equals, value = text.partition("=")
     if not field or not equals:
         raise typer.BadParameter(f"{text!r} is not of the form FIELD=VALUE", param_hint="'--set'")
@@ -265,7 +494,7 @@ def _setting(text: str) -> tuple[str, Any]:
         return field, value
 
 
-def _changed(record: R, given: dict[str, Any]) -> R:
+def _apply_changes(record: R, given: dict[str, Any]) -> R:
     known = [field for field in type(record).__struct_fields__ if field not in ("id", "lorebook")]
     for field in given:
         if field not in known:
@@ -280,7 +509,7 @@ def _changed(record: R, given: dict[str, Any]) -> R:
 
 def _book_row(book: Lorebook, entries: int) -> list[str]:
     numbers = (entries, book.scan_depth, book.recursion, book.budget)
-    return [book.id, book.name, *map(output.number, numbers)]
+    return [book.id, book.name, *map(output.format_number, numbers)]
 
 
 def _entry_row(entry: LoreEntry) -> list[str]:
@@ -292,27 +521,27 @@ def _show_entry(entry: LoreEntry, *, as_json: bool) -> None:
     if as_json:
         output.show_json(entry)
         return
-    output.show_facts(_facts(entry, _HIDDEN))
-    output.say()
-    output.say(output.lines(entry.content))
+    output.show_fields(_fields(entry, _HIDDEN_FIELDS))
+    output.write()
+    output.write(output.printable(entry.content))
 
 
-def _facts(record: Lorebook | LoreEntry, hidden: Sequence[str]) -> list[tuple[str, str]]:
+def _fields(record: Lorebook | LoreEntry, hidden: Sequence[str]) -> list[tuple[str, str]]:
     """Return what is set: the id, and whatever is not as it is by default."""
     fields = msgspec.structs.fields(type(record))
     said = [(field.name, getattr(record, field.name)) for field in fields if field.name not in hidden]
     usual = {field.name: field.default for field in fields}
     always = ("id", "keys", *(usual if isinstance(record, Lorebook) else ()))
-    return [(name, _written(value)) for name, value in said if name in always or value != usual[name]]
+    return [(name, _format_value(value)) for name, value in said if name in always or value != usual[name]]
 
 
-def _written(value: object) -> str:
+def _format_value(value: object) -> str:
     match value:
         case tuple():
             return ", ".join(map(str, value))
         case bool():
             return "yes" if value else "no"
         case float() | int() | None:
-            return output.number(value)
+            return output.format_number(value)
         case _:
             return str(value)

@@ -1,4 +1,4 @@
-"""`brimful memory`: what is to be known later, written, listed, found, pinned and forgotten."""
+"""`brimful memory`: add, search and remove memories."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
@@ -7,28 +7,29 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.exports import add_export
-from brimful.cli.messages import words
-from brimful.cli.opened import ask, catch_up
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_EMBEDDER,
     DEFAULT_TENANT,
     At,
     Db,
-    Embedder,
+    EmbedderSpec,
     Erase,
     Json,
     Limit,
     Tenant,
 )
-from brimful.cli.table import Table, columns
+from brimful.cli.records import add_export
+from brimful.cli.rooms import read_argument
+from brimful.cli.store import wait_for_index, with_engine
+from brimful.cli.terminal import Table, columns
 from brimful.errors import UnknownRecord
 from brimful.records import Memory, MemoryType
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
-    from brimful.retrieval.wanted import Hit, Retrieved
+    from brimful.retrieval.search import Hit, SearchResult
+
 
 EXAMPLES: Final = """\
 Examples:
@@ -55,7 +56,7 @@ Examples:
 UNPIN_EXAMPLES: Final = """\
 Examples:
   brimful memory unpin mem-17"""
-FORGET_EXAMPLES: Final = """\
+REMOVE_EXAMPLES: Final = """\
 Examples:
   brimful memory forget mem-17
   brimful memory forget mem-17 --erase"""
@@ -69,7 +70,7 @@ _COLUMNS: Final = columns(
     *("id", "type", "persona", "user", "room", "at", "pinned", "text"),
     spare=("type", "user", "pinned", "persona", "at", "room"),
 )
-_FOUND: Final = columns(
+_HIT_COLUMNS: Final = columns(
     *("relevance", "words", "meaning", "id", "type", "text"),
     right=("relevance", "words", "meaning"),
     spare=("type", "meaning", "words"),
@@ -77,10 +78,10 @@ _FOUND: Final = columns(
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
 Type = Annotated[MemoryType | None, typer.Option("--type", help="Only memories of this type.")]
-Persona = Annotated[
+PersonaScope = Annotated[
     str | None, typer.Option("--persona", metavar="ID", help="What this persona may know, beside what all may.")
 ]
-User = Annotated[
+UserScope = Annotated[
     str | None, typer.Option("--user", metavar="ID", help="What may be known of this user, beside what all may.")
 ]
 
@@ -93,7 +94,7 @@ def register(app: typer.Typer) -> None:
     group.command("show", epilog=SHOW_EXAMPLES)(show)
     group.command("pin", epilog=PIN_EXAMPLES)(pin)
     group.command("unpin", epilog=UNPIN_EXAMPLES)(unpin)
-    group.command("forget", epilog=FORGET_EXAMPLES)(forget)
+    group.command("forget", epilog=REMOVE_EXAMPLES)(remove)
     group.command("search", epilog=SEARCH_EXAMPLES)(search)
     add_export(group, Memory, name="memory")
     app.add_typer(group, name="memory")
@@ -120,7 +121,7 @@ def add(  # noqa: PLR0913 - the options of a command
     as_json: Json = False,
 ) -> None:
     """Keep something to be known later, and print its id."""
-    told = words(text)
+    told = read_argument(text)
 
     async def added(engine: "Engine") -> Memory:
         return await engine.remember(
@@ -136,17 +137,17 @@ def add(  # noqa: PLR0913 - the options of a command
             at=at,
         )
 
-    memory = ask(added, db=db, tenant=tenant, new=True)
+    memory = with_engine(added, db=db, tenant=tenant, new=True)
     if as_json:
         output.show_json(memory)
     else:
-        output.say(output.one_line(memory.id))
+        output.write(output.one_line(memory.id))
 
 
 def list_memories(
     *,
-    persona: Persona = None,
-    user: User = None,
+    persona: PersonaScope = None,
+    user: UserScope = None,
     type: Type = None,
     pinned: Annotated[
         bool | None, typer.Option("--pinned/--not-pinned", help="Only those that are, or are not.")
@@ -157,7 +158,7 @@ def list_memories(
     as_json: Json = False,
 ) -> None:
     """List memories, the newest first."""
-    from brimful.retrieval.wanted import memory_scopes  # noqa: PLC0415 - with the engine, when one is opened
+    from brimful.retrieval.search import memory_scopes  # noqa: PLC0415 - with the engine, when one is opened
 
     scopes = None if persona is None and user is None else memory_scopes(persona, user, None)
 
@@ -165,7 +166,7 @@ def list_memories(
         types = (type,) if type else ()
         return await engine.store.memories(scopes=scopes, types=types, pinned=pinned, limit=limit)
 
-    found = ask(listed, db=db, tenant=tenant)
+    found = with_engine(listed, db=db, tenant=tenant)
     if as_json:
         output.show_json(found)
     else:
@@ -181,37 +182,37 @@ def show(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_jso
             raise UnknownRecord("memory", id)
         return found[0]
 
-    memory = ask(shown, db=db, tenant=tenant)
+    memory = with_engine(shown, db=db, tenant=tenant)
     if as_json:
         output.show_json(memory)
         return
-    output.show_facts(_facts(memory))
-    output.say()
-    output.say(output.lines(memory.content))
+    output.show_fields(_fields(memory))
+    output.write()
+    output.write(output.printable(memory.content))
 
 
 def pin(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """Pin a memory: it stands in every context that it belongs to."""
-    _pin(id, pinned=True, db=db, tenant=tenant, as_json=as_json)
+    _set_pinned(id, pinned=True, db=db, tenant=tenant, as_json=as_json)
 
 
 def unpin(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """Let a pinned memory go: it has to be found again."""
-    _pin(id, pinned=False, db=db, tenant=tenant, as_json=as_json)
+    _set_pinned(id, pinned=False, db=db, tenant=tenant, as_json=as_json)
 
 
-def _pin(id: str, *, pinned: bool, db: str, tenant: str, as_json: bool) -> None:
+def _set_pinned(id: str, *, pinned: bool, db: str, tenant: str, as_json: bool) -> None:
     async def changed(engine: "Engine") -> None:
         await engine.pin(id, pinned=pinned)
 
-    ask(changed, db=db, tenant=tenant)
+    with_engine(changed, db=db, tenant=tenant)
     if as_json:
         output.show_json({"id": id, "pinned": pinned})
     else:
-        output.say(f"{'pinned' if pinned else 'unpinned'} {output.one_line(id)}")
+        output.write(f"{'pinned' if pinned else 'unpinned'} {output.one_line(id)}")
 
 
-def forget(
+def remove(
     *, id: Id, erase: Erase = False, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False
 ) -> None:
     """Remove a memory."""
@@ -219,81 +220,81 @@ def forget(
     async def forgotten(engine: "Engine") -> None:
         await engine.forget(id, erase=erase)
 
-    ask(forgotten, db=db, tenant=tenant)
+    with_engine(forgotten, db=db, tenant=tenant)
     if as_json:
         output.show_json({"id": id, "forgotten": True, "erased": erase})
     else:
-        output.say(f"forgot {output.one_line(id)}{', and erased it from past contexts' if erase else ''}")
+        output.write(f"forgot {output.one_line(id)}{', and erased it from past contexts' if erase else ''}")
 
 
 def search(  # noqa: PLR0913 - the options of a command
     *,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.")],
-    persona: Persona = None,
-    user: User = None,
+    persona: PersonaScope = None,
+    user: UserScope = None,
     room: Annotated[
         str | None, typer.Option("--room", metavar="ID", help="Look among this room's own memories, too.")
     ] = None,
     type: Type = None,
     limit: Limit = 10,
-    embedder: Embedder = DEFAULT_EMBEDDER,
+    embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
     """Find memories as a context would: by their words and by their meaning.
 
-    Relevance is from 0 to 1; `words` and `meaning` are what full text and
+    Relevance is from 0 to 1; `read_argument` and `meaning` are what full text and
     vectors say.
     """
 
-    async def searched(engine: "Engine") -> "Retrieved":
-        await catch_up(engine)
+    async def searched(engine: "Engine") -> "SearchResult":
+        await wait_for_index(engine)
         types = (type,) if type else ()
         return await engine.search(text, room=room, persona=persona, user=user, types=types, limit=limit)
 
-    result = ask(searched, db=db, tenant=tenant, embedder=embedder)
+    result = with_engine(searched, db=db, tenant=tenant, embedder=embedder)
     found = [hit for hit in result.hits if isinstance(hit.record, Memory)][:limit]
     for lost in result.degraded:
         output.warn(lost)
     if as_json:
         output.show_json({"hits": found, "degraded": result.degraded})
     elif found:
-        output.show_table(Table(_FOUND, _found(found)))
+        output.show_table(Table(_HIT_COLUMNS, _hit_rows(found)))
     else:
-        output.say("nothing found")
+        output.write("nothing found")
 
 
-def _found(hits: "Sequence[Hit]") -> list[list[str]]:
+def _hit_rows(hits: "Sequence[Hit]") -> list[list[str]]:
     return [
-        [*map(output.number, (hit.relevance, hit.lexical, hit.vector)), record.id, record.type, _short(record)]
+        [*map(output.format_number, (hit.relevance, hit.lexical, hit.vector)), record.id, record.type, _preview(record)]
         for hit in hits
         if isinstance(record := hit.record, Memory)
     ]
 
 
-def _short(memory: Memory) -> str:
+def _preview(memory: Memory) -> str:
     return output.preview(memory.content)
 
 
 def _row(memory: Memory) -> list[str]:
     whose = [memory.persona or "", memory.user or "", memory.room or ""]
     pinned = "pinned" if memory.pinned else ""
-    return [memory.id, memory.type, *whose, output.moment(memory.at), pinned, _short(memory)]
+    return [memory.id, memory.type, *whose, output.format_time(memory.at), pinned, _preview(memory)]
 
 
-def _facts(memory: Memory) -> list[tuple[str, str]]:
+def _fields(memory: Memory) -> list[tuple[str, str]]:
     return [
         ("id", memory.id),
         ("type", memory.type),
         ("persona", memory.persona or ""),
         ("user", memory.user or ""),
         ("room", memory.room or ""),
-        ("importance", output.number(memory.importance)),
+        ("importance", output.format_number(memory.importance)),
         ("pinned", "yes" if memory.pinned else "no"),
         ("source", memory.source),
-        ("at", output.moment(memory.at)),
+        ("at", output.format_time(memory.at)),
         ("accesses", f"{memory.accesses:,}"),
-        ("accessed", output.moment(memory.accessed)),
+        ("accessed", output.format_time(memory.accessed)),
         ("metadata", msgspec.json.encode(memory.metadata).decode() if memory.metadata else ""),
     ]

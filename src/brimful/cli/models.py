@@ -1,29 +1,50 @@
-"""`brimful models`: what is known of models, and under which assumptions an unknown one is counted."""
+"""`brimful models`, `brimful policies` and `brimful budget`."""
 
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import typer
 
+from brimful.assembly.assemble import budget as budget_of
 from brimful.cli import output
-from brimful.cli.failure import Failure
-from brimful.cli.options import Json, complete_model, known_model
-from brimful.cli.table import Table, columns
+from brimful.cli.options import (
+    DEFAULT_MODEL,
+    Completion,
+    Json,
+    Model,
+    PolicyName,
+    Settings,
+    Window,
+    complete_model,
+    complete_policy,
+    read_overrides,
+    resolve_model,
+)
+from brimful.cli.output import Failure
+from brimful.cli.terminal import Table, columns
+from brimful.core.budget import ContextBudget
+from brimful.core.content import Media as MediaPart
 from brimful.core.model import ModelInfo
-from brimful.counting import is_proven
+from brimful.core.notice import NEARLY_FULL
+from brimful.core.policy import Policy, Pool, Step, Weights
+from brimful.counting import is_verified
+from brimful.counting.media import ASSUMED_SIDE, MediaCounter
 from brimful.errors import MissingExtra
 from brimful.models import default_registry, price
+from brimful.policies import load_policy, policy_names
 
-EXAMPLES: Final = """\
+MODELS_EXAMPLES: Final = """\
 Examples:
   brimful models --provider anthropic
   brimful models gpt-4o claude-3-5-sonnet-20241022 qwen2.5:7b
   brimful models gpt-4o --json | jq '.[0].window'"""
 
-_PROBE: Final = 1_000  # tokens; few, for some prices rise with the length of a prompt
-_COLUMNS: Final = columns(
+_PRICED_TOKENS: Final = 1_000  # tokens; few, for some prices rise with the length of a prompt
+_MODEL_COLUMNS: Final = columns(
     *("model", "provider", "window", "max output", "tokenizer", "counts", "wire", "images", "as of"),
     right=("window", "max output"),
     spare=("counts", "provider", "tokenizer", "max output", "wire", "images", "as of"),
@@ -32,7 +53,7 @@ _COLUMNS: Final = columns(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("models", epilog=EXAMPLES)(models)
+    app.command("models", epilog=MODELS_EXAMPLES)(models)
 
 
 def models(
@@ -54,24 +75,24 @@ def models(
 
     Add your own, or correct one of ours, in a file that BRIMFUL_MODELS names.
     """
-    found = [known_model(name) for name in names] if names else sorted(default_registry(), key=_by_maker)
+    found = [resolve_model(name) for name in names] if names else sorted(default_registry(), key=_provider_and_id)
     wanted = [info for info in found if provider in (None, info.provider)]
     if not wanted:
         makers = sorted({info.provider for info in found})
         raise Failure(f"no models of provider {provider!r}; there are: {', '.join(makers)}")
     if as_json:
-        output.show_json([_data(info, priced=bool(names)) for info in wanted])
+        output.show_json([_model_data(info, priced=bool(names)) for info in wanted])
     elif names:
         _show_details(wanted)
     else:
-        output.show_table(Table(_COLUMNS, [_row(info) for info in wanted]))
+        output.show_table(Table(_MODEL_COLUMNS, [_model_row(info) for info in wanted]))
 
 
-def _by_maker(info: ModelInfo) -> tuple[str, str]:
+def _provider_and_id(info: ModelInfo) -> tuple[str, str]:
     return (info.provider, info.id)
 
 
-def _row(info: ModelInfo) -> list[str]:
+def _model_row(info: ModelInfo) -> list[str]:
     sizes = [f"{info.window:,}", f"{info.max_output:,}"]
     rules = [_tokenizer(info), _certainty(info), info.wire, info.image_rule or ""]
     return [info.id, info.provider, *sizes, *rules, info.as_of]
@@ -80,11 +101,11 @@ def _row(info: ModelInfo) -> list[str]:
 def _show_details(rows: Sequence[ModelInfo]) -> None:
     for at, info in enumerate(rows):
         if at:
-            output.say()
-        output.show_facts(_facts(info))
+            output.write()
+        output.show_fields(_model_fields(info))
 
 
-def _facts(info: ModelInfo) -> list[tuple[str, str]]:
+def _model_fields(info: ModelInfo) -> list[tuple[str, str]]:
     return [
         ("model", info.id),
         ("known as", info.canonical if info.canonical != info.id else ""),
@@ -114,7 +135,7 @@ def _tokenizer(info: ModelInfo) -> str:
 def _certainty(info: ModelInfo) -> str:
     if info.tokenizer is None:
         return "calibrated"
-    return "exact" if is_proven(info.tokenizer) else "calibrated"
+    return "exact" if is_verified(info.tokenizer) else "calibrated"
 
 
 def _counted_by(info: ModelInfo) -> str:
@@ -131,10 +152,10 @@ def _cache(info: ModelInfo) -> str:
 
 def _prices(info: ModelInfo) -> dict[str, Any] | None:
     """Return US dollars a million tokens, or None where no price is known."""
-    spent, answered = price(info, _PROBE), price(info, 0, _PROBE)
+    spent, answered = price(info, _PRICED_TOKENS), price(info, 0, _PRICED_TOKENS)
     if spent is None or answered is None:
         return None
-    million = Decimal(1_000_000) / _PROBE
+    million = Decimal(1_000_000) / _PRICED_TOKENS
     return {
         "prompt": (spent.prompt * million).normalize(),
         "completion": (answered.completion * million).normalize(),
@@ -163,7 +184,7 @@ def _dollars(amount: Decimal) -> str:
     return f"${amount:.2f}" if amount == round(amount, 2) else f"${amount:f}"
 
 
-def _data(info: ModelInfo, *, priced: bool) -> dict[str, Any]:
+def _model_data(info: ModelInfo, *, priced: bool) -> dict[str, Any]:
     """Return the row as plain data. Prices are looked up for models that were asked for by name: it takes a moment."""
     data: dict[str, Any] = msgspec.to_builtins(info)
     if not priced:
@@ -172,3 +193,330 @@ def _data(info: ModelInfo, *, priced: bool) -> dict[str, Any]:
         return {**data, "price_per_million": _prices(info)}
     except MissingExtra:
         return {**data, "price_per_million": None}
+
+
+POLICIES_EXAMPLES: Final = """\
+Examples:
+  brimful policies
+  brimful policies window --model gpt-4
+  brimful policies ./mine.toml --json"""
+
+SCORE_PARTS: Final = ("priority", "importance", "relevance", "recency")
+_POOL_COLUMNS: Final = columns(
+    *("pool", "limit", "order", "least", "most", "kinds", "rules"),
+    right=("limit", "least", "most"),
+)
+
+
+def register_policies(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("policies", epilog=POLICIES_EXAMPLES)(policies)
+
+
+def policies(
+    *,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME|FILE.toml]", help="One policy, in numbers.", autocompletion=complete_policy),
+    ] = None,
+    model: Model = DEFAULT_MODEL,
+    as_json: Json = False,
+) -> None:
+    """List the policies, or show one of them: its pools, and their tokens for a model."""
+    if name is not None:
+        policy = load_policy(name, environ=os.environ)
+        divided = budget_of(model=resolve_model(model), policy=policy)
+        if as_json:
+            output.show_json({"policy": policy, "budget": {"reserved": divided.reserved, **_budget_fields(divided)}})
+        else:
+            _show_policy(policy, divided)
+        return
+    all_of_them = [load_policy(known) for known in policy_names()]
+    if as_json:
+        output.show_json([{"name": policy.name, "description": policy.description} for policy in all_of_them])
+    else:
+        rows = [[policy.name, policy.description] for policy in all_of_them]
+        output.show_table(Table(columns("policy", "description"), rows))
+
+
+def _show_policy(policy: Policy, divided: ContextBudget) -> None:
+    output.show_fields(_policy_fields(policy, divided))
+    output.write()
+    output.show_table(Table(_POOL_COLUMNS, [_pool_row(pool, divided) for pool in policy.pools]))
+
+
+def _score_formula(weights: Weights) -> str:
+    alone = weights.relevance_multiplies
+    added = [f"{getattr(weights, part):g} {part}" for part in SCORE_PARTS if not (alone and part == "relevance")]
+    return f"relevance × ({' + '.join(added)})" if alone else " + ".join(added)
+
+
+def _policy_fields(policy: Policy, divided: ContextBudget) -> Iterator[tuple[str, str]]:
+    yield "policy", policy.name
+    yield "description", policy.description
+    yield "model", divided.model
+    yield "window", f"{divided.window:,}"
+    yield "completion", f"{divided.completion:,}"
+    yield "safety margin", f"{divided.margin:,}"
+    yield "available", f"{divided.available:,}"
+    yield "score", _score_formula(policy.weights)
+    yield "recency", f"exp(−days / {policy.weights.recency_days:g})"
+    yield "counting", policy.counting
+    yield "trim", ", then ".join(map(_format_step, policy.trim))
+    yield "related stands", policy.layout.related
+
+
+def _pool_row(pool: Pool, divided: ContextBudget) -> list[str]:
+    numbers = [output.format_number(pool.least or None), output.format_number(pool.most)]
+    return [pool.name, f"{divided.limit(pool.name):,}", pool.order, *numbers, ", ".join(pool.kinds), _pool_rules(pool)]
+
+
+def _pool_rules(pool: Pool) -> str:
+    said = {
+        "pinned": pool.pinned is True,
+        "not pinned": pool.pinned is False,
+        "contiguous": pool.contiguous,
+        "best set": pool.optimize,
+        "borrows": pool.borrow,
+        "summarizes": pool.summarize,
+        f"trims to {pool.low_water or 0:.0%}": pool.low_water is not None,
+    }
+    return ", ".join(rule for rule, holds in said.items() if holds)
+
+
+def _format_step(step: Step) -> str:
+    below = "" if step.below is None else f" below {step.below:g}"
+    return f"drop {step.drop}{below}" if step.drop else f"summarize {step.summarize}"
+
+
+def _budget_fields(divided: ContextBudget) -> dict[str, object]:
+    return {name: getattr(divided, name) for name in divided.__struct_fields__}
+
+
+BUDGET_EXAMPLES: Final = """\
+Examples:
+  brimful budget --model gpt-4 --policy window --completion 3000
+  brimful budget -m qwen2.5:7b -p auction --messages 20 --memories 5 --images 2
+  brimful budget -m gpt-4o --images 10 --image-size 1920x1080
+  brimful budget -m gpt-4 -p window --json | jq .target_tokens"""
+
+BudgetStatus = Literal["healthy", "nearly full", "over budget"]
+
+
+class TypicalItem(msgspec.Struct, frozen=True):
+    """What one item of a sort takes, before anything is counted."""
+
+    title: str
+    tokens: int
+
+
+TYPICAL_ITEMS: Final = {
+    "system": TypicalItem("System Prompt", 1_200),
+    "memories": TypicalItem("Memories", 800),
+    "messages": TypicalItem("Messages", 400),
+    "images": TypicalItem("Images", 1_300),
+}
+"""Tokens an item. Source: the founding documents' sample of `rag/budget` (5 memories ~4,000, 20 messages ~8,000,
+2 images ~2,600). For a dry run only: a fill counts. Images are so only where the model has no rule for them."""
+
+
+def _per_item_help(name: str) -> str:
+    return f"{TYPICAL_ITEMS[name].title}, ~{TYPICAL_ITEMS[name].tokens:,} tokens each."
+
+
+class ImageSize(msgspec.Struct, frozen=True):
+    """An image's width and height in pixels."""
+
+    width: int
+    height: int
+
+    def __str__(self) -> str:
+        """Return it as the option takes it."""
+        return f"{self.width}x{self.height}"
+
+
+def read_image_size(text: str) -> ImageSize:
+    """Read the size of an image.
+
+    >>> read_image_size("1920x1080")
+    Size(width=1920, height=1080)
+    """
+    found = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", text, re.ASCII)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no size in pixels, as 1920x1080 is", param_hint="'--image-size'")
+    return ImageSize(int(found[1]), int(found[2]))
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What all items of a sort would take: by a typical item, or by the model's rule for images of some size."""
+
+    name: str
+    items: int
+    tokens: int
+    rule: str
+    size: str = ""
+
+
+class DryRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget, and estimates held against it."""
+
+    budget: ContextBudget
+    estimates: tuple[Estimate, ...]
+
+    @property
+    def total(self) -> int:
+        """All estimates together."""
+        return sum(estimate.tokens for estimate in self.estimates)
+
+    @property
+    def percent(self) -> float:
+        """How much of the window they would take."""
+        return 100 * self.total / self.budget.window
+
+    @property
+    def remaining(self) -> int:
+        """Tokens that would be left; below zero if they do not fit."""
+        return self.budget.available - self.total
+
+    @property
+    def status(self) -> BudgetStatus:
+        """How the budget would stand."""
+        if self.remaining < 0 or not self.budget.available:
+            return "over budget"
+        return "nearly full" if self.percent > NEARLY_FULL else "healthy"
+
+
+def register_budget(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("budget", epilog=BUDGET_EXAMPLES)(budget)
+
+
+def budget(  # noqa: PLR0913 - the options of a command
+    *,
+    model: Model = DEFAULT_MODEL,
+    policy: PolicyName = "default",
+    window: Window = None,
+    completion: Completion = None,
+    messages: Annotated[int, typer.Option(metavar="N", min=0, help=_per_item_help("messages"))] = 0,
+    memories: Annotated[int, typer.Option(metavar="N", min=0, help=_per_item_help("memories"))] = 0,
+    images: Annotated[int, typer.Option(metavar="N", min=0, help="Images, by the model's rule for their size.")] = 0,
+    image_size: Annotated[
+        str, typer.Option(metavar="WIDTHxHEIGHT", help="Pixels of each image.")
+    ] = f"{ASSUMED_SIDE}x{ASSUMED_SIDE}",
+    settings: Settings = None,
+    as_json: Json = False,
+) -> None:
+    """Show how a policy divides a model's window, without building a context.
+
+    With a number of messages, memories or images, estimate whether they fit
+    beside a system prompt of ~1,200 tokens.
+    """
+    info = resolve_model(model)
+    divided = budget_of(
+        model=info,
+        policy=policy,
+        window=window,
+        completion=completion,
+        overrides=read_overrides(settings),
+    )
+    estimates = estimate(info, read_image_size(image_size), messages=messages, memories=memories, images=images)
+    run = DryRun(budget=divided, estimates=estimates)
+    if as_json:
+        output.show_json(_dry_run_data(run))
+    else:
+        _show_dry_run(run)
+
+
+def estimate(model: ModelInfo, size: ImageSize, **items: int) -> tuple[Estimate, ...]:
+    """Estimate what so many items of each sort take, with a system prompt if there are any at all.
+
+    >>> blind = ModelInfo(id="m", provider="p", window=8192, max_output=1024, wire="openai")
+    >>> [row.tokens for row in estimate(blind, ImageSize(1024, 1024), messages=20, memories=5, images=2)]
+    [1200, 4000, 8000, 2600]
+    """
+    if not any(items.values()):
+        return ()
+    wanted = {"system": 1, **items}
+    return tuple(_estimate_one(name, wanted[name], model, size) for name in TYPICAL_ITEMS if wanted.get(name))
+
+
+def _estimate_one(name: str, items: int, model: ModelInfo, size: ImageSize) -> Estimate:
+    if name == "images" and model.image_rule:
+        image = MediaPart(modality="image", url="of:some-size", width=size.width, height=size.height)
+        tokens = items * MediaCounter.of(model).count(image).tokens
+        return Estimate(name=name, items=items, tokens=tokens, rule=model.image_rule, size=str(size))
+    return Estimate(name=name, items=items, tokens=items * TYPICAL_ITEMS[name].tokens, rule="typical")
+
+
+def _dry_run_data(run: DryRun) -> dict[str, object]:
+    divided = run.budget
+    return {
+        "model": divided.model,
+        "policy": divided.policy,
+        "window": divided.window,
+        "completion": divided.completion,
+        "margin": divided.margin,
+        "reserved": divided.reserved,
+        "available": divided.available,
+        "hard_limit": divided.hard_limit,
+        "pools": divided.pools,
+        "target_tokens": run.budget.target_tokens,
+        "estimates": run.estimates,
+        "total": run.total,
+        "percent": round(run.percent, 1),
+        "remaining": run.remaining,
+        "status": run.status,
+    }
+
+
+def _show_dry_run(run: DryRun) -> None:
+    divided = run.budget
+    output.write(f"Budget of {divided.model} under policy {divided.policy}:")
+    _show_rows(
+        ("Window", f"{divided.window:,}"),
+        ("Completion", f"{divided.completion:,}"),
+        ("Safety Margin", f"{divided.margin:,}"),
+        ("Available", f"{divided.available:,}"),
+        *((f"  pool {pool.name}", f"{pool.limit:,}") for pool in divided.pools),
+    )
+    if run.estimates:
+        output.write()
+        output.write("Estimated Budget:")
+        _show_rows(
+            *(
+                (_estimate_title(estimate), f"~{estimate.tokens:,}", _estimate_rule(estimate))
+                for estimate in run.estimates
+            ),
+            ("Total", f"~{run.total:,}", f" ({run.percent:.1f}%)"),
+            ("Reserved", f"{divided.reserved:,}"),
+            ("Remaining", f"~{run.remaining:,}"),
+        )
+        output.write()
+        output.write(_verdict(run))
+
+
+def _show_rows(*rows: tuple[str, str] | tuple[str, str, str]) -> None:
+    width = max(len(title) for title, *_ in rows)
+    for title, tokens, *more in rows:
+        output.write(f"  {title + ':':<{width + 1}} {tokens:>9} tokens{''.join(more)}")
+
+
+def _estimate_title(estimate: Estimate) -> str:
+    title = TYPICAL_ITEMS[estimate.name].title
+    return title if estimate.name == "system" else f"{title} ({estimate.items:,})"
+
+
+def _estimate_rule(estimate: Estimate) -> str:
+    if estimate.name != "images":
+        return ""
+    return f" ({estimate.rule}, {estimate.size})" if estimate.size else " (typical: the model has no rule for images)"
+
+
+def _verdict(run: DryRun) -> str:
+    match run.status:
+        case "over budget":
+            return f"⚠️  OVER BUDGET by {-run.remaining:,} tokens!"
+        case "nearly full":
+            return f"⚠️  Using {run.percent:.1f}% of context window (>{NEARLY_FULL}%)"
+        case "healthy":
+            return "✅ Budget looks healthy"

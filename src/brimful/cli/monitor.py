@@ -1,25 +1,396 @@
-"""`brimful monitor`: builds and answers as they happen, in any process that shares the store."""
+"""`brimful monitor`: show builds and answers as they happen, in any process that shares the store."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import os
+import sys
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.opened import ask, want_store
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, OfPersona, OfRoom, Tenant
-from brimful.errors import StoreUnavailable
+from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, PersonaFilter, RoomFilter, Tenant
+from brimful.cli.store import require_store, with_engine
+from brimful.core.bands import Band, component_bands, share_width
+from brimful.core.context import Component
+from brimful.core.explain import component_title, format_items
+from brimful.errors import StoreError, StoreUnavailable
+from brimful.protocols import Store
+from brimful.records import Persona, Response, Room
+from brimful.records.search import Build
 
 if TYPE_CHECKING:
-    from brimful.answers import Build
-    from brimful.cli.watching import Look
     from brimful.engine import Engine
-    from brimful.protocols import Store
-    from brimful.records import Response
+
+
+BAR_WIDTH: Final = 60
+_LETTERS: Final = {
+    "system": "S",
+    "pinned": "P",
+    "summaries": "Σ",
+    "recent": "R",
+    "tools": "T",
+    "older": "O",
+    "memories": "M",
+    "lorebook": "L",
+    "notes": "N",
+    "media": "I",
+    "current": "C",
+    "format": "f",
+    "free": "·",
+    "margin": "-",
+    "capped": "/",
+    "completion": "=",
+}
+_COLORS: Final = {
+    "system": "magenta",
+    "pinned": "bright_yellow",
+    "summaries": "bright_magenta",
+    "recent": "blue",
+    "tools": "bright_blue",
+    "older": "cyan",
+    "memories": "green",
+    "lorebook": "bright_green",
+    "notes": "bright_red",
+    "media": "yellow",
+    "current": "red",
+    "format": "bright_black",
+    "free": "white",
+    "margin": "bright_black",
+    "capped": "bright_black",
+    "completion": "bright_black",
+}
+_OTHER: Final = ("x", "bright_cyan")  # a component of a kind that nobody knows
+_SHADES: Final = {"free": "░", "margin": "▒", "capped": "▒", "completion": "▓"}
+
+
+def draw_bar(bands: Sequence[Band], width: int = BAR_WIDTH) -> str:
+    """Draw the bands of a window side by side.
+
+    >>> system = Band(name="system", title="", tokens=25, items=1)
+    >>> draw_bar([system, Band(name="free", title="", tokens=75, items=0)], 8)
+    'SS······'
+    """
+    cells = zip(bands, share_width([band.tokens for band in bands], width), strict=True)
+    draw = _colored if _use_color() else _letters
+    return "".join(draw(band.name, count) for band, count in cells if count)
+
+
+def draw_legend(bands: Sequence[Band]) -> str:
+    """Say what the letters, or the colours, of a bar mean.
+
+    >>> draw_legend([Band(name="system", title="System Prompt", tokens=25, items=1)])
+    'S System Prompt'
+    """
+    draw = _colored if _use_color() else _letters
+    return "  ".join(f"{draw(band.name, 1)} {band.title}" for band in bands if band.tokens)
+
+
+def _use_color() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _letters(name: str, count: int) -> str:
+    return _LETTERS.get(name, _OTHER[0]) * count
+
+
+def _colored(name: str, count: int) -> str:
+    return typer.style(_SHADES.get(name, "█") * count, fg=_COLORS.get(name, _OTHER[1]))
+
+
+CHANGED_MARK: Final = " ← Changed!"
+_PER_TURN: Final = ("recent", "tools", "media", "current", "format")
+"""Components that differ with every turn: that they do is no news."""
+_MAX_LAST_BUILDS: Final = 1000  # pairs of a room and a persona, of which the last build is at hand
+_MAX_CLOCK_TIME: Final = 6e10  # seconds: about the year 3871, well within what a datetime holds
+
+
+class EventFormatter:
+    """Writes events, and remembers the last build of each persona in each room."""
+
+    def __init__(self) -> None:
+        """Begin with nothing seen."""
+        self._last: OrderedDict[tuple[str, str | None], Build] = OrderedDict()
+        self._day = ""
+        self._explained = False
+
+    def seen(self, build: Build) -> Build | None:
+        """Take note of a build, and return the one before it of the same persona in the same room."""
+        key = (build.room, build.persona)
+        before = self._last.pop(key, None)
+        self._last[key] = build
+        if len(self._last) > _MAX_LAST_BUILDS:
+            self._last.popitem(last=False)
+        return before
+
+    def text(self, event: Build | Response, who: str) -> str:
+        """Tell an event for people; `who` says whose it is and where, by name."""
+        who = output.one_line(who)
+        lines = self._build(event, who) if isinstance(event, Build) else _response_lines(event, who)
+        return "\n".join([*self._dated(event.at), *lines, ""])
+
+    def data(self, event: Build | Response) -> dict[str, Any]:
+        """Tell an event for programs."""
+        told: dict[str, Any] = msgspec.to_builtins(event)
+        if isinstance(event, Response):
+            return {"event": "answer", **told}
+        return {"event": "build", **told, "changed": changes(self.seen(event), event)}
+
+    def _build(self, build: Build, who: str) -> Iterator[str]:
+        before = self.seen(build)
+        changed = changes(before, build)
+        yield f"{_clock(build.at)} BUILD: {who} ({output.one_line(build.id)})"
+        for name in ("model", "policy", "window"):
+            if name in changed and before is not None:
+                yield f"  ├─ {name.title()}: {_build_value(before, name)} → {_build_value(build, name)}{CHANGED_MARK}"
+        for component in _visible_components(build):
+            yield f"  ├─ {_component(component)}{CHANGED_MARK if component.name in changed else ''}"
+        yield from (f"  ├─ ⚠️  {output.one_line(note)}" for note in _problems(build))
+        yield f"  ├─ Left out: {build.left_out:,} of {build.candidates:,} candidates"
+        parts = component_bands(
+            build.components, window=build.window, available=build.available, completion=build.completion
+        )
+        yield f"  ├─ {draw_bar(parts)}"
+        if not self._explained:
+            self._explained = True
+            yield f"  ├─ {draw_legend(parts)}"
+        yield f"  └─ Total: {build.tokens:,} tokens ({100 * build.tokens / build.window:.1f}%)"
+
+    def _dated(self, at: float) -> Iterator[str]:
+        """Yield the day where another one begins: times of day alone would lie."""
+        day = output.format_time(at)[:10]
+        if day and day != self._day:
+            yield f"── {day} (UTC) ──"
+        self._day = day or self._day
+
+
+def changes(before: Build | None, build: Build) -> list[str]:
+    """Return what a build does otherwise than the one before it: model, policy, window, and components by name.
+
+    What differs with every turn is not among them: messages, media, and how the request is written.
+    """
+    if before is None:
+        return []
+    changed = [name for name in ("model", "policy", "window") if getattr(before, name) != getattr(build, name)]
+    then = {each.name: each for each in before.components}
+    now = {each.name: each for each in build.components}
+    names = [name for name in dict.fromkeys([*now, *then]) if name not in _PER_TURN]
+    nothing = Component(name="", tokens=0, items=0)
+    return changed + [name for name in names if _size(then.get(name, nothing)) != _size(now.get(name, nothing))]
+
+
+def _size(component: Component) -> tuple[int, int]:
+    return (component.tokens, component.items)
+
+
+def _visible_components(build: Build) -> Iterator[Component]:
+    """Yield the components that people look for, and the others where there is anything in them."""
+    for component in build.components:
+        if component.tokens or component.name in ("system", "memories", "recent", "media"):
+            yield component
+
+
+def _problems(build: Build) -> Iterator[str]:
+    """Yield what a build had to do without, and what its window warns of; what is merely worth knowing is left out."""
+    yield from build.degraded
+    yield from (warning.removeprefix("⚠️").strip() for warning in build.warnings if warning.startswith("⚠️"))
+
+
+def _component(component: Component) -> str:
+    items = format_items(component.name, component.items) if component.items else ""
+    title = output.one_line(component_title(component.name))
+    return f"{title}: {component.tokens:,} tokens{f' ({items})' if items else ''}"
+
+
+def _response_lines(response: Response, who: str) -> Iterator[str]:
+    usage = response.usage
+    said = f"{usage.completion:,} tokens generated" if usage else "an answer"
+    unknown = "" if usage else " (its tokens were not reported)"
+    took = f" in {response.seconds:.1f} s" if response.seconds is not None else ""
+    model = f" by {output.one_line(response.model)}" if response.model else ""
+    yield f"{_clock(response.at)} RESPONSE: {said}{took}{model}{unknown}, {who}"
+    if usage and usage.cached:
+        share = usage.cached / usage.prompt if usage.prompt else 1.0
+        yield f"  ├─ Cache hit: {usage.cached:,} of {usage.prompt:,} prompt tokens ({share:.0%})"
+    elif usage and response.expected_cached:
+        yield f"  ├─ Cache miss: {response.expected_cached:,} prompt tokens were expected to be cached"
+    yield from (f"  ├─ ⚠️  {output.one_line(note)}" for note in response.notes)
+    yield f"  └─ to {output.one_line(response.context)}{f', {response.finish}' if response.finish else ''}"
+
+
+def _build_value(build: Build, name: str) -> str:
+    value = getattr(build, name)
+    return f"{value:,}" if isinstance(value, int) else output.one_line(str(value))
+
+
+def _clock(at: float) -> str:
+    """Write the time of day, in UTC.
+
+    >>> _clock(1_700_000_000.5)
+    '[22:13:20]'
+    """
+    if not 0 < at < _MAX_CLOCK_TIME:
+        return "[--:--:--]"
+    return f"[{datetime.fromtimestamp(at, UTC):%H:%M:%S}]"
+
+
+POLL_INTERVAL: Final = 0.5  # seconds between two looks
+EVENT_PAGE: Final = 100  # events a look brings at once
+MAX_RETRY_WAIT: Final = 10.0  # seconds between two tries to reach a store that is away
+_MAX_PERSONAS: Final = 10_000  # contexts of which the persona is at hand
+
+Event = Build | Response
+GetStore = Callable[[], Awaitable[Store]]
+"""Gives the store that was opened, or raises a `StoreError` if it is no longer where it was."""
+OpenStore = Callable[[], AbstractAsyncContextManager[GetStore]]
+"""Opens the store, as often as it takes."""
+
+
+class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose events are shown; None is everybody's."""
+
+    room: str | None = None
+    persona: str | None = None
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """What one look brought: events with who and where by name, and whether more are waiting already."""
+
+    cursor: str
+    events: tuple[tuple[Event, str], ...]
+    more: bool
+
+
+class EventReader:
+    """Reads events of a store, each with whose it is and where, by name."""
+
+    def __init__(self, wanted: EventFilter) -> None:
+        """Look for these."""
+        self._wanted = wanted
+        self._personas: OrderedDict[str, str | None] = OrderedDict()
+        self._names: dict[tuple[type[Persona | Room], str], str] = {}
+
+    async def last(self, store: Store, limit: int) -> list[tuple[Event, str]]:
+        """Return the last events, oldest first, each with whose it is and where."""
+        room, persona = self._wanted.room, self._wanted.persona
+        builds = await store.builds(room=room, persona=persona, limit=limit)
+        answers = await store.responses(room=room, limit=limit)
+        events: list[Event] = [*reversed(builds), *reversed(answers)]
+        events.sort(key=lambda event: event.at)  # and of one moment, a build before its answer
+        named = [await self._named(store, event) for event in events]
+        return [each for each in named if each][-limit:]
+
+    async def after(self, store: Store, cursor: str) -> EventPage:
+        """Return the events after a place in the log, and the place to go on from."""
+        followed = await store.follow(cursor, limit=EVENT_PAGE)
+        events = [named for event in followed.events if (named := await self._named(store, event))]
+        return EventPage(followed.cursor, tuple(events), more=len(followed.events) == EVENT_PAGE)
+
+    async def _named(self, store: Store, event: Event) -> tuple[Event, str] | None:
+        """Return an event with whose it is and where, or nothing if it is not wanted."""
+        persona = await self._persona_of(store, event)
+        if self._wanted.room not in (None, event.room) or self._wanted.persona not in (None, persona):
+            return None
+        room = await self._called(store, Room, event.room)
+        return event, room if persona is None else f"{await self._called(store, Persona, persona)} in {room}"
+
+    async def _persona_of(self, store: Store, event: Event) -> str | None:
+        """Return whose event it is. An answer does not say; its context does."""
+        context = event.id if isinstance(event, Build) else event.context
+        if isinstance(event, Build):
+            self._personas[context] = event.persona
+        elif context not in self._personas:
+            snapshot = await store.snapshot(context)
+            self._personas[context] = snapshot.persona if snapshot else None
+        self._personas.move_to_end(context)
+        if len(self._personas) > _MAX_PERSONAS:
+            self._personas.popitem(last=False)
+        return self._personas[context]
+
+    async def _called(self, store: Store, kind: type[Persona | Room], id: str) -> str:
+        if (kind, id) not in self._names:
+            found = await store.get(kind, id)
+            self._names[kind, id] = (found.name if found else "") or id
+        return self._names[kind, id]
+
+
+class Outage:
+    """How long a store has been away, and how long to wait before it is asked again."""
+
+    def __init__(self, notice: Callable[[str], None]) -> None:
+        """Tell when it goes, and when it is back."""
+        self._notice = notice
+        self._wait = 0.0
+
+    def failed(self, error: StoreError) -> float:
+        """Note that it could not be asked, and return the seconds until the next try."""
+        if not self._wait:
+            self._notice(f"the store is away ({error}); trying again")
+        self._wait = min(MAX_RETRY_WAIT, 2 * self._wait or POLL_INTERVAL)
+        return self._wait
+
+    def answered(self) -> None:
+        """Note that it answered."""
+        if self._wait:
+            self._notice("the store is back")
+        self._wait = 0.0
+
+
+async def follow_events(
+    opening: OpenStore,
+    watch: EventReader,
+    *,
+    limit: int,
+    pause: Callable[[float], Awaitable[None]],
+    going: Callable[[], bool],
+    notice: Callable[[str], None],
+) -> AsyncIterator[tuple[Event, str]]:
+    """Yield the last events, then every new one, until `going` says no.
+
+    `pause` waits so many seconds between two looks. A store that is away is asked again and again, and no event of the
+    time between is lost; `notice` is told when it goes and when it is back.
+    """
+    absence, log = Outage(notice), EventLog(watch, limit)
+    while going():
+        try:
+            async with opening() as look:
+                while going():
+                    for named in await log.read(await look()):
+                        yield named
+                    absence.answered()
+                    if not log.more:
+                        await pause(POLL_INTERVAL)
+        except StoreError as error:
+            await pause(absence.failed(error))
+
+
+class EventLog:
+    """A place in a store's log: it begins with the last events, and none is told twice."""
+
+    def __init__(self, watch: EventReader, limit: int) -> None:
+        """Begin with so many."""
+        self._watch = watch
+        self._limit = limit
+        self._cursor = ""
+        self._shown: set[str] = set()
+        self.more = False
+
+    async def read(self, store: Store) -> list[tuple[Event, str]]:
+        """Return what is new. The place is taken before the last events are read, so that none falls between."""
+        if not self._cursor:
+            self._cursor = (await store.follow("", limit=EVENT_PAGE)).cursor
+            last = await self._watch.last(store, self._limit)
+            self._shown = {event.id for event, _ in last}
+            return last
+        seen = await self._watch.after(store, self._cursor)
+        self._cursor, self.more = seen.cursor, seen.more
+        return [named for named in seen.events if named[0].id not in self._shown]
+
 
 EXAMPLES: Final = """\
 Examples:
@@ -38,8 +409,8 @@ def register(app: typer.Typer) -> None:
 
 def monitor(
     *,
-    persona: OfPersona = None,
-    room: OfRoom = None,
+    persona: PersonaFilter = None,
+    room: RoomFilter = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The last so many to begin with.")] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on, and show what happens.")] = False,
     db: Db = DEFAULT_DB,
@@ -52,34 +423,32 @@ def monitor(
     since the last build of the same persona in the same room. A store that is
     away for a while is waited for. With --json, one event a line.
     """
-    want_store(db)
+    require_store(db)
     show = _printer(as_json=as_json)
     if follow:
         asyncio.run(_follow(show, db=db, tenant=tenant, room=room, persona=persona, limit=limit))
         return
 
     async def last(engine: "Engine") -> "list[tuple[Build | Response, str]]":
-        from brimful.cli.watching import Wanted, Watch  # noqa: PLC0415 - with it come the stores
 
-        return await Watch(Wanted(room=room, persona=persona)).last(engine.store, limit)
+        return await EventReader(EventFilter(room=room, persona=persona)).last(engine.store, limit)
 
-    found = ask(last, db=db, tenant=tenant)
+    found = with_engine(last, db=db, tenant=tenant)
     for event, who in found:
         show(event, who)
     if not found and not as_json:
-        output.say("nothing was built yet; --follow waits for it")
+        output.write("nothing was built yet; --follow waits for it")
 
 
 def _printer(*, as_json: bool) -> "Callable[[Build | Response, str], None]":
-    from brimful.cli.told import Teller  # noqa: PLC0415 - as above
 
-    teller = Teller()
+    teller = EventFormatter()
 
     def show(event: "Build | Response", who: str) -> None:
         if as_json:
-            output.say(msgspec.json.encode(teller.data(event)).decode())
+            output.write(msgspec.json.encode(teller.data(event)).decode())
         else:
-            output.say(teller.text(event, who))
+            output.write(teller.text(event, who))
 
     return show
 
@@ -93,13 +462,13 @@ async def _follow(
     persona: str | None,
     limit: int,
 ) -> None:
-    from brimful.cli.watching import Wanted, Watch, follow  # noqa: PLC0415 - as above
+
     from brimful.engine import Engine  # noqa: PLC0415
 
-    present = _presence(db)
+    present = _file_check(db)
 
     @asynccontextmanager
-    async def opening() -> "AsyncIterator[Look]":
+    async def opening() -> "AsyncIterator[GetStore]":
         present()
         async with Engine(db, tenant=tenant, embedder="none") as engine:
 
@@ -109,13 +478,15 @@ async def _follow(
 
             yield look
 
-    watch = Watch(Wanted(room=room, persona=persona))
-    events = follow(opening, watch, limit=limit, pause=asyncio.sleep, going=output.is_read, notice=output.warn)
+    watch = EventReader(EventFilter(room=room, persona=persona))
+    events = follow_events(
+        opening, watch, limit=limit, pause=asyncio.sleep, going=output.has_reader, notice=output.warn
+    )
     async for event, who in events:
         show(event, who)
 
 
-def _presence(db: str) -> Callable[[], None]:
+def _file_check(db: str) -> Callable[[], None]:
     """Return a check that the file of a store is there, and the one that it was at the last check.
 
     A database that is open does not notice when its file is removed or replaced.

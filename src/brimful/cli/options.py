@@ -1,22 +1,25 @@
-"""Options that several commands share, and how their values are read."""
+"""Options shared by several commands, and how their values are parsed."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import msgspec
 import typer
 
 from brimful.cli.output import warn
-from brimful.core import check
+from brimful.core import validation
 from brimful.core.content import clean_text
 from brimful.core.model import ModelInfo
 from brimful.errors import InvalidPackage, InvalidValue
-from brimful.fields import duration
 from brimful.models import default_registry, unknown_model_warning
-from brimful.packagers.package import seconds
+from brimful.packagers.package import to_timestamp
 from brimful.policies import policy_names
+from brimful.records import Note
+from brimful.records.base import parse_duration
+from brimful.records.character import Character
+from brimful.records.note import NoteRole
 
 DEFAULT_MODEL: Final = "gpt-4o"
 DEFAULT_DB: Final = "sqlite:///brimful.db"
@@ -36,22 +39,26 @@ def complete_policy(incomplete: str) -> list[str]:
     return [name for name in policy_names() if name.startswith(incomplete)]
 
 
-def read_moment(text: str) -> float:
+def read_time(text: str) -> float:
     """Read a moment: seconds since 1970, or ISO 8601 with a time zone.
 
-    >>> read_moment("1700000000"), read_moment("2023-11-14T22:13:20Z")
+    >>> read_time("1700000000"), read_time("2023-11-14T22:13:20Z")
     (1700000000.0, 1700000000.0)
     """
     try:
-        number = _number(text)
-        return seconds(datetime.fromisoformat(text)) if number is None else check.moment("time", number)
+        number = _read_number(text)
+        return (
+            to_timestamp(datetime.fromisoformat(text))
+            if number is None
+            else validation.require_calendar_time("time", number)
+        )
     except InvalidPackage as error:
         raise typer.BadParameter(error.reason) from None
     except ValueError:
         raise typer.BadParameter(f"{text!r} is neither a number of seconds nor an ISO 8601 time") from None
 
 
-def _number(text: str) -> float | None:
+def _read_number(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
@@ -65,7 +72,7 @@ def read_duration(text: str) -> float:
     (5400.0, 5400.0)
     """
     try:
-        return duration(text)
+        return parse_duration(text)
     except InvalidValue as error:
         raise typer.BadParameter(error.reason) from None
 
@@ -106,7 +113,7 @@ Now = Annotated[
     typer.Option(
         "--now",
         metavar="TIME",
-        parser=read_moment,
+        parser=read_time,
         help="The time that ages are reckoned from: seconds since 1970, or ISO 8601. Default: the clock.",
     ),
 ]
@@ -115,7 +122,7 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="TIME",
-        parser=read_moment,
+        parser=read_time,
         help="When it was: seconds since 1970, or ISO 8601. Default: now.",
     ),
 ]
@@ -126,9 +133,9 @@ Last = Annotated[
     float | None,
     typer.Option("--last", metavar="TIME", parser=read_duration, help="Only the last 90m, 24h, 7d. Default: all."),
 ]
-OfPersona = Annotated[str | None, typer.Option("--persona", metavar="ID", help="Only for this persona.")]
-OfRoom = Annotated[str | None, typer.Option("--room", metavar="ID", help="Only in this room.")]
-OfModel = Annotated[
+PersonaFilter = Annotated[str | None, typer.Option("--persona", metavar="ID", help="Only for this persona.")]
+RoomFilter = Annotated[str | None, typer.Option("--room", metavar="ID", help="Only in this room.")]
+ModelFilter = Annotated[
     str | None,
     typer.Option("--model", "-m", metavar="NAME", help="Only for this model.", autocompletion=complete_model),
 ]
@@ -139,7 +146,7 @@ Db = Annotated[
 Tenant = Annotated[
     str, typer.Option("--tenant", metavar="NAME", envvar="BRIMFUL_TENANT", help="Whose records in the store.")
 ]
-Embedder = Annotated[
+EmbedderSpec = Annotated[
     str,
     typer.Option(
         "--embedder",
@@ -156,7 +163,7 @@ Lorebooks = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 
 
-def known_model(name: str) -> ModelInfo:
+def resolve_model(name: str) -> ModelInfo:
     """Return what is known of a model; warn where that is nothing."""
     info = default_registry().resolve(clean_text(name))
     if not info.known:
@@ -164,16 +171,16 @@ def known_model(name: str) -> ModelInfo:
     return info
 
 
-def overrides(settings: Sequence[str] | None) -> dict[str, Any] | None:
+def read_overrides(settings: Sequence[str] | None) -> dict[str, Any] | None:
     """Return the policy keys that `--set` changes. A value is JSON where it can be read as such, else a text.
 
-    >>> overrides(["pools.recent.most=50", "counting=exact"])
+    >>> read_overrides(["pools.recent.most=50", "counting=exact"])
     {'pools.recent.most': 50, 'counting': 'exact'}
     """
-    return dict(map(_setting, settings)) if settings else None
+    return dict(map(_read_setting, settings)) if settings else None
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def _read_setting(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise typer.BadParameter(f"{text!r} is not of the form KEY=VALUE", param_hint="'--set'")
@@ -181,3 +188,125 @@ def _setting(text: str) -> tuple[str, Any]:
         return key, msgspec.json.decode(value)
     except msgspec.DecodeError:
         return key, value
+
+
+HEAD: Final = "head"
+"""What is said in the place of a depth for a note that stands with the system prompts."""
+EVERY_PREFIX: Final = "every-"
+"""What begins the number of turns of which a note is told in one."""
+NOTE_FORM: Final = "DEPTH[:ROLE][:every-N]=TEXT"
+
+Notes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--note",
+        metavar=NOTE_FORM,
+        help="A text with so many messages behind it: 0 is last; `head` is with the system prompts. Repeatable; "
+        "an empty one takes all notes off.",
+    ),
+]
+
+
+def read_notes(said: Sequence[str] | None) -> tuple[Note, ...] | None:
+    """Return the notes that options name; None if there are none, and nothing if an empty one takes them off.
+
+    >>> [(note.depth, note.text) for note in read_notes(["4=Be brief.", "head=It rains."])]
+    [(4, 'Be brief.'), (None, 'It rains.')]
+    >>> read_notes([""])
+    ()
+    """
+    return tuple(_read_note(each) for each in said if each) if said else None
+
+
+def format_note(note: Note) -> str:
+    """Return a note as the option says it: where it stands, who says it, how often, and the text.
+
+    >>> format_note(Note(text="Be brief.", depth=4, role="user", every=3))
+    '4:user:every-3=Be brief.'
+    """
+    role = [note.role] if note.role != "system" else []
+    every = [f"{EVERY_PREFIX}{note.every}"] if note.every > 1 else []
+    place = HEAD if note.depth is None else str(note.depth)
+    return f"{':'.join([place, *role, *every])}={note.text}"
+
+
+def _read_note(said: str) -> Note:
+    head, equals, text = said.partition("=")
+    place, *rest = (part.strip() for part in head.split(":"))
+    every = [part.removeprefix(EVERY_PREFIX) for part in rest if part.startswith(EVERY_PREFIX)]
+    roles = [part for part in rest if not part.startswith(EVERY_PREFIX)]
+    numbers = [*every, *([] if place == HEAD else [place])]
+    if not equals or not text.strip() or len(every) > 1 or len(roles) > 1 or not all(map(_is_number, numbers)):
+        reason = f"{said!r} is not of the form {NOTE_FORM}, with a number of messages or `{HEAD}`"
+        raise typer.BadParameter(reason, param_hint="'--note'")
+    try:
+        return Note(
+            text=text,
+            depth=None if place == HEAD else int(place[:9]),
+            role=cast("NoteRole", roles[0]) if roles else "system",
+            every=int(every[0][:9]) if every else 1,
+        )
+    except InvalidValue as error:
+        raise typer.BadParameter(str(error), param_hint="'--note'") from None
+
+
+def _is_number(said: str) -> bool:
+    return said.isascii() and said.isdecimal()
+
+
+CharacterFields = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--character",
+        metavar="FIELD=TEXT",
+        help="Who it is: description, personality, scenario, examples, greeting, greetings (each one more), "
+        "nickname or prompt. Repeatable.",
+    ),
+]
+
+
+def character_fields(character: Character | None) -> list[str]:
+    """Return the fields in which something is said of a character."""
+    return [field for field, said in msgspec.structs.asdict(character or Character()).items() if said]
+
+
+def update_character(known: Character | None, traits: dict[str, Any]) -> Character | None:
+    """Return a character that says what options gave, and else what it said."""
+    return Character(**{**msgspec.structs.asdict(known or Character()), **traits}) if traits else known
+
+
+def read_character_fields(said: Sequence[str] | None) -> dict[str, Any]:
+    """Return the fields of a character that options name; each that names `greetings` adds one."""
+    named = list(map(_read_character_field, said or ()))
+    more = tuple(text for field, text in named if field == "greetings")
+    return {**dict(named), **({"greetings": more} if more else {})}
+
+
+def _read_character_field(text: str) -> tuple[str, str]:
+    field, equals, said = text.partition("=")
+    if not equals or field not in Character.__struct_fields__:
+        fields = ", ".join(Character.__struct_fields__)
+        raise typer.BadParameter(
+            f"{text!r} is not of the form FIELD=TEXT with one of {fields}", param_hint="'--character'"
+        )
+    return field, said
+
+
+PersonaOption = Annotated[str | None, typer.Option("--persona", metavar="ID", help="Who answers.")]
+UserOption = Annotated[str | None, typer.Option("--user", metavar="ID", help="Who asks. Default: the room's own.")]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model", "-m", metavar="NAME", help="The model. Default: the persona's.", autocompletion=complete_model
+    ),
+]
+PolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        "-p",
+        metavar="NAME|FILE.toml",
+        help="A policy by name, or a policy file. Default: the persona's.",
+        autocompletion=complete_policy,
+    ),
+]

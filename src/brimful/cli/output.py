@@ -1,4 +1,4 @@
-"""What a command says: tables, facts, lines, JSON. Rich in a terminal, plain aligned text anywhere else."""
+"""Console output: tables, fields, lines, JSON, errors and exit codes."""
 
 import select
 import sys
@@ -11,13 +11,22 @@ from typing import Final
 import msgspec
 import typer
 
-from brimful.cli.table import GAP, Table, plain_lines
-from brimful.core.explain import shown_score
+from brimful.cli.terminal import GAP, Table, plain_lines
+from brimful.core.explain import format_score
 
-_NARROWEST: Final = 20  # columns for a value, however narrow the terminal says it is
-_PREVIEW: Final = 60  # characters of a content: enough to know it by
+FAILED: Final = 1  # a BrimfulError, or a file that cannot be read or written; 2 is wrong usage
+BROKEN_PIPE: Final = 141  # 128 + SIGPIPE: what a shell reports of a program whose reader left
+INTERRUPTED: Final = 130  # 128 + SIGINT: Ctrl-C
+
+
+class Failure(Exception):
+    """Something outside of Brimful went wrong, such as a missing file. The message is the line that the user reads."""
+
+
+_MIN_VALUE_WIDTH: Final = 20  # columns for a value, however narrow the terminal says it is
+_PREVIEW_LENGTH: Final = 60  # characters of a content: enough to know it by
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - shown without a zone
-_LAST_MOMENT: Final = 6e10  # seconds: about the year 3871, well within what a datetime holds
+_MAX_TIME: Final = 6e10  # seconds: about the year 3871, well within what a datetime holds
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -32,12 +41,12 @@ def show_table(table: Table) -> None:
         typer.echo("\n".join(plain_lines(clean)))
 
 
-def show_facts(facts: Iterable[tuple[str, str]]) -> None:
+def show_fields(facts: Iterable[tuple[str, str]]) -> None:
     """Print names and values below each other; what has no value is left out."""
     said = [(name, one_line(value)) for name, value in facts if value]
     width = max((len(name) for name, _ in said), default=0)
     for name, value in said:
-        typer.echo(f"{name:<{width}}{GAP}{_hanging(value, width + len(GAP))}")
+        typer.echo(f"{name:<{width}}{GAP}{_wrap_value(value, width + len(GAP))}")
 
 
 def show_json(value: object) -> None:
@@ -45,17 +54,17 @@ def show_json(value: object) -> None:
     typer.echo(msgspec.json.format(_JSON.encode(value), indent=2))
 
 
-def say(text: str = "") -> None:
+def write(text: str = "") -> None:
     """Print a text."""
     typer.echo(text)
 
 
-def say_on(text: str) -> None:
+def write_partial(text: str) -> None:
     """Print a text at once, without ending the line: more is to come."""
     typer.echo(text, nl=False)
 
 
-def is_read() -> bool:
+def has_reader() -> bool:
     """Say whether somebody may still read what is printed; a pipe knows when its reader has gone, as `head` does."""
     try:
         watched = select.poll()
@@ -70,7 +79,7 @@ def warn(text: str) -> None:
     typer.echo(f"brimful: warning: {text}", err=True)
 
 
-def complain(text: str) -> None:
+def error(text: str) -> None:
     """Print an error as one line."""
     typer.echo(f"brimful: error: {one_line(text)}", err=True)
 
@@ -86,22 +95,22 @@ def one_line(text: str) -> str:
     return "".join(mark if mark.isprintable() else " " for mark in text.replace("\x1b", ""))
 
 
-def lines(text: str) -> str:
+def printable(text: str) -> str:
     r"""Return a text with its lines, and nothing else that steers a terminal.
 
-    >>> lines("two\nlines, \x1b[31mred")
+    >>> printable("two\nlines, \x1b[31mred")
     'two\nlines, [31mred'
     """
     return "\n".join(map(one_line, text.split("\n")))
 
 
-def moment(at: float | None) -> str:
+def format_time(at: float | None) -> str:
     """Write a time for people, in UTC; nothing where there is none.
 
-    >>> moment(1700000000.5), moment(0.0), moment(None)
+    >>> format_time(1700000000.5), format_time(0.0), format_time(None)
     ('2023-11-14 22:13:20', '', '')
     """
-    if not at or not abs(at) < _LAST_MOMENT:
+    if not at or not abs(at) < _MAX_TIME:
         return ""
     return f"{_EPOCH + timedelta(seconds=int(at)):%Y-%m-%d %H:%M:%S}"
 
@@ -112,25 +121,25 @@ def preview(text: str) -> str:
     >>> preview("word " * 100)[-10:]
     'ord word …'
     """
-    line = " ".join(text[: 8 * _PREVIEW].split())
-    return line if len(line) <= _PREVIEW else f"{line[:_PREVIEW].rstrip()} …"
+    line = " ".join(text[: 8 * _PREVIEW_LENGTH].split())
+    return line if len(line) <= _PREVIEW_LENGTH else f"{line[:_PREVIEW_LENGTH].rstrip()} …"
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Write a number for people; nothing where there is none.
 
-    >>> number(128000), number(0.5), number(0.0004), number(None)
+    >>> format_number(128000), format_number(0.5), format_number(0.0004), format_number(None)
     ('128,000', '0.50', '0.0004', '')
     """
     if value is None:
         return ""
-    return f"{value:,}" if isinstance(value, int) else shown_score(value)
+    return f"{value:,}" if isinstance(value, int) else format_score(value)
 
 
-def _hanging(value: str, indent: int) -> str:
+def _wrap_value(value: str, indent: int) -> str:
     """Break a value where a terminal would, so that it goes on below itself; a pipe gets it as it is."""
     if not sys.stdout.isatty():
         return value
-    width = max(_NARROWEST, get_terminal_size().columns - indent)
+    width = max(_MIN_VALUE_WIDTH, get_terminal_size().columns - indent)
     lines = wrap(value, width, break_long_words=False, break_on_hyphens=False)
     return f"\n{' ' * indent}".join(lines)

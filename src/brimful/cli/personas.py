@@ -1,4 +1,4 @@
-"""`brimful persona`: whom the model plays, and how its windows are filled."""
+"""`brimful persona` and `brimful user`: manage personas and users."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -6,40 +6,45 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.exports import add_export
-from brimful.cli.noting import Notes, note_line, notes_given
-from brimful.cli.opened import ask
+from brimful.cli.files import read_text
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_TENANT,
+    CharacterFields,
     Completion,
     Db,
     Json,
     Limit,
     Lorebooks,
+    Notes,
     Settings,
     Tenant,
+    character_fields,
     complete_model,
     complete_policy,
-    known_model,
+    format_note,
+    read_character_fields,
+    read_notes,
+    read_overrides,
+    resolve_model,
+    update_character,
 )
-from brimful.cli.options import overrides as read_overrides
-from brimful.cli.people import all_of, take_out, the
-from brimful.cli.source import read_text
-from brimful.cli.table import Table, columns
-from brimful.cli.traits import Traits, character_with, traits_given, traits_of
+from brimful.cli.records import add_export, get_record, list_records, remove_record
+from brimful.cli.store import with_engine
+from brimful.cli.terminal import Table, columns
 from brimful.policies import load_policy
-from brimful.records import Persona
+from brimful.records import Persona, User
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
 
-EXAMPLES: Final = """\
+
+PERSONA_EXAMPLES: Final = """\
 Examples:
   brimful persona create nova --prompt "You are Nova." --model gpt-4o
   brimful persona list
   brimful persona remove nova"""
-CREATE_EXAMPLES: Final = """\
+PERSONA_ADD_EXAMPLES: Final = """\
 Examples:
   brimful persona create nova --prompt "You are Nova." --model gpt-4o
   brimful persona create nova --prompt-file nova.txt --policy window
@@ -47,37 +52,37 @@ Examples:
   brimful persona create nova --model qwen2.5:7b --provider ollama --completion 800
   brimful persona create nova --note "0=Answer in one sentence."
   brimful persona create nova --set most_messages=50 --lorebook products"""
-LIST_EXAMPLES: Final = """\
+PERSONA_LIST_EXAMPLES: Final = """\
 Examples:
   brimful persona list
   brimful persona list --json | jq -r '.[].id'"""
-SHOW_EXAMPLES: Final = """\
+PERSONA_SHOW_EXAMPLES: Final = """\
 Examples:
   brimful persona show nova
   brimful persona show nova --json | jq -r .prompt"""
-REMOVE_EXAMPLES: Final = """\
+PERSONA_REMOVE_EXAMPLES: Final = """\
 Examples:
   brimful persona remove nova"""
 
-_COLUMNS: Final = columns("persona", "name", "model", "policy", "prompt", spare=("model", "name", "policy"))
+_PERSONA_COLUMNS: Final = columns("persona", "name", "model", "policy", "prompt", spare=("model", "name", "policy"))
 
-Id = Annotated[str, typer.Argument(metavar="PERSONA", help="The persona's id.")]
+PersonaId = Annotated[str, typer.Argument(metavar="PERSONA", help="The persona's id.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="Whom the model plays.")
-    group.command("create", epilog=CREATE_EXAMPLES)(create)
-    group.command("list", epilog=LIST_EXAMPLES)(list_personas)
-    group.command("show", epilog=SHOW_EXAMPLES)(show)
-    group.command("remove", epilog=REMOVE_EXAMPLES)(remove)
+    group = typer.Typer(no_args_is_help=True, epilog=PERSONA_EXAMPLES, help="Whom the model plays.")
+    group.command("create", epilog=PERSONA_ADD_EXAMPLES)(add_persona)
+    group.command("list", epilog=PERSONA_LIST_EXAMPLES)(list_personas)
+    group.command("show", epilog=PERSONA_SHOW_EXAMPLES)(show_persona)
+    group.command("remove", epilog=PERSONA_REMOVE_EXAMPLES)(remove_persona)
     add_export(group, Persona, name="persona")
     app.add_typer(group, name="persona")
 
 
-def create(  # noqa: PLR0913 - the options of a command
+def add_persona(  # noqa: PLR0913 - the options of a command
     *,
-    id: Id,
+    id: PersonaId,
     name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What people call it.")] = None,
     prompt: Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="What it is told to be.")] = None,
     prompt_file: Annotated[
@@ -96,7 +101,7 @@ def create(  # noqa: PLR0913 - the options of a command
         typer.Option("--provider", metavar="SPEC", help="Where its model runs: ollama, openai:URL, …."),
     ] = None,
     completion: Completion = None,
-    character: Traits = None,
+    character: CharacterFields = None,
     settings: Settings = None,
     lorebooks: Lorebooks = None,
     notes: Notes = None,
@@ -120,25 +125,25 @@ def create(  # noqa: PLR0913 - the options of a command
         "completion": completion,
         "overrides": read_overrides(settings),
         "lorebooks": tuple(lorebooks) if lorebooks else None,
-        "notes": notes_given(notes),
+        "notes": read_notes(notes),
     }
     if model:
-        known_model(model)
-    traits = traits_given(character)
+        resolve_model(model)
+    traits = read_character_fields(character)
 
     async def put(engine: "Engine") -> Persona:
         held = await engine.store.get(Persona, id) or Persona(id=id)
         persona = msgspec.structs.replace(held, **{key: value for key, value in given.items() if value is not None})
-        persona = msgspec.structs.replace(persona, character=character_with(persona.character, traits))
-        _check(persona)
+        persona = msgspec.structs.replace(persona, character=update_character(persona.character, traits))
+        _check_policy(persona)
         await engine.put(persona)
         return persona
 
-    persona = ask(put, db=db, tenant=tenant, new=True)
+    persona = with_engine(put, db=db, tenant=tenant, new=True)
     if as_json:
         output.show_json(persona)
     else:
-        output.show_facts(_facts(persona))
+        output.show_fields(_persona_fields(persona))
 
 
 def list_personas(
@@ -149,57 +154,170 @@ def list_personas(
     as_json: Json = False,
 ) -> None:
     """List the personas by id."""
-    found = all_of(Persona, limit=limit, db=db, tenant=tenant)
+    found = list_records(Persona, limit=limit, db=db, tenant=tenant)
     if as_json:
         output.show_json(found)
     else:
-        output.show_table(Table(_COLUMNS, [_row(persona) for persona in found]))
+        output.show_table(Table(_PERSONA_COLUMNS, [_persona_row(persona) for persona in found]))
 
 
-def show(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
+def show_persona(*, id: PersonaId, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """Show a persona: its prompt, and what it changes."""
-    persona = the(Persona, id, db=db, tenant=tenant)
+    persona = get_record(Persona, id, db=db, tenant=tenant)
     if as_json:
         output.show_json(persona)
         return
-    output.show_facts(_facts(persona))
+    output.show_fields(_persona_fields(persona))
     for text in (persona.prompt, persona.character.sheet if persona.character else ""):
         if text:
-            output.say()
-            output.say(output.lines(text))
+            output.write()
+            output.write(output.printable(text))
 
 
-def remove(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
+def remove_persona(
+    *, id: PersonaId, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False
+) -> None:
     """Remove a persona, and the memories that it alone has."""
-    take_out(Persona, id, db=db, tenant=tenant, as_json=as_json)
+    remove_record(Persona, id, db=db, tenant=tenant, as_json=as_json)
 
 
-def _check(persona: Persona) -> None:
+def _check_policy(persona: Persona) -> None:
     """Refuse what would make each of its contexts fail."""
-    from brimful.engine.plan import keys_of  # noqa: PLC0415 - the engine is open, and with it this module
+    from brimful.engine.plan import get_policy_keys  # noqa: PLC0415 - the engine is open, and with it this module
 
-    load_policy(persona.policy or "default", overrides=keys_of(persona.overrides) or None)
+    load_policy(persona.policy or "default", overrides=get_policy_keys(persona.overrides) or None)
 
 
-def _row(persona: Persona) -> list[str]:
+def _persona_row(persona: Persona) -> list[str]:
     return [persona.id, persona.name, persona.model, persona.policy, output.preview(persona.prompt)]
 
 
-def _facts(persona: Persona) -> list[tuple[str, str]]:
+def _persona_fields(persona: Persona) -> list[tuple[str, str]]:
     return [
         ("persona", persona.id),
         ("name", persona.name),
         ("model", persona.model),
         ("provider", persona.provider),
         ("policy", persona.policy),
-        ("completion", output.number(persona.completion)),
-        ("character", ", ".join(traits_of(persona.character))),
-        ("overrides", ", ".join(f"{key}={_value(value)}" for key, value in persona.overrides.items())),
+        ("completion", output.format_number(persona.completion)),
+        ("character", ", ".join(character_fields(persona.character))),
+        ("overrides", ", ".join(f"{key}={_format_value(value)}" for key, value in persona.overrides.items())),
         ("lorebooks", ", ".join(persona.lorebooks)),
-        *(("note", note_line(note)) for note in persona.notes),
-        ("metadata", _value(persona.metadata) if persona.metadata else ""),
+        *(("note", format_note(note)) for note in persona.notes),
+        ("metadata", _format_value(persona.metadata) if persona.metadata else ""),
     ]
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+USER_EXAMPLES: Final = """\
+Examples:
+  brimful user create ada --name Ada
+  brimful user list
+  brimful user remove ada"""
+USER_ADD_EXAMPLES: Final = """\
+Examples:
+  brimful user create ada --name Ada
+  brimful user create ada --lorebook family
+  brimful user create ada --note "head={{user}} is a gardener, and reads no English."
+  brimful user create ada --note \"\""""
+USER_LIST_EXAMPLES: Final = """\
+Examples:
+  brimful user list
+  brimful user list --json | jq -r '.[].id'"""
+USER_SHOW_EXAMPLES: Final = """\
+Examples:
+  brimful user show ada
+  brimful user show ada --json | jq .notes"""
+USER_REMOVE_EXAMPLES: Final = """\
+Examples:
+  brimful user remove ada"""
+
+_USER_COLUMNS: Final = columns("user", "name", "lorebooks", "notes", right=["notes"], spare=("lorebooks", "name"))
+
+UserId = Annotated[str, typer.Argument(metavar="USER", help="The user's id.")]
+
+
+def register_users(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, epilog=USER_EXAMPLES, help="Who talks, in any number of rooms.")
+    group.command("create", epilog=USER_ADD_EXAMPLES)(add_user)
+    group.command("list", epilog=USER_LIST_EXAMPLES)(list_users)
+    group.command("show", epilog=USER_SHOW_EXAMPLES)(show_user)
+    group.command("remove", epilog=USER_REMOVE_EXAMPLES)(remove_user)
+    add_export(group, User, name="user")
+    app.add_typer(group, name="user")
+
+
+def add_user(
+    *,
+    id: UserId,
+    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What people call them.")] = None,
+    lorebooks: Lorebooks = None,
+    notes: Notes = None,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> None:
+    """Make a user, or change one: what is not said stays as it is."""
+    given: dict[str, Any] = {
+        "name": name,
+        "lorebooks": tuple(lorebooks) if lorebooks else None,
+        "notes": read_notes(notes),
+    }
+
+    async def put(engine: "Engine") -> User:
+        held = await engine.store.get(User, id) or User(id=id)
+        user = msgspec.structs.replace(held, **{key: value for key, value in given.items() if value is not None})
+        await engine.put(user)
+        return user
+
+    _show_user(with_engine(put, db=db, tenant=tenant, new=True), as_json=as_json)
+
+
+def list_users(
+    *,
+    limit: Limit = 100,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> None:
+    """List the users by id."""
+    found = list_records(User, limit=limit, db=db, tenant=tenant)
+    if as_json:
+        output.show_json(found)
+    else:
+        output.show_table(Table(_USER_COLUMNS, [_user_row(user) for user in found]))
+
+
+def show_user(*, id: UserId, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
+    """Show a user: the name, and what comes along into each of their rooms."""
+    _show_user(get_record(User, id, db=db, tenant=tenant), as_json=as_json)
+
+
+def remove_user(*, id: UserId, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
+    """Remove a user, and the memories that belong to them. Their rooms stay."""
+    remove_record(User, id, db=db, tenant=tenant, as_json=as_json)
+
+
+def _show_user(user: User, *, as_json: bool) -> None:
+    if as_json:
+        output.show_json(user)
+    else:
+        output.show_fields(_user_fields(user))
+
+
+def _user_row(user: User) -> list[str]:
+    return [user.id, user.name, ", ".join(user.lorebooks), f"{len(user.notes):,}"]
+
+
+def _user_fields(user: User) -> list[tuple[str, str]]:
+    return [
+        ("user", user.id),
+        ("name", user.name),
+        ("lorebooks", ", ".join(user.lorebooks)),
+        *(("note", format_note(note)) for note in user.notes),
+        ("metadata", msgspec.json.encode(user.metadata).decode() if user.metadata else ""),
+    ]

@@ -1,29 +1,362 @@
-"""`brimful stats`: what builds and answers of a time come to."""
+"""`brimful stats`: usage statistics of contexts and answers, and how accurate token counts were."""
 
 import time
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
-from brimful.cli import figures, output
-from brimful.cli.counts import show_counts
-from brimful.cli.opened import ask_store
+from brimful.cli import output
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_TENANT,
     Db,
     Json,
     Last,
-    OfModel,
-    OfPersona,
-    OfRoom,
+    ModelFilter,
+    PersonaFilter,
+    RoomFilter,
     Tenant,
 )
+from brimful.cli.store import with_store
+from brimful.cli.terminal import Column, Table, columns
+from brimful.core.explain import component_title, format_score
+from brimful.core.model import Prior
+from brimful.core.notice import WarningKind
+from brimful.counting import (
+    MAX_OBSERVATIONS,
+    LearnedCalibration,
+    default_calibration,
+    learn_calibration,
+    learned_window,
+    observed_model_id,
+)
+from brimful.errors import MissingExtra
+from brimful.models import Spending, default_registry, spending
 from brimful.records import Persona
-from brimful.statistics import By, Statistics
+from brimful.records.search import Accuracy
+from brimful.records.statistics import Grouping, GroupKey, Statistics
 
 if TYPE_CHECKING:
     from brimful.protocols import Store
+
+
+_NAME_WIDTH: Final = 26  # columns for the name of a figure
+_STATISTICS_COLUMNS: Final = (
+    *("contexts", "tokens", "max", "window", "memories", "warned", "answers", "cached", "error", "cost", "saved"),
+)
+_PROBLEM_KINDS: Final[tuple[WarningKind, ...]] = ("overflowed", "margin", "nearly-full", "pins-lost", "degraded")
+_USAGE_LINES: Final = (
+    ("Average Token Usage", "mean", "{} of all windows together"),
+    ("Max Token Usage", "max", "at most {} of a window"),
+    ("Min Token Usage", "min", "at least {} of a window"),
+)
+"""The largest context need not be the one that takes the largest share of its window."""
+_SPARE_COLUMNS: Final = ("memories", "warned", "max", "error", "cached", "saved")
+
+
+class PricedStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures, and what they cost; `unpriced` says why that is not known."""
+
+    figures: Statistics
+    spent: Spending | None
+    unpriced: str = ""
+
+    def data(self) -> dict[str, Any]:
+        """Return them as plain data."""
+        spent = self.spent
+        return {
+            **msgspec.to_builtins(self.figures),
+            "cost": spent and spent.cost,
+            "saved": spent and spent.saved,
+            "saved_by_cache": spent and spent.saved_by_cache,
+            "unpriced": spent.unpriced if spent else [each.model for each in self.figures.models],
+        }
+
+
+def add_prices(figures: Statistics) -> PricedStatistics:
+    """Return figures with what they cost, if that can be known."""
+    try:
+        return PricedStatistics(figures=figures, spent=spending(figures.models))
+    except MissingExtra as error:
+        return PricedStatistics(figures=figures, spent=None, unpriced=str(error))
+
+
+def report_lines(each: PricedStatistics, title: str) -> list[str]:
+    """Return the lines of a report."""
+    figures = each.figures
+    lines = [title, "", *_usage_lines(figures)]
+    for name, section in (
+        ("COMPONENT BREAKDOWN (average)", _component_lines(figures)),
+        ("MEMORY RETRIEVAL", _memory_lines(figures)),
+        ("WARNINGS", _warning_lines(figures)),
+        ("ANSWERS", _answer_lines(figures)),
+        ("COST", _cost_lines(each)),
+    ):
+        lines += ["", f"{name}:", *(f"  {line}" for line in section)]
+    return lines
+
+
+def statistics_table(found: Sequence[PricedStatistics], by: Grouping) -> Table:
+    """Return figures beside each other, one a row."""
+    titles: tuple[Column, ...] = columns(by, *_STATISTICS_COLUMNS, right=_STATISTICS_COLUMNS, spare=_SPARE_COLUMNS)
+    return Table(titles, [[each.figures.key or "–", *_statistics_row(each)] for each in found])
+
+
+def format_percent(share: float, *, sign: bool = False) -> str:
+    """Write a share for people.
+
+    >>> format_percent(0.0123, sign=True), format_percent(1.0), format_percent(-0.0001, sign=True)
+    ('+1.2 %', '100.0 %', '0.0 %')
+    """
+    rounded = round(100 * share, 1) or 0.0  # and not -0.0
+    return f"{rounded:+.1f} %" if sign and rounded else f"{rounded:.1f} %"
+
+
+def format_dollars(amount: Decimal) -> str:
+    """Write an amount for people: a small one is not nothing.
+
+    >>> format_dollars(Decimal("1234.567")), format_dollars(Decimal("0.00192")), format_dollars(Decimal(0))
+    ('$1,234.57', '$0.0019', '$0.00')
+    """
+    return f"${amount:,.4f}" if 0 < abs(amount) < Decimal("0.1") else f"${amount:,.2f}"
+
+
+def _usage_lines(figures: Statistics) -> Iterator[str]:
+    yield _line("Total Contexts Built", f"{figures.contexts:,}")
+    for name, part, of in _USAGE_LINES:
+        tokens, share = getattr(figures.tokens, part), getattr(figures.share, part)
+        yield _line(name, f"{tokens:,.0f} tokens ({of.format(format_percent(share))})")
+    yield _line("Candidates", f"{figures.candidates:,}, of them {figures.left_out:,} left out")
+
+
+def _component_lines(figures: Statistics) -> Iterator[str]:
+    for each in figures.components:
+        items = f", {each.items:,.1f} items" if each.items else ""
+        yield _line(component_title(each.name), f"{each.tokens:,.0f} tokens ({format_percent(each.share)}{items})")
+
+
+def _memory_lines(figures: Statistics) -> Iterator[str]:
+    memories = figures.memories
+    yield _line("Total Memories Retrieved", f"{memories.total:,}")
+    yield _line("Average per Context", f"{memories.per_context:.1f}")
+    types = (f"{name} ({count / memories.total:.0%})" for name, count in memories.types.items())
+    yield _line("Top Memory Types", ", ".join(types) or "none")
+    score = "not told" if memories.relevance is None else format_score(memories.relevance)
+    yield _line("Average Relevance Score", score)
+
+
+def _warning_lines(figures: Statistics) -> Iterator[str]:
+    counts = figures.warnings
+    yield _line("Over-budget", _format_times(counts.get("overflowed", 0), "refused by the provider, and built again"))
+    yield _line("Margin in use", _format_times(counts.get("margin", 0)))
+    yield _line(">80% usage", _format_times(counts.get("nearly-full", 0)))
+    if counts.get("pins-lost"):
+        yield _line("Pinned, and lost", _format_times(counts["pins-lost"]))
+    yield _line("No memories retrieved", _without_memories(counts))
+    yield _line("Degraded", _format_times(counts.get("degraded", 0)))
+    opened = (
+        f"{_format_times(figures.breaker_openings)}, vector search there for {format_percent(figures.vector_uptime)}"
+    )
+    yield _line("Breaker opened", f"{opened} of contexts")
+    if counts.get("unknown-model"):
+        yield _line("Unknown model", _format_times(counts["unknown-model"]))
+
+
+def _answer_lines(figures: Statistics) -> Iterator[str]:
+    answers = figures.answers
+    yield _line("Answers", f"{answers.total:,}, of them {answers.reported:,} with their usage")
+    if answers.reported:
+        cached = f"{format_percent(_share(answers.cached, answers.prompt))} cached"
+        expected = f"{format_percent(_share(answers.expected_cached, answers.prompt))} expected"
+        yield _line("Prompt tokens", f"{answers.prompt:,} ({cached}, {expected})")
+        yield _line("Completion tokens", f"{answers.completion:,} ({answers.reasoning:,} of them thought)")
+    if answers.count_error is not None:
+        yield _line("Count error", f"{format_percent(answers.count_error, sign=True)} against what was reported")
+    if answers.seconds is not None:
+        yield _line("Average time", f"{answers.seconds:.1f} s")
+
+
+def _cost_lines(each: PricedStatistics) -> Iterator[str]:
+    answers, spent = each.figures.answers, each.spent
+    if spent is not None:
+        yield _line("Cost", format_dollars(spent.cost))
+        share = float(spent.saved / (spent.cost + spent.saved)) if spent.saved else 0.0
+        yield _line("Saved", f"{format_dollars(spent.saved)} ({format_percent(share)}) against sending everything")
+        yield _line("Saved by caches", format_dollars(spent.saved_by_cache))
+        if spent.unpriced:
+            yield _line("Without a price", ", ".join(spent.unpriced))
+    elif answers.reported:
+        yield _line("Cost", f"unknown: {each.unpriced}" if each.unpriced else "unknown: no price of these models")
+    naive = each.figures.naive
+    less = format_percent(_share(naive - each.figures.total_tokens, naive))
+    yield _line("Tokens of everything", f"{naive:,}, and {each.figures.total_tokens:,} were sent ({less} less)")
+
+
+def _statistics_row(each: PricedStatistics) -> list[str]:
+    figures, answers, spent = each.figures, each.figures.answers, each.spent
+    return [
+        f"{figures.contexts:,}",
+        f"{figures.tokens.mean:,.0f}",
+        f"{figures.tokens.max:,.0f}",
+        format_percent(figures.share.mean),
+        f"{figures.memories.per_context:.1f}",
+        f"{sum(figures.warnings.get(kind, 0) for kind in _PROBLEM_KINDS):,}",
+        f"{answers.total:,}",
+        format_percent(_share(answers.cached, answers.prompt)) if answers.reported else "",
+        "" if answers.count_error is None else format_percent(answers.count_error, sign=True),
+        "" if spent is None else format_dollars(spent.cost),
+        "" if spent is None else format_dollars(spent.saved),
+    ]
+
+
+def _line(name: str, value: str) -> str:
+    return f"{name + ':':<{_NAME_WIDTH}}{value}"
+
+
+def _format_times(count: int, what: str = "") -> str:
+    times = "once" if count == 1 else f"{count:,} times"
+    return f"{times}, {what}" if what and count else times
+
+
+def _without_memories(counts: Mapping[WarningKind, int]) -> str:
+    """Say how often there was no memory, and how often of that the breaker was why."""
+    all, off = counts.get("no-memories", 0), counts.get("memories-off", 0)
+    why = "" if not off else " (circuit breaker)" if off == all else f" (circuit breaker: {off:,})"
+    return f"{_format_times(all)}{why}"
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+NO_USAGE: Final = (
+    "nothing was observed yet. Requests are, when a model answers through `brimful chat`, `brimful serve` or "
+    "Engine.respond, or when Engine.record_response is told its usage."
+)
+_LARGE_ERROR: Final = 0.02  # of a prompt: what an exact count should never be off by
+
+_ACCURACY_COLUMNS: Final = columns(
+    *("model", "route", "requests", "error", "mean", "worst", "covered", "counted by", "cached", "expected"),
+    *("overflows", "cuts", "last"),
+    right=["requests", "error", "mean", "worst", "covered", "cached", "expected", "overflows", "cuts"],
+    spare=["route", "worst", "cuts", "overflows", "expected", "cached", "last", "error"],
+)
+
+
+class CountAccuracy(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model was counted on a route, what was learned of it, and the window that its server told."""
+
+    accuracy: Accuracy
+    learned: LearnedCalibration
+    window: int | None
+
+    def data(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        learned = self.learned
+        return {
+            **msgspec.to_builtins(self.accuracy),
+            "tokenizer": learned.model.tokenizer,
+            "prior": _prior(learned.model.prior),
+            "learned_from": learned.observations if learned.believed else 0,
+            "believed": learned.believed,
+            "learned_error": learned.error,
+            "interval": learned.interval,
+            "drift": msgspec.to_builtins(learned.drift),
+            "learned_window": self.window,
+        }
+
+
+def show_counts(*, since: float | None, model: str | None, db: str, tenant: str, as_json: bool) -> None:
+    """Show how well prompts were counted, by model and by server (route)."""
+
+    async def stood(store: "Store") -> list[CountAccuracy]:
+        named = None if model is None else observed_model_id(default_registry().resolve(model))
+        found = await store.accuracy(since=since, model=named)
+        return [await _load_accuracy(store, each) for each in found]
+
+    found = with_store(stood, db=db, tenant=tenant)
+    if as_json:
+        output.show_json([each.data() for each in found])
+    elif not found:
+        output.write(NO_USAGE if since is None and model is None else "nothing was observed that fits")
+    else:
+        output.show_table(Table(_ACCURACY_COLUMNS, [_accuracy_row(each) for each in found]))
+        for note in [note for each in found for note in _accuracy_notes(each)]:
+            output.write(f"\n{output.one_line(note)}")
+
+
+async def _load_accuracy(store: "Store", accuracy: Accuracy) -> CountAccuracy:
+    observations = await store.observations(accuracy.model, accuracy.route, limit=MAX_OBSERVATIONS)
+    info = default_registry().resolve(accuracy.model)
+    return CountAccuracy(
+        accuracy=accuracy,
+        learned=learn_calibration(info, observations, route=accuracy.route),
+        window=learned_window(observations),
+    )
+
+
+def _accuracy_row(each: CountAccuracy) -> list[str]:
+    seen = each.accuracy
+    return [
+        seen.model,
+        seen.route,
+        f"{seen.requests:,}",
+        *(_error_cells(seen) if seen.requests else [""] * 4),
+        _counted_by(each),
+        format_percent(seen.cached / seen.reported) if seen.reported else "",
+        format_percent(seen.expected_cached / seen.reported) if seen.reported else "",
+        f"{seen.overflows:,}",
+        f"{seen.cuts:,}",
+        output.format_time(seen.last),
+    ]
+
+
+def _error_cells(seen: Accuracy) -> list[str]:
+    errors = (format_percent(seen.mean_error, sign=True), format_percent(seen.mean_absolute_error))
+    return [*errors, format_percent(seen.worst_error, sign=True), format_percent(seen.covered)]
+
+
+def _counted_by(each: CountAccuracy) -> str:
+    """Say by what the model was counted before anything was learned, and by what it is now."""
+    info = default_registry().resolve(each.accuracy.model)
+    known, now = default_calibration(info), default_calibration(each.learned.model)
+    first = info.tokenizer or f"{known.tokenizer} × {known.factor:g} ± {format_percent(known.margin)}"
+    if not each.learned.observations or not each.learned.believed:
+        return first
+    return f"{first} → × {now.factor:g} ± {format_percent(each.learned.interval)}, from {each.learned.observations}"
+
+
+def _prior(prior: Prior | None) -> dict[str, Any] | None:
+    """Return a prior as a model file takes it."""
+    if prior is None:
+        return None
+    return msgspec.structs.asdict(prior) | {"weights": dict(prior.weights), "spread": dict(prior.spread)}
+
+
+def _accuracy_notes(each: CountAccuracy) -> list[str]:
+    """Return what a table has no place for."""
+    seen, notes = each.accuracy, []
+    name = f"{seen.model} on {seen.route}"
+    if drift := each.learned.drift:
+        notes.append(
+            f"{name}: since {output.format_time(drift.at)} the server counts "
+            f"{format_percent(drift.step, sign=True)} otherwise; "
+            f"{drift.forgotten} older observations were set aside, and the margin is wider"
+        )
+    if not each.learned.believed:
+        notes.append(f"{name}: nothing is learned from what the server reports: no tokenizer would count like that")
+    if each.window is not None:
+        notes.append(f"{name}: the server told a window of {each.window:,} tokens when it refused a prompt")
+    if each.learned.model.tokenizer is not None and seen.requests and seen.mean_absolute_error > _LARGE_ERROR:
+        notes.append(
+            f"{name}: counted by its own tokenizer, and still {format_percent(seen.mean_error, sign=True)} off: "
+            "the server may run another model, or another chat template; see `chat_template` in docs/models.md"
+        )
+    return notes
+
 
 EXAMPLES: Final = """\
 Examples:
@@ -33,7 +366,7 @@ Examples:
   brimful stats --by model --json | jq '.[] | {key, contexts, cost, saved}'
   brimful stats --counts --model claude-sonnet-4-5"""
 
-NOTHING: Final = (
+NO_CONTEXTS: Final = (
     "nothing was built yet. Contexts are, by `brimful assemble`, `brimful chat`, `brimful serve` and Engine.assemble."
 )
 
@@ -46,13 +379,13 @@ def register(app: typer.Typer) -> None:
 def stats(  # noqa: PLR0913 - the options of a command
     *,
     last: Last = None,
-    persona: OfPersona = None,
-    room: OfRoom = None,
-    by: Annotated[By | None, typer.Option("--by", help="Tell figures apart, one row each.")] = None,
+    persona: PersonaFilter = None,
+    room: RoomFilter = None,
+    by: Annotated[GroupKey | None, typer.Option("--by", help="Tell figures apart, one row each.")] = None,
     counts: Annotated[
         bool, typer.Option("--counts", help="Show how well prompts were counted, by model and server.")
     ] = False,
-    model: OfModel = None,
+    model: ModelFilter = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
@@ -73,30 +406,30 @@ def stats(  # noqa: PLR0913 - the options of a command
     """
     since = None if last is None else time.time() - last
     if counts:
-        _refuse("--counts has no such option", persona=persona, room=room, by=by)
+        _reject_options("--counts has no such option", persona=persona, room=room, by=by)
         show_counts(since=since, model=model, db=db, tenant=tenant, as_json=as_json)
         return
-    _refuse("goes with --counts; for figures by model, say --by model", model=model)
+    _reject_options("goes with --counts; for figures by model, say --by model", model=model)
 
     async def asked(store: "Store") -> tuple[list[Statistics], str]:
         who = None if persona is None else await store.get(Persona, persona)
         found = await store.statistics(since=since, persona=persona, room=room, by=by or "")
         return found, who.called if who else persona or ""
 
-    kept, whose = ask_store(asked, db=db, tenant=tenant)
-    found = [figures.told(each) for each in kept]
+    kept, whose = with_store(asked, db=db, tenant=tenant)
+    found = [add_prices(each) for each in kept]
     if as_json:
         output.show_json([each.data() for each in found])
     elif not any(each.figures.contexts or each.figures.answers.total for each in found):
-        output.say(NOTHING if last is None and not persona and not room else "nothing was built that fits")
+        output.write(NO_CONTEXTS if last is None and not persona and not room else "nothing was built that fits")
     elif by:
-        output.show_table(figures.table(found, by))
+        output.show_table(statistics_table(found, by))
     else:
-        for line in figures.report(found[0], _title(last, whose, room)):
-            output.say(output.one_line(line))
+        for line in report_lines(found[0], _title(last, whose, room)):
+            output.write(output.one_line(line))
 
 
-def _refuse(why: str, **options: str | None) -> None:
+def _reject_options(why: str, **options: str | None) -> None:
     for name, value in options.items():
         if value:
             raise typer.BadParameter(why, param_hint=f"--{name}")
@@ -105,13 +438,13 @@ def _refuse(why: str, **options: str | None) -> None:
 def _title(last: float | None, persona: str, room: str | None) -> str:
     whose = f" for {persona}" if persona else ""
     where = f" in {room}" if room else ""
-    return f"Statistics{whose}{where} ({_told(last)}):"
+    return f"Statistics{whose}{where} ({_period(last)}):"
 
 
-def _told(last: float | None) -> str:
+def _period(last: float | None) -> str:
     """Say for how long.
 
-    >>> _told(None), _told(86_400.0), _told(5400.0)
+    >>> _period(None), _period(86_400.0), _period(5400.0)
     ('all that was built', 'last 24 hours', 'last 90 minutes')
     """
     if last is None:

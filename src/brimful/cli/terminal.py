@@ -1,19 +1,84 @@
-"""Tables and bars for a terminal, drawn by rich.
+"""Tables and progress bars: drawn with rich in a terminal, as plain aligned text elsewhere."""
 
-Imported only where there is one: a piped command starts the faster for it.
-"""
-
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+import msgspec
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from brimful.cli.table import Table, narrowed
+GAP: Final = "  "
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of a table. Where a terminal is narrow, the column with the largest `spare` gives way first."""
+
+    title: str
+    right: bool = False
+    spare: int = 0
+
+
+class Table(msgspec.Struct, frozen=True):
+    """Rows of texts under their columns."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[str]]
+
+    def widths(self) -> list[int]:
+        """Return what each column needs, its title included."""
+        titles = [column.title for column in self.columns]
+        return [max(map(len, cells)) for cells in zip(titles, *self.rows, strict=True)]
+
+    def without(self, title: str) -> "Table":
+        """Return the table without one of its columns."""
+        at = [column.title for column in self.columns].index(title)
+        rest = (*self.columns[:at], *self.columns[at + 1 :])
+        return Table(rest, [[*row[:at], *row[at + 1 :]] for row in self.rows])
+
+
+def columns(*titles: str, right: Iterable[str] = (), spare: Sequence[str] = ()) -> tuple[Column, ...]:
+    """Return columns by title. `right` are numbers; `spare` can be done without, the first of them last.
+
+    >>> [column.spare for column in columns("id", "kind", "rank", spare=("kind", "rank"))]
+    [0, 1, 2]
+    """
+    order = {title: at for at, title in enumerate(spare, start=1)}
+    return tuple(Column(title=title, right=title in right, spare=order.get(title, 0)) for title in titles)
+
+
+def plain_lines(table: Table) -> list[str]:
+    """Return the lines of a table, aligned by spaces, cut nowhere.
+
+    >>> plain_lines(Table(columns("id", "tokens", right=["tokens"]), [["a", "7"], ["bcd", "1,000"]]))
+    ['id   tokens', 'a         7', 'bcd   1,000']
+    """
+    widths = table.widths()
+    lines = []
+    for row in ([column.title for column in table.columns], *table.rows):
+        cells = zip(table.columns, widths, row, strict=True)
+        aligned = [cell.rjust(width) if column.right else cell.ljust(width) for column, width, cell in cells]
+        lines.append(GAP.join(aligned).rstrip())
+    return lines
+
+
+def fit_width(table: Table, width: int) -> Table:
+    """Return the table without spare columns, as far as needed to fit into the width.
+
+    >>> wide = Table(columns("id", "kind", spare=["kind"]), [["m1", "message-recent"]])
+    >>> [column.title for column in fit_width(wide, 12).columns]
+    ['id']
+    """
+    taken = sum(table.widths()) + len(GAP) * (len(table.columns) - 1)
+    worst = max(table.columns, key=lambda column: column.spare)
+    if taken <= width or not worst.spare:
+        return table
+    return fit_width(table.without(worst.title), width)
+
 
 _STYLES: Final = {
     "kept": "green",
@@ -31,7 +96,7 @@ _STYLES: Final = {
 def print_table(table: Table) -> None:
     """Draw a table as wide as the terminal allows. Spare columns give way first, then texts are folded."""
     console = Console()
-    fitting = narrowed(table, console.width)
+    fitting = fit_width(table, console.width)
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), collapse_padding=True)
     for column in fitting.columns:
         drawn.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
@@ -41,7 +106,7 @@ def print_table(table: Table) -> None:
 
 
 @contextmanager
-def bar(title: str, total: float | None, *, unit: str) -> Iterator[Callable[[float], None]]:
+def progress_bar(title: str, total: float | None, *, unit: str) -> Iterator[Callable[[float], None]]:
     """Draw a bar on standard error, which is gone when all is done."""
     counted = TextColumn(f"{{task.completed:,.0f}} {unit}") if total is None else TaskProgressColumn()
     amount = DownloadColumn() if unit == "bytes" else counted
@@ -50,3 +115,21 @@ def bar(title: str, total: float | None, *, unit: str) -> Iterator[Callable[[flo
     with Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
         task = drawn.add_task(shown, total=total)
         yield lambda done: drawn.update(task, completed=done)
+
+
+Advance = Callable[[float], None]
+"""Tells how much of the whole is done."""
+
+
+@contextmanager
+def progress(title: str, total: float | None, *, quiet: bool, unit: str = "", apart: bool = False) -> Iterator[Advance]:
+    """Show a bar while something is done; None is a total that nobody knows. `unit` is `bytes`, or what is counted.
+
+    If what is printed goes `apart`, into a file, then only standard error must be a terminal.
+    """
+    if quiet or not (sys.stderr.isatty() and (apart or sys.stdout.isatty())):
+        yield lambda _: None
+        return
+
+    with progress_bar(title, total, unit=unit) as advance:
+        yield advance

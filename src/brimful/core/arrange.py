@@ -1,57 +1,116 @@
-"""What was chosen, put in order: stable content first, what changes every turn last.
+"""Put the chosen units in order: stable content first, content that changes every turn last.
 
 system prompts · pinned block │ history, oldest first │ retrieved block · media · current message
 ── stable ──────────────────── ── grows at its end ── ── new every turn ─────────────────────────
 
-Notes stand among the last messages, as deep as they say.
+Notes are inserted among the last messages, at the depth they ask for.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 
-from brimful.core.alternate import alternating, before_calls
-from brimful.core.call_ids import short_ids, unique_ids
-from brimful.core.content import ContentPackage, Text, ToolCall
-from brimful.core.cost import place_of, role_of, speaker
-from brimful.core.depth import placed_in
-from brimful.core.headings import gathered
-from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, heading, labelled, speakers_of
+from brimful.core.chat_rules import alternate_roles, index_before_calls, short_ids, split_calls, unique_ids
+from brimful.core.content import ContentPackage, Text, ToolCall, group_tool_results
+from brimful.core.cost import region_of, role_of, speaker_name
+from brimful.core.labels import (
+    PINNED_CLOSE,
+    PINNED_OPEN,
+    RELATED_CLOSE,
+    RELATED_OPEN,
+    labeled_text,
+    make_heading,
+    speaker_prefixes,
+)
 from brimful.core.model import ModelInfo
-from brimful.core.one_call import one_at_a_time
 from brimful.core.policy import Layout
 from brimful.core.prompt import Message, Prompt, Tool
-from brimful.core.results import results_of
-from brimful.core.selection import Previous, Selection
-from brimful.core.unit import Unit, When, time_of
+from brimful.core.selection import HistoryStart, Selection
+from brimful.core.units import TimeKey, Unit, time_key
 
-_Placed = dict[str, list[tuple[Unit, ContentPackage]]]
+NOTE_KIND: Final = "system-note"
+DEPTH_KEY: Final = "depth"
+"""In the metadata of a note: how many messages stand behind it. The kind of a note is `system-note`."""
+
+T = TypeVar("T")
+
+
+def note_depth(package: ContentPackage) -> int:
+    """Return how many messages stand behind a note; one that says nothing of use comes last."""
+    depth = package.metadata.get(DEPTH_KEY)
+    return depth if type(depth) is int and depth > 0 else 0
+
+
+def place_notes(
+    said: Sequence[T], notes: Sequence[ContentPackage], counts: Callable[[T], bool]
+) -> list[tuple[int, ContentPackage]]:
+    """Return before which of the things said each note stands, in the order in which they stand.
+
+    The deepest comes first, and of one depth they come as their positions say.
+    """
+    ordered = sorted(notes, key=lambda note: (-note_depth(note), note.position, note.id))
+    return [(index_at_depth(said, note_depth(note), counts), note) for note in ordered]
+
+
+def index_at_depth(said: Sequence[T], depth: int, counts: Callable[[T], bool]) -> int:
+    """Return before which of the things said a note of this depth stands; behind all of them with a depth of 0.
+
+    It stands before something that `counts` as a message. Results of tools do not: so none is parted from its call.
+
+    >>> [index_at_depth("ab-c", depth, str.isalpha) for depth in (0, 1, 2, 9)]
+    [4, 3, 1, 0]
+    """
+    at = len(said)
+    while depth > 0 and at > 0:
+        at -= 1
+        depth -= counts(said[at])
+    return at
+
+
+def group_by_heading(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
+    """Return packages so that those of one heading stand together, in time, where the last of them stood."""
+    groups: dict[tuple[str, str], list[ContentPackage]] = {}
+    for package in packages:
+        above = make_heading(package)
+        key = (above, "" if above else package.id)
+        group = groups[key] = groups.pop(key, [])
+        group.append(package)
+    if len(groups) == len(packages):
+        return list(packages)
+    return [package for group in groups.values() for package in sorted(group, key=time_key)]
+
+
+_Regions = dict[str, list[tuple[Unit, ContentPackage]]]
 
 
 def arrange(
     selection: Selection, *, model: ModelInfo, tools: tuple[Tool, ...], max_output: int, layout: Layout
 ) -> Prompt:
     """Return the prompt that holds exactly the selected units."""
-    placed = _placed(selection.units)
-    speakers = speakers_of(package for unit in selection.units for package in unit.packages)
+    placed = _group_by_region(selection.units)
+    speakers = speaker_prefixes(package for unit in selection.units for package in unit.packages)
     stable = [*_system(placed), *_pinned(placed, speakers)]
     related = list(_related(placed, speakers))
     history = list(_history(placed))
     current = list(_current(placed))
     notes = [package for _, package in placed["note"]]
     if layout.related == "system":
-        stable = [*_mark(stable), *(_as_system(block) for block in related)]
-        messages = [*stable, *_noted(history, [], current, notes, within_turns=model.alternate)]
+        stable = [*_mark_last_cached(stable), *(_as_system(block) for block in related)]
+        messages = [*stable, *_insert_notes(history, [], current, notes, within_turns=model.alternate)]
     else:
-        messages = [*_mark(stable), *_noted(history, related, current, notes, within_turns=model.alternate)]
+        messages = [
+            *_mark_last_cached(stable),
+            *_insert_notes(history, related, current, notes, within_turns=model.alternate),
+        ]
     messages = short_ids(messages) if model.short_ids else unique_ids(messages)
     if model.names_in_text:
-        messages = [_named(message) for message in messages]
+        messages = [_name_in_text(message) for message in messages]
     if model.one_call:
-        messages = one_at_a_time(messages)
+        messages = split_calls(messages)
     if model.alternate:
-        messages = alternating(messages, system_role=model.system_role)
+        messages = alternate_roles(messages, system_role=model.system_role)
     return Prompt(
         model=model.id,
         messages=tuple(messages),
@@ -61,75 +120,75 @@ def arrange(
     )
 
 
-def previous_mark(selection: Selection) -> Previous | None:
+def find_history_start(selection: Selection) -> HistoryStart | None:
     """Return what the next context needs to know of this one's history: where its optional part began."""
     units = [unit for unit in selection.units if not unit.fixed and _is_history(unit)]
     if not units:
         return None
-    summaries = sorted((unit for unit in units if unit.stands_for), key=_began)
-    return Previous(first=min(units, key=_began).key, summaries=tuple(unit.key for unit in summaries))
+    summaries = sorted((unit for unit in units if unit.stands_for), key=_start_key)
+    return HistoryStart(first=min(units, key=_start_key).key, summaries=tuple(unit.key for unit in summaries))
 
 
 # -- sections --------------------------------------------------------------------------------------------------------
 
 
-def _placed(units: Sequence[Unit]) -> _Placed:
+def _group_by_region(units: Sequence[Unit]) -> _Regions:
     """Part packages by where they stand: a summary stands where its cluster stood."""
-    placed: _Placed = defaultdict(list)
+    placed: _Regions = defaultdict(list)
     for unit in units:
         for package in unit.packages:
-            placed[unit.stands_for or place_of(package)].append((unit, package))
+            placed[unit.stands_for or region_of(package)].append((unit, package))
     return placed
 
 
-def _system(placed: _Placed) -> Iterator[Message]:
-    for package in _in_time(placed["system"]):
+def _system(placed: _Regions) -> Iterator[Message]:
+    for package in _sort_by_time(placed["system"]):
         yield _message(package)
 
 
-def _pinned(placed: _Placed, speakers: Collection[str]) -> Iterator[Message]:
-    packages = gathered(_in_time(placed["pinned"]))
+def _pinned(placed: _Regions, speakers: Collection[str]) -> Iterator[Message]:
+    packages = group_by_heading(_sort_by_time(placed["pinned"]))
     if packages:
         yield _block("system", PINNED_OPEN, PINNED_CLOSE, packages, speakers)
 
 
-def _related(placed: _Placed, speakers: Collection[str]) -> Iterator[Message]:
+def _related(placed: _Regions, speakers: Collection[str]) -> Iterator[Message]:
     """Yield the retrieved block, the best last: nearest to the question."""
     ordered = sorted(placed["related"], key=lambda row: (row[0].score.total, row[0].when))
-    packages = gathered([package for _, package in ordered])
+    packages = group_by_heading([package for _, package in ordered])
     if packages:
         yield _block("user", RELATED_OPEN, RELATED_CLOSE, packages, speakers)
 
 
-def _history(placed: _Placed) -> Iterator[Message]:
+def _history(placed: _Regions) -> Iterator[Message]:
     """Yield turns in time. Packages of one fate keep their own times; only a call and its results stand together."""
     turns = [turn for unit in _history_units(placed) for turn in _turns(unit)]
     for _, messages in sorted(turns, key=lambda turn: turn[0]):
         yield from messages
 
 
-def _turns(unit: Unit) -> list[tuple[When, list[Message]]]:
+def _turns(unit: Unit) -> list[tuple[TimeKey, list[Message]]]:
     if unit.stands_for:
         (package,) = unit.packages
-        text = Text(text=labelled(package).rstrip())
+        text = Text(text=labeled_text(package).rstrip())
         return [(unit.when, [Message(role="user", parts=(text,), sources=(package.id,))])]
     if len(unit.packages) == 1 and role_of(unit.packages[0]) != "tool":
-        return [(time_of(unit.packages[0]), [_message(unit.packages[0])])]
-    turns: list[tuple[When, list[Message]]] = []
+        return [(time_key(unit.packages[0]), [_message(unit.packages[0])])]
+    turns: list[tuple[TimeKey, list[Message]]] = []
     open_calls: dict[str, list[Message]] = {}
-    for package in (package for package in unit.packages if place_of(package) == "history"):
+    for package in (package for package in unit.packages if region_of(package) == "history"):
         if role_of(package) == "tool":
-            for result, parts in results_of(package.parts):
+            for result, parts in group_tool_results(package.parts):
                 open_calls[result.id].append(Message(role="tool", parts=parts, sources=(package.id,)))
             continue
         messages = [_message(package)]
-        turns.append((time_of(package), messages))
+        turns.append((time_key(package), messages))
         open_calls |= {part.id: messages for part in package.parts if isinstance(part, ToolCall)}
     return turns
 
 
-def _current(placed: _Placed) -> Iterator[Message]:
-    packages = _in_time(placed["current"])
+def _current(placed: _Regions) -> Iterator[Message]:
+    packages = _sort_by_time(placed["current"])
     media = [package for package in packages if package.kind.startswith("media-")]
     messages = [package for package in packages if not package.kind.startswith("media-")]
     seen = tuple(part for package in media for part in package.parts)
@@ -145,7 +204,7 @@ def _current(placed: _Placed) -> Iterator[Message]:
             yield message
 
 
-def _noted(
+def _insert_notes(
     history: list[Message],
     related: list[Message],
     current: list[Message],
@@ -159,51 +218,51 @@ def _noted(
     """
     end = len(history)
     said = [*history, *current]
-    place = before_calls(said, end) if within_turns and related else end
+    place = index_before_calls(said, end) if within_turns and related else end
     said[place:place] = related
     blocks = {id(block) for block in related}
 
     def counts(message: Message) -> bool:
         return message.role != "tool" and id(message) not in blocks
 
-    placed = placed_in(said, notes, counts)
+    placed = place_notes(said, notes, counts)
     if within_turns:
-        placed = sorted(((_settled(said, at, note), note) for at, note in placed), key=lambda row: row[0])
+        placed = sorted(((_note_index(said, at, note), note) for at, note in placed), key=lambda row: row[0])
     stays = min([place, *(at for at, _ in placed)])
-    said[:stays] = _mark(said[:stays])
+    said[:stays] = _mark_last_cached(said[:stays])
     for at, note in reversed(placed):
         said.insert(at, _message(note))
     return said
 
 
-def _settled(said: Sequence[Message], at: int, note: ContentPackage) -> int:
-    return at if role_of(note) == "assistant" else before_calls(said, at)
+def _note_index(said: Sequence[Message], at: int, note: ContentPackage) -> int:
+    return at if role_of(note) == "assistant" else index_before_calls(said, at)
 
 
-def _history_units(placed: _Placed) -> list[Unit]:
+def _history_units(placed: _Regions) -> list[Unit]:
     inside = {unit.key: unit for unit, _ in placed["history"]}
-    return sorted(inside.values(), key=_began)
+    return sorted(inside.values(), key=_start_key)
 
 
 def _is_history(unit: Unit) -> bool:
     if unit.stands_for:
         return unit.stands_for == "history"
-    return "history" in map(place_of, unit.packages)
+    return "history" in map(region_of, unit.packages)
 
 
-def _began(unit: Unit) -> When:
-    return unit.when if unit.stands_for else time_of(unit.packages[0])
+def _start_key(unit: Unit) -> TimeKey:
+    return unit.when if unit.stands_for else time_key(unit.packages[0])
 
 
 # -- messages --------------------------------------------------------------------------------------------------------
 
 
-def _in_time(rows: Iterable[tuple[Unit, ContentPackage]]) -> list[ContentPackage]:
-    return sorted((package for _, package in rows), key=time_of)
+def _sort_by_time(rows: Iterable[tuple[Unit, ContentPackage]]) -> list[ContentPackage]:
+    return sorted((package for _, package in rows), key=time_key)
 
 
 def _message(package: ContentPackage) -> Message:
-    return Message(role=role_of(package), parts=package.parts, name=speaker(package), sources=(package.id,))
+    return Message(role=role_of(package), parts=package.parts, name=speaker_name(package), sources=(package.id,))
 
 
 def _block(
@@ -219,23 +278,23 @@ def _under_headings(packages: Sequence[ContentPackage], speakers: Collection[str
     """Yield packages in their labels. What is said on one day stands together, under one heading."""
     said = ""
     for package in packages:
-        above = heading(package)
+        above = make_heading(package)
         if above != said:
             yield above
         said = above
-        yield labelled(package, speakers)
+        yield labeled_text(package, speakers)
 
 
 def _as_system(message: Message) -> Message:
     return msgspec.structs.replace(message, role="system")
 
 
-def _mark(messages: list[Message]) -> list[Message]:
+def _mark_last_cached(messages: list[Message]) -> list[Message]:
     """Mark the last one: a stable prefix ends here."""
     return [*messages[:-1], *(msgspec.structs.replace(message, cache=True) for message in messages[-1:])]
 
 
-def _named(message: Message) -> Message:
+def _name_in_text(message: Message) -> Message:
     """Move the speaker's name into the first text, on one line: a name is not a place to write turns of others."""
     name = " ".join(message.name.split())
     if not name:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from brimful.core.content import ContentPackage
-from brimful.core.cost import place_of
-from brimful.core.explain import COMPONENTS, title_of
+from brimful.core.cost import region_of
+from brimful.core.explain import COMPONENTS, component_title
 
 if TYPE_CHECKING:
     from brimful.core.context import Component, Context
@@ -42,40 +42,40 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
     items: int
 
 
-def bands_of(context: "Context") -> list[Band]:
+def window_bands(context: "Context") -> list[Band]:
     """Return the bands of a context's window, in the order of its request; they add up to the window."""
     budget, used = context.budget, context.tokens
     return [
-        *_used(_parts(context), related_first=context.inputs.policy.layout.related == "system"),
-        _band("free", max(0, budget.available - used)),
-        _band("margin", max(0, budget.hard_limit - max(budget.available, used))),
-        *_capped(budget.window - budget.completion - budget.hard_limit),
-        _band("completion", budget.completion),
+        *_used_bands(_component_sizes(context), related_first=context.inputs.policy.layout.related == "system"),
+        _make_band("free", max(0, budget.available - used)),
+        _make_band("margin", max(0, budget.hard_limit - max(budget.available, used))),
+        *_capped_bands(budget.window - budget.completion - budget.hard_limit),
+        _make_band("completion", budget.completion),
     ]
 
 
-def bands(components: Iterable["Component"], *, window: int, available: int, completion: int) -> list[Band]:
+def component_bands(components: Iterable["Component"], *, window: int, available: int, completion: int) -> list[Band]:
     """Return the same from a digest, which does not tell what is pinned, nor whether the prompt is capped."""
     parts = {each.name: (each.tokens, each.items) for each in components}
     used = sum(tokens for tokens, _ in parts.values())
     free = max(0, available - used)
     return [
-        *_used(parts, related_first=False),
-        _band("free", free),
-        _band("margin", max(0, window - completion - used - free)),
-        _band("completion", completion),
+        *_used_bands(parts, related_first=False),
+        _make_band("free", free),
+        _make_band("margin", max(0, window - completion - used - free)),
+        _make_band("completion", completion),
     ]
 
 
-def band_of(package: ContentPackage) -> str:
+def band_name(package: ContentPackage) -> str:
     """Return the name of the band that a candidate belongs to: its component, or `pinned`."""
     return "pinned" if _is_pinned(package) else COMPONENTS.get(package.kind, package.kind)
 
 
-def widths(parts: Sequence[int], width: int) -> list[int]:
+def share_width(parts: Sequence[int], width: int) -> list[int]:
     """Share a width among parts: in proportion, whole, and none that there is but would vanish, if there is room.
 
-    >>> widths([1, 5_000, 4_999, 0], 20)
+    >>> share_width([1, 5_000, 4_999, 0], 20)
     [1, 10, 9, 0]
     """
     whole = sum(parts)
@@ -91,7 +91,7 @@ def widths(parts: Sequence[int], width: int) -> list[int]:
     return cells
 
 
-def _used(parts: Mapping[str, Size], *, related_first: bool) -> Iterator[Band]:
+def _used_bands(parts: Mapping[str, Size], *, related_first: bool) -> Iterator[Band]:
     """Yield what is in the request, in its order; kinds that nobody knows stand with what was retrieved."""
     known = {*_OPENING, *_HISTORY, *_RELATED, *_CLOSING}
     related = (*_RELATED, *(name for name in parts if name not in known))
@@ -99,13 +99,13 @@ def _used(parts: Mapping[str, Size], *, related_first: bool) -> Iterator[Band]:
     for name in (*_OPENING, *middle, *_CLOSING):
         tokens, items = parts.get(name, (0, 0))
         if tokens or items:
-            yield _band(name, tokens, items)
+            yield _make_band(name, tokens, items)
 
 
-def _parts(context: "Context") -> dict[str, Size]:
+def _component_sizes(context: "Context") -> dict[str, Size]:
     """Return tokens and items by component, with those that are pinned taken out of each."""
     parts: dict[str, Size] = {each.name: (each.tokens, each.items) for each in context.components}
-    pinned = _pinned(context)
+    pinned = _pinned_ids(context)
     if not pinned:
         return parts
     costs, pins, items = Counter[str](), Counter[str](), Counter[str]()
@@ -124,18 +124,18 @@ def _parts(context: "Context") -> dict[str, Size]:
     return parts | {"pinned": apart}
 
 
-def _pinned(context: "Context") -> set[str]:
+def _pinned_ids(context: "Context") -> set[str]:
     return {package.id for package in context.inputs.packages if _is_pinned(package)}
 
 
 def _is_pinned(package: ContentPackage) -> bool:
-    return bool(package.metadata) and place_of(package) == "pinned"
+    return bool(package.metadata) and region_of(package) == "pinned"
 
 
-def _capped(tokens: int) -> Iterator[Band]:
+def _capped_bands(tokens: int) -> Iterator[Band]:
     if tokens > 0:
-        yield _band("capped", tokens)
+        yield _make_band("capped", tokens)
 
 
-def _band(name: str, tokens: int, items: int = 0) -> Band:
-    return Band(name=name, title=_TITLES.get(name) or title_of(name), tokens=tokens, items=items)
+def _make_band(name: str, tokens: int, items: int = 0) -> Band:
+    return Band(name=name, title=_TITLES.get(name) or component_title(name), tokens=tokens, items=items)

@@ -55,13 +55,13 @@ def allocate(
 ) -> ContextBudget:
     """Divide the model's window as the policy says. Every number grows, or stays, as the window grows."""
     whole = model.window if window is None else window
-    reserve = _completion(policy, model, whole, completion)
+    reserve = _completion_reserve(policy, model, whole, completion)
     caps = [cap for cap in (policy.total_tokens, model.max_input) if cap is not None]
     hard = min([max(0, whole - reserve), *caps])
     margin = min(hard, max(math.floor(whole * policy.margin.share), policy.margin.tokens))
     limits: dict[str, int] = {}
     for pool in policy.pools:
-        limits[pool.name] = _tokens(
+        limits[pool.name] = _limit_tokens(
             pool.limit, limits, window=whole, prompt=max(0, whole - reserve), most=hard - margin
         )
     return ContextBudget(
@@ -76,7 +76,7 @@ def allocate(
     )
 
 
-def less_for_the_answer(policy: Policy, model: ModelInfo, *, window: int | None, completion: int | None) -> str | None:
+def reduced_reserve_note(policy: Policy, model: ModelInfo, *, window: int | None, completion: int | None) -> str | None:
     """Say that the policy's reserve is kept for the answer, where a caller's own limit is more; None where it is not.
 
     A limit that leaves no place for the prompt is seldom meant so, and some servers cut answers short. Those that do
@@ -88,14 +88,14 @@ def less_for_the_answer(policy: Policy, model: ModelInfo, *, window: int | None,
     return f"{usual:,} tokens are kept for the answer, not the {completion:,} that the request allows"
 
 
-def _completion(policy: Policy, model: ModelInfo, window: int, asked: int | None) -> int:
+def _completion_reserve(policy: Policy, model: ModelInfo, window: int, asked: int | None) -> int:
     if asked is not None:
         return asked
     share = math.floor(window * policy.completion.at_most_share)
     return max(1, min(policy.completion.tokens, share, model.max_output))
 
 
-def _tokens(limit: Limit, earlier: dict[str, int], *, window: int, prompt: int, most: int) -> int:
+def _limit_tokens(limit: Limit, earlier: dict[str, int], *, window: int, prompt: int, most: int) -> int:
     tokens = most
     if limit.share is not None:
         base = window if limit.of == "window" else prompt
@@ -105,6 +105,6 @@ def _tokens(limit: Limit, earlier: dict[str, int], *, window: int, prompt: int, 
     return tokens if limit.tokens is None else min(tokens, limit.tokens)
 
 
-def rules_of(policy: Policy, budget: ContextBudget) -> str:
+def rules_digest(policy: Policy, budget: ContextBudget) -> str:
     """Return what tells policies and budgets apart that bear the same names: a digest of all that they say."""
     return hashlib.blake2b(msgspec.json.encode((policy, budget)), digest_size=16).hexdigest()

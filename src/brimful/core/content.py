@@ -1,15 +1,16 @@
-"""The one kind of value: a content package, and its hashes."""
+"""Content packages and their parts: the one kind of value that may go into a prompt."""
 
 import hashlib
 import unicodedata
+from collections.abc import Iterable
 from math import isfinite
 from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from brimful.core import check
-from brimful.core.check import shown
+from brimful.core import validation
 from brimful.core.tokens import Count
+from brimful.core.validation import preview
 from brimful.errors import InvalidPackage
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -35,8 +36,8 @@ KNOWN_KINDS: Final = (
 )
 """The kinds known by name. The set is open: any non-empty string is a kind."""
 
-HIGHEST_PRIORITY: Final = 10
-LONGEST_NORMALIZED: Final = 100_000  # characters of a text that is compared without case, form and spacing
+MAX_PRIORITY: Final = 10
+MAX_NORMALIZED_LENGTH: Final = 100_000  # characters of a text that is compared without case, form and spacing
 ROLES: Final[tuple[str, ...]] = get_args(Role)
 MODALITIES: Final[tuple[str, ...]] = get_args(Modality)
 
@@ -49,7 +50,7 @@ class Text(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type"
     def __post_init__(self) -> None:
         """Refuse what is no text."""
         if type(self.text) is not str:
-            check.settle(self, "text", check.text)
+            validation.normalize_field(self, "text", validation.require_text)
 
 
 class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="media"):
@@ -68,17 +69,17 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type
         """Refuse a medium that is nowhere, or whose size is no size."""
         if self.modality not in MODALITIES:
             raise InvalidPackage(
-                "content.modality", f"must be one of {', '.join(MODALITIES)}, not {shown(self.modality)}"
+                "content.modality", f"must be one of {', '.join(MODALITIES)}, not {preview(self.modality)}"
             )
         for field in ("url", "data", "media_type", "detail"):
-            check.settle(self, field, check.sound_text)
+            validation.normalize_field(self, field, validation.require_unicode)
         if bool(self.url) == bool(self.data):
             raise InvalidPackage("content.media", "needs a url or base64 data, and not both")
         for field, value in (("width", self.width), ("height", self.height)):
-            if value is not None and not check.is_whole(value):
-                raise InvalidPackage(f"content.{field}", f"must be a positive whole number, not {shown(value)}")
+            if value is not None and not validation.is_whole_number(value):
+                raise InvalidPackage(f"content.{field}", f"must be a positive whole number, not {preview(value)}")
         if self.seconds is not None:
-            check.settle(self, "seconds", check.duration)
+            validation.normalize_field(self, "seconds", validation.require_duration)
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="tool_call"):
@@ -91,8 +92,8 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="t
     def __post_init__(self) -> None:
         """Refuse what is no call, above all arguments that are not written as JSON yet."""
         if type(self.arguments) is not str:
-            check.settle(self, "arguments", _arguments)
-        _settle_names(self)
+            validation.normalize_field(self, "arguments", _require_arguments)
+        _normalize_call_fields(self)
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="tool_result"):
@@ -106,10 +107,10 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field=
     def __post_init__(self) -> None:
         """Refuse what is no answer."""
         if type(self.content) is not str:
-            check.settle(self, "content", check.text)
-        _settle_names(self)
+            validation.normalize_field(self, "content", validation.require_text)
+        _normalize_call_fields(self)
         if type(self.is_error) is not bool:
-            raise InvalidPackage("content.is_error", f"must be true or false, not {shown(self.is_error)}")
+            raise InvalidPackage("content.is_error", f"must be true or false, not {preview(self.is_error)}")
 
 
 Part = Text | Media | ToolCall | ToolResult
@@ -128,11 +129,11 @@ class Flex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def __post_init__(self) -> None:
         """Refuse a priority outside 1 to 10, and a minimum that is none."""
         if type(self.can_drop) is not bool:
-            raise InvalidPackage("flex.can_drop", f"must be true or false, not {shown(self.can_drop)}")
-        if type(self.priority) is not int or not 1 <= self.priority <= HIGHEST_PRIORITY:
-            raise InvalidPackage("flex.priority", f"must be a whole number from 1 to 10, not {shown(self.priority)}")
-        if self.min_tokens is not None and not check.is_whole(self.min_tokens):
-            raise InvalidPackage("flex.min_tokens", f"must be a positive whole number, not {shown(self.min_tokens)}")
+            raise InvalidPackage("flex.can_drop", f"must be true or false, not {preview(self.can_drop)}")
+        if type(self.priority) is not int or not 1 <= self.priority <= MAX_PRIORITY:
+            raise InvalidPackage("flex.priority", f"must be a whole number from 1 to 10, not {preview(self.priority)}")
+        if self.min_tokens is not None and not validation.is_whole_number(self.min_tokens):
+            raise InvalidPackage("flex.min_tokens", f"must be a positive whole number, not {preview(self.min_tokens)}")
 
 
 class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -171,20 +172,20 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __post_init__(self) -> None:
         """Refuse values out of range by name, and compute the hashes."""
-        _settle_texts(self)
+        _normalize_strings(self)
         if type(self.tokens) is not Count:
-            raise InvalidPackage("tokens", f"must be a Count, not {shown(self.tokens)}")
+            raise InvalidPackage("tokens", f"must be a Count, not {preview(self.tokens)}")
         if type(self.flex) is not Flex:
-            raise InvalidPackage("flex", f"must be a Flex, not {shown(self.flex)}")
-        check.position(self.position)
-        if not check.is_share(self.importance):
-            check.settle(self, "importance", check.share, "")
-        if self.relevance is not None and not check.is_share(self.relevance):
-            check.settle(self, "relevance", check.share, "")
+            raise InvalidPackage("flex", f"must be a Flex, not {preview(self.flex)}")
+        validation.require_position(self.position)
+        if not validation.is_fraction(self.importance):
+            validation.normalize_field(self, "importance", validation.require_fraction, "")
+        if self.relevance is not None and not validation.is_fraction(self.relevance):
+            validation.normalize_field(self, "relevance", validation.require_fraction, "")
         if type(self.timestamp) is not float or not isfinite(self.timestamp):
-            check.settle(self, "timestamp", check.timestamp, "")
+            validation.normalize_field(self, "timestamp", validation.require_timestamp, "")
         if self.metadata or type(self.metadata) is not dict:
-            check.settle(self, "metadata", check.json_object, "")
+            validation.normalize_field(self, "metadata", validation.require_json_object, "")
         if not isinstance(self.content, str) or self.role == "tool" or self.kind == "tool-result":
             _check_parts(self.role, self.kind, self.content)
         if not self.hash:
@@ -219,7 +220,7 @@ def content_hashes(content: str | tuple[Part, ...]) -> tuple[str, str]:
     identity = content_hash(content)
     if isinstance(content, str):
         return identity, "n1:" + _digest(_normalize(content).encode())
-    return identity, "n1:" + _digest(msgspec.json.encode([_normalized_part(part) for part in content]))
+    return identity, "n1:" + _digest(msgspec.json.encode([_normalize_part(part) for part in content]))
 
 
 def content_hash(content: str | tuple[Part, ...]) -> str:
@@ -249,70 +250,70 @@ def _digest(data: bytes) -> str:
 
 
 def _normalize(text: str) -> str:
-    if len(text) > LONGEST_NORMALIZED:
+    if len(text) > MAX_NORMALIZED_LENGTH:
         return text
     plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
     return " ".join(plain.casefold().split())
 
 
-def _normalized_part(part: Part) -> Part:
+def _normalize_part(part: Part) -> Part:
     return Text(text=_normalize(part.text)) if isinstance(part, Text) else part
 
 
-def check_role(role: object) -> None:
+def require_role(role: object) -> None:
     """Refuse what is no role."""
     if role not in ROLES:
-        raise InvalidPackage("role", f"must be one of {', '.join(ROLES)}, not {shown(role)}")
+        raise InvalidPackage("role", f"must be one of {', '.join(ROLES)}, not {preview(role)}")
 
 
-def _settle_texts(package: ContentPackage) -> None:
+def _normalize_strings(package: ContentPackage) -> None:
     """Settle whatever is a text. Spelled out where a call for each would be felt: a pile has thousands of packages."""
     if type(package.id) is not str or not package.id or not package.id.isascii():
-        check.settle(package, "id", check.identifier, "")
+        validation.normalize_field(package, "id", validation.require_id, "")
     if type(package.kind) is not str or not package.kind or not package.kind.isascii():
-        check.settle(package, "kind", check.identifier, "")
+        validation.normalize_field(package, "kind", validation.require_id, "")
     if type(package.name) is not str or not package.name.isascii():
-        check.settle(package, "name", check.sound_text, "")
+        validation.normalize_field(package, "name", validation.require_unicode, "")
     if package.role is not None:
-        check_role(package.role)
+        require_role(package.role)
     if package.cluster is not None:
-        check.settle(package, "cluster", check.sound_text, "")
+        validation.normalize_field(package, "cluster", validation.require_unicode, "")
     if package.group is not None:
-        check.settle(package, "group", check.sound_text, "")
+        validation.normalize_field(package, "group", validation.require_unicode, "")
     if package.covers != ():
         _check_covers(package.covers)
     for field in ("hash", "normalized_hash") if package.hash or package.normalized_hash else ():
-        check.settle(package, field, check.sound_text, "")
+        validation.normalize_field(package, field, validation.require_unicode, "")
 
 
-def _settle_names(part: ToolCall | ToolResult) -> None:
+def _normalize_call_fields(part: ToolCall | ToolResult) -> None:
     """Settle what names a call. Each part of a history comes here every turn: if all is well, nothing is called."""
     if type(part.id) is not str or not part.id.isascii():
-        check.settle(part, "id", check.sound_text)
+        validation.normalize_field(part, "id", validation.require_unicode)
     if type(part.name) is not str or not part.name.isascii():
-        check.settle(part, "name", check.sound_text)
+        validation.normalize_field(part, "name", validation.require_unicode)
 
 
-def _arguments(field: str, value: object) -> str:
+def _require_arguments(field: str, value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidPackage(field, f"must be a JSON text (use json.dumps), not {shown(value)}")
-    return check.text(field, value)
+        raise InvalidPackage(field, f"must be a JSON text (use json.dumps), not {preview(value)}")
+    return validation.require_text(field, value)
 
 
 def _check_covers(covers: object) -> None:
     if not isinstance(covers, tuple):
-        raise InvalidPackage("covers", f"must be a tuple of ids, not {shown(covers)}")
+        raise InvalidPackage("covers", f"must be a tuple of ids, not {preview(covers)}")
     for at, id in enumerate(covers):
         if type(id) is not str:
-            raise InvalidPackage(f"covers[{at}]", f"must be a text, not {shown(id)}")
-        check.identifier(f"covers[{at}]", id)
+            raise InvalidPackage(f"covers[{at}]", f"must be a text, not {preview(id)}")
+        validation.require_id(f"covers[{at}]", id)
 
 
 def _check_parts(role: Role | None, kind: str, content: str | tuple[Part, ...]) -> None:
     """Refuse what is no part, and tool parts in the mouth of somebody who cannot speak them."""
     parts = () if isinstance(content, str) else content
     if not isinstance(parts, tuple) or not all(isinstance(part, Part) for part in parts):
-        raise InvalidPackage("content", f"must be a text or a tuple of parts, not {shown(content)}")
+        raise InvalidPackage("content", f"must be a text or a tuple of parts, not {preview(content)}")
     answers = role == "tool" or kind == "tool-result"
     calls = any(isinstance(part, ToolCall) for part in parts)
     if answers and (calls or not isinstance(next(iter(parts), None), ToolResult)):
@@ -321,3 +322,20 @@ def _check_parts(role: Role | None, kind: str, content: str | tuple[Part, ...]) 
         raise InvalidPackage("role", f"tool results are the role 'tool', not {role!r}")
     if calls and role != "assistant" and kind != "tool-call":
         raise InvalidPackage("role", f"tool calls are the role 'assistant', not {role!r}")
+
+
+def group_tool_results(parts: Iterable[Part]) -> list[tuple[ToolResult, tuple[Part, ...]]]:
+    """Return the results in a tool's message, each with the parts that belong to it: itself, and what follows it.
+
+    >>> from brimful.core.content import Text
+    >>> one, two = ToolResult(id="a", content="1"), ToolResult(id="b", content="2")
+    >>> [(result.id, len(parts)) for result, parts in group_tool_results((one, Text(text="[image]"), two))]
+    [('a', 2), ('b', 1)]
+    """
+    answers: list[tuple[ToolResult, list[Part]]] = []
+    for part in parts:
+        if isinstance(part, ToolResult):
+            answers.append((part, [part]))
+        elif answers:
+            answers[-1][1].append(part)
+    return [(result, tuple(own)) for result, own in answers]

@@ -1,4 +1,4 @@
-"""The record: what went in, what was decided, what came out. It explains itself and can be replayed."""
+"""The record of a context: what went in, what was decided, and what came out. It can be explained and replayed."""
 
 import hashlib
 from collections.abc import Callable
@@ -8,23 +8,22 @@ from typing import Final, Literal, Self
 import msgspec
 
 from brimful.core import explain, picture
+from brimful.core.arrange import NOTE_KIND, note_depth
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
-from brimful.core.depth import NOTE, depth_of
+from brimful.core.decode import preload_types
+from brimful.core.exclusions import HELD, WHY
 from brimful.core.frame import Frame
-from brimful.core.held import HELD, WHY
-from brimful.core.learned import learn
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Request, Tool
-from brimful.core.selection import Previous
-from brimful.core.verdict import PoolUse
+from brimful.core.selection import HistoryStart, PoolUse
 from brimful.core.verify import Verification
 from brimful.errors import InvalidRecord, UnknownRecord
 
-FORM: Literal["brimful/1"] = "brimful/1"
-PREFIX: Final = "ctx-"
+FORMAT: Literal["brimful/1"] = "brimful/1"
+ID_PREFIX: Final = "ctx-"
 """How the id of every context begins."""
 _OPENING: Final = b'{"packages":'  # how inputs begin as JSON
 
@@ -44,7 +43,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     window: int | None = None
     completion: int | None = None
     tools: tuple[Tool, ...] = ()
-    previous: Previous | None = None
+    previous: HistoryStart | None = None
     degraded: tuple[str, ...] = ()
     origin: str = ""
     frame: Frame | None = None
@@ -77,9 +76,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     decisions: tuple[Decision, ...]
     verification: Verification
     request: Request
-    history: Previous | None
+    history: HistoryStart | None
     warnings: tuple[str, ...]
-    form: Literal["brimful/1"] = FORM
+    form: Literal["brimful/1"] = FORMAT
 
     @property
     def tokens(self) -> int:
@@ -123,12 +122,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def whys(self) -> dict[str, str]:
         """What brought candidates in or held them back before they competed, by id, for those that say so."""
-        said = ((each.id, _why(each)) for each in self.inputs.packages if each.metadata or each.kind == NOTE)
+        said = ((each.id, _why(each)) for each in self.inputs.packages if each.metadata or each.kind == NOTE_KIND)
         return {id: why for id, why in said if isinstance(why, str)}
 
     def explain(self, id: str) -> str:
         """Say in one line what became of a candidate, and why."""
-        return explain.decision_line(self, self.decision(id))
+        return explain.describe_decision(self, self.decision(id))
 
     def report(self) -> str:
         """Return the budget report: what went where."""
@@ -136,7 +135,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def _repr_html_(self) -> str:
         """Draw the window for a notebook."""
-        return picture.picture(self)
+        return picture.window_html(self)
 
     def to_json(self) -> bytes:
         """Return the whole record as JSON."""
@@ -151,16 +150,16 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise InvalidRecord("context", str(error)) from None
 
 
-learn(Context)
+preload_types(Context)
 
 
 def _why(package: ContentPackage) -> object:
     """Return what a candidate says of how it came in; of a note, that is where it wants to stand."""
     said = package.metadata.get(HELD) or package.metadata.get(WHY)
-    return f"it is a note at depth {depth_of(package):,}" if said is None and package.kind == NOTE else said
+    return f"it is a note at depth {note_depth(package):,}" if said is None and package.kind == NOTE_KIND else said
 
 
-def naming(packages: tuple[ContentPackage, ...]) -> Callable[[Inputs], str]:
+def make_id_function(packages: tuple[ContentPackage, ...]) -> Callable[[Inputs], str]:
     """Return what tells the id of the context that inputs with these packages give: a hash of the inputs as JSON.
 
     The packages come first in it, and are most of it: they are written and hashed once, whatever else is asked of them.
@@ -172,6 +171,6 @@ def naming(packages: tuple[ContentPackage, ...]) -> Callable[[Inputs], str]:
         rest = msgspec.json.encode(msgspec.structs.replace(inputs, packages=()))
         whole = begun.copy()
         whole.update(rest.removeprefix(_OPENING + b"[]"))
-        return PREFIX + whole.hexdigest()[:24]
+        return ID_PREFIX + whole.hexdigest()[:24]
 
     return name

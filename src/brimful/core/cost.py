@@ -1,4 +1,4 @@
-"""What a package costs where it will stand: its content, and the message or the label around it."""
+"""What a package costs where it appears in the prompt: its content plus the message or label around it."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -7,26 +7,26 @@ from typing import Final, Literal, cast
 import msgspec
 
 from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCall, ToolResult
-from brimful.core.frame import text_of
-from brimful.core.label import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, heading, label
+from brimful.core.frame import part_text
+from brimful.core.labels import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, make_heading, make_label
 from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Basis, Count, TokenCounter
 
-Place = Literal["system", "pinned", "history", "related", "note", "current"]
+Region = Literal["system", "pinned", "history", "related", "note", "current"]
 Heading = tuple[str, int]
 """A heading that packages may share, and what it costs."""
 
 NO_HEADING: Final[Heading] = ("", 0)
 
-_LONGEST_REMEMBERED: Final = 4_096  # characters of parts whose count is worth remembering
+_MAX_CACHED_LENGTH: Final = 4_096  # characters of parts whose count is worth remembering
 _CERTAINTY: Final[tuple[Basis, ...]] = ("exact", "provider", "bound", "calibrated", "approximate")
-_ROLES: Final[dict[str, Role]] = {
+_KIND_ROLES: Final[dict[str, Role]] = {
     "system-prompt": "system",
     "system-note": "system",
     "tool-call": "assistant",
     "tool-result": "tool",
 }
-PLACED: Final[dict[str, Place]] = {
+KIND_REGIONS: Final[dict[str, Region]] = {
     "system-prompt": "system",
     "message-recent": "history",
     "tool-call": "history",
@@ -40,9 +40,9 @@ PLACED: Final[dict[str, Place]] = {
 """Where a kind always stands. Any other kind is retrieved content, unless it is pinned."""
 
 
-def place_of(package: ContentPackage) -> Place:
+def region_of(package: ContentPackage) -> Region:
     """Return where in the prompt the package belongs."""
-    place = PLACED.get(package.kind)
+    place = KIND_REGIONS.get(package.kind)
     if place is not None:
         return place
     parts = () if isinstance(package.content, str) else package.content
@@ -53,10 +53,10 @@ def place_of(package: ContentPackage) -> Place:
 
 def role_of(package: ContentPackage) -> Role:
     """Return who speaks: as the package says, or as its kind implies."""
-    return package.role or _ROLES.get(package.kind, "user")
+    return package.role or _KIND_ROLES.get(package.kind, "user")
 
 
-def speaker(package: ContentPackage) -> str:
+def speaker_name(package: ContentPackage) -> str:
     """Return the name that is sent. The assistant knows its own, and would begin its answers with it."""
     return "" if role_of(package) == "assistant" else package.name
 
@@ -65,8 +65,8 @@ def count_content(content: str | tuple[Part, ...], counter: TokenCounter) -> Cou
     """Count a content once: its texts, media, tool calls and tool results. The least certain part names the basis."""
     if isinstance(content, str):
         return counter.text(content)
-    short = sum(len(text_of(part)) for part in content) <= _LONGEST_REMEMBERED
-    return _remembered(content, counter) if short else _count_parts(content, counter)
+    short = sum(len(part_text(part)) for part in content) <= _MAX_CACHED_LENGTH
+    return _count_parts_cached(content, counter) if short else _count_parts(content, counter)
 
 
 def _count_parts(content: tuple[Part, ...], counter: TokenCounter) -> Count:
@@ -82,11 +82,11 @@ def _count_parts(content: tuple[Part, ...], counter: TokenCounter) -> Count:
     )
 
 
-_remembered: Final = cast("Callable[[tuple[Part, ...], TokenCounter], Count]", lru_cache(8_192)(_count_parts))
+_count_parts_cached: Final = cast("Callable[[tuple[Part, ...], TokenCounter], Count]", lru_cache(8_192)(_count_parts))
 """The parts of a conversation are counted again with every turn, for models differ in their rules for them."""
 
 
-def recounted(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[ContentPackage]:
+def recount(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[ContentPackage]:
     """Return the packages with counts of this counter: those they bear, or new ones if another tokenizer made them.
 
     Media and tool calls are counted again in any case: models that share a tokenizer have different rules for them.
@@ -108,7 +108,7 @@ def recounted(packages: Sequence[ContentPackage], counter: TokenCounter) -> list
     ]
 
 
-def cost_in_place(counter: TokenCounter, *, names_in_text: bool) -> Callable[[ContentPackage], int]:
+def make_cost_function(counter: TokenCounter, *, names_in_text: bool) -> Callable[[ContentPackage], int]:
     """Return a function that tells what a package costs with all that stands around it.
 
     Equal surroundings are counted once. Which day a label names makes no difference: every tokenizer gives all dates of
@@ -125,13 +125,13 @@ def cost_in_place(counter: TokenCounter, *, names_in_text: bool) -> Callable[[Co
         if surcharge is None:
             # Many vocabularies join a line break to a full stop before it: a character like the text's last one tells.
             ending = "x" if in_word else "."
-            surcharge = known[around] = _surcharge(package, ending, counter, names_in_text=names_in_text)
+            surcharge = known[around] = _surrounding_cost(package, ending, counter, names_in_text=names_in_text)
         return tokens.tokens + tokens.margin + surcharge
 
     return cost
 
 
-def heading_in_place(counter: TokenCounter) -> Callable[[ContentPackage], Heading]:
+def make_heading_function(counter: TokenCounter) -> Callable[[ContentPackage], Heading]:
     """Return a function that names the heading which a package may share with others, and tells what of its cost it is.
 
     What stands in another block has another heading; most packages have none.
@@ -139,8 +139,8 @@ def heading_in_place(counter: TokenCounter) -> Callable[[ContentPackage], Headin
     costs: dict[tuple[bool, str], int] = {}
 
     def of(package: ContentPackage) -> Heading:
-        text = heading(package)
-        if not text or (place := place_of(package)) not in ("related", "pinned"):
+        text = make_heading(package)
+        if not text or (place := region_of(package)) not in ("related", "pinned"):
             return NO_HEADING
         form = (package.timestamp != 0, text.partition(" ")[2])
         if form not in costs:
@@ -150,13 +150,13 @@ def heading_in_place(counter: TokenCounter) -> Callable[[ContentPackage], Headin
     return of
 
 
-def _surcharge(package: ContentPackage, ending: str, counter: TokenCounter, *, names_in_text: bool) -> int:
-    if place_of(package) in ("related", "pinned"):
-        opening, closing = label(package)
-        return counter.text(f"{heading(package)}{opening}{ending}{closing}").upper - counter.text(ending).upper
+def _surrounding_cost(package: ContentPackage, ending: str, counter: TokenCounter, *, names_in_text: bool) -> int:
+    if region_of(package) in ("related", "pinned"):
+        opening, closing = make_label(package)
+        return counter.text(f"{make_heading(package)}{opening}{ending}{closing}").upper - counter.text(ending).upper
     if package.kind.startswith("media-"):
         return 0
-    name = speaker(package)
+    name = speaker_name(package)
     if name and names_in_text:
         return counter.message_overhead(role_of(package)) + counter.text(f"{name}: ").upper
     return counter.message_overhead(role_of(package), name)
@@ -169,7 +169,7 @@ def base_cost(packages: Sequence[ContentPackage], tools: tuple[Tool, ...], model
         probe = Prompt(model=model, messages=(Message(role="user", parts=(Text(text="x"),)),))
         with_tools = Prompt(model=model, messages=probe.messages, tools=tools)
         cost += max(0, counter.prompt(with_tools).upper - counter.prompt(probe).upper)
-    places = {place_of(package) for package in packages if package.kind not in PLACED}
+    places = {region_of(package) for package in packages if package.kind not in KIND_REGIONS}
     if "related" in places:
         cost += counter.text(RELATED_OPEN).upper + counter.text(RELATED_CLOSE).upper + counter.message_overhead("user")
     if "pinned" in places:

@@ -1,4 +1,4 @@
-"""One of each: the same id, then the same normalized text."""
+"""Remove duplicates: the same id first, then the same normalized text."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from brimful.core.content import ContentPackage
-from brimful.core.cost import PLACED
+from brimful.core.cost import KIND_REGIONS
 from brimful.core.decision import Decision, Reason
 from brimful.core.policy import Policy
-from brimful.core.unit import Unit, time_of
+from brimful.core.units import Unit, time_key
 
 
 def canonical_order(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
@@ -18,16 +18,16 @@ def canonical_order(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
     What is equal in time, id and text is told apart by all of its data.
     """
     if len({package.id for package in packages}) == len(packages):
-        return sorted(packages, key=time_of)
+        return sorted(packages, key=time_key)
     often = Counter(package.id for package in packages)
 
     def data(package: ContentPackage) -> bytes:
         return msgspec.json.encode(package) if often[package.id] > 1 else b""
 
-    return sorted(packages, key=lambda package: (time_of(package), package.hash, data(package)))
+    return sorted(packages, key=lambda package: (time_key(package), package.hash, data(package)))
 
 
-def same_id(packages: Sequence[ContentPackage], policy: Policy) -> tuple[list[ContentPackage], list[Decision]]:
+def dedupe_by_id(packages: Sequence[ContentPackage], policy: Policy) -> tuple[list[ContentPackage], list[Decision]]:
     """Keep one package of each id: a required one first, then the earlier pool, then the newer."""
     if len({package.id for package in packages}) == len(packages):
         return list(packages), []
@@ -39,11 +39,11 @@ def same_id(packages: Sequence[ContentPackage], policy: Policy) -> tuple[list[Co
             continue
         winner, loser = sorted((survivors[package.id], package), key=lambda rival: _rank(rival, policy))
         survivors[package.id] = winner
-        decisions.append(_duplicate(loser, "same-id", package.id))
+        decisions.append(_make_duplicate(loser, "same-id", package.id))
     return list(survivors.values()), decisions
 
 
-class Unique(msgspec.Struct, frozen=True):
+class Deduplicated(msgspec.Struct, frozen=True):
     """Units of which no two single ones have the same normalized text; `doubles` name the one that has theirs.
 
     `owners` are the texts that are spoken for, with the id of the first that has them.
@@ -54,7 +54,7 @@ class Unique(msgspec.Struct, frozen=True):
     owners: dict[str, str]
 
 
-def same_content(units: Sequence[Unit], inside: Mapping[str, str], *, everything: bool) -> Unique:
+def dedupe_by_content(units: Sequence[Unit], inside: Mapping[str, str], *, everything: bool) -> Deduplicated:
     """Part single packages whose normalized text is `inside`, or in an earlier one of `units`, from all others.
 
     Turns of the conversation are spared, unless `everything` is meant: two people may say "ok".
@@ -64,7 +64,7 @@ def same_content(units: Sequence[Unit], inside: Mapping[str, str], *, everything
     owners = dict(inside)
     for unit in units:
         first = unit.packages[0]
-        if len(unit.packages) > 1 or (first.kind in PLACED and not everything):
+        if len(unit.packages) > 1 or (first.kind in KIND_REGIONS and not everything):
             unique.append(unit)
             continue
         owner = owners.setdefault(first.normalized_hash, first.id)
@@ -72,15 +72,15 @@ def same_content(units: Sequence[Unit], inside: Mapping[str, str], *, everything
             unique.append(unit)
         else:
             doubles.append((unit, owner))
-    return Unique(unique, doubles, owners)
+    return Deduplicated(unique, doubles, owners)
 
 
-def texts(units: Iterable[Unit]) -> dict[str, str]:
+def content_owners(units: Iterable[Unit]) -> dict[str, str]:
     """Return the normalized texts of all packages, with their ids."""
     return {package.normalized_hash: package.id for unit in units for package in unit.packages}
 
 
-def true_duplicates(doubles: Sequence[tuple[Unit, str]], inside: Sequence[Unit]) -> list[tuple[Unit, str]]:
+def confirmed_duplicates(doubles: Sequence[tuple[Unit, str]], inside: Sequence[Unit]) -> list[tuple[Unit, str]]:
     """Return the doubles of something that is in; of the others, the one that came first may have lost its place."""
     ids = {package.id for unit in inside for package in unit.packages}
     return [(unit, other) for unit, other in doubles if other in ids]
@@ -92,7 +92,7 @@ def _rank(package: ContentPackage, policy: Policy) -> tuple[bool, int, float]:
     return (package.flex.can_drop, at, -package.timestamp)
 
 
-def _duplicate(package: ContentPackage, reason: Reason, by: str) -> Decision:
+def _make_duplicate(package: ContentPackage, reason: Reason, by: str) -> Decision:
     return Decision(
         id=package.id, kind=package.kind, outcome="duplicate", reason=reason, tokens=package.tokens.tokens, by=by
     )

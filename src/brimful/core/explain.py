@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brimful.core.decision import Decision, Outcome, Reason
-from brimful.core.warning import NEARLY_FULL
+from brimful.core.notice import NEARLY_FULL
 from brimful.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     prefix_share: float
 
 
-class Lines:
+class DecisionLines:
     """Says what became of the candidates of a context, with the numbers that decided it. Many share a headline."""
 
     def __init__(self, context: "Context") -> None:
@@ -93,18 +93,18 @@ class Lines:
         headline = self._headlines.get(kind)
         if headline is None:
             headline = self._headlines[kind] = _headline(self._context, decision)
-        return _line(headline, decision, self._whys)
+        return _describe(headline, decision, self._whys)
 
 
-def decision_line(context: "Context", decision: Decision) -> str:
+def describe_decision(context: "Context", decision: Decision) -> str:
     """Say what became of a candidate, with the numbers that decided it."""
-    return _line(_headline(context, decision), decision, context.whys)
+    return _describe(_headline(context, decision), decision, context.whys)
 
 
-def _line(headline: str, decision: Decision, whys: Mapping[str, str]) -> str:
+def _describe(headline: str, decision: Decision, whys: Mapping[str, str]) -> str:
     line = f"{decision.outcome}: {headline}"
     if decision.score is not None:
-        line += f", score {shown_score(decision.score.total)}"
+        line += f", score {format_score(decision.score.total)}"
     rank = decision.rank
     if decision.included:
         line += f", {decision.cost:,} tokens, rank {rank}" if rank else f", {decision.cost:,} tokens"
@@ -117,10 +117,10 @@ def _line(headline: str, decision: Decision, whys: Mapping[str, str]) -> str:
     return f"{line}; candidate because {why}" if why else line
 
 
-def shown_score(score: float) -> str:
+def format_score(score: float) -> str:
     """Return a score as people read it, everywhere: two digits, and one that counts where two would be nothing.
 
-    >>> shown_score(0.615), shown_score(0.0052), shown_score(1e-7), shown_score(1e-300)
+    >>> format_score(0.615), format_score(0.0052), format_score(1e-7), format_score(1e-300)
     ('0.61', '0.005', '<0.0001', '0.00')
     """
     if _NOTHING < score < _FAINT:
@@ -142,33 +142,33 @@ def report(context: "Context") -> str:
         f"  {'Reserved:':<18}{context.budget.reserved:>9,} (completion + safety)",
         f"  {'REMAINING:':<18}{context.remaining:>9,}",
         "",
-        f"CANDIDATES: {', '.join(f'{n:,} {outcome}' for outcome, n in outcomes(context))}",
+        f"CANDIDATES: {', '.join(f'{n:,} {outcome}' for outcome, n in count_outcomes(context))}",
         "",
-        *closing_lines(context),
+        *status_lines(context),
     ]
-    return framed(f"BRIMFUL: {context.budget.model}", lines)
+    return draw_frame(f"BRIMFUL: {context.budget.model}", lines)
 
 
-def framed(title: str, lines: Sequence[str]) -> str:
+def draw_frame(title: str, lines: Sequence[str]) -> str:
     """Draw a frame around lines, open to the right, as wide as the widest of them."""
     width = max([len(title) + 4, *(len(line) + 1 for line in lines)])
     top = f"┌─ {title} " + "─" * (width - len(title) - 2) + "┐"
     return "\n".join([top, *(f"│ {line}".rstrip() for line in lines), "└" + "─" * (len(top) - 2) + "┘"])
 
 
-def title_of(component: str) -> str:
+def component_title(component: str) -> str:
     """Return what people call a component.
 
-    >>> title_of("recent"), title_of("weather-report")
+    >>> component_title("recent"), component_title("weather-report")
     ('Recent Messages', 'Weather Report')
     """
     return _TITLES[component][0] if component in _TITLES else component.replace("-", " ").title()
 
 
-def items_of(component: str, count: int) -> str:
+def format_items(component: str, count: int) -> str:
     """Say how many items a component has, or nothing where that says nothing.
 
-    >>> items_of("recent", 20), items_of("recent", 1), items_of("system", 1)
+    >>> format_items("recent", 20), format_items("recent", 1), format_items("system", 1)
     ('20 msgs', '1 msg', '')
     """
     unit = _TITLES[component][1] if component in _TITLES else "item"
@@ -225,7 +225,7 @@ def _headline(context: "Context", decision: Decision) -> str:
         "most": f"{named} has its most items ({pool.items if pool else 0:,})",
         "low-water": f"{named} is at its low water, after one large step{numbers}",
         "no-modality": f"{context.budget.model} takes no {decision.kind.removeprefix('media-')} on this wire",
-        "older": f"older than {_beginning(context)} in {named}{numbers}",
+        "older": f"older than {_history_boundary(context)} in {named}{numbers}",
         "trimmed": f"trimmed from {named} to fit the window",
         "no-pool": f"no pool of policy {context.budget.policy!r} takes kind {decision.kind!r}",
         "verbatim": "not needed, what it covers is in or out by itself",
@@ -235,7 +235,7 @@ def _headline(context: "Context", decision: Decision) -> str:
     return lines[decision.reason]
 
 
-def _beginning(context: "Context") -> str:
+def _history_boundary(context: "Context") -> str:
     """Name what history ended at: where it began in the build before, kept for the prompt cache, or what fits."""
     before, now = context.inputs.previous, context.history
     kept = before is not None and now is not None and before.first == now.first
@@ -243,11 +243,11 @@ def _beginning(context: "Context") -> str:
 
 
 def _component_line(component: "Component") -> str:
-    items = items_of(component.name, component.items)
-    return f"  {title_of(component.name) + ':':<18}{component.tokens:>9,}{f' ({items})' if items else ''}"
+    items = format_items(component.name, component.items)
+    return f"  {component_title(component.name) + ':':<18}{component.tokens:>9,}{f' ({items})' if items else ''}"
 
 
-def closing_lines(context: "Context") -> Iterator[str]:
+def status_lines(context: "Context") -> Iterator[str]:
     """Yield what there is to worry about, if anything, and how the budget stands."""
     if context.warnings:
         yield "WARNINGS:"
@@ -264,7 +264,7 @@ def _status(context: "Context") -> str:
     return "✅ Within budget, healthy margin"
 
 
-def outcomes(context: "Context") -> list[tuple[str, int]]:
+def count_outcomes(context: "Context") -> list[tuple[str, int]]:
     """Return how many candidates ended how, those that are in first."""
     counts = Counter(decision.outcome for decision in context.decisions)
     order: tuple[Outcome, ...] = ("kept", "shrunk", "replaced", "duplicate", "dropped")
@@ -284,7 +284,7 @@ def _changes(
     entered, left, changed = list[Change](), list[Change](), list[Change]()
     for id in sorted(ids):
         change = _change(id, before.get(id), after.get(id))
-        was, is_now = _in(change.before), _in(change.after)
+        was, is_now = _is_included(change.before), _is_included(change.after)
         (changed if was == is_now else left if was else entered).append(change)
     return entered, left, changed
 
@@ -301,7 +301,7 @@ def _change(id: str, before: Decision | None, after: Decision | None) -> Change:
     )
 
 
-def _in(outcome: Outcome | None) -> bool:
+def _is_included(outcome: Outcome | None) -> bool:
     return outcome in ("kept", "shrunk")
 
 

@@ -1,6 +1,7 @@
-"""The heart: which units get in.
+"""Fill the window: choose the units that get in.
 
-Fixed before flexible; pools in the policy's order; trimming where the policy trims; what is unspent is lent on.
+Required units come first, then the pools in the policy's order. Pools are trimmed if the policy trims, and unspent
+tokens are lent to pools that may borrow.
 """
 
 from collections.abc import Sequence
@@ -11,24 +12,23 @@ import msgspec
 from brimful.core import substitute
 from brimful.core.budget import ContextBudget
 from brimful.core.decision import Reason
-from brimful.core.dedupe import texts, true_duplicates
-from brimful.core.lineup import Lineup, queue_of
+from brimful.core.dedupe import confirmed_duplicates, content_owners
+from brimful.core.forms import min_cost
 from brimful.core.policy import Policy, Pool
-from brimful.core.select import Room, Shrink, lowered, ranked, regrown, select, without_worst
-from brimful.core.selection import Base, Previous, Selection, exceeded
-from brimful.core.shrink import least_cost
-from brimful.core.unit import Unit, bearing, spent
-from brimful.core.verdict import Account, PoolUse
+from brimful.core.queues import Queues, make_queue
+from brimful.core.select import Room, Shrink, at_low_water, drop_worst, rank_units, regrow, select
+from brimful.core.selection import BaseCost, HistoryStart, PoolAccount, PoolUse, Selection, make_budget_error
+from brimful.core.units import Unit, total_cost, with_heading_costs
 
 
 def fill(
-    lineup: Lineup,
+    lineup: Queues,
     policy: Policy,
     budget: ContextBudget,
     *,
-    base: Base,
+    base: BaseCost,
     shrink: Shrink,
-    previous: Previous | None = None,
+    previous: HistoryStart | None = None,
 ) -> Selection:
     """Choose the units that get in."""
     filling = _Filling(lineup, policy, budget, base, shrink, previous)
@@ -49,18 +49,18 @@ class _Filling:
 
     def __init__(
         self,
-        lineup: Lineup,
+        lineup: Queues,
         policy: Policy,
         budget: ContextBudget,
-        base: Base,
+        base: BaseCost,
         shrink: Shrink,
-        previous: Previous | None,
+        previous: HistoryStart | None,
     ) -> None:
         self.queues = dict(lineup.queues)
         self.summaries = dict(lineup.summaries)
         self.fixed = list(lineup.fixed)
         waiting = (unit for queue in lineup.queues.values() for unit in queue.waiting)
-        self.members = substitute.members_of([*self.fixed, *waiting] if self.summaries else (), self.summaries)
+        self.members = substitute.cluster_members([*self.fixed, *waiting] if self.summaries else (), self.summaries)
         self.final: set[str] = set()
         self.policy = policy
         self.budget = budget
@@ -81,7 +81,7 @@ class _Filling:
 
     def total(self) -> int:
         base = self.base.full if any(self.chosen.values()) else self.base.required
-        return base + spent(self.fixed) + sum(map(spent, self.chosen.values()))
+        return base + total_cost(self.fixed) + sum(map(total_cost, self.chosen.values()))
 
     def inside(self) -> list[Unit]:
         return [*self.fixed, *(unit for units in self.chosen.values() for unit in units)]
@@ -92,9 +92,9 @@ class _Filling:
     def room(self, pool: Pool, *, own_limit: bool = True, within_total: bool = True) -> Room:
         """Return what the pool may take, beside what is in other pools and what it must hold itself."""
         fixed = self.fixed_in(pool)
-        others = sum(spent(units) for name, units in self.chosen.items() if name != pool.name)
-        total = self.base.full + spent(self.fixed) + others
-        limit = self.budget.limit(pool.name) - spent(fixed)
+        others = sum(total_cost(units) for name, units in self.chosen.items() if name != pool.name)
+        total = self.base.full + total_cost(self.fixed) + others
+        limit = self.budget.limit(pool.name) - total_cost(fixed)
         left = self.budget.available - total
         tokens = min([limit] * own_limit + [left] * within_total)
         hard = self.budget.hard_limit - total
@@ -113,11 +113,11 @@ class _Filling:
                 over -= unit.cost - smaller.cost
                 self.fixed[at] = smaller
         if over > 0:
-            raise exceeded(self.fixed, self.budget, self.base, self.total())
+            raise make_budget_error(self.fixed, self.budget, self.base, self.total())
 
     def _smallest(self, unit: Unit, room: int) -> Unit | None:
         """Shrink to the room if that can be done, else as far as the packages allow."""
-        least = least_cost(unit)
+        least = min_cost(unit)
         return None if least is None else self.shrink(unit, room) or self.shrink(unit, max(room, least))
 
     def fill_pool(self, pool: Pool) -> None:
@@ -141,7 +141,7 @@ class _Filling:
         for unit in self.chosen[pool.name]:
             if unit.key not in before:
                 self.reasons[unit.key] = "lent"
-        used = spent(self.chosen[pool.name]) + spent(self.fixed_in(pool))
+        used = total_cost(self.chosen[pool.name]) + total_cost(self.fixed_in(pool))
         self.lent[pool.name] = max(0, used - limit)
 
     def trim(self) -> None:
@@ -164,7 +164,7 @@ class _Filling:
         droppable = {step.drop for step in self.policy.trim}
         protected = [pool for pool in self.policy.pools if self.policy.trim and pool.name not in droppable]
         for pool in reversed(protected):
-            alone = spent(self.fixed) + sum(spent(self.chosen[other.name]) for other in protected)
+            alone = total_cost(self.fixed) + sum(total_cost(self.chosen[other.name]) for other in protected)
             self._drop_worst(pool, self.base.full + alone - self.budget.hard_limit, spare=0)
 
     def reconsider(self, pool: Pool) -> None:
@@ -177,8 +177,8 @@ class _Filling:
             chosen = self.chosen[pool.name]
             items = room.items + sum(other.items for other in chosen)
             full = pool.most is not None and items >= pool.most
-            if not full and spent([*chosen, unit]) <= room.tokens:
-                chosen.extend([unit] if unit.packages[0].normalized_hash not in texts(self.inside()) else [])
+            if not full and total_cost([*chosen, unit]) <= room.tokens:
+                chosen.extend([unit] if unit.packages[0].normalized_hash not in content_owners(self.inside()) else [])
 
     # -- one pool ----------------------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class _Filling:
         unique = self.queues[pool.name].unique
         if unique.owners:  # else nobody in this pool could say again what another says
             others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
-            unique = self.queues[pool.name].beside(texts([*self.fixed, *others]))
+            unique = self.queues[pool.name].beside(content_owners([*self.fixed, *others]))
         order, self.doubles[pool.name] = unique.units, unique.doubles
         if pool.low_water is not None and (again := self._span(pool, order)):
             # The pool is settled: what is left over goes to what stands behind history, not before it.
@@ -195,13 +195,13 @@ class _Filling:
             span, older = again
             high = self._high_water(pool, room)
             most = inf if pool.most is None else pool.most
-            if spent(span) <= high and room.items + sum(u.items for u in span) <= most:
-                grown = regrown(pool, span, older, room, high, self.shrink)
+            if total_cost(span) <= high and room.items + sum(u.items for u in span) <= most:
+                grown = regrow(pool, span, older, room, high, self.shrink)
                 self.order[pool.name], self.chosen[pool.name] = order, grown
                 self.stepped.update([pool.name] if len(grown) > len(span) else [])
                 return
             self.stepped.add(pool.name)
-            pool, room = lowered(pool, msgspec.structs.replace(room, tokens=high))
+            pool, room = at_low_water(pool, msgspec.structs.replace(room, tokens=high))
         if pool.summarize:
             order = self._summarized(pool, order, room)
         self.order[pool.name] = order
@@ -211,9 +211,9 @@ class _Filling:
         """Return history from where it began last time, with the summaries that stood in it, and what is older."""
         if self.previous is None:
             return None
-        swaps = substitute.swaps(order, self.summaries, standing=self._standing(pool))
+        swaps = substitute.find_swaps(order, self.summaries, standing=self._standing(pool))
         again = [swap for swap in swaps if swap.summary.key in self.previous.summaries]
-        units = ranked(pool, substitute.apply(order, again))
+        units = rank_units(pool, substitute.apply_swaps(order, again))
         end = next((at for at, unit in enumerate(units) if unit.key == self.previous.first), None)
         if end is None:
             return None
@@ -230,31 +230,31 @@ class _Filling:
     def _demand(self, pool: Pool) -> int:
         """Return what a pool could take at the most: its limit, or all that waits for it and would fit."""
         limit = self.budget.limit(pool.name)
-        return min(limit, spent([unit for unit in self.queues[pool.name].waiting if unit.cost <= limit]))
+        return min(limit, total_cost([unit for unit in self.queues[pool.name].waiting if unit.cost <= limit]))
 
     # -- summaries ---------------------------------------------------------------------------------------------------
 
     def _summarized(self, pool: Pool, order: list[Unit], room: Room) -> list[Unit]:
         """Let clusters give way until the pool fits, as far back as summaries carry it."""
         protected = {unit.key for unit in order[: pool.least]}
-        swaps = substitute.swaps(order, self.summaries, protected, self._standing(pool))
-        if not swaps or spent(order) <= room.tokens:
+        swaps = substitute.find_swaps(order, self.summaries, protected, self._standing(pool))
+        if not swaps or total_cost(order) <= room.tokens:
             return order
-        reached = select(pool, ranked(pool, substitute.apply(order, swaps)), room, self.shrink)
+        reached = select(pool, rank_units(pool, substitute.apply_swaps(order, swaps)), room, self.shrink)
         within = {unit.key for unit in reached}
         reachable = [swap for swap in swaps if swap.summary.key in within]
         within.update(unit.key for swap in reachable for unit in swap.members)
-        over = spent([unit for unit in order if unit.key in within]) - room.tokens
-        taken = substitute.enough(reachable, over)
+        over = total_cost([unit for unit in order if unit.key in within]) - room.tokens
+        taken = substitute.take_until_saved(reachable, over)
         self._swap(taken)
-        return ranked(pool, substitute.apply(order, taken))
+        return rank_units(pool, substitute.apply_swaps(order, taken))
 
     def _summarize_chosen(self, name: str, over: int) -> None:
         pool = self.policy.pool(name)
-        swaps = substitute.swaps(self.chosen[name], self.summaries, standing=self._standing(pool))
-        taken = substitute.enough(swaps, over)
+        swaps = substitute.find_swaps(self.chosen[name], self.summaries, standing=self._standing(pool))
+        taken = substitute.take_until_saved(swaps, over)
         self._swap(taken)
-        self.chosen[name] = ranked(pool, substitute.apply(self.chosen[name], taken))
+        self.chosen[name] = rank_units(pool, substitute.apply_swaps(self.chosen[name], taken))
 
     def _standing(self, pool: Pool) -> set[str]:
         """Return the summaries that stand in other pools."""
@@ -267,13 +267,13 @@ class _Filling:
             return False
         inside = {unit.key for unit in self.inside()}
         inside |= {key for key, summary in self.swapped.items() if summary.key in inside}
-        free = substitute.released(self.summaries, self.members, self.final, inside)
+        free = substitute.releasable_summaries(self.summaries, self.members, self.final, inside)
         mine = [unit for unit in free if unit.pool == pool.name]
         for unit in mine:
             cluster = str(unit.packages[0].cluster)
             self.summaries[cluster] = [other for other in self.summaries[cluster] if other.key != unit.key]
         if mine:
-            self.queues[pool.name] = queue_of(pool, [*self.queues[pool.name].waiting, *mine])
+            self.queues[pool.name] = make_queue(pool, [*self.queues[pool.name].waiting, *mine])
         return bool(mine)
 
     def _swap(self, taken: Sequence[substitute.Swap]) -> None:
@@ -283,9 +283,9 @@ class _Filling:
     # -- trimming ----------------------------------------------------------------------------------------------------
 
     def _drop_worst(self, pool: Pool, over: int, spare: int, below: float | None = None) -> None:
-        units = ranked(pool, self.chosen[pool.name])
+        units = rank_units(pool, self.chosen[pool.name])
         items = sum(unit.items for unit in [*units, *self.fixed_in(pool)]) - spare
-        self.chosen[pool.name], gone = without_worst(units, over, items, below, self.shrink)
+        self.chosen[pool.name], gone = drop_worst(units, over, items, below, self.shrink)
         self.reasons.update(dict.fromkeys(gone, "trimmed"))
 
     # -- the result --------------------------------------------------------------------------------------------------
@@ -301,16 +301,16 @@ class _Filling:
 
     def _duplicates(self, pool: Pool) -> list[tuple[Unit, str]]:
         doubles = self.doubles.get(pool.name)
-        return true_duplicates(doubles, self.inside()) if doubles else []
+        return confirmed_duplicates(doubles, self.inside()) if doubles else []
 
-    def _account(self, pool: Pool) -> Account:
-        return Account(
+    def _account(self, pool: Pool) -> PoolAccount:
+        return PoolAccount(
             pool=pool,
             use=self._use(pool),
             stepped=pool.name in self.stepped,
             waiting=self.queues[pool.name].waiting,
             order=self.order[pool.name],
-            chosen={unit.key: unit for unit in bearing(self.chosen[pool.name])},
+            chosen={unit.key: unit for unit in with_heading_costs(self.chosen[pool.name])},
             reasons=self.reasons,
             swapped=self.swapped,
             duplicates=self._duplicates(pool),
@@ -322,7 +322,7 @@ class _Filling:
             name=pool.name,
             limit=self.budget.limit(pool.name),
             most=self.budget.available if pool.borrow else self.budget.limit(pool.name),
-            used=spent(chosen) + spent(fixed),
+            used=total_cost(chosen) + total_cost(fixed),
             items=sum(unit.items for unit in [*chosen, *fixed]),
             lent=self.lent.get(pool.name, 0),
         )

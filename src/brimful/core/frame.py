@@ -1,7 +1,7 @@
-"""A caller's own request around the packages that were read from it: all that it says, with holes where content stood.
+"""A caller's own request with placeholders where its content was.
 
-So a request can be written again with some of its messages and with nothing else changed, and the record of a context
-holds each content once.
+With a frame, a request can be written again with some of its messages and nothing else changed, and the record of a
+context stores each content only once.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ import msgspec
 
 from brimful.core.content import Media, Part, Text, ToolCall
 
-SYSTEM: Final = "system"
+SYSTEM_ID: Final = "system"
 """The id of a system prompt that is no message, and the field that holds it."""
 
 _HOLE: Final = "\0"  # the only key of an object that stands for something else
-_AS_IT_IS: Final = -1  # … for an object of the caller's that has this key itself
-_OBJECTS: Final = "input"  # the key under which Anthropic's calls hold their arguments as an object
+_LITERAL: Final = -1  # … for an object of the caller's that has this key itself
+_ARGUMENTS_KEY: Final = "input"  # the key under which Anthropic's calls hold their arguments as an object
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,25 +32,25 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     user_first: bool = False
 
 
-def id_of(place: int, part: int = 0) -> str:
+def message_id(place: int, part: int = 0) -> str:
     """Return the id of what a message says; where it is read as two, the second is told apart.
 
-    >>> id_of(7), id_of(7, 1)
+    >>> message_id(7), message_id(7, 1)
     ('msg-000007', 'msg-000007/2')
     """
     return f"msg-{place:06d}" + (f"/{part + 1}" if part else "")
 
 
-def place_of_id(id: str) -> int:
+def message_index(id: str) -> int:
     """Return the place of the message that has this id; -1 for a system prompt that is no message.
 
-    >>> place_of_id("msg-000007/2"), place_of_id(SYSTEM)
+    >>> message_index("msg-000007/2"), message_index(SYSTEM_ID)
     (7, -1)
     """
-    return -1 if id == SYSTEM else int(id.partition("/")[0].removeprefix("msg-"))
+    return -1 if id == SYSTEM_ID else int(id.partition("/")[0].removeprefix("msg-"))
 
 
-def text_of(part: Part) -> str:
+def part_text(part: Part) -> str:
     """Return what a part says, as it stands in a request."""
     match part:
         case Text():
@@ -63,62 +63,66 @@ def text_of(part: Part) -> str:
             return part.content
 
 
-def punched(value: Any, texts: Sequence[str]) -> Any:
+def replace_with_holes(value: Any, texts: Sequence[str]) -> Any:
     r"""Return JSON data with holes in the place of these texts.
 
-    >>> punched({"role": "user", "content": [{"type": "text", "text": "Hi"}]}, ["Hi"])
+    >>> replace_with_holes({"role": "user", "content": [{"type": "text", "text": "Hi"}]}, ["Hi"])
     {'role': 'user', 'content': [{'type': 'text', 'text': {'\x00': [0]}}]}
     """
     places = {text: at for at, text in reversed(list(enumerate(texts))) if text}
-    return _punched(value, places)
+    return _replace_value(value, places)
 
 
-def filled(value: Any, texts: Sequence[str]) -> Any:
+def fill_holes(value: Any, texts: Sequence[str]) -> Any:
     r"""Return JSON data with these texts in its holes.
 
-    >>> filled({"role": "user", "content": {"\x00": [0]}}, ["Hi"])
+    >>> fill_holes({"role": "user", "content": {"\x00": [0]}}, ["Hi"])
     {'role': 'user', 'content': 'Hi'}
     """
     if isinstance(value, dict):
         hole = value.get(_HOLE)
-        return {key: filled(item, texts) for key, item in value.items()} if hole is None else _content(hole, texts)
+        return (
+            {key: fill_holes(item, texts) for key, item in value.items()}
+            if hole is None
+            else _hole_content(hole, texts)
+        )
     if isinstance(value, list):
-        return [filled(item, texts) for item in value]
+        return [fill_holes(item, texts) for item in value]
     return value
 
 
-def has_whole(value: Any) -> bool:
+def has_editable_hole(value: Any) -> bool:
     r"""Say whether the first text stands somewhere in a frame, whole and as itself, so that it can be changed there.
 
-    >>> has_whole({"content": {"\x00": [0]}}), has_whole({"content": "Hi"})
+    >>> has_editable_hole({"content": {"\x00": [0]}}), has_editable_hole({"content": "Hi"})
     (True, False)
     """
     if isinstance(value, dict):
-        return value == {_HOLE: [0]} or any(map(has_whole, value.values()))
-    return isinstance(value, list) and any(map(has_whole, value))
+        return value == {_HOLE: [0]} or any(map(has_editable_hole, value.values()))
+    return isinstance(value, list) and any(map(has_editable_hole, value))
 
 
-def _punched(value: Any, places: dict[str, int]) -> Any:
+def _replace_value(value: Any, places: dict[str, int]) -> Any:
     if isinstance(value, str):
-        return _hole(value, places)
+        return _replace_text(value, places)
     if isinstance(value, dict):
         if _HOLE in value:
-            return {_HOLE: [_AS_IT_IS, value]}
-        return {key: _field(key, item, places) for key, item in value.items()}
+            return {_HOLE: [_LITERAL, value]}
+        return {key: _replace_field(key, item, places) for key, item in value.items()}
     if isinstance(value, list):
-        return [_punched(item, places) for item in value]
+        return [_replace_value(item, places) for item in value]
     return value
 
 
-def _field(key: str, value: Any, places: dict[str, int]) -> Any:
-    if key == _OBJECTS and isinstance(value, dict):
+def _replace_field(key: str, value: Any, places: dict[str, int]) -> Any:
+    if key == _ARGUMENTS_KEY and isinstance(value, dict):
         written = msgspec.json.encode(value).decode()
         if written in places:
             return {_HOLE: [places[written], None]}
-    return _punched(value, places)
+    return _replace_value(value, places)
 
 
-def _hole(text: str, places: dict[str, int]) -> Any:
+def _replace_text(text: str, places: dict[str, int]) -> Any:
     if text in places:
         return {_HOLE: [places[text]]}
     if text.startswith("data:"):
@@ -128,9 +132,9 @@ def _hole(text: str, places: dict[str, int]) -> Any:
     return text
 
 
-def _content(hole: list[Any], texts: Sequence[str]) -> Any:
+def _hole_content(hole: list[Any], texts: Sequence[str]) -> Any:
     match hole:
-        case [at, value] if at == _AS_IT_IS:
+        case [at, value] if at == _LITERAL:
             return value
         case [at, None]:
             return msgspec.json.decode(texts[at])

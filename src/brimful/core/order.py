@@ -4,18 +4,17 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from brimful.core.arrange import group_by_heading, place_notes
 from brimful.core.content import ContentPackage, ToolCall, ToolResult
-from brimful.core.cost import Place, place_of, role_of
+from brimful.core.cost import Region, region_of, role_of
 from brimful.core.decision import Decision
-from brimful.core.depth import placed_in
-from brimful.core.headings import gathered
-from brimful.core.unit import call_first, time_of
+from brimful.core.units import call_order_key, time_key
 
 if TYPE_CHECKING:
     from brimful.core.context import Context
 
-_LAST: Final[tuple[Place, ...]] = ("system", "pinned", "history", "related", "current")
-_IN_SYSTEM: Final[tuple[Place, ...]] = ("system", "pinned", "related", "history", "current")
+_LAST: Final[tuple[Region, ...]] = ("system", "pinned", "history", "related", "current")
+_IN_SYSTEM: Final[tuple[Region, ...]] = ("system", "pinned", "related", "history", "current")
 _BEFORE: Final = (float("-inf"), 0, "")  # what stands before all that has a time
 
 Key = tuple[int, float, tuple[float, int, str], int]
@@ -48,9 +47,9 @@ class _Ordering:
             if decision.outcome == "replaced" or decision.group:
                 self._note(decision, packages[decision.id])
         for unit in self._units.values():
-            unit.sort(key=call_first)
+            unit.sort(key=call_order_key)
         covered = self._covered
-        self.places = {each.id: place_of(covered.get(each.id, packages[each.id])) for each in inside}
+        self.places = {each.id: region_of(covered.get(each.id, packages[each.id])) for each in inside}
 
     def key(self, decision: Decision) -> Key:
         """Return what to sort a decision by."""
@@ -63,16 +62,16 @@ class _Ordering:
             return section, worth, _BEFORE, 0
         if place == "related" and decision.group:  # one of several of one fate stands where the last of them would
             unit = self._units[decision.group]
-            return section, worth, time_of(unit[-1]), unit.index(package)
+            return section, worth, time_key(unit[-1]), unit.index(package)
         call = self._call_of(decision, package)
-        return (section, worth, time_of(stood), 0) if call is None else (section, worth, time_of(call), 1)
+        return (section, worth, time_key(stood), 0) if call is None else (section, worth, time_key(call), 1)
 
     def gathered(self, said: list[str]) -> list[str]:
         """Put together what stands under one heading of a block, as `arrange` does."""
         order: list[str] = []
         for place, ids in groupby(said, key=self.places.__getitem__):
             packages = [self._packages[id] for id in ids]
-            block = gathered(packages) if place in ("pinned", "related") else packages
+            block = group_by_heading(packages) if place in ("pinned", "related") else packages
             order += [package.id for package in block]
         return order
 
@@ -81,7 +80,7 @@ class _Ordering:
         opening = self._sections.index("history")
         head = [id for id in said if self._sections.index(self.places[id]) < opening]
         rest = said[len(head) :]
-        placed = placed_in(rest, [self._packages[id] for id in notes], self._counts)
+        placed = place_notes(rest, [self._packages[id] for id in notes], self._counts)
         for at, note in reversed([(self._before_media(rest, at), note) for at, note in placed]):
             rest.insert(at, note.id)
         return [*head, *rest]
@@ -101,7 +100,7 @@ class _Ordering:
     def _note(self, decision: Decision, package: ContentPackage) -> None:
         if decision.outcome == "replaced":
             newest = self._covered.get(decision.by, package)
-            self._covered[decision.by] = max(newest, package, key=time_of)
+            self._covered[decision.by] = max(newest, package, key=time_key)
         if decision.included and decision.group:
             self._units.setdefault(decision.group, []).append(package)
             for part in package.parts:

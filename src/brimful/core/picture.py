@@ -8,17 +8,17 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from brimful.core.bands import Band, bands_of
+from brimful.core.bands import Band, window_bands
 from brimful.core.decision import Decision
-from brimful.core.explain import decision_line, items_of, outcomes
-from brimful.core.sections import left_out
+from brimful.core.explain import count_outcomes, describe_decision, format_items
+from brimful.core.sections import excluded_decisions
 
 if TYPE_CHECKING:
     from brimful.core.context import Context
 
 _NEAREST: Final = 5  # candidates that nearly got in
 _LONGEST: Final = 80  # characters of an id
-_COLOURS: Final = {
+_COLORS: Final = {
     "system": ("#7b4fb5", "#b794f4"),
     "pinned": ("#4a3fa8", "#8f88f0"),
     "summaries": ("#b3459c", "#f08fd8"),
@@ -65,7 +65,7 @@ _LIGHT_PLACES: Final = (
 )
 
 
-def picture(context: "Context") -> str:
+def window_html(context: "Context") -> str:
     """Draw a context: its window as a bar, what each part of it takes, what nearly got in, and what to worry about."""
     return "".join(
         [
@@ -81,8 +81,8 @@ def picture(context: "Context") -> str:
 
 
 def _style() -> str:
-    light = ";".join([_LIGHT, *(f"--{name}:{colours[0]}" for name, colours in _COLOURS.items())])
-    dark = ";".join([_DARK, *(f"--{name}:{colours[1]}" for name, colours in _COLOURS.items())])
+    light = ";".join([_LIGHT, *(f"--{name}:{colours[0]}" for name, colours in _COLORS.items())])
+    dark = ";".join([_DARK, *(f"--{name}:{colours[1]}" for name, colours in _COLORS.items())])
     return (
         f"{_LAYOUT}\n.brimful{{{light}}}\n@media (prefers-color-scheme:dark){{.brimful{{{dark}}}}}\n"
         f"{','.join(_LIGHT_PLACES)}{{{light}}}\n{','.join(_DARK_PLACES)}{{{dark}}}"
@@ -101,10 +101,10 @@ def _bar(context: "Context") -> Iterator[str]:
     window, x = context.budget.window, 0
     said = f"{context.tokens:,} of {window:,} tokens"
     yield f"<svg viewBox='0 0 1000 34' preserveAspectRatio='none' role='img' aria-label='{said}'>"
-    for band in bands_of(context):
+    for band in window_bands(context):
         if band.tokens:
             left, right = 1000 * x / window, 1000 * (x + band.tokens) / window
-            yield f"<rect x='{left:.2f}' y='0' width='{right - left:.2f}' height='34' fill='{_fill(band)}'>"
+            yield f"<rect x='{left:.2f}' y='0' width='{right - left:.2f}' height='34' fill='{_band_color(band)}'>"
             yield f"<title>{escape(band.title)}: {_amount(band)}</title></rect>"
         x += band.tokens
     yield "</svg>"
@@ -112,26 +112,26 @@ def _bar(context: "Context") -> Iterator[str]:
 
 def _table(context: "Context") -> Iterator[str]:
     yield "<table>"
-    for band in bands_of(context):
+    for band in window_bands(context):
         if band.tokens:
             share = f"{100 * band.tokens / context.budget.window:.1f}%"
-            yield f"<tr><td><i style='background:{_fill(band)}'></i>{escape(band.title)}</td>"
+            yield f"<tr><td><i style='background:{_band_color(band)}'></i>{escape(band.title)}</td>"
             yield f"<td class='n'>{band.tokens:,}</td><td class='n'>{share}</td>"
             yield f"<td class='dim'>{_items(band)}</td></tr>"
     yield "</table>"
 
 
 def _left_out(context: "Context") -> Iterator[str]:
-    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes(context))
+    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in count_outcomes(context))
     yield f"<p><span class='dim'>Candidates:</span> {counts}</p>"
-    nearest = [_loser(context, decision) for decision in islice(left_out(context), _NEAREST)]
+    nearest = [_excluded_item(context, decision) for decision in islice(excluded_decisions(context), _NEAREST)]
     if nearest:
         yield f"<p class='dim'>Left out, the nearest to the cut first:</p><ul>{''.join(nearest)}</ul>"
 
 
-def _loser(context: "Context", decision: Decision) -> str:
+def _excluded_item(context: "Context", decision: Decision) -> str:
     id = decision.id if len(decision.id) <= _LONGEST else f"{decision.id[:_LONGEST]}…"
-    return f"<li><code>{escape(id)}</code> {escape(decision_line(context, decision))}</li>"
+    return f"<li><code>{escape(id)}</code> {escape(describe_decision(context, decision))}</li>"
 
 
 def _warnings(context: "Context") -> Iterator[str]:
@@ -139,8 +139,8 @@ def _warnings(context: "Context") -> Iterator[str]:
         yield f"<p><b>Warnings</b></p><ul>{''.join(f'<li>{escape(each)}</li>' for each in context.warnings)}</ul>"
 
 
-def _fill(band: Band) -> str:
-    return f"var(--{band.name if band.name in _COLOURS else 'other'})"
+def _band_color(band: Band) -> str:
+    return f"var(--{band.name if band.name in _COLORS else 'other'})"
 
 
 def _amount(band: Band) -> str:
@@ -149,4 +149,4 @@ def _amount(band: Band) -> str:
 
 
 def _items(band: Band) -> str:
-    return escape(items_of(band.name, band.items)) if band.items else ""
+    return escape(format_items(band.name, band.items)) if band.items else ""

@@ -23,7 +23,7 @@ Method = Literal["approximate", "exact", "calibrated", "hybrid"]
 - `hybrid`: exact where possible, calibrated otherwise. A count's basis says which it was.
 """
 
-RelatedPlace = Literal["before-current", "system"]
+RelatedPosition = Literal["before-current", "system"]
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,7 +119,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where retrieved content stands: right before the current message, or in a system message before history."""
 
-    related: RelatedPlace = "before-current"
+    related: RelatedPosition = "before-current"
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -175,16 +175,16 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
         yield from _step_violations(f"trim[{at}]", step, names)
     weights = policy.weights
     for key in ("priority", "importance", "relevance", "recency"):
-        yield from _number(f"weights.{key}", getattr(weights, key), 0.0, 1.0)
-    yield from _number("weights.recency_days", weights.recency_days, 1e-6, 1e9)
+        yield from _check_number(f"weights.{key}", getattr(weights, key), 0.0, 1.0)
+    yield from _check_number("weights.recency_days", weights.recency_days, 1e-6, 1e9)
     if weights.relevance_multiplies and not weights.priority + weights.importance + weights.recency:
         yield "weights.relevance_multiplies", "needs a weight of priority, importance or recency to multiply"
-    yield from _number("margin.share", policy.margin.share, 0.0, 1.0)
-    yield from _whole("margin.tokens", policy.margin.tokens, 0)
-    yield from _whole("completion.tokens", policy.completion.tokens, 1)
-    yield from _number("completion.at_most_share", policy.completion.at_most_share, 0.0, 1.0)
+    yield from _check_number("margin.share", policy.margin.share, 0.0, 1.0)
+    yield from _check_integer("margin.tokens", policy.margin.tokens, 0)
+    yield from _check_integer("completion.tokens", policy.completion.tokens, 1)
+    yield from _check_number("completion.at_most_share", policy.completion.at_most_share, 0.0, 1.0)
     if policy.total_tokens is not None:
-        yield from _whole("total_tokens", policy.total_tokens, 1)
+        yield from _check_integer("total_tokens", policy.total_tokens, 1)
 
 
 def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]]:
@@ -196,25 +196,25 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
     if pool.contiguous and pool.optimize:
         yield f"{at}.optimize", "a contiguous pool is filled in order; it cannot be optimized"
     if pool.low_water is not None:
-        yield from _number(f"{at}.low_water", pool.low_water, 0.0, 1.0)
+        yield from _check_number(f"{at}.low_water", pool.low_water, 0.0, 1.0)
         if not pool.contiguous:
             yield f"{at}.low_water", "only a contiguous pool is trimmed in steps"
-    yield from _whole(f"{at}.least", pool.least, 0)
+    yield from _check_integer(f"{at}.least", pool.least, 0)
     if pool.most is not None:
-        yield from _whole(f"{at}.most", pool.most, max(1, pool.least))
+        yield from _check_integer(f"{at}.most", pool.most, max(1, pool.least))
     yield from _limit_violations(f"{at}.limit", pool.limit, earlier)
 
 
 def _limit_violations(at: str, limit: Limit, earlier: list[str]) -> Iterator[tuple[str, str]]:
     if limit.tokens is not None:
-        yield from _whole(f"{at}.tokens", limit.tokens, 0)
+        yield from _check_integer(f"{at}.tokens", limit.tokens, 0)
     if limit.share is not None:
-        yield from _number(f"{at}.share", limit.share, 0.0, 1.0)
-    yield from _whole(f"{at}.minus", limit.minus, 0)
+        yield from _check_number(f"{at}.share", limit.share, 0.0, 1.0)
+    yield from _check_integer(f"{at}.minus", limit.minus, 0)
     if (limit.times is None) is not (limit.pool is None):
         yield at, "'times' and 'pool' go together"
     elif limit.times is not None:
-        yield from _number(f"{at}.times", limit.times, 0.0, 1e6)
+        yield from _check_number(f"{at}.times", limit.times, 0.0, 1e6)
         if limit.pool not in earlier:
             yield f"{at}.pool", f"no earlier pool is named {limit.pool!r}"
 
@@ -223,18 +223,18 @@ def _step_violations(at: str, step: Step, names: list[str]) -> Iterator[tuple[st
     if (step.drop is None) is (step.summarize is None):
         yield at, "says either 'drop' or 'summarize'"
     if step.below is not None:
-        yield from _number(f"{at}.below", step.below, 0.0, 1.0)
+        yield from _check_number(f"{at}.below", step.below, 0.0, 1.0)
     for pool in (step.drop, step.summarize):
         if pool is not None and pool not in names:
             yield at, f"no pool is named {pool!r}"
 
 
-def _number(key: str, value: float, low: float, high: float) -> Iterator[tuple[str, str]]:
+def _check_number(key: str, value: float, low: float, high: float) -> Iterator[tuple[str, str]]:
     if not math.isfinite(value) or not low <= value <= high:
         yield key, f"must be a number from {low:g} to {high:g}, not {value!r}"
 
 
-def _whole(key: str, value: int, low: int) -> Iterator[tuple[str, str]]:
+def _check_integer(key: str, value: int, low: int) -> Iterator[tuple[str, str]]:
     if value < low:
         yield key, f"must be a whole number of at least {low}, not {value!r}"
 

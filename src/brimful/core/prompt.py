@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from brimful.core import check
+from brimful.core import validation
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult, clean_text
 from brimful.errors import InvalidValue
 
@@ -30,8 +30,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse what the record could not hold."""
-        name = check.sound_text("tools.name", self.name, InvalidValue)
-        description = clean_text(check.text("tools.description", self.description, InvalidValue))
+        name = validation.require_unicode("tools.name", self.name, InvalidValue)
+        description = clean_text(validation.require_text("tools.description", self.description, InvalidValue))
         for field, value in (("name", name), ("description", description), ("parameters", _schema(self.parameters))):
             msgspec.structs.force_setattr(self, field, value)
 
@@ -64,7 +64,7 @@ def _schema(parameters: object) -> dict[str, Any]:
         whole = clean_data(parameters)
     except (TypeError, RecursionError) as error:
         raise InvalidValue("tools.parameters", f"must be plain JSON data ({error})") from None
-    return check.json_object("tools.parameters", whole, InvalidValue)
+    return validation.require_json_object("tools.parameters", whole, InvalidValue)
 
 
 def clean_data(value: object) -> object:

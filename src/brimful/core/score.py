@@ -5,11 +5,11 @@ from math import exp
 
 import msgspec
 
-from brimful.core.content import HIGHEST_PRIORITY, ContentPackage
+from brimful.core.content import MAX_PRIORITY, ContentPackage
 from brimful.core.policy import Weights
 
 NEUTRAL_RELEVANCE = 0.5  # for what was not searched for
-SECONDS_A_DAY = 86_400.0
+SECONDS_PER_DAY = 86_400.0
 
 
 class Score(msgspec.Struct, frozen=True, gc=False):
@@ -22,16 +22,16 @@ class Score(msgspec.Struct, frozen=True, gc=False):
     recency: float
 
 
-def scorer(weights: Weights, now: float) -> Callable[[ContentPackage], Score]:
+def make_scorer(weights: Weights, now: float) -> Callable[[ContentPackage], Score]:
     """Return a function that scores packages at the time `now`. What lies in the future is as recent as can be."""
     of_priority, of_importance, of_recency = weights.priority, weights.importance, weights.recency
     of_relevance, of_merit = weights.relevance, of_priority + of_importance + of_recency
     multiplies, days = weights.relevance_multiplies, weights.recency_days
 
     def score(package: ContentPackage) -> Score:
-        priority, importance = package.flex.priority / HIGHEST_PRIORITY, package.importance
+        priority, importance = package.flex.priority / MAX_PRIORITY, package.importance
         relevance = NEUTRAL_RELEVANCE if package.relevance is None else package.relevance
-        age_days = (now - package.timestamp) / SECONDS_A_DAY
+        age_days = (now - package.timestamp) / SECONDS_PER_DAY
         recency = exp(-age_days / days) if age_days > 0 else 1.0
         merit = of_priority * priority + of_importance * importance + of_recency * recency
         total = relevance * merit / of_merit if multiplies else merit + of_relevance * relevance

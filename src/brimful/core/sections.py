@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from brimful.core.content import ContentPackage, Media, content_hash
-from brimful.core.cost import Place, place_of
+from brimful.core.cost import Region, region_of
 from brimful.core.decision import Decision
-from brimful.core.explain import COMPONENTS, title_of
+from brimful.core.explain import COMPONENTS, component_title
 from brimful.core.order import reading_order
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _HEADINGS: Final = {
     "current": "USER MESSAGE",
     "pinned": "PINNED",
 }
-_NOTHING: Final = content_hash("")
+_EMPTY_HASH: Final = content_hash("")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,25 +46,25 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[Entry, ...]
 
 
-Parted = Mapping[tuple[Place, str], Sequence[Entry]]
+GroupedEntries = Mapping[tuple[Region, str], Sequence[Entry]]
 """What is in, by its place and the name of its part there."""
 
 
 def sections(context: "Context") -> list[Section]:
     """Return the parts of a context's prompt that are not empty, in their order."""
     packages = {(package.id, package.kind): package for package in context.inputs.packages}
-    parted: dict[tuple[Place, str], list[Entry]] = {}
+    parted: dict[tuple[Region, str], list[Entry]] = {}
     for decision in context.decisions:
         package = packages.get((decision.id, decision.kind))
         if decision.included and package is not None:
-            where = _where(decision, package)
+            where = _section_key(decision, package)
             parted.setdefault(where, []).append(Entry(decision=decision, package=package))
-    return [_section(place, name, parted[place, name]) for place, name in _ordered(context, parted)]
+    return [_section(place, name, parted[place, name]) for place, name in _order_keys(context, parted)]
 
 
 def is_erased(package: ContentPackage) -> bool:
     """Say whether the content of a package was taken out of the record."""
-    return package.content == "" and package.hash != _NOTHING
+    return package.content == "" and package.hash != _EMPTY_HASH
 
 
 def media_name(package: ContentPackage) -> str:
@@ -82,30 +82,32 @@ def media_name(package: ContentPackage) -> str:
     return package.id
 
 
-def _where(decision: Decision, package: ContentPackage) -> tuple[Place, str]:
+def _section_key(decision: Decision, package: ContentPackage) -> tuple[Region, str]:
     """Return the place of a candidate, and the name of its part there: a summary stands where its cluster stood."""
-    place: Place = "history" if decision.reason == "summary" else place_of(package)
+    place: Region = "history" if decision.reason == "summary" else region_of(package)
     if place in ("pinned", "system", "current") and not decision.kind.startswith("media-"):
         return place, place
     return place, COMPONENTS.get(decision.kind, decision.kind)
 
 
-def _ordered(context: "Context", parted: Parted) -> list[tuple[Place, str]]:
+def _order_keys(context: "Context", parted: GroupedEntries) -> list[tuple[Region, str]]:
     """Put parts in order: as `arrange` puts them, media right before the message that they came with."""
     related_first = context.inputs.policy.layout.related == "system"
-    middle: tuple[Place, ...] = ("related", "history") if related_first else ("history", "related")
-    places: tuple[Place, ...] = ("system", "pinned", *middle, "note", "current")
+    middle: tuple[Region, ...] = ("related", "history") if related_first else ("history", "related")
+    places: tuple[Region, ...] = ("system", "pinned", *middle, "note", "current")
     known = list(_HEADINGS)
 
-    def order(key: tuple[Place, str]) -> tuple[int, bool, int, str]:
+    def order(key: tuple[Region, str]) -> tuple[int, bool, int, str]:
         place, name = key
         return (places.index(place), name == "current", known.index(name) if name in known else len(known), name)
 
     keys = sorted(parted, key=order)
-    return _noted(reading_order(context), parted, keys) if any(place == "note" for place, _ in keys) else keys
+    return _place_notes(reading_order(context), parted, keys) if any(place == "note" for place, _ in keys) else keys
 
 
-def _noted(order: Mapping[str, int], parted: Parted, keys: Sequence[tuple[Place, str]]) -> list[tuple[Place, str]]:
+def _place_notes(
+    order: Mapping[str, int], parted: GroupedEntries, keys: Sequence[tuple[Region, str]]
+) -> list[tuple[Region, str]]:
     """Put notes where the last of them stands in the request: before the first part that begins behind it."""
     notes = [key for key in keys if key[0] == "note"]
     others = [key for key in keys if key[0] != "note"]
@@ -115,9 +117,9 @@ def _noted(order: Mapping[str, int], parted: Parted, keys: Sequence[tuple[Place,
     return [*others[:at], *notes, *others[at:]]
 
 
-def _section(place: Place, name: str, entries: Sequence[Entry]) -> Section:
-    ordered = sorted(entries, key=_by_score if place == "related" else _in_time)
-    heading = _HEADINGS.get(name) or title_of(name).upper()
+def _section(place: Region, name: str, entries: Sequence[Entry]) -> Section:
+    ordered = sorted(entries, key=_by_score if place == "related" else _by_time)
+    heading = _HEADINGS.get(name) or component_title(name).upper()
     return Section(
         name=name, heading=heading, tokens=sum(entry.decision.cost for entry in entries), entries=tuple(ordered)
     )
@@ -128,12 +130,12 @@ def _by_score(entry: Entry) -> tuple[float, str]:
     return (-score.total if score else 0.0, entry.decision.id)
 
 
-def _in_time(entry: Entry) -> tuple[float, int, str]:
+def _by_time(entry: Entry) -> tuple[float, int, str]:
     package = entry.package
     return (package.timestamp, package.position, package.id)
 
 
-def left_out(context: "Context") -> Iterator[Decision]:
+def excluded_decisions(context: "Context") -> Iterator[Decision]:
     """Yield what the model did not see, the nearest to the cut first; what had no rank was never near."""
     pools = [pool.name for pool in context.pools]
 

@@ -1,19 +1,72 @@
-"""Who gets into one pool: in order, contiguous, or the best set."""
+"""Choose the units of one pool: in order, contiguous, or as the best set."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from brimful.core.knapsack import choose
 from brimful.core.policy import Pool
-from brimful.core.sharing import best_set, worth
-from brimful.core.unit import Unit, spent
+from brimful.core.units import Unit, total_cost
+
+
+def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] = ()) -> list[Unit]:
+    """Return units that are worth near the most that so many tokens can hold, `beside` some that are in already.
+
+    Never worse than going down the list as it is given and taking whatever fits.
+    """
+    there = {unit.heading for unit in beside}
+    headings = [unit.heading_due(there) for unit in units]
+    values = [unit.score.total for unit in units]
+    if not any(headings):
+        return [units[at] for at in choose(values, [unit.cost for unit in units], tokens)]
+    # Each is charged with its share of a heading: first as if all got in that may stand under it, then as they did.
+    hopeful = _choose_sharing_headings(units, headings, values, tokens, range(len(units)))
+    likely = _choose_sharing_headings(units, headings, values, tokens, hopeful)
+    dense = sorted(range(len(units)), key=lambda at: -values[at] / (units[at].cost or 1))
+    orders = (_chosen_first(likely, dense), range(len(units)))
+    return max((_take_what_fits(units, order, tokens, there) for order in orders), key=total_score)
+
+
+def _choose_sharing_headings(
+    units: Sequence[Unit], headings: Sequence[int], values: Sequence[float], tokens: int, company: Iterable[int]
+) -> list[int]:
+    """Return the best set if headings are shared as they are in some company; it may be over."""
+    sharing = Counter(units[at].heading for at in company)
+    costs = [
+        unit.cost + -(-heading // max(1, sharing[unit.heading])) for unit, heading in zip(units, headings, strict=True)
+    ]
+    return choose(values, costs, tokens)
+
+
+def total_score(units: Sequence[Unit]) -> float:
+    """Return what units are worth together."""
+    return sum(unit.score.total for unit in units)
+
+
+def _chosen_first(chosen: Iterable[int], dense: Sequence[int]) -> list[int]:
+    """Return the chosen ones, then all others."""
+    inside = set(chosen)
+    return [at for at in dense if at in inside] + [at for at in dense if at not in inside]
+
+
+def _take_what_fits(units: Sequence[Unit], order: Iterable[int], tokens: int, there: set[str]) -> list[Unit]:
+    taken, headings = list[int](), set(there)
+    for at in order:
+        unit = units[at]
+        cost = unit.cost + unit.heading_due(headings)
+        if cost <= tokens:
+            taken.append(at)
+            headings.add(unit.heading)
+            tokens -= cost
+    return [units[at] for at in sorted(taken)]
+
 
 Shrink = Callable[[Unit, int], Unit | None]
 """Shrink a unit to at most so many tokens, or say that it cannot be done."""
 
-_HOLLOW = 2 / 3  # of low water: history that holds less has lost much, since no step of trimming leaves so little
-_SHRINKING_TRIES = 8  # candidates that may fill the last gap of an optimized pool by being shrunk
+_REGROW_BELOW = 2 / 3  # of low water: history that holds less has lost much, since no step of trimming leaves so little
+_MAX_SHRINK_TRIES = 8  # candidates that may fill the last gap of an optimized pool by being shrunk
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -24,7 +77,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     items: int = 0
 
 
-def ranked(pool: Pool, units: Sequence[Unit]) -> list[Unit]:
+def rank_units(pool: Pool, units: Sequence[Unit]) -> list[Unit]:
     """Sort by the pool's order, the best first; the key breaks ties."""
     match pool.order:
         case "newest":
@@ -38,11 +91,11 @@ def ranked(pool: Pool, units: Sequence[Unit]) -> list[Unit]:
 def select(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
     """Return the units of `order` that get in; a shrunk one is returned shrunk."""
     if pool.optimize:
-        return _best_set(pool, order, room, shrink)
-    return _in_order(pool, order, room, shrink)
+        return _select_best_set(pool, order, room, shrink)
+    return _select_in_order(pool, order, room, shrink)
 
 
-def lowered(pool: Pool, room: Room) -> tuple[Pool, Room]:
+def at_low_water(pool: Pool, room: Room) -> tuple[Pool, Room]:
     """Return a pool and its room as a step of trimming leaves them: at low water."""
     share = 1.0 if pool.low_water is None else pool.low_water
     most = None if pool.most is None else max(1, int(pool.most * share))
@@ -50,20 +103,20 @@ def lowered(pool: Pool, room: Room) -> tuple[Pool, Room]:
     return msgspec.structs.replace(pool, most=most), low
 
 
-def regrown(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high: int, shrink: Shrink) -> list[Unit]:
+def regrow(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high: int, shrink: Shrink) -> list[Unit]:
     """Return history as it is, or where most of what it has room for is gone, with older units before it.
 
     It grows to low water of `high`, as if it had been trimmed, so that it stays there for many turns.
     """
-    _, least = lowered(pool, room)
-    if not older or spent(span) > least.tokens * _HOLLOW:
+    _, least = at_low_water(pool, room)
+    if not older or total_cost(span) > least.tokens * _REGROW_BELOW:
         return span
-    low_pool, low = lowered(pool, msgspec.structs.replace(room, tokens=high))
+    low_pool, low = at_low_water(pool, msgspec.structs.replace(room, tokens=high))
     grown = select(low_pool, [*span, *older], low, shrink)
     return grown if len(grown) > len(span) else span
 
 
-def without_worst(
+def drop_worst(
     units: Sequence[Unit], over: int, items: int, below: float | None, shrink: Shrink
 ) -> tuple[list[Unit], list[str]]:
     """Drop units from the end until `over` tokens are won; return who is left, and the keys of those who are not.
@@ -88,7 +141,7 @@ def without_worst(
     return left, gone
 
 
-def _in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
+def _select_in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
     chosen: list[Unit] = []
     used, items = 0, room.items
     headings: set[str] = set()
@@ -111,21 +164,23 @@ def _in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> 
     return chosen
 
 
-def _best_set(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
-    forced = _in_order(pool, order[: max(0, pool.least - room.items)], room, shrink) if pool.least else []
+def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
+    forced = _select_in_order(pool, order[: max(0, pool.least - room.items)], room, shrink) if pool.least else []
     keys = {unit.key for unit in forced}
     rest = [unit for unit in order if unit.key not in keys] if keys else order
-    tokens = room.tokens - spent(forced)
-    chosen = forced + (best_set(rest, tokens, beside=forced) if tokens > 0 else [])
+    tokens = room.tokens - total_cost(forced)
+    chosen = forced + (choose_best_set(rest, tokens, beside=forced) if tokens > 0 else [])
     if pool.most is not None:
         # Cutting the best set down can leave less than going down the list would have taken.
-        chosen = max(_at_most(chosen, pool.most - room.items), _in_order(pool, order, room, shrink), key=worth)
+        chosen = max(
+            _limit_items(chosen, pool.most - room.items), _select_in_order(pool, order, room, shrink), key=total_score
+        )
     if pool.most is None or room.items + len(chosen) < pool.most:
         chosen += _fill_gap(rest, chosen, room.tokens, shrink)
     return chosen
 
 
-def _at_most(chosen: Sequence[Unit], most: int) -> list[Unit]:
+def _limit_items(chosen: Sequence[Unit], most: int) -> list[Unit]:
     kept: list[Unit] = []
     items = 0
     for unit in sorted(chosen, key=lambda u: (-u.score.total, u.key)):
@@ -138,9 +193,9 @@ def _at_most(chosen: Sequence[Unit], most: int) -> list[Unit]:
 def _fill_gap(order: Sequence[Unit], chosen: Sequence[Unit], tokens: int, shrink: Shrink) -> list[Unit]:
     """Shrink the best one that was left out into the tokens that are left over."""
     taken, headings = {unit.key for unit in chosen}, {unit.heading for unit in chosen}
-    left = tokens - spent(chosen)
+    left = tokens - total_cost(chosen)
     may_shrink = (unit for unit in order if unit.may_shrink and unit.key not in taken)
-    for unit, _ in zip(may_shrink, range(_SHRINKING_TRIES), strict=False):
+    for unit, _ in zip(may_shrink, range(_MAX_SHRINK_TRIES), strict=False):
         shrunk = shrink(unit, left - unit.heading_due(headings))
         if shrunk is not None:
             return [shrunk]

@@ -1,25 +1,146 @@
-"""What goes into the fill beside its units, and what comes out of it."""
+"""The result of a fill: the units that are in, the use of each pool, and a decision for every candidate."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from math import inf
 
 import msgspec
 
 from brimful.core.budget import ContextBudget
-from brimful.core.decision import Decision
-from brimful.core.unit import Unit
-from brimful.core.verdict import Account, PoolUse, summary_verdicts, verdicts
+from brimful.core.decision import Decision, Reason
+from brimful.core.policy import Pool
+from brimful.core.units import Unit
 from brimful.errors import BudgetExceeded
 
 
-class Previous(msgspec.Struct, frozen=True, kw_only=True):
+class PoolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a pool may take and what it took; `lent` tokens of it came from other pools.
+
+    `most` is what it could ever take: its limit, or the whole window's where it borrows.
+    """
+
+    name: str
+    limit: int
+    most: int
+    used: int
+    items: int
+    lent: int = 0
+
+
+class PoolAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool after the fill: who waited, who was considered in which order, who is in, and what was noted on the way.
+
+    `stepped` says that history went to its low water in one large step. Each of the `duplicates` comes with what it
+    duplicates.
+    """
+
+    pool: Pool
+    use: PoolUse
+    stepped: bool
+    waiting: Sequence[Unit]
+    order: Sequence[Unit]
+    chosen: Mapping[str, Unit]
+    reasons: Mapping[str, Reason]
+    swapped: Mapping[str, Unit]
+    duplicates: Sequence[tuple[Unit, str]]
+
+
+def pool_decisions(account: PoolAccount, standing: Mapping[str, Unit]) -> list[Decision]:
+    """Return one decision for each package that waited. `standing` is all that is in."""
+    order = [unit for unit in account.order if not unit.stands_for]
+    ranks = _ranks(account.pool, order)
+    cut = max((ranks.get(key, 0) for key in account.chosen), default=0)
+    required = account.use.items - sum(unit.items for unit in account.chosen.values())
+    least = {unit.key for unit in order[: max(0, account.pool.least - required)]}
+    why = _make_reason_function(account, cut)
+    decisions: list[Decision] = []
+    for unit, other in account.duplicates:
+        decisions += unit.decisions("duplicate", "same-content", by=other)
+    duplicates = {unit.key for unit, _ in account.duplicates}
+    dropped: list[Decision] = []
+    several: list[Decision] = []
+    chosen, swapped = account.chosen, account.swapped
+    for unit in account.waiting:
+        key = unit.key
+        rank = ranks.get(key, 0)
+        if key in chosen:
+            reason = account.reasons.get(key, "least" if key in least else "fits")
+            decisions += chosen[key].decisions("kept", reason, rank=rank, cut=cut)
+        elif key in swapped and swapped[key].key in standing:
+            decisions += unit.decisions("replaced", "summary", by=swapped[key].key, rank=rank, cut=cut)
+        elif key in duplicates:
+            continue
+        elif len(unit.packages) == 1:
+            package = unit.packages[0]  # of a large pile that is most, so it takes a short way
+            dropped.append(
+                Decision(
+                    id=key,
+                    kind=package.kind,
+                    outcome="dropped",
+                    reason=why(unit, rank),
+                    tokens=package.tokens.tokens,
+                    pool=unit.pool,
+                    score=unit.score,
+                    rank=rank,
+                    cut=cut,
+                )
+            )
+        else:
+            several += unit.decisions("dropped", why(unit, rank), rank=rank, cut=cut)
+    return decisions + dropped + several
+
+
+def summary_decisions(summaries: Iterable[Unit], standing: Mapping[str, Unit]) -> Iterator[Decision]:
+    """Yield one decision for each summary that was held ready for a cluster."""
+    for unit in summaries:
+        inside = standing.get(unit.key)
+        if inside is None:
+            yield from unit.decisions("dropped", "verbatim")
+        else:
+            yield from inside.decisions("kept", "summary")
+
+
+def _ranks(pool: Pool, order: Sequence[Unit]) -> dict[str, int]:
+    """Return each candidate's place, from 1, in the order that decided: value per token where a best set was sought."""
+    if pool.optimize:
+        order = sorted(order, key=lambda unit: -unit.score.total / (unit.cost or 1))
+    return {unit.key: at for at, unit in enumerate(order, start=1)}
+
+
+def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int], Reason]:
+    """Return a function that says why a unit of some rank is out; the pool's numbers are looked up once."""
+    pool, use, reasons, stepped = account.pool, account.use, account.reasons, account.stepped
+    headings = {unit.heading for unit in account.chosen.values()}
+    room_for_items = inf if pool.most is None else pool.most - use.items
+    last = cut + 1 if pool.contiguous else inf
+    left = max(use.limit, use.used) - use.used
+    most = use.most
+
+    def why(unit: Unit, rank: int) -> Reason:
+        if reasons and reasons.get(unit.key) == "trimmed":
+            return "trimmed"
+        if len(unit.packages) > room_for_items:
+            return "most"
+        if rank > last:
+            return "older"
+        if stepped:
+            return "low-water"
+        cost = unit.cost + unit.heading_due(headings)
+        if cost > most:
+            return "too-large"
+        return "pool-full" if cost > left else "window-full"
+
+    return why
+
+
+class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
     """What the next context needs of this one to keep its prefix: where history began, and its summaries."""
 
     first: str
     summaries: tuple[str, ...] = ()
 
 
-class Base(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class BaseCost(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the request costs before any unit is in it: with all that may come, and with the required units alone."""
 
     full: int
@@ -30,7 +151,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The units that are in, and what decisions on all candidates rest on. `summaries` were held ready for clusters."""
 
     required: tuple[Unit, ...]
-    accounts: tuple[Account, ...]
+    accounts: tuple[PoolAccount, ...]
     summaries: tuple[Unit, ...]
     used: int
 
@@ -50,8 +171,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         standing = {unit.key: unit for account in self.accounts for unit in account.chosen.values()}
         decided = [decision for unit in self.required for decision in unit.decisions("kept", "required")]
         for account in self.accounts:
-            decided += verdicts(account, standing)
-        return (*decided, *summary_verdicts(self.summaries, standing))
+            decided += pool_decisions(account, standing)
+        return (*decided, *summary_decisions(self.summaries, standing))
 
     @property
     def optional(self) -> bool:
@@ -59,7 +180,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return not all(unit.fixed for unit in self.units)
 
 
-def exceeded(units: Sequence[Unit], budget: ContextBudget, base: Base, needed: int) -> BudgetExceeded:
+def make_budget_error(units: Sequence[Unit], budget: ContextBudget, base: BaseCost, needed: int) -> BudgetExceeded:
     """Return the error that names what is required and how much there is."""
     required = [(package.id, cost) for unit in units for package, cost in zip(unit.packages, unit.costs, strict=True)]
     window = f"window {budget.window:,} − completion {budget.completion:,}"

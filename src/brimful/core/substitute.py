@@ -1,11 +1,11 @@
-"""Clusters give way to their newest covering summary, largest saving first."""
+"""Replace clusters by their newest covering summary, largest saving first."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from brimful.core.cost import place_of
-from brimful.core.unit import Unit
+from brimful.core.cost import region_of
+from brimful.core.units import Unit
 
 Summaries = Mapping[str, Sequence[Unit]]
 """For each cluster, the summaries that cover it or parts of it."""
@@ -24,7 +24,7 @@ class Swap(msgspec.Struct, frozen=True):
         return sum(unit.cost for unit in self.members) - self.summary.cost
 
 
-def set_aside(units: Sequence[Unit]) -> tuple[list[Unit], dict[str, list[Unit]]]:
+def split_summaries(units: Sequence[Unit]) -> tuple[list[Unit], dict[str, list[Unit]]]:
     """Part candidates from the summaries of some of them. A summary of nothing present is a candidate itself."""
     if not any(unit.packages[0].kind == "summary" for unit in units):
         return list(units), {}
@@ -40,7 +40,7 @@ def set_aside(units: Sequence[Unit]) -> tuple[list[Unit], dict[str, list[Unit]]]
     return candidates, summaries
 
 
-def released(
+def releasable_summaries(
     summaries: Summaries, members: Mapping[str, Sequence[Unit]], filled: Collection[str], inside: Collection[str]
 ) -> list[Unit]:
     """Return the newest summary of each cluster if it tells of something that got into none of the `filled` pools.
@@ -65,7 +65,7 @@ def _is_needed(summary: Unit, members: Sequence[Unit], inside: Collection[str]) 
     return any(package.id in covers for unit in out for package in unit.packages)
 
 
-def members_of(units: Iterable[Unit], summaries: Summaries) -> dict[str, list[Unit]]:
+def cluster_members(units: Iterable[Unit], summaries: Summaries) -> dict[str, list[Unit]]:
     """Return the members of the clusters that have summaries."""
     found: dict[str, list[Unit]] = {cluster: [] for cluster in summaries}
     for unit in units if summaries else ():
@@ -75,7 +75,7 @@ def members_of(units: Iterable[Unit], summaries: Summaries) -> dict[str, list[Un
     return found
 
 
-def swaps(
+def find_swaps(
     units: Iterable[Unit], summaries: Summaries, protected: Collection[str] = (), standing: Collection[str] = ()
 ) -> list[Swap]:
     """Return every swap that saves tokens, the largest saving first; a cluster's newest summary is the one used.
@@ -89,19 +89,19 @@ def swaps(
         cluster = unit.packages[0].cluster
         if cluster in summaries and not unit.fixed and unit.key not in protected:
             clusters.setdefault(str(cluster), []).append(unit)
-    found = [_swap(cluster, members, summaries[cluster]) for cluster, members in clusters.items()]
+    found = [_make_swap(cluster, members, summaries[cluster]) for cluster, members in clusters.items()]
     useful = (swap for swap in found if swap and swap.saving > 0 and swap.summary.key not in standing)
     return sorted(useful, key=lambda swap: (-swap.saving, swap.cluster))
 
 
-def apply(units: Sequence[Unit], chosen: Iterable[Swap]) -> list[Unit]:
+def apply_swaps(units: Sequence[Unit], chosen: Iterable[Swap]) -> list[Unit]:
     """Return the units with the members of each swap gone and its summary in their place."""
     chosen = list(chosen)
     gone = {unit.key for swap in chosen for unit in swap.members}
     return [unit for unit in units if unit.key not in gone] + [swap.summary for swap in chosen]
 
 
-def enough(candidates: Iterable[Swap], over: int) -> list[Swap]:
+def take_until_saved(candidates: Iterable[Swap], over: int) -> list[Swap]:
     """Take swaps in order until they have saved `over` tokens."""
     taken: list[Swap] = []
     for swap in candidates:
@@ -112,16 +112,16 @@ def enough(candidates: Iterable[Swap], over: int) -> list[Swap]:
     return taken
 
 
-def _swap(cluster: str, members: Sequence[Unit], summaries: Sequence[Unit]) -> Swap | None:
+def _make_swap(cluster: str, members: Sequence[Unit], summaries: Sequence[Unit]) -> Swap | None:
     owners = {package.id: unit for unit in members for package in unit.packages}
     for summary in sorted(summaries, key=lambda unit: unit.when, reverse=True):
-        covered = _covered(members, owners, frozenset(summary.packages[0].covers))
+        covered = _covered_members(members, owners, frozenset(summary.packages[0].covers))
         if covered:
-            return Swap(cluster, covered, _stand_in(summary, covered))
+            return Swap(cluster, covered, _move_summary(summary, covered))
     return None
 
 
-def _covered(members: Sequence[Unit], owners: Mapping[str, Unit], covers: frozenset[str]) -> tuple[Unit, ...]:
+def _covered_members(members: Sequence[Unit], owners: Mapping[str, Unit], covers: frozenset[str]) -> tuple[Unit, ...]:
     """Return the members that are covered whole; a summary that names nothing covers all."""
     if not covers:
         return tuple(members)
@@ -130,10 +130,10 @@ def _covered(members: Sequence[Unit], owners: Mapping[str, Unit], covers: frozen
     return tuple(sorted(whole, key=lambda unit: unit.when))
 
 
-def _stand_in(summary: Unit, members: Sequence[Unit]) -> Unit:
+def _move_summary(summary: Unit, members: Sequence[Unit]) -> Unit:
     """Return the summary with the place, the pool and the worth of what it stands for."""
     newest = max(members, key=lambda unit: unit.when)
     best = max(members, key=lambda unit: unit.score.total)
     return msgspec.structs.replace(
-        summary, pool=newest.pool, moved=newest.when, score=best.score, stands_for=place_of(newest.packages[0])
+        summary, pool=newest.pool, moved=newest.when, score=best.score, stands_for=region_of(newest.packages[0])
     )

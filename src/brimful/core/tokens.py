@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 
 import msgspec
 
-from brimful.core import check
+from brimful.core import validation
 from brimful.errors import InvalidPackage
 
 if TYPE_CHECKING:
@@ -41,14 +41,18 @@ class Count(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def __post_init__(self) -> None:
         """Refuse what cannot be a count."""
         # Every text of a pile has its count: where all is well, nothing is called.
-        if type(self.tokens) is not int or not 0 <= self.tokens <= check.LARGEST:
+        if type(self.tokens) is not int or not 0 <= self.tokens <= validation.MAX_INTEGER:
             raise InvalidPackage("tokens", _reason(self.tokens))
-        if type(self.margin) is not int or not 0 <= self.margin <= check.LARGEST:
+        if type(self.margin) is not int or not 0 <= self.margin <= validation.MAX_INTEGER:
             raise InvalidPackage("tokens.margin", _reason(self.margin))
         if self.basis not in BASES:
-            raise InvalidPackage("tokens.basis", f"must be one of {', '.join(BASES)}, not {check.shown(self.basis)}")
+            raise InvalidPackage(
+                "tokens.basis", f"must be one of {', '.join(BASES)}, not {validation.preview(self.basis)}"
+            )
         if type(self.tokenizer) is not str or not self.tokenizer.isascii():
-            msgspec.structs.force_setattr(self, "tokenizer", check.sound_text("tokens.tokenizer", self.tokenizer))
+            msgspec.structs.force_setattr(
+                self, "tokenizer", validation.require_unicode("tokens.tokenizer", self.tokenizer)
+            )
 
     @property
     def exact(self) -> bool:
@@ -63,10 +67,10 @@ class Count(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def _reason(value: object) -> str:
     if type(value) is not int:
-        return f"must be a whole number, not {check.shown(value)}"
+        return f"must be a whole number, not {validation.preview(value)}"
     if value < 0:
-        return f"must not be negative, not {check.shown(value)}"
-    return f"must be at most {check.LARGEST:,}"
+        return f"must not be negative, not {validation.preview(value)}"
+    return f"must be at most {validation.MAX_INTEGER:,}"
 
 
 class TokenCounter(Protocol):

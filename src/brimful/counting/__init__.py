@@ -1,44 +1,50 @@
 """Tokens: how many a text, a medium, a message or a whole prompt is, for a given model."""
 
 from brimful.counting.approximate import approximate_message, approximate_text
-from brimful.counting.calibration import Calibration, prior_of
+from brimful.counting.calibration import Calibration, default_calibration
+from brimful.counting.chat_template import template_names
 from brimful.counting.counters import counter_for, vocabulary_for
-from brimful.counting.learned import learn, raw_counts, texts_of, unknown
-from brimful.counting.learning import Learned, calibrated, learn_from, learned_window
+from brimful.counting.learning import MAX_OBSERVATIONS, LearnedCalibration, calibrate, learn_calibration, learned_window
 from brimful.counting.media import MediaCounter, media_rules
-from brimful.counting.observing import observation_of, observed_id, overflow_of
-from brimful.counting.settling import WINDOW
-from brimful.counting.templates import template_names
-from brimful.counting.tokenizers import count_special, count_text, count_texts, is_ready, make_ready, tokenizer_names
-from brimful.counting.vocabularies import is_proven
+from brimful.counting.stored_counts import count_raw, find_uncounted, remember_counts, texts_in
+from brimful.counting.tokenizers import (
+    count_text,
+    count_texts,
+    count_with_special_tokens,
+    is_preloaded,
+    preload,
+    tokenizer_names,
+)
+from brimful.counting.usage import make_observation, make_overflow_observation, observed_model_id
+from brimful.counting.vocabularies import is_verified
 
 __all__ = [
-    "WINDOW",
+    "MAX_OBSERVATIONS",
     "Calibration",
-    "Learned",
+    "LearnedCalibration",
     "MediaCounter",
     "approximate_message",
     "approximate_text",
-    "calibrated",
-    "count_special",
+    "calibrate",
+    "count_raw",
     "count_text",
     "count_texts",
+    "count_with_special_tokens",
     "counter_for",
-    "is_proven",
-    "is_ready",
-    "learn",
-    "learn_from",
+    "default_calibration",
+    "find_uncounted",
+    "is_preloaded",
+    "is_verified",
+    "learn_calibration",
     "learned_window",
-    "make_ready",
+    "make_observation",
+    "make_overflow_observation",
     "media_rules",
-    "observation_of",
-    "observed_id",
-    "overflow_of",
-    "prior_of",
-    "raw_counts",
+    "observed_model_id",
+    "preload",
+    "remember_counts",
     "template_names",
-    "texts_of",
+    "texts_in",
     "tokenizer_names",
-    "unknown",
     "vocabulary_for",
 ]

@@ -11,8 +11,8 @@ from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt
 from brimful.core.tokens import Count
 from brimful.counting.media import MediaCounter
-from brimful.counting.schemas import tool_json
-from brimful.counting.sums import add
+from brimful.counting.overheads import tool_json
+from brimful.counting.sums import sum_counts
 
 CHARACTERS_PER_TOKEN: Final = 4
 CHARACTERS_PER_MESSAGE: Final = 10  # for {"role":"","content":"","name":""}
@@ -85,7 +85,9 @@ class ApproximateCounter:
     def prompt(self, prompt: Prompt) -> Count:
         """Count the messages one by one, each rounded up as a whole."""
         tools = self.texts([tool_json(tool) for tool in prompt.tools])
-        return add([*tools, *(part for message in prompt.messages for part in self._message(message))], self.tokenizer)
+        return sum_counts(
+            [*tools, *(part for message in prompt.messages for part in self._message(message))], self.tokenizer
+        )
 
     def _message(self, message: Message) -> list[Count]:
         content = "".join(_sent_text(part) for part in message.parts)

@@ -1,23 +1,34 @@
-"""Counting for a model whose tokenizer is not public: another tokenizer's count, times a factor, with a margin.
+"""Calibrated counts for models whose tokenizer is not public.
 
-What was learned from usage adds weights: so much for each sign of a sort in a text, and for each thing in a request.
+A calibration turns a base tokenizer's count into an estimate of the model's count: times a factor, plus a margin for
+the error. Calibrations learned from reported usage also have weights: tokens per character class, and per message,
+tool call, tool, media token and request.
 """
 
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
-from brimful.core import check
+from brimful.core import validation
+from brimful.core.content import Media, Role, ToolCall
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
-from brimful.core.tokens import Count
-from brimful.counting.features import FEATURES, SIGNS, THINGS, Signs, weighed
+from brimful.core.prompt import Prompt
+from brimful.core.tokens import Count, TokenCounter
+from brimful.counting.features import (
+    CHARACTER_CLASSES,
+    FEATURES,
+    REQUEST_FEATURES,
+    CharacterCounts,
+    Features,
+    weighted_sum,
+)
 from brimful.errors import InvalidModel
 
-LEAST_SHARE: Final = 0.5  # of the base count times its factor: no weights bring a text below it
+MIN_SHARE: Final = 0.5  # of the base count times its factor: no weights bring a text below it
 
 Weights = tuple[tuple[str, float], ...]
 """Tokens for one of each feature, by its name; one that is missing weighs nothing."""
@@ -50,30 +61,30 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Whether there is more to it than a factor and a margin."""
         return bool(self.weights or self.spread)
 
-    def scale(self, base: int, signs: Signs = ()) -> Count:
+    def scale(self, base: int, signs: CharacterCounts = ()) -> Count:
         """Turn the base tokenizer's count of a text into the model's, both parts rounded up; `signs` are the text's."""
         plain = base * self.factor
         tokens, spread = plain, 0.0
         if signs:
-            tokens = max(plain * LEAST_SHARE, plain + _dot(self._signs[0], signs))
+            tokens = max(plain * MIN_SHARE, plain + _dot(self._signs[0], signs))
             spread = _dot(self._signs[1], signs)
-        whole = ceiling(tokens)
+        whole = round_up(tokens)
         return Count(
-            tokens=whole, basis="calibrated", tokenizer=self.name, margin=ceiling(whole * self.margin + spread)
+            tokens=whole, basis="calibrated", tokenizer=self.name, margin=round_up(whole * self.margin + spread)
         )
 
     def count(self, features: Mapping[str, float]) -> Count:
         """Count a request by its features: its `tokens` by the base tokenizer, what is `fixed`, and all that weighs."""
         plain = features.get("tokens", 0.0) * self.factor
-        text = max(plain * LEAST_SHARE, plain + weighed(features, SIGNS, self._weights))
+        text = max(plain * MIN_SHARE, plain + weighted_sum(features, CHARACTER_CLASSES, self._weights))
         around = features.get("fixed", 0.0) + features.get("media", 0.0)
         tokens = _bounded(round(text + around + self.correction(features)))
-        margin = _bounded(ceiling(tokens * self.margin + weighed(features, FEATURES, self._spread)))
+        margin = _bounded(round_up(tokens * self.margin + weighted_sum(features, FEATURES, self._spread)))
         return Count(tokens=tokens, basis="calibrated", tokenizer=self.name, margin=margin)
 
     def correction(self, features: Mapping[str, float]) -> float:
         """Return what was learned of things in a request: the tokens that they cost beyond what is counted for them."""
-        return weighed(features, THINGS, self._weights)
+        return weighted_sum(features, REQUEST_FEATURES, self._weights)
 
     def of_thing(self, thing: str) -> tuple[float, float]:
         """Return what one of a thing in a request weighs, and what it adds to the margin."""
@@ -89,14 +100,16 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _signs(self) -> tuple[list[float], list[float]]:
-        return [self._weights.get(sign, 0.0) for sign in SIGNS], [self._spread.get(sign, 0.0) for sign in SIGNS]
+        return [self._weights.get(sign, 0.0) for sign in CHARACTER_CLASSES], [
+            self._spread.get(sign, 0.0) for sign in CHARACTER_CLASSES
+        ]
 
     @cached_property
     def _digest(self) -> str:
         return hashlib.blake2b(msgspec.json.encode([self.weights, self.spread]), digest_size=4).hexdigest()
 
 
-def prior_of(model: ModelInfo) -> Calibration:
+def default_calibration(model: ModelInfo) -> Calibration:
     """Return what is known of the model: what was learned of it, the registry's prior, or the default one.
 
     A model with a public tokenizer needs no factor.
@@ -116,18 +129,87 @@ def prior_of(model: ModelInfo) -> Calibration:
     )
 
 
-def ceiling(value: float) -> int:
+def round_up(value: float) -> int:
     """Round up, but not what is a whole number on paper: 100 * 1.1 is 110.00000000000001.
 
-    >>> ceiling(100 * 1.1), ceiling(100.2)
+    >>> round_up(100 * 1.1), round_up(100.2)
     (110, 101)
     """
     return math.ceil(round(value, 6))
 
 
 def _bounded(tokens: int) -> int:
-    return min(max(0, tokens), check.LARGEST)
+    return min(max(0, tokens), validation.MAX_INTEGER)
 
 
-def _dot(weights: Sequence[float], signs: Signs) -> float:
+def _dot(weights: Sequence[float], signs: CharacterCounts) -> float:
     return sum(weight * sign for weight, sign in zip(weights, signs, strict=True) if sign)
+
+
+class MeasuringCounter(TokenCounter, Protocol):
+    """A counter that tells what its counts are made of."""
+
+    def measure(self, prompt: Prompt) -> Features:
+        """Return the features of a prompt."""
+        ...
+
+
+class CalibratedCounter:
+    """A `TokenCounter`: texts as another one counts them, and what was learned of messages, tools and requests.
+
+    A whole prompt is counted by its features, as they were learned. What its parts are charged is never less: each is
+    rounded up by itself.
+    """
+
+    def __init__(self, counter: MeasuringCounter, learned: Calibration) -> None:
+        """Count by `counter`, whose texts know of what was learned already, and add the rest."""
+        self._counter = counter
+        self._learned = learned
+
+    @property
+    def tokenizer(self) -> str:
+        """The name of the counts."""
+        return self._learned.name
+
+    def text(self, text: str) -> Count:
+        """Count one text."""
+        return self._counter.text(text)
+
+    def texts(self, texts: Sequence[str]) -> list[Count]:
+        """Count many texts."""
+        return self._counter.texts(texts)
+
+    def media(self, part: Media) -> Count:
+        """Count an image, a sound or a video: each token of it weighs what was learned."""
+        count = self._counter.media(part)
+        return self._added("media", count, count.tokens)
+
+    def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
+        """Count the tool calls of one message."""
+        return self._added("calls", self._counter.tool_calls(calls), len(calls))
+
+    def message_overhead(self, role: Role, name: str = "") -> int:
+        """Return what stands around a message, and what that may have missed."""
+        return self._around("messages", self._counter.message_overhead(role, name))
+
+    def request_overhead(self) -> int:
+        """Return what a request costs beside its messages and tools, and what that may have missed."""
+        return self._around("request", self._counter.request_overhead())
+
+    def prompt(self, prompt: Prompt) -> Count:
+        """Count a whole prompt by its features."""
+        return self._learned.count(self._counter.measure(prompt))
+
+    def measure(self, prompt: Prompt) -> Features:
+        """Return what the count of a prompt is made of."""
+        return self._counter.measure(prompt)
+
+    def _around(self, thing: str, tokens: int) -> int:
+        weight, spread = self._learned.of_thing(thing)
+        return round_up(max(0.0, tokens + weight) * (1 + self._learned.margin) + spread)
+
+    def _added(self, thing: str, count: Count, times: int) -> Count:
+        weight, spread = self._learned.of_thing(thing)
+        tokens = max(0, round_up(count.tokens + times * weight))
+        margin = max(0, round_up(count.margin + times * spread))
+        return Count(tokens=tokens, basis="calibrated", tokenizer=self.tokenizer, margin=margin)

@@ -7,20 +7,19 @@ from brimful.core.model import ModelInfo
 from brimful.core.policy import Method
 from brimful.core.prompt import Prompt
 from brimful.core.tokens import TokenCounter
-from brimful.counting.adjusted import AdjustedCounter, Measuring
 from brimful.counting.approximate import ApproximateCounter
-from brimful.counting.calibration import Calibration, prior_of
-from brimful.counting.constants import ConstantsCounter
+from brimful.counting.calibration import CalibratedCounter, Calibration, MeasuringCounter, default_calibration
+from brimful.counting.chat_template import ChatTemplate
 from brimful.counting.features import Features
+from brimful.counting.fixed_overhead import FixedOverheadCounter
 from brimful.counting.media import MediaCounter
-from brimful.counting.overheads import overheads_of
-from brimful.counting.templated import TemplateCounter
-from brimful.counting.templates import ChatTemplate
-from brimful.counting.texts import CalibratedTexts, ExactTexts, TextCounter
-from brimful.counting.vocabularies import served_by, vocabulary_of
+from brimful.counting.overheads import get_overheads
+from brimful.counting.template_counter import TemplateCounter
+from brimful.counting.text_counters import CalibratedTextCounter, ExactTextCounter, TextCounter
+from brimful.counting.vocabularies import get_vocabulary, runtime_vocabulary
 from brimful.errors import InvalidModel, TokenizerUnavailable
 
-_COUNTERS_KEPT: Final = 256
+_MAX_CACHED_COUNTERS: Final = 256
 
 
 def counter_for(
@@ -36,7 +35,7 @@ def counter_for(
     >>> counter_for(model).text("Fill the context window to the brim.")
     Count(tokens=8, basis='exact', tokenizer='o200k_base', margin=0)
     """
-    return _counter(model, method, calibration)
+    return _make_counter(model, method, calibration)
 
 
 def vocabulary_for(model: ModelInfo, method: Method = "hybrid") -> str | None:
@@ -46,41 +45,43 @@ def vocabulary_for(model: ModelInfo, method: Method = "hybrid") -> str | None:
     ...                          tokenizer="o200k_base"))
     'o200k_base'
     """
-    return None if method == "approximate" else _texts(model, method, None).base
+    return None if method == "approximate" else _text_counter(model, method, None).base
 
 
-def features_of(model: ModelInfo, method: Method, prompt: Prompt) -> Features:
+def measure_prompt(model: ModelInfo, method: Method, prompt: Prompt) -> Features:
     """Return what the count of a prompt for a model is made of: what better counts are learned from."""
-    counter = _counter(model, method, None)
+    counter = _make_counter(model, method, None)
     return {} if isinstance(counter, ApproximateCounter) else counter.measure(prompt)
 
 
-@lru_cache(_COUNTERS_KEPT)
-def _counter(model: ModelInfo, method: Method, calibration: Calibration | None) -> Measuring | ApproximateCounter:
+@lru_cache(_MAX_CACHED_COUNTERS)
+def _make_counter(
+    model: ModelInfo, method: Method, calibration: Calibration | None
+) -> MeasuringCounter | ApproximateCounter:
     # A counter is a pure function of these, and one for a template has probed it: it is worth keeping.
     media = MediaCounter.of(model)
     if method == "approximate":
         return ApproximateCounter(media)
-    texts = _texts(model, method, calibration)
-    counter: Measuring
+    texts = _text_counter(model, method, calibration)
+    counter: MeasuringCounter
     if model.overhead == "template":
-        counter = TemplateCounter(texts, _template(model, texts.base), media)
+        counter = TemplateCounter(texts, _load_template(model, texts.base), media)
     else:
-        counter = ConstantsCounter(texts, overheads_of(model.overhead), media, model.tool_system_tokens)
-    learned = _learned(model, method, calibration)
-    return AdjustedCounter(counter, learned) if learned else counter
+        counter = FixedOverheadCounter(texts, get_overheads(model.overhead), media, model.tool_system_tokens)
+    learned = _learned_calibration(model, method, calibration)
+    return CalibratedCounter(counter, learned) if learned else counter
 
 
-def _learned(model: ModelInfo, method: Method, calibration: Calibration | None) -> Calibration | None:
+def _learned_calibration(model: ModelInfo, method: Method, calibration: Calibration | None) -> Calibration | None:
     """Return what usage taught of the model beyond a factor and a margin; who wants exact counts gets no less."""
-    chosen = calibration or prior_of(model)
+    chosen = calibration or default_calibration(model)
     return chosen if chosen.learned and method != "exact" else None
 
 
-def _template(model: ModelInfo, tokenizer: str) -> ChatTemplate:
+def _load_template(model: ModelInfo, tokenizer: str) -> ChatTemplate:
     if not model.chat_template:
         raise InvalidModel(model.id, "chat_template", "must be named where overhead is 'template'")
-    vocabulary = vocabulary_of(tokenizer)
+    vocabulary = get_vocabulary(tokenizer)
     return ChatTemplate.named(
         model.chat_template,
         bos=vocabulary.bos,
@@ -90,26 +91,26 @@ def _template(model: ModelInfo, tokenizer: str) -> ChatTemplate:
     )
 
 
-def _texts(
+def _text_counter(
     model: ModelInfo,
     method: Literal["exact", "calibrated", "hybrid"],
     calibration: Calibration | None,
 ) -> TextCounter:
     match method:
         case "exact":
-            return _exact(model)
+            return _exact_text_counter(model)
         case "calibrated":
-            return CalibratedTexts(calibration or prior_of(model))
+            return CalibratedTextCounter(calibration or default_calibration(model))
         case "hybrid":
             if model.tokenizer is None:
-                return CalibratedTexts(calibration or prior_of(model))
-            return _exact(model, _learned(model, method, calibration))
+                return CalibratedTextCounter(calibration or default_calibration(model))
+            return _exact_text_counter(model, _learned_calibration(model, method, calibration))
         case _:
             assert_never(method)
 
 
-def _exact(model: ModelInfo, learned: Calibration | None = None) -> ExactTexts:
+def _exact_text_counter(model: ModelInfo, learned: Calibration | None = None) -> ExactTextCounter:
     if model.tokenizer is None:
         reason = "its vocabulary is not public" if model.known else "the model is not in the registry"
         raise TokenizerUnavailable(model.id, reason)
-    return ExactTexts(served_by(model.runtime, model.tokenizer), learned)
+    return ExactTextCounter(runtime_vocabulary(model.runtime, model.tokenizer), learned)

@@ -9,15 +9,15 @@ from typing import Final
 
 from brimful.core.content import ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt
-from brimful.counting.memo import CountMemo
+from brimful.counting.count_cache import CountCache
 
-Signs = tuple[int, ...]
-"""How many signs of each sort a text has, in the order of `SIGNS`."""
+CharacterCounts = tuple[int, ...]
+"""How many signs of each sort a text has, in the order of `CHARACTER_CLASSES`."""
 Features = dict[str, float]
 """Numbers by name; one that is missing is zero."""
 
 
-def _between(first: int, last: int) -> bytes:
+def _byte_range(first: int, last: int) -> bytes:
     return bytes(range(first, last + 1))
 
 
@@ -25,49 +25,49 @@ _ASCII: Final[dict[str, bytes]] = {
     "digits": b"0123456789",
     "punctuation": bytes(sign for sign in range(0x21, 0x7F) if not chr(sign).isalnum()),
     "newlines": b"\r\n",
-    "capitals": _between(0x41, 0x5A),
+    "capitals": _byte_range(0x41, 0x5A),
 }
-_BEYOND: Final[dict[str, bytes]] = {
-    "accents": _between(0xC2, 0xCD),  # Latin letters with marks
-    "letters": _between(0xCE, 0xDF),  # Greek, Cyrillic, Armenian, Hebrew, Arabic
-    "indic": _between(0xE0, 0xE1),  # Devanagari, Thai and their like, Georgian, Ethiopic
+_NON_ASCII: Final[dict[str, bytes]] = {
+    "accents": _byte_range(0xC2, 0xCD),  # Latin letters with marks
+    "letters": _byte_range(0xCE, 0xDF),  # Greek, Cyrillic, Armenian, Hebrew, Arabic
+    "indic": _byte_range(0xE0, 0xE1),  # Devanagari, Thai and their like, Georgian, Ethiopic
     "symbols": b"\xe2",  # dashes, quotes, arrows, box drawing
     "kana": b"\xe3\xee\xef",  # Japanese syllables, and the full stops and commas of East Asia
-    "han": _between(0xE4, 0xE9),
-    "hangul": _between(0xEA, 0xED),
-    "emoji": _between(0xF0, 0xF4),
+    "han": _byte_range(0xE4, 0xE9),
+    "hangul": _byte_range(0xEA, 0xED),
+    "emoji": _byte_range(0xF0, 0xF4),
 }
-_PIECE: Final = 32_768  # characters: a tenth of a millisecond's work
-_NO_OTHERS: Final = (0,) * len(_BEYOND)
-SIGNS: Final = (*_ASCII, *_BEYOND, "indents")
+_CHUNK: Final = 32_768  # characters: a tenth of a millisecond's work
+_NO_NON_ASCII: Final = (0,) * len(_NON_ASCII)
+CHARACTER_CLASSES: Final = (*_ASCII, *_NON_ASCII, "indents")
 """Sorts of signs in a text; `indents` are pairs of spaces."""
-THINGS: Final = ("messages", "calls", "tools", "toolset", "media", "request")
+REQUEST_FEATURES: Final = ("messages", "calls", "tools", "toolset", "media", "request")
 """Things in a request: messages, tool calls and tools; whether it has tools; tokens of media; the request itself."""
-FEATURES: Final = (*SIGNS, *THINGS)
+FEATURES: Final = (*CHARACTER_CLASSES, *REQUEST_FEATURES)
 
 
-def signs_of(texts: Sequence[str]) -> list[Signs]:
+def count_characters(texts: Sequence[str]) -> list[CharacterCounts]:
     """Return how many signs of each sort each text has.
 
-    >>> dict(zip(SIGNS, signs_of(["Tea at 5, 日本"])[0]))["han"]
+    >>> dict(zip(CHARACTER_CLASSES, count_characters(["Tea at 5, 日本"])[0]))["han"]
     2
     """
-    return _memo.counts(texts)
+    return _cache.counts(texts)
 
 
-def sum_of_signs(texts: Sequence[str]) -> Signs:
+def sum_characters(texts: Sequence[str]) -> CharacterCounts:
     """Return how many signs of each sort texts have together."""
-    return tuple(map(sum, zip(*signs_of(texts), strict=True))) if texts else (0,) * len(SIGNS)
+    return tuple(map(sum, zip(*count_characters(texts), strict=True))) if texts else (0,) * len(CHARACTER_CLASSES)
 
 
-def things_in(prompt: Prompt) -> Features:
+def request_features(prompt: Prompt) -> Features:
     """Return what a prompt has beside its texts; media are left to who knows their rules.
 
-    >>> things_in(Prompt(model="m", messages=(Message(role="user", parts=()),)))
+    >>> request_features(Prompt(model="m", messages=(Message(role="user", parts=()),)))
     {'messages': 1.0, 'request': 1.0}
     """
     found = {
-        "messages": float(sum(map(_frames, prompt.messages))),
+        "messages": float(sum(map(_wire_message_count, prompt.messages))),
         "calls": float(sum(isinstance(part, ToolCall) for message in prompt.messages for part in message.parts)),
         "tools": float(len(prompt.tools)),
         "toolset": float(bool(prompt.tools)),
@@ -76,39 +76,39 @@ def things_in(prompt: Prompt) -> Features:
     return {name: value for name, value in found.items() if value}
 
 
-def _frames(message: Message) -> int:
+def _wire_message_count(message: Message) -> int:
     """Return as how many messages one goes over the wire, where every tool result is one."""
     results = sum(isinstance(part, ToolResult) for part in message.parts)
     return results + (results < len(message.parts) or not results)
 
 
-def weighed(features: Mapping[str, float], names: Iterable[str], weights: Mapping[str, float]) -> float:
+def weighted_sum(features: Mapping[str, float], names: Iterable[str], weights: Mapping[str, float]) -> float:
     """Return the sum of the features of these names, each times its weight.
 
-    >>> weighed({"han": 10, "digits": 2}, SIGNS, {"han": 0.5, "kana": 1.0})
+    >>> weighted_sum({"han": 10, "digits": 2}, CHARACTER_CLASSES, {"han": 0.5, "kana": 1.0})
     5.0
     """
     return sum(features[name] * weights[name] for name in names if name in features and name in weights)
 
 
-def _count_signs(texts: Sequence[str]) -> list[Signs]:
-    return [_signs(text) if len(text) <= _PIECE else _signs_in_pieces(text) for text in texts]
+def _count_all_characters(texts: Sequence[str]) -> list[CharacterCounts]:
+    return [_count_characters(text) if len(text) <= _CHUNK else _count_in_chunks(text) for text in texts]
 
 
-def _signs_in_pieces(text: str) -> Signs:
+def _count_in_chunks(text: str) -> CharacterCounts:
     """Count a long text piece by piece: other threads may run in between, as they may not while bytes are read."""
-    pieces = (_signs(text[start : start + _PIECE]) for start in range(0, len(text), _PIECE))
+    pieces = (_count_characters(text[start : start + _CHUNK]) for start in range(0, len(text), _CHUNK))
     return tuple(map(sum, zip(*pieces, strict=True)))
 
 
-def _signs(text: str) -> Signs:
+def _count_characters(text: str) -> CharacterCounts:
     raw = text.encode("utf-8", "replace")
     length = len(raw)
     plain = [length - len(raw.translate(None, sort)) for sort in _ASCII.values()]
-    beyond = _NO_OTHERS
+    beyond = _NO_NON_ASCII
     if not text.isascii():
-        beyond = tuple(length - len(raw.translate(None, sort)) for sort in _BEYOND.values())
+        beyond = tuple(length - len(raw.translate(None, sort)) for sort in _NON_ASCII.values())
     return (*plain, *beyond, raw.count(b"  "))
 
 
-_memo: Final[CountMemo[Signs]] = CountMemo(_count_signs)
+_cache: Final[CountCache[CharacterCounts]] = CountCache(_count_all_characters)

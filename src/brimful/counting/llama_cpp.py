@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _SPACE: Final = " \t\n\v\f\r"
-_LARGEST: Final = 2**63 - 1  # whole numbers have 64 bits; a larger one is read as a number with a fraction
+_MAX_INT: Final = 2**63 - 1  # whole numbers have 64 bits; a larger one is read as a number with a fraction
 _GEMMA_4_TURN: Final = ("<turn|>\n", "<|turn>model\n")
 
 
-class Number(float):
+class CDouble(float):
     """A number with a fraction.
 
-    >>> str(Number(1e-7)), str(Number(2.5)), str(Number(3))
+    >>> str(CDouble(1e-7)), str(CDouble(2.5)), str(CDouble(3))
     ('0.0', '2.5', '3.0')
     """
 
@@ -33,10 +33,10 @@ class Number(float):
         return f"{whole}.{fraction.rstrip('0') or '0'}"
 
 
-class Words(str):
+class CString(str):
     r"""A text whose white space is C's.
 
-    >>> Words(" \u00a0hi\n").strip()
+    >>> CString(" \u00a0hi\n").strip()
     '\xa0hi'
     """
 
@@ -55,29 +55,29 @@ class Words(str):
         return super().rstrip(_SPACE if chars is None else chars)
 
 
-def own(value: Any) -> Any:
+def to_native(value: Any) -> Any:
     """Return JSON data in the values that llama.cpp makes of it."""
     match value:
         case str():
-            return Words(value)
+            return CString(value)
         case bool() | None:
             return value
         case int():
-            return value if abs(value) <= _LARGEST else Number(value)
+            return value if abs(value) <= _MAX_INT else CDouble(value)
         case float():
-            return Number(value)
+            return CDouble(value)
         case Mapping():
-            return {Words(key): own(item) for key, item in value.items()}
+            return {CString(key): to_native(item) for key, item in value.items()}
         case _:
-            return [own(item) for item in value]
+            return [to_native(item) for item in value]
 
 
-def shown(value: Any) -> Any:
+def printed_value(value: Any) -> Any:
     """Return what is printed for a value."""
     return "" if value is None else value
 
 
-def ended(rendered: str) -> str:
+def add_answer_head(rendered: str) -> str:
     """Return the text as the server sends it on: where Gemma 4's template leaves out the answer's head, it is added."""
     before, head = _GEMMA_4_TURN
     return rendered + head if rendered.endswith(before) else rendered
@@ -98,12 +98,12 @@ def to_json(
     '{"a": [1, 2.5e-08, null]}'
     """
     between, colon = separators or (", " if indent is None else ",", ": ")
-    return _Writer(between, colon, indent, ensure_ascii).write(value, 0)
+    return _JsonWriter(between, colon, indent, ensure_ascii).write(value, 0)
 
 
 def trim(value: Any, chars: str | None = None) -> str:
     """Strip both ends."""
-    return Words(value).strip(chars)
+    return CString(value).strip(chars)
 
 
 def dictsort(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -115,7 +115,7 @@ def dictsort(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return sorted(value.items(), key=lambda item: item[0])
 
 
-class _Writer:
+class _JsonWriter:
     """Writes JSON with one set of separators."""
 
     def __init__(self, between: str, colon: str, indent: int | None, ascii: bool) -> None:  # noqa: FBT001

@@ -1,7 +1,14 @@
-"""Count images, sounds and videos by the rule that a model names; base64 data is never counted as text."""
+"""Count images, audio and video by the rule that a model names. Base64 data is never counted as text.
 
+The rules and their numbers are in `media_rules.toml`.
+"""
+
+import base64
+import binascii
 import math
+import struct
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar, assert_never
@@ -9,21 +16,365 @@ from typing import Final, TypeVar, assert_never
 import msgspec
 
 from brimful.core.content import Media
-from brimful.core.learned import learn
+from brimful.core.decode import preload_types
 from brimful.core.model import ModelInfo
 from brimful.core.tokens import Count
-from brimful.counting.dimensions import read_dimensions
-from brimful.counting.images import ImageRule
 from brimful.errors import InvalidModel
 
+
+class _ImageRule(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """`disputed` marks a rule whose numbers are reported differently by different users."""
+
+    source: str
+    as_of: str
+    disputed: bool = False
+
+
+class FixedCost(_ImageRule, frozen=True, kw_only=True, tag="fixed"):
+    """Every image costs the same."""
+
+    tokens: int
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Return the flat price."""
+        return self.tokens
+
+
+class ByDetail(_ImageRule, frozen=True, kw_only=True, tag="detail"):
+    """The price hangs on the wanted detail alone; `default` is for any detail that is not listed."""
+
+    levels: dict[str, int]
+    default: int
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Return the price of that detail."""
+        return self.levels.get(detail, self.default)
+
+
+class PerPixel(_ImageRule, frozen=True, kw_only=True, tag="pixels"):
+    """So many pixels a token, rounded down."""
+
+    pixels_per_token: int
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Return the image's share."""
+        return width * height // self.pixels_per_token
+
+
+class PlainTiles(_ImageRule, frozen=True, kw_only=True, tag="plain-tiles"):
+    """A base and a price a tile, without any scaling."""
+
+    base: int
+    tile: int
+    tile_side: int = 512
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Count tiles of the image as it is."""
+        return self.base + self.tile * _count_cells(width, height, self.tile_side)
+
+
+class Tiles(_ImageRule, frozen=True, kw_only=True, tag="tiles"):
+    """OpenAI's: fit into a square, bring the short side down, then a price a tile; low detail is the base alone.
+
+    `upscaled` brings the short side up as well, which some models do to small images.
+
+    >>> Tiles(base=85, tile=170, source="", as_of="").count(1024, 1024, "auto")
+    765
+    """
+
+    base: int
+    tile: int
+    tile_side: int = 512
+    fit: int = 2048
+    short_side: int = 768
+    upscaled: bool = False
+
+    def count(self, width: int, height: int, detail: str) -> int:
+        """Scale, then count tiles."""
+        if detail == "low":
+            return self.base
+        scale = min(Fraction(1), Fraction(self.fit, max(width, height)))
+        to_short = Fraction(self.short_side) / (min(width, height) * scale)
+        scale *= to_short if self.upscaled else min(Fraction(1), to_short)
+        return self.base + self.tile * _count_cells(width * scale, height * scale, self.tile_side)
+
+
+class Patches(_ImageRule, frozen=True, kw_only=True, tag="patches"):
+    """OpenAI's newer one: patches of 32 pixels, shrunk until at most `most` remain, times a factor.
+
+    >>> Patches(factor="1.62", most=1536, source="", as_of="").count(1920, 1080, "auto")
+    2443
+    """
+
+    factor: str  # a decimal, kept as text: 2.46 as a binary fraction would round up where it must not
+    most: int | None = None
+    fit: int | None = None
+    side: int = 32
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Shrink, then count patches."""
+        scale = min(1.0, self.fit / max(width, height)) if self.fit else 1.0
+        wide, high = width * scale, height * scale
+        patches = _count_cells(wide, high, self.side)
+        if self.most is not None and patches > self.most:
+            patches = min(self.most, self._shrunk(wide, high, self.most))
+        return math.ceil(patches * Fraction(self.factor))
+
+    def _shrunk(self, width: float, height: float, most: int) -> int:
+        scale = math.sqrt(self.side**2 * most / (width * height))
+        columns, rows = width * scale / self.side, height * scale / self.side
+        scale = min(math.floor(columns) / columns, math.floor(rows) / rows)
+        # One of the two is a whole number by construction; rounding keeps the float from standing above it.
+        return math.ceil(round(columns * scale, 6)) * math.ceil(round(rows * scale, 6))
+
+
+class Cells(_ImageRule, frozen=True, kw_only=True, tag="cells"):
+    """Anthropic's: cells of 28 pixels, the image first scaled down to a longest side and a number of cells.
+
+    >>> Cells(side=28, longest=1568, most=1568, source="", as_of="").count(1920, 1080, "auto")
+    1560
+    """
+
+    side: int
+    longest: int
+    most: int
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Return the cells at the largest scale that keeps both limits."""
+        scale = min(Fraction(1), Fraction(self.longest, max(width, height)))
+        cells = _count_cells(width * scale, height * scale, self.side)
+        if cells <= self.most:
+            return cells
+        # A smaller scale gives fewer cells only where a side falls to a whole number of them: try those.
+        whole = range(1, self.longest // self.side + 1)
+        by_columns = (columns * -(-height * columns // width) for columns in whole)
+        by_rows = (rows * -(-width * rows // height) for rows in whole)
+        return max(cells for cells in (*by_columns, *by_rows) if cells <= self.most)
+
+
+class CropUnits(_ImageRule, frozen=True, kw_only=True, tag="crop-units"):
+    """Gemini 2's: a small image is one tile; a larger one is cut into units of its short side / 1.5.
+
+    >>> CropUnits(tile=258, small=384, source="", as_of="").count(1920, 1080, "auto")
+    1548
+    """
+
+    tile: int
+    small: int
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Count units."""
+        if max(width, height) <= self.small:
+            return self.tile
+        unit = max(1, min(width, height) * 2 // 3)
+        return self.tile * _count_cells(width, height, unit)
+
+
+class SmartResize(_ImageRule, frozen=True, kw_only=True, tag="smart-resize"):
+    """Qwen's: both sides to a multiple of `side`, the number of cells kept within limits.
+
+    >>> SmartResize(side=28, least=4, most=1280, source="", as_of="").count(1920, 1080, "auto")
+    1222
+    """
+
+    side: int
+    least: int
+    most: int
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Round to cells, and scale where there are too many or too few."""
+        columns, rows = (max(1, round(length / self.side)) for length in (width, height))
+        if columns * rows > self.most:
+            scale = math.sqrt(width * height / (self.most * self.side**2))
+            columns, rows = (max(1, math.floor(length / scale / self.side)) for length in (width, height))
+        elif columns * rows < self.least:
+            scale = math.sqrt(self.least * self.side**2 / (width * height))
+            columns, rows = (math.ceil(length * scale / self.side) for length in (width, height))
+        return columns * rows
+
+
+class Rows(_ImageRule, frozen=True, kw_only=True, tag="rows"):
+    """Mistral's: fit into a square; each row of patches ends with a token of its own.
+
+    >>> Rows(side=16, fit=1024, source="", as_of="").count(1920, 1080, "auto")
+    2340
+    """
+
+    side: int
+    fit: int
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Count rows of patches and their ends."""
+        ratio = max(width / self.fit, height / self.fit, 1.0)
+        columns, rows = (max(1, math.ceil(round(length / ratio) / self.side)) for length in (width, height))
+        return rows * (columns + 1)
+
+
+class Canvas(_ImageRule, frozen=True, kw_only=True, tag="canvas"):
+    """Llama's: the canvas of at most `most` tiles that fits best.
+
+    The smallest canvas that holds the image unscaled wins, or else the one that shrinks it least. With `separators`, a
+    picture of several tiles also has a global tile, a token between columns and after rows, and three around it.
+
+    >>> Canvas(side=336, tile=144, most=16, separators=True, source="", as_of="").count(512, 512, "auto")
+    727
+    """
+
+    side: int
+    tile: int
+    most: int
+    separators: bool = False
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Choose the canvas, then count its tiles."""
+        columns, rows = self._best(width, height)
+        tiles = columns * rows
+        if not self.separators:
+            return self.tile * tiles
+        if tiles == 1:
+            return self.tile + 3
+        return self.tile * (tiles + 1) + rows * (columns - 1) + rows + 3
+
+    def _best(self, width: int, height: int) -> tuple[int, int]:
+        canvases = [(c, r) for c in range(1, self.most + 1) for r in range(1, self.most // c + 1)]
+
+        def scale(canvas: tuple[int, int]) -> Fraction:
+            return min(Fraction(canvas[0] * self.side, width), Fraction(canvas[1] * self.side, height))
+
+        holding = [canvas for canvas in canvases if scale(canvas) >= 1]
+        best = min(map(scale, holding)) if holding else max(map(scale, canvases))
+        return min((canvas for canvas in canvases if scale(canvas) == best), key=lambda canvas: canvas[0] * canvas[1])
+
+
+class AnyRes(_ImageRule, frozen=True, kw_only=True, tag="anyres"):
+    """LLaVA-NeXT's: a base view, and the best of a few grids without its padding, each row ending with a token.
+
+    >>> AnyRes(side=336, patches=24, grids=((1, 2), (2, 1), (2, 2), (3, 1), (1, 3)), source="", as_of="").count(
+    ...     1920, 1080, "auto")
+    1948
+    """
+
+    side: int
+    patches: int
+    grids: tuple[tuple[int, int], ...]  # columns and rows
+
+    def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
+        """Count the base view and the unpadded grid."""
+        columns, rows = self._best(width, height)
+        across, down = columns * self.patches, rows * self.patches
+        if width * down > height * across:
+            down -= (down - height * across // width) // 2 * 2
+        else:
+            across -= (across - width * down // height) // 2 * 2
+        return self.patches**2 + down * across + down
+
+    def _best(self, width: int, height: int) -> tuple[int, int]:
+        def fit(grid: tuple[int, int]) -> tuple[int, int]:
+            wide, high = grid[0] * self.side, grid[1] * self.side
+            scale = min(wide / width, high / height)
+            used = min(int(width * scale) * int(height * scale), width * height)
+            return used, used - wide * high
+
+        return max(self.grids, key=fit)
+
+
+ImageRule = (
+    FixedCost
+    | ByDetail
+    | PerPixel
+    | PlainTiles
+    | Tiles
+    | Patches
+    | Cells
+    | CropUnits
+    | SmartResize
+    | Rows
+    | Canvas
+    | AnyRes
+)
+
+
+def _count_cells(width: Fraction | float, height: Fraction | float, side: int) -> int:
+    return math.ceil(width / side) * math.ceil(height / side)
+
+
+_HEADER_BYTES: Final = 65_536  # a JPEG's size may stand behind an embedded thumbnail
+_START_OF_FRAME: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG markers that carry the size
+_NO_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xDA)})  # JPEG markers without a length
+
+Size = tuple[int, int]
+
+
+def read_dimensions(data: str) -> Size | None:
+    """Return width and height in pixels, or None if the data does not say.
+
+    >>> read_dimensions("R0lGODlhQAEgAQ==")
+    (320, 288)
+    """
+    header = _decode_header(data)
+    size = _png(header) or _gif(header) or _webp(header) or _jpeg(header)
+    return size if size and all(size) else None
+
+
+def _decode_header(data: str) -> bytes:
+    encoded = data[: _HEADER_BYTES * 4 // 3 // 4 * 4]
+    try:
+        return base64.b64decode(encoded)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _png(header: bytes) -> Size | None:
+    if not header.startswith(b"\x89PNG\r\n\x1a\n") or len(header) < 24:  # noqa: PLR2004 - where IHDR's size ends
+        return None
+    width, height = struct.unpack(">II", header[16:24])
+    return width, height
+
+
+def _gif(header: bytes) -> Size | None:
+    if not header.startswith((b"GIF87a", b"GIF89a")) or len(header) < 10:  # noqa: PLR2004 - where the size ends
+        return None
+    width, height = struct.unpack("<HH", header[6:10])
+    return width, height
+
+
+def _webp(header: bytes) -> Size | None:
+    if header[:4] != b"RIFF" or header[8:12] != b"WEBP" or len(header) < 30:  # noqa: PLR2004 - the longest form
+        return None
+    match header[12:16]:
+        case b"VP8X":
+            return int.from_bytes(header[24:27], "little") + 1, int.from_bytes(header[27:30], "little") + 1
+        case b"VP8L":
+            bits = int.from_bytes(header[21:25], "little")
+            return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8 ":
+            width, height = struct.unpack("<HH", header[26:30])
+            return width & 0x3FFF, height & 0x3FFF
+        case _:
+            return None
+
+
+def _jpeg(header: bytes) -> Size | None:
+    if not header.startswith(b"\xff\xd8"):
+        return None
+    at = 2
+    while at + 9 <= len(header) and header[at] == 0xFF:  # noqa: PLR2004 - every marker begins with FF
+        marker = header[at + 1]
+        if marker in _START_OF_FRAME:
+            height, width = struct.unpack(">HH", header[at + 5 : at + 9])
+            return width, height
+        at += 2 if marker in _NO_LENGTH else 2 + int.from_bytes(header[at + 2 : at + 4])
+    return None
+
+
 ASSUMED_SIDE: Final = 1024  # pixels, for an image that does not say how large it is
-LARGEST_SIDE: Final = 2048  # pixels, that the margin of such an image covers
+MAX_ASSUMED_SIDE: Final = 2048  # pixels, that the margin of such an image covers
 ASSUMED_SECONDS: Final = 60.0  # for a sound or video that does not say how long it is
 FALLBACK_RULES: Final = {"image": "seed-default", "audio": "gemini-2-audio", "video": "gemini-2-video"}
 """For a model that names no rule: the rule of thumb for images, the dearest known rates for the rest."""
 
 
-_R = TypeVar("_R")
+_RuleT = TypeVar("_RuleT")
 
 
 class RateRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +393,7 @@ class MediaRules(msgspec.Struct, frozen=True, kw_only=True):
     video: Mapping[str, RateRule]
 
 
-learn(MediaRules)
+preload_types(MediaRules)
 
 
 @cache
@@ -65,9 +416,9 @@ class MediaCounter:
     def __init__(self, *, image: str | None = None, audio: str | None = None, video: str | None = None) -> None:
         """Count by the rules of these names; a rule that is not named is the fallback's, and approximate."""
         rules = media_rules()
-        self._image_name, self._image = _chosen("image", image, rules.image)
-        self._audio_name, self._audio = _chosen("audio", audio, rules.audio)
-        self._video_name, self._video = _chosen("video", video, rules.video)
+        self._image_name, self._image = _find_rule("image", image, rules.image)
+        self._audio_name, self._audio = _find_rule("audio", audio, rules.audio)
+        self._video_name, self._video = _find_rule("video", video, rules.video)
         self._named = {"image": image is not None, "audio": audio is not None, "video": video is not None}
 
     @classmethod
@@ -92,7 +443,7 @@ class MediaCounter:
         width, height = size or (ASSUMED_SIDE, ASSUMED_SIDE)
         tokens = self._image.count(width, height, part.detail)
         if size is None or not self._named["image"]:
-            largest = 0 if size else self._image.count(LARGEST_SIDE, LARGEST_SIDE, part.detail)
+            largest = 0 if size else self._image.count(MAX_ASSUMED_SIDE, MAX_ASSUMED_SIDE, part.detail)
             margin = max(0, largest - tokens)
             return Count(tokens=tokens, basis="approximate", tokenizer=self._image_name, margin=margin)
         return Count(
@@ -107,7 +458,7 @@ class MediaCounter:
         return Count(tokens=tokens, basis="calibrated" if known else "approximate", tokenizer=name)
 
 
-def _chosen(modality: str, name: str | None, rules: Mapping[str, _R]) -> tuple[str, _R]:
+def _find_rule(modality: str, name: str | None, rules: Mapping[str, _RuleT]) -> tuple[str, _RuleT]:
     chosen = name or FALLBACK_RULES[modality]
     if chosen not in rules:
         raise InvalidModel("model", f"{modality}_rule", f"no rule {chosen!r}; known: {', '.join(rules)}")

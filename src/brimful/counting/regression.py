@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from brimful.counting.features import FEATURES, SIGNS, THINGS
+from brimful.counting.features import CHARACTER_CLASSES, FEATURES, REQUEST_FEATURES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     Array = npt.NDArray[np.float64]
 
 FLOOR: Final = 100.0  # tokens added to each prompt before an error is taken as a share of it
-WIDTHS: Final[Mapping[str, float]] = {  # tokens for one of each; measured on public tokenizers and templates, rounded
+PRIOR_WIDTHS: Final[
+    Mapping[str, float]
+] = {  # tokens for one of each; measured on public tokenizers and templates, rounded
     "digits": 0.25,
     "punctuation": 0.1,
     "newlines": 0.4,
@@ -42,33 +44,33 @@ WIDTHS: Final[Mapping[str, float]] = {  # tokens for one of each; measured on pu
     "request": 20.0,
 }
 FACTOR_WIDTH: Final = 0.3  # of the base tokenizer's count
-_LEAST_FACTOR: Final = 0.1  # no tokenizer needs ten times fewer tokens than another
-COVERED: Final = 0.99  # the share of prompts that the margin is to cover
+_MIN_FACTOR: Final = 0.1  # no tokenizer needs ten times fewer tokens than another
+COVERAGE: Final = 0.99  # the share of prompts that the margin is to cover
 _SIGMAS: Final = 2.0  # of the errors seen, that the margin covers at least
 _UNSEEN_SIGMAS: Final = 2.0  # of what is not known of a feature yet
-_ASSUMED: Final = 3.0  # observations that the assumed error counts for, beside those that were made
+_PRIOR_OBSERVATIONS: Final = 3.0  # observations that the assumed error counts for, beside those that were made
 _OUTLIER: Final = 3.0  # robust deviations from where on an observation counts for less
-_ROUNDS: Final = 3  # of fitting with outliers weighed down
-_LEAST_FOR_OUTLIERS: Final = 5  # observations, before one of them can be called odd
-_MOST_WIDTHS: Final = 15.0  # by which a thing may be cheaper or dearer than expected
-_MOST_WIDTHS_OF_SIGNS: Final = 60.0  # … and a sign: they come together, so that one makes up for another
-_MOST_TIMES: Final = 3.0  # … and a word
-_ADDED: Final = ("tools", "toolset", "request")  # to which a server may add whatever it likes
-_LARGEST_LEVERAGE: Final = 0.99  # of an observation on its own fit: beyond it nothing is left to be wrong
+_REWEIGHTING_ROUNDS: Final = 3  # of fitting with outliers weighed down
+_MIN_FOR_OUTLIERS: Final = 5  # observations, before one of them can be called odd
+_MAX_WIDTHS: Final = 15.0  # by which a thing may be cheaper or dearer than expected
+_MAX_CHARACTER_WIDTHS: Final = 60.0  # … and a sign: they come together, so that one makes up for another
+_MAX_FACTOR_RATIO: Final = 3.0  # … and a word
+_UNBOUNDED: Final = ("tools", "toolset", "request")  # to which a server may add whatever it likes
+_MAX_LEVERAGE: Final = 0.99  # of an observation on its own fit: beyond it nothing is left to be wrong
 
 
-class Doubt(msgspec.Struct, frozen=True, kw_only=True):
+class ErrorPrior(msgspec.Struct, frozen=True, kw_only=True):
     """What is assumed of errors before they are seen: of a single count (`noise`), and of a fit to few of them."""
 
     noise: float
     assumed: float
 
 
-CALIBRATED: Final = Doubt(noise=0.005, assumed=0.02)
-EXACT: Final = Doubt(noise=0.0005, assumed=0.0)
+CALIBRATED: Final = ErrorPrior(noise=0.005, assumed=0.02)
+EXACT: Final = ErrorPrior(noise=0.0005, assumed=0.0)
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One observation: its features, what is fixed in it, and what was reported."""
 
     features: Mapping[str, float]
@@ -91,7 +93,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     residuals: tuple[float, ...]
 
 
-def fit(seen: Sequence[Seen], *, factor: float, widest: float, doubt: Doubt) -> Fit:
+def fit(seen: Sequence[Sample], *, factor: float, widest: float, doubt: ErrorPrior) -> Fit:
     """Fit a calibration around `factor` to what was seen.
 
     `widest` is the margin before anything was learned: the new one is not wider, unless the errors seen are.
@@ -101,23 +103,23 @@ def fit(seen: Sequence[Seen], *, factor: float, widest: float, doubt: Doubt) -> 
     columns = np.array([[each.features.get(name, 0.0) for name in ("tokens", *FEATURES)] for each in seen])
     fixed = np.array([each.fixed for each in seen])
     reported = np.array([each.reported for each in seen])
-    widths = np.array([FACTOR_WIDTH, *(WIDTHS[name] for name in FEATURES)])
+    widths = np.array([FACTOR_WIDTH, *(PRIOR_WIDTHS[name] for name in FEATURES)])
     units = (reported + FLOOR) * doubt.noise
     rows = columns / units[:, None]
     missed = (reported - fixed - factor * columns[:, 0]) / units
-    weights, misses, known = _solved(rows, missed, widths)
+    weights, misses, known = _solve(rows, missed, widths)
     residuals = misses * doubt.noise
-    share = _share(residuals, doubt.assumed)
+    share = _margin_share(residuals, doubt.assumed)
     unseen = _UNSEEN_SIGMAS / np.sqrt(known)
     counted = np.maximum(1.0, fixed + columns @ weights + factor * columns[:, 0])
-    unseen *= _scaled_down(float(np.mean(columns @ unseen / counted)), max(widest, share) - share)
+    unseen *= _scale_down(float(np.mean(columns @ unseen / counted)), max(widest, share) - share)
     margins = share * (counted + FLOOR) + columns @ unseen
-    fitted = max(_LEAST_FACTOR, factor + float(weights[0]))
+    fitted = max(_MIN_FACTOR, factor + float(weights[0]))
     return Fit(
         factor=fitted,
         weights=dict(zip(FEATURES, map(float, weights[1:]), strict=True)),
         margin=share + float(unseen[0]) / fitted,
-        spread=_with_floor(dict(zip(FEATURES, map(float, unseen[1:]), strict=True)), share),
+        spread=_add_floor_margin(dict(zip(FEATURES, map(float, unseen[1:]), strict=True)), share),
         interval=float(np.mean(margins / counted)),
         residuals=tuple(map(float, residuals)),
     )
@@ -129,25 +131,25 @@ def is_plausible(fitted: Fit, factor: float) -> bool:
     Numbers that hang on nothing that was sent can be fitted, too: by messages that give tokens back, or by words that
     cost ten times as much. Only what a server may add to each request, or to its tools, has no bounds.
     """
-    if fitted.margin > _MOST_TIMES or not 1 / _MOST_TIMES < fitted.factor / factor < _MOST_TIMES:
+    if fitted.margin > _MAX_FACTOR_RATIO or not 1 / _MAX_FACTOR_RATIO < fitted.factor / factor < _MAX_FACTOR_RATIO:
         return False
-    shares = {name: weight / WIDTHS[name] for name, weight in fitted.weights.items()}
-    signs = all(abs(shares[sign]) < _MOST_WIDTHS_OF_SIGNS for sign in SIGNS)
-    return signs and all(-_MOST_WIDTHS < shares[t] < (inf if t in _ADDED else _MOST_WIDTHS) for t in THINGS)
+    shares = {name: weight / PRIOR_WIDTHS[name] for name, weight in fitted.weights.items()}
+    signs = all(abs(shares[sign]) < _MAX_CHARACTER_WIDTHS for sign in CHARACTER_CLASSES)
+    return signs and all(-_MAX_WIDTHS < shares[t] < (inf if t in _UNBOUNDED else _MAX_WIDTHS) for t in REQUEST_FEATURES)
 
 
-def _solved(rows: "Array", missed: "Array", widths: "Array") -> "tuple[Array, Array, Array]":
+def _solve(rows: "Array", missed: "Array", widths: "Array") -> "tuple[Array, Array, Array]":
     """Return the weights, what each row misses when it is left out, and how much is known of each weight by itself."""
     import numpy as np  # noqa: PLC0415 - see above
 
     rows = rows * widths  # in units of what is not known, so that all weights are alike before anything is seen
     trust = np.ones(len(rows))
-    for _ in range(_ROUNDS if len(rows) >= _LEAST_FOR_OUTLIERS else 1):
+    for _ in range(_REWEIGHTING_ROUNDS if len(rows) >= _MIN_FOR_OUTLIERS else 1):
         scaled = rows * np.sqrt(trust)[:, None]
         inverse = _inverse(scaled.T @ scaled)
         weights = inverse @ (scaled.T @ (missed * np.sqrt(trust)))
         leverage = np.einsum("ij,jk,ik->i", scaled, inverse, scaled)
-        misses = (missed - rows @ weights) / (1.0 - np.minimum(leverage, _LARGEST_LEVERAGE))
+        misses = (missed - rows @ weights) / (1.0 - np.minimum(leverage, _MAX_LEVERAGE))
         odd = _OUTLIER * max(1.0, 1.4826 * float(np.median(np.abs(misses))))
         trust = np.minimum(1.0, odd / np.maximum(np.abs(misses), 1e-9))
     return weights * widths, misses, (1.0 + (scaled**2).sum(axis=0)) / widths**2
@@ -162,23 +164,23 @@ def _inverse(gram: "Array") -> "Array":
     return inverse
 
 
-def _share(residuals: "Array", assumed: float) -> float:
+def _margin_share(residuals: "Array", assumed: float) -> float:
     """Return the share that covers what was missed: the errors at the wanted rank, and some deviations at least."""
     import numpy as np  # noqa: PLC0415 - see above
 
     count = len(residuals)
-    rank = min(count, int(np.ceil(COVERED * (count + 1))))
+    rank = min(count, int(np.ceil(COVERAGE * (count + 1))))
     usual = np.minimum(np.abs(residuals), 5 * float(np.median(np.abs(residuals))) + 1e-9)
-    errors: Any = usual if count >= _LEAST_FOR_OUTLIERS else residuals
-    deviation = np.sqrt((_ASSUMED * assumed**2 + float((errors**2).sum())) / (_ASSUMED + count))
+    errors: Any = usual if count >= _MIN_FOR_OUTLIERS else residuals
+    deviation = np.sqrt((_PRIOR_OBSERVATIONS * assumed**2 + float((errors**2).sum())) / (_PRIOR_OBSERVATIONS + count))
     return max(0.0, float(np.sort(residuals)[rank - 1]), _SIGMAS * float(deviation))
 
 
-def _scaled_down(share: float, most: float) -> float:
+def _scale_down(share: float, most: float) -> float:
     """Return what brings a share down to the most that it may be."""
     return 1.0 if share <= most else most / share
 
 
-def _with_floor(spread: dict[str, float], share: float) -> dict[str, float]:
+def _add_floor_margin(spread: dict[str, float], share: float) -> dict[str, float]:
     """Add the margin of the tokens that every prompt was taken to be larger."""
     return spread | {"request": spread["request"] + share * FLOOR}

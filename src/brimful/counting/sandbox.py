@@ -24,7 +24,7 @@ def compile_template(source: str, today: date, runtime: Runtime) -> Callable[...
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=["jinja2.ext.loopcontrols"],
-        finalize=llama_cpp.shown if runtime == "llama.cpp" else None,
+        finalize=llama_cpp.printed_value if runtime == "llama.cpp" else None,
     )
     environment.filters |= _FILTERS[runtime]
     environment.globals["raise_exception"] = _raise_exception

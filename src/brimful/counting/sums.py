@@ -8,10 +8,10 @@ from brimful.core.tokens import Basis, Count
 _WEAKEST_LAST: Final[tuple[Basis, ...]] = ("exact", "provider", "bound", "calibrated", "approximate")
 
 
-def add(counts: Iterable[Count], tokenizer: str) -> Count:
+def sum_counts(counts: Iterable[Count], tokenizer: str) -> Count:
     """Return the sum under that name.
 
-    >>> add([Count(tokens=2, basis="exact"), Count(tokens=3, basis="calibrated", margin=1)], "mixed")
+    >>> sum_counts([Count(tokens=2, basis="exact"), Count(tokens=3, basis="calibrated", margin=1)], "mixed")
     Count(tokens=5, basis='calibrated', tokenizer='mixed', margin=1)
     """
     parts = list(counts)

@@ -1,33 +1,61 @@
-"""Count tokens by name of the vocabulary: linear on any input, deaf to special tokens that a text spells out.
+"""Count tokens by vocabulary name: linear in the input, with special tokens in a text counted as plain text.
 
-Of splintr's calls only `encode_ordinary` declines special tokens; every other one matches them, and with them tokens of
-splintr's own that no model has. So texts go through the faster flat calls only where they cannot contain any special
-token at all, and through `encode_ordinary` otherwise.
+Of splintr's methods only `encode_ordinary` ignores special tokens; all others match them, along with tokens that
+splintr adds and no model has. So the faster flat methods are used only for texts that cannot contain a special token.
 """
 
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from brimful.core.content import clean_text
-from brimful.counting.patterns import any_of
-from brimful.counting.vocabularies import VOCABULARIES, Vocabulary, vocabulary_of
+from brimful.counting.vocabularies import VOCABULARIES, Vocabulary, get_vocabulary
 from brimful.errors import CountingError
 
 if TYPE_CHECKING:
     from splintr import AnyTokenizer
 
+
+def trie_pattern(words: Iterable[str]) -> str:
+    r"""Return a pattern that matches the longest of the words.
+
+    Words that begin alike share their beginning, as in a trie: a text full of `<|<|<|` is read once, not once a word.
+
+    >>> trie_pattern(["<s>", "<sep>", "</s>"])
+    '<(?:/s>|s(?:>|ep>))'
+    >>> trie_pattern(["a", "ab"])
+    'a(?:b)?'
+    """
+    return _branches(sorted(set(words)))
+
+
+def _branches(words: list[str]) -> str:
+    by_first = {
+        first: [word[1:] for word in group] for first, group in groupby(filter(None, words), key=_first_character)
+    }
+    branches = [re.escape(first) + _branches(rests) for first, rests in by_first.items()]
+    if len(branches) == 1 and "" not in words:
+        return branches[0]
+    optional = "?" if "" in words else ""
+    return f"(?:{'|'.join(branches)}){optional}" if branches else ""
+
+
+def _first_character(word: str) -> str:
+    return word[0]
+
+
 _BYTES_PER_ID: Final = 4  # the flat calls return 32-bit ids
-_ODD: Final = "qxzjvkwq"  # no vocabulary has it as one token
-_LONG: Final = 65_536  # characters; from here on the call that lets other threads run is worth its price
+_UNUSUAL_WORD: Final = "qxzjvkwq"  # no vocabulary has it as one token
+_LONG_TEXT: Final = 65_536  # characters; from here on the call that lets other threads run is worth its price
 
 _Result = TypeVar("_Result")
 
 _loading = threading.Lock()
 _loaded: dict[str, "_Tokenizer"] = {}
-_ready: set[str] = set()
+_preloaded: set[str] = set()
 
 
 def tokenizer_names() -> tuple[str, ...]:
@@ -52,31 +80,31 @@ def count_texts(tokenizer: str, texts: Sequence[str]) -> list[int]:
     >>> count_texts("cl100k_base", ["one", "", "one two"])
     [1, 0, 2]
     """
-    return _tokenizer(tokenizer).count(texts)
+    return _get_tokenizer(tokenizer).count(texts)
 
 
-def count_special(tokenizer: str, text: str) -> int:
+def count_with_special_tokens(tokenizer: str, text: str) -> int:
     """Count a rendered chat template: the model's own special tokens are single tokens.
 
-    >>> count_special("llama3", "<|eot_id|>"), count_special("llama3", "<|think|>")
+    >>> count_with_special_tokens("llama3", "<|eot_id|>"), count_with_special_tokens("llama3", "<|think|>")
     (1, 5)
     """
-    return _tokenizer(tokenizer).count_special(text)
+    return _get_tokenizer(tokenizer).count_special(text)
 
 
-def is_ready(tokenizer: str) -> bool:
+def is_preloaded(tokenizer: str) -> bool:
     """Say whether a vocabulary was made ready."""
-    return tokenizer in _ready
+    return tokenizer in _preloaded
 
 
-def make_ready(tokenizer: str) -> None:
+def preload(tokenizer: str) -> None:
     """Load a vocabulary with all that it needs, and let other threads run meanwhile.
 
     The table for words of several tokens is made when the first one is met, and that takes longer than to load the
     vocabulary. Wherever such a word is counted by itself, everybody would wait for it.
     """
-    _tokenizer(tokenizer).make_ready()
-    _ready.add(tokenizer)
+    _get_tokenizer(tokenizer).make_ready()
+    _preloaded.add(tokenizer)
 
 
 class _Tokenizer:
@@ -87,24 +115,24 @@ class _Tokenizer:
         self._nfc = vocabulary.nfc
         matched = splintr.special_tokens()
         own = {token for token, id in matched.items() if id < base_size} if vocabulary.own else set()
-        self._special = re.compile(any_of((own | set(vocabulary.special)) - set(vocabulary.absent)))
+        self._special = re.compile(trie_pattern((own | set(vocabulary.special)) - set(vocabulary.absent)))
         self._always = re.compile(vocabulary.always) if vocabulary.always else None
         self._flat = vocabulary.flat
-        self._matched = re.compile(any_of(matched))
+        self._matched = re.compile(trie_pattern(matched))
         self._beginnings = tuple(sorted({token[:2] for token in matched}))
 
     def make_ready(self) -> None:
         """Meet a word of several tokens, by the call that lets other threads run."""
-        _mapped(lambda: self._splintr.encode_batch_flat((_ODD,)))
+        _map_errors(lambda: self._splintr.encode_batch_flat((_UNUSUAL_WORD,)))
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count ordinary texts."""
-        return _mapped(lambda: self._count([clean_text(text) for text in texts]))
+        return _map_errors(lambda: self._count([clean_text(text) for text in texts]))
 
     def count_special(self, text: str) -> int:
         """Count a text in which the model's special tokens mean themselves."""
         pieces = self._special.split(clean_text(text))
-        return len(pieces) - 1 + sum(_mapped(lambda: self._count([piece for piece in pieces if piece])))
+        return len(pieces) - 1 + sum(_map_errors(lambda: self._count([piece for piece in pieces if piece])))
 
     def _count(self, texts: Sequence[str]) -> list[int]:
         # After the split at special tokens, as the reference does: a combining mark must not swallow a token's end.
@@ -120,7 +148,7 @@ class _Tokenizer:
     def _plain(self, text: str) -> int:
         if not self._flat or self._spells_out_a_token(text):
             return len(self._splintr.encode_ordinary(text))
-        if len(text) < _LONG:
+        if len(text) < _LONG_TEXT:
             return len(self._splintr.encode_flat(text)) // _BYTES_PER_ID
         ids, _ = self._splintr.encode_batch_flat((text,))
         return len(ids) // _BYTES_PER_ID
@@ -133,13 +161,13 @@ class _Tokenizer:
         return False
 
 
-def _tokenizer(name: str) -> _Tokenizer:
+def _get_tokenizer(name: str) -> _Tokenizer:
     if (found := _loaded.get(name)) is not None:
         return found
-    vocabulary = vocabulary_of(name)
+    vocabulary = get_vocabulary(name)
     with _loading:
         if name not in _loaded:
-            _loaded[name] = _mapped(lambda: _load(vocabulary))
+            _loaded[name] = _map_errors(lambda: _load(vocabulary))
         return _loaded[name]
 
 
@@ -150,7 +178,7 @@ def _load(vocabulary: Vocabulary) -> _Tokenizer:
     return _Tokenizer(Tokenizer.from_pretrained(vocabulary.loads), vocabulary, base_vocab_size(vocabulary.loads))
 
 
-def _mapped(call: Callable[[], _Result]) -> _Result:
+def _map_errors(call: Callable[[], _Result]) -> _Result:
     """Run `call`; whatever splintr raises, a Rust panic included, becomes a `CountingError`."""
     try:
         return call()

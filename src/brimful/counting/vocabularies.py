@@ -138,34 +138,34 @@ VOCABULARIES: Final = {
 """Every tokenizer that a model may name, and how to count with it."""
 
 
-def is_proven(tokenizer: str) -> bool:
+def is_verified(tokenizer: str) -> bool:
     """Say whether an independent implementation has confirmed the tokenizer, so that its counts are called exact.
 
-    >>> is_proven("o200k_base"), is_proven("glm4")
+    >>> is_verified("o200k_base"), is_verified("glm4")
     (True, False)
     """
-    return bool(vocabulary_of(tokenizer).reference)
+    return bool(get_vocabulary(tokenizer).reference)
 
 
-def served_by(runtime: Runtime, tokenizer: str) -> str:
+def runtime_vocabulary(runtime: Runtime, tokenizer: str) -> str:
     """Return the name of the vocabulary as that runtime has it.
 
-    >>> served_by("llama.cpp", "qwen2"), served_by("llama.cpp", "llama3")
+    >>> runtime_vocabulary("llama.cpp", "qwen2"), runtime_vocabulary("llama.cpp", "llama3")
     ('qwen2_gguf', 'llama3')
     """
     match runtime:
         case "transformers":
             return tokenizer
         case "llama.cpp":
-            return vocabulary_of(tokenizer).in_llama_cpp or tokenizer
+            return get_vocabulary(tokenizer).in_llama_cpp or tokenizer
         case _:
             assert_never(runtime)
 
 
-def vocabulary_of(tokenizer: str) -> Vocabulary:
+def get_vocabulary(tokenizer: str) -> Vocabulary:
     """Return what is known of the tokenizer of that name.
 
-    >>> vocabulary_of("llama3").bos
+    >>> get_vocabulary("llama3").bos
     '<|begin_of_text|>'
     """
     if tokenizer not in VOCABULARIES:

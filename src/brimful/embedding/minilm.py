@@ -1,17 +1,14 @@
-"""all-MiniLM-L6-v2 on this machine: it reads sentences, not words alone, and takes a hundred times the table's time.
-
-The model is a file of 23 MB that `brimful embeddings install minilm` makes; nothing is fetched when texts are embedded.
-Texts go through it one at a time: with weights of 8 bits a text's vector would otherwise depend on its neighbours.
-"""
+"""all-MiniLM-L6-v2 on this machine: more accurate than the static table, and about a hundred times slower."""
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from brimful.embedding.home import home
 from brimful.embedding.rows import unit_rows
 from brimful.embedding.static import vocabulary
 from brimful.embedding.wordpiece import UNKNOWN, WordPiece
@@ -23,18 +20,37 @@ if TYPE_CHECKING:
 
     from brimful.protocols import Purpose, Vectors
 
+
+ENVIRONMENT_KEY: Final = "BRIMFUL_HOME"
+
+
+def models_dir() -> Path:
+    """Return the folder: what BRIMFUL_HOME says, or the user's cache on this platform."""
+    if named := os.environ.get(ENVIRONMENT_KEY):
+        return Path(named).expanduser()
+    return _user_cache_dir(sys.platform) / "brimful"
+
+
+def _user_cache_dir(platform: str) -> Path:
+    if platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
 ID: Final = "minilm-int8-384@1"
 DIMENSIONS: Final = 384
-LONGEST: Final = 256  # tokens, the two around a text included; the rest of it is not read
+MAX_TOKENS: Final = 256  # tokens, the two around a text included; the rest of it is not read
 INSTALL: Final = "brimful embeddings install minilm"
 EXTRA: Final = "minilm"
 
-_AT_ONCE: Final = 16  # texts; after that many a caller who has given up is heard
+_BATCH_SIZE: Final = 16  # texts; after that many a caller who has given up is heard
 
 
 def model_file() -> Path:
     """Return where the model is, or would be."""
-    return home() / f"{ID}.onnx"
+    return models_dir() / f"{ID}.onnx"
 
 
 class MiniLMEmbedder:
@@ -55,8 +71,8 @@ class MiniLMEmbedder:
 
         del purpose  # the model makes no difference
         rows = np.zeros((len(texts), DIMENSIONS), np.float32)
-        for start in range(0, len(texts), _AT_ONCE):
-            some = slice(start, start + _AT_ONCE)
+        for start in range(0, len(texts), _BATCH_SIZE):
+            some = slice(start, start + _BATCH_SIZE)
             rows[some] = await asyncio.to_thread(self._embed, texts[some])
         return rows
 
@@ -89,7 +105,7 @@ class _Model:
         if all(id == unknown for id in ids):
             return np.zeros(DIMENSIONS, np.float32)
         row: npt.NDArray[np.float32] = self._session.run(
-            None, {"ids": np.array([[begin, *ids[: LONGEST - 2], end]], np.int64)}
+            None, {"ids": np.array([[begin, *ids[: MAX_TOKENS - 2], end]], np.int64)}
         )[0][0]
         return row
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.embedding.remote import MOST_BYTES, TIMEOUT, RemoteEmbedder
+from brimful.embedding.remote import MAX_BYTES, TIMEOUT, RemoteEmbedder
 
 BASE_URL: Final = "http://localhost:11434"
 
@@ -52,7 +52,7 @@ class OllamaEmbedder(RemoteEmbedder):
         base_url: str = BASE_URL,
         dimensions: int | None = None,
         timeout: float = TIMEOUT,
-        most_bytes: int = MOST_BYTES,
+        most_bytes: int = MAX_BYTES,
     ) -> None:
         """Take a model's name."""
         dialect = Ollama(model=model, dimensions=dimensions, base_url=base_url)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from brimful.embedding.remote import MOST_BYTES, TIMEOUT, RemoteEmbedder
+from brimful.embedding.remote import MAX_BYTES, TIMEOUT, RemoteEmbedder
 
 BASE_URL: Final = "https://api.openai.com/v1"
 KEYS: Final = ("BRIMFUL_EMBEDDING_KEY", "OPENAI_API_KEY")
@@ -66,7 +66,7 @@ class OpenAIEmbedder(RemoteEmbedder):
         key: str | None = None,
         dimensions: int | None = None,
         timeout: float = TIMEOUT,
-        most_bytes: int = MOST_BYTES,
+        most_bytes: int = MAX_BYTES,
     ) -> None:
         """Take a model's name; without a key, the one in the environment."""
         found = key_for(base_url) if key is None else key

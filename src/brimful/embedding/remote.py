@@ -1,8 +1,4 @@
-"""Embedders behind HTTP: what they have in common. A dialect says where to ask, how, and how to read the answer.
-
-Nothing is tried twice here: whoever calls knows whether it is worth it. Texts are cut before they are sent, at
-`most_bytes` of UTF-8. A token is at least one byte, so a model that reads 8,192 tokens never refuses one as too long.
-"""
+"""Embedders served over HTTP. A dialect defines the endpoint, the request body and how to read the response."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from brimful.core.content import clean_text
-from brimful.embedding.prompts import prompts_of
-from brimful.embedding.rows import place_rows, says_something, unit_rows
+from brimful.embedding.rows import is_embeddable, scatter_rows, unit_rows
 from brimful.errors import EmbeddingError, MissingExtra
 
 if TYPE_CHECKING:
@@ -20,13 +15,52 @@ if TYPE_CHECKING:
 
     from brimful.protocols import Purpose, Vectors
 
-MOST_BYTES: Final = 8_191  # of one text: what OpenAI's models read, in tokens
+
+class Prompts(msgspec.Struct, frozen=True):
+    """What stands before a text, by its purpose."""
+
+    query: str = ""
+    passage: str = ""
+
+    def before(self, text: str, purpose: "Purpose") -> str:
+        """Return the text with its prompt.
+
+        >>> Prompts("query: ", "passage: ").before("tea", "query")
+        'query: tea'
+        """
+        return (self.query if purpose == "query" else self.passage) + text
+
+
+_SEARCH_PROMPT: Final = Prompts(query="Represent this sentence for searching relevant passages: ")
+_PROMPTS: Final = {
+    "nomic-embed-text": Prompts("search_query: ", "search_document: "),
+    "mxbai-embed-large": _SEARCH_PROMPT,
+    "snowflake-arctic-embed": _SEARCH_PROMPT,
+    "embeddinggemma": Prompts("task: search result | query: ", "title: none | text: "),
+    "multilingual-e5": Prompts("query: ", "passage: "),
+    "qwen3-embedding": Prompts(
+        query="Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+    ),
+}
+
+
+def prompts_for(model: str) -> Prompts:
+    """Return the prompts of a model, whoever serves it and in whichever size.
+
+    >>> prompts_for("nomic-ai/nomic-embed-text:v1.5").query
+    'search_query: '
+    """
+    name = model.rpartition("/")[2].lower()
+    return next((prompts for known, prompts in _PROMPTS.items() if name.startswith(known)), Prompts())
+
+
+MAX_BYTES: Final = 8_191  # of one text: what OpenAI's models read, in tokens
 TIMEOUT: Final = 30.0  # seconds for one request
 
 _BATCH_TEXTS: Final = 128
 _BATCH_BYTES: Final = 250_000  # OpenAI takes 300,000 tokens in one request
 _PROBE: Final = "."  # asked where all texts are empty, and nobody has said yet how long a vector is
-_SHOWN: Final = 200  # characters of what a server says
+_MAX_SHOWN_CHARS: Final = 200  # characters of what a server says
 _REFUSED: Final = (400, 413, 422)  # by HTTP status: another text may be taken
 _ADVICE: Final = {  # by HTTP status
     401: " (check the key: BRIMFUL_EMBEDDING_KEY)",
@@ -75,23 +109,23 @@ class Dialect(Protocol):
 class RemoteEmbedder:
     """Asks a server for vectors. Belongs to the event loop in which it is first used."""
 
-    def __init__(self, dialect: Dialect, *, timeout: float = TIMEOUT, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, dialect: Dialect, *, timeout: float = TIMEOUT, most_bytes: int = MAX_BYTES) -> None:
         """Take a dialect; nothing is asked yet."""
         self._dialect = dialect
         self._timeout = timeout
         self._most_bytes = most_bytes
         self._dims = dialect.dimensions
-        self._prompts = prompts_of(dialect.model)
+        self._prompts = prompts_for(dialect.model)
         self._client: httpx2.AsyncClient | None = None
         self.id: Final = _id(dialect, most_bytes)
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
         """Return one row a text of length 1, or of zeros where a text is empty."""
-        asked = [self._prepare(text, purpose) for text in texts if says_something(text)]
+        asked = [self._prepare(text, purpose) for text in texts if is_embeddable(text)]
         if not asked and self._dims is None:
             await self._ask([_PROBE])
         vectors = [await self._ask(batch) for batch in _batches(asked)]
-        return place_rows(texts, vectors, self._dims or 0)
+        return scatter_rows(texts, vectors, self._dims or 0)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -100,7 +134,7 @@ class RemoteEmbedder:
             await client.aclose()
 
     def _prepare(self, text: str, purpose: "Purpose") -> str:
-        return cut(self._prompts.before(clean_text(text), purpose), self._most_bytes)
+        return truncate_utf8(self._prompts.before(clean_text(text), purpose), self._most_bytes)
 
     async def _ask(self, texts: Sequence[str]) -> "Vectors":
         reply = await self._post(self._dialect.body(texts))
@@ -135,20 +169,20 @@ class RemoteEmbedder:
         return self._client
 
     def _unreachable(self, why: str) -> EmbeddingError:
-        return EmbeddingError(self.id, f"{place(self._dialect.url)} cannot be reached: {self._safe(why)}")
+        return EmbeddingError(self.id, f"{display_url(self._dialect.url)} cannot be reached: {self._safe(why)}")
 
     def _refusal(self, status: int, said: str) -> str:
-        shown = " ".join(self._safe(said).split())[:_SHOWN]
-        return f"{place(self._dialect.url)} answered {status}{_ADVICE.get(status, '')}: {shown or 'nothing more'}"
+        shown = " ".join(self._safe(said).split())[:_MAX_SHOWN_CHARS]
+        return f"{display_url(self._dialect.url)} answered {status}{_ADVICE.get(status, '')}: {shown or 'nothing more'}"
 
     def _safe(self, text: str) -> str:
         return text.replace(self._dialect.key, "…") if self._dialect.key else text
 
 
-def cut(text: str, most_bytes: int) -> str:
+def truncate_utf8(text: str, most_bytes: int) -> str:
     """Cut a text to a number of bytes of UTF-8, between two characters.
 
-    >>> cut("naïve", 3), cut("naïve", 4)
+    >>> truncate_utf8("naïve", 3), truncate_utf8("naïve", 4)
     ('na', 'naï')
     """
     if len(text) * 4 <= most_bytes:  # no character takes more than four
@@ -156,10 +190,10 @@ def cut(text: str, most_bytes: int) -> str:
     return text.encode()[:most_bytes].decode(errors="ignore")
 
 
-def place(url: str) -> str:
+def display_url(url: str) -> str:
     """Return where a server is, without any name and password in its address.
 
-    >>> place("http://me:secret@localhost:11434/api/embed")
+    >>> display_url("http://me:secret@localhost:11434/api/embed")
     'localhost:11434'
     """
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
@@ -167,7 +201,7 @@ def place(url: str) -> str:
 
 def _id(dialect: Dialect, most_bytes: int) -> str:
     dimensions = f"-{dialect.dimensions}" if dialect.dimensions else ""
-    limit = f"-{most_bytes}b" if most_bytes != MOST_BYTES else ""
+    limit = f"-{most_bytes}b" if most_bytes != MAX_BYTES else ""
     return f"{dialect.name}:{dialect.model}{dimensions}{limit}@1"
 
 

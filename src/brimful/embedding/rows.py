@@ -1,4 +1,4 @@
-"""What every embedder does to the rows that come from elsewhere."""
+"""Checks and layout of vectors that come from outside code."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,16 +29,16 @@ def unit_rows(embedder: str, rows: Any, count: int, dims: int | None) -> "Vector
     return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
-def place_rows(texts: Sequence[str], vectors: Sequence["Vectors"], dims: int) -> "Vectors":
+def scatter_rows(texts: Sequence[str], vectors: Sequence["Vectors"], dims: int) -> "Vectors":
     """Give each text that says something its vector, in order, and every other one a row of zeros."""
     import numpy as np  # noqa: PLC0415 - only who embeds pays for it
 
     placed = np.zeros((len(texts), dims), np.float32)
     if vectors:
-        placed[[at for at, text in enumerate(texts) if says_something(text)]] = np.concatenate(vectors)
+        placed[[at for at, text in enumerate(texts) if is_embeddable(text)]] = np.concatenate(vectors)
     return placed
 
 
-def says_something(text: str) -> bool:
+def is_embeddable(text: str) -> bool:
     """Tell whether a text is worth sending: models refuse an empty one, or make up a vector for it."""
     return bool(text) and not text.isspace()

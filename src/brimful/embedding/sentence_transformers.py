@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from brimful.core.content import clean_text
-from brimful.embedding.rows import place_rows, says_something, unit_rows
+from brimful.embedding.rows import is_embeddable, scatter_rows, unit_rows
 from brimful.errors import EmbeddingError, MissingExtra
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SentenceTransformersEmbedder:
         self._encoder = None
 
     def _embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
-        asked = [clean_text(text) for text in texts if says_something(text)]
+        asked = [clean_text(text) for text in texts if is_embeddable(text)]
         try:
             encoder = self._encoder = self._encoder or _load(self._name)
             rows = _encode(encoder, asked or [_PROBE], purpose)
@@ -58,7 +58,7 @@ class SentenceTransformersEmbedder:
             raise EmbeddingError(self.id, f"the model failed: {error}") from error
         vectors = unit_rows(self.id, rows, len(asked) or 1, self._dims)
         self._dims = vectors.shape[1]
-        return place_rows(texts, [vectors] if asked else [], self._dims)
+        return scatter_rows(texts, [vectors] if asked else [], self._dims)
 
 
 def _encode(encoder: SentenceEncoder, texts: list[str], purpose: "Purpose") -> Any:

@@ -1,8 +1,4 @@
-"""The embedder that comes along: a table of vectors, one a piece of a word; a text is their weighted sum.
-
-The table is distilled from all-MiniLM-L6-v2 by `tools/distill_static.py`. It knows words and nothing of their order,
-takes no download and no library but numpy, and reads thousands of texts a second.
-"""
+"""The built-in embedder: a table with one vector per word piece. A text's vector is their weighted sum."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,6 +13,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from brimful.protocols import Purpose, Vectors
+
 
 _DATA: Final = Path(__file__).with_name("data")
 _HALF: Final = 64  # pieces into a text, one weighs half: what a text is about is said early

@@ -1,27 +1,57 @@
-"""BERT's WordPiece: a text becomes the ids of the pieces of its words.
-
-A text is cut where a word surely ends: at white space, around ASCII punctuation, around ideographs. What lies between
-is looked up in a memory of words; only a word that is not there is normalized, split at other punctuation, and matched
-against the vocabulary, longest piece first. Names of special tokens in a text, such as `[SEP]`, are plain text.
-"""
+"""BERT's WordPiece tokenizer: convert a text to vocabulary ids."""
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Final
 
-from brimful.embedding.characters import characters
+import msgspec
+
+_FILE: Final = Path(__file__).with_name("data") / "characters.toml"
+
+
+class Characters(msgspec.Struct, frozen=True, kw_only=True):
+    """Characters by class, each as the ranges within the brackets of a regular expression.
+
+    `controls` cannot be seen, `marks` are accents once they stand alone; both are removed. `punctuation` and
+    `ideographs` are words of their own.
+    """
+
+    controls: str
+    marks: str
+    punctuation: str
+    ideographs: str
+
+
+@cache
+def characters() -> Characters:
+    """Return the classes of characters, read on first use."""
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    return msgspec.convert({name: _brackets(ranges) for name, ranges in table.items()}, Characters)
+
+
+def _brackets(text: str) -> str:
+    r"""Write ranges of code points as a regular expression does.
+
+    >>> _brackets("21-2f 7e")
+    '!-/\\~'
+    """
+    return "".join("-".join(re.escape(chr(int(end, 16))) for end in item.split("-")) for item in text.split())
+
 
 UNKNOWN: Final = "[UNK]"
 CONTINUES: Final = "##"  # how a piece begins that does not begin a word
-LONGEST_WORD: Final = 100  # characters; BERT takes a longer word for unknown
+MAX_WORD_LENGTH: Final = 100  # characters; BERT takes a longer word for unknown
 
 _SPACE: Final = r"\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # no \v, \f, \x85: those are controls
 _PUNCTUATION: Final = r"!-/:-@\[-`{-~"
 _CAPITAL_SIGMA: Final = "\N{GREEK CAPITAL LETTER SIGMA}"  # Python writes a final one otherwise; BERT does not
 _SIGMA: Final = "\N{GREEK SMALL LETTER SIGMA}"
-_MOST_WORDS: Final = 32_768  # a generation of the memory; there are two, which take about 10 MB when full
-_LONGEST_KEPT: Final = 32  # characters; longer words are hardly ever seen twice
+_MAX_CACHED_WORDS: Final = 32_768  # a generation of the memory; there are two, which take about 10 MB when full
+_MAX_CACHED_LENGTH: Final = 32  # characters; longer words are hardly ever seen twice
 
 Ids = tuple[int, ...]
 
@@ -47,7 +77,7 @@ class WordPiece:
         self._controls = re.compile(f"[{table.controls}]+")
         self._marks = re.compile(f"[{table.marks}]+")
         self._parts = re.compile(f"[{table.punctuation}]|[^{table.punctuation}]+")
-        self._memory = _Memory()
+        self._memory = _WordCache()
 
     def ids(self, text: str) -> list[int]:
         """Return the ids of a text's pieces, without any that begin or end a text."""
@@ -73,7 +103,7 @@ class WordPiece:
 
     def _pieces(self, word: str) -> Ids:
         """Match the longest piece, then the longest one that goes on from there; all of the word, or it is unknown."""
-        if len(word) > LONGEST_WORD:
+        if len(word) > MAX_WORD_LENGTH:
             return self._unknown
         found, start, pieces = [], 0, self._begins
         while start < len(word):
@@ -87,7 +117,7 @@ class WordPiece:
         return tuple(found)
 
 
-class _Memory:
+class _WordCache:
     """Words and their pieces, in two generations: when the young one is full, the old one is forgotten.
 
     A word that is recalled is young again. Threads may share it: the worst is that a word is learnt twice.
@@ -107,8 +137,8 @@ class _Memory:
 
     def keep(self, word: str, ids: Ids) -> None:
         """Remember a word, unless it is long."""
-        if len(word) > _LONGEST_KEPT:
+        if len(word) > _MAX_CACHED_LENGTH:
             return
-        if len(self._young) >= _MOST_WORDS:
+        if len(self._young) >= _MAX_CACHED_WORDS:
             self._young, self._old = {}, self._young
         self._young[word] = ids

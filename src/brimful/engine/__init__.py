@@ -1,7 +1,7 @@
-"""The engine: the async shell that ties stores, retrieval and the core together."""
+"""The engine: the async shell that connects stores, retrieval and the core."""
 
 from brimful.engine.engine import Engine
-from brimful.engine.event import Event, Hook
-from brimful.engine.settings import Retrieval
+from brimful.engine.events import Event, Hook
+from brimful.engine.options import Retrieval
 
 __all__ = ["Engine", "Event", "Hook", "Retrieval"]

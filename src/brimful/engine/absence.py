@@ -1,10 +1,10 @@
-"""Why something that is in the store was not even a candidate: whose it is, when it came, what was found instead."""
+"""Explain why a stored record was not a candidate for a context."""
 
 import msgspec
 
 from brimful.core.context import Context
-from brimful.core.explain import shown_score
-from brimful.packagers.stored import plain_text
+from brimful.core.explain import format_score
+from brimful.packagers.records import plain_text
 from brimful.protocols import Store
 from brimful.records import LoreEntry, Memory, Message, Room, Snapshot
 
@@ -18,7 +18,7 @@ class Absence(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-async def absence_of(store: Store, snapshot: Snapshot, id: str) -> Absence | None:
+async def find_absence(store: Store, snapshot: Snapshot, id: str) -> Absence | None:
     """Say why a memory, a message or an entry was no candidate of a build; None if the store holds nothing of that id.
 
     It is told from the records as they are now: what was changed since the build may have been otherwise then.
@@ -26,16 +26,16 @@ async def absence_of(store: Store, snapshot: Snapshot, id: str) -> Absence | Non
     for memory in await store.memories(ids=[id], limit=1):
         place = await store.get(Room, snapshot.room)
         return Absence(
-            id=id, kind=f"memory-{memory.type}", text=memory.content, why=_of_memory(memory, snapshot, place)
+            id=id, kind=f"memory-{memory.type}", text=memory.content, why=_explain_memory(memory, snapshot, place)
         )
     for message in await store.messages([id]):
-        return Absence(id=id, kind="message", text=plain_text(message.content), why=_of_message(message, snapshot))
+        return Absence(id=id, kind="message", text=plain_text(message.content), why=_explain_message(message, snapshot))
     for entry in await store.lore(ids=[id]):
-        return Absence(id=id, kind="lorebook", text=entry.content, why=_of_entry(entry))
+        return Absence(id=id, kind="lorebook", text=entry.content, why=_explain_entry(entry))
     return None
 
 
-def _of_memory(memory: Memory, snapshot: Snapshot, place: Room | None) -> str:
+def _explain_memory(memory: Memory, snapshot: Snapshot, place: Room | None) -> str:
     if memory.at > snapshot.at:
         return "it was written after this context was built"
     owners = (
@@ -49,26 +49,26 @@ def _of_memory(memory: Memory, snapshot: Snapshot, place: Room | None) -> str:
             other = f"no {what}" if here is None else f"the {what} {here!r}"
             return f"it belongs to the {what} {owner!r}; {has} {other}"
     unknown = "" if memory.at else "when it was written is not known, and it may have come later; else "
-    return unknown + _not_found(snapshot.context, "memory-", "pin it to have it in every context")
+    return unknown + _explain_search(snapshot.context, "memory-", "pin it to have it in every context")
 
 
-def _of_message(message: Message, snapshot: Snapshot) -> str:
+def _explain_message(message: Message, snapshot: Snapshot) -> str:
     if message.hidden:
         return "it is hidden, and stands in no context"
     if message.room != snapshot.room:
         return f"it was said in the room {message.room!r}, which was not searched or gave nothing better"
     if message.at > snapshot.at:
         return "it was said after this context was built"
-    return _not_found(snapshot.context, "message-older", "it is older than the history that was loaded")
+    return _explain_search(snapshot.context, "message-older", "it is older than the history that was loaded")
 
 
-def _of_entry(entry: LoreEntry) -> str:
+def _explain_entry(entry: LoreEntry) -> str:
     if not entry.enabled:
         return "it is switched off"
     return "none of its keys was spoken of, and search did not bring it"
 
 
-def _not_found(context: Context, kind: str, more: str) -> str:
+def _explain_search(context: Context, kind: str, more: str) -> str:
     """Say what search brought instead, or why it could not search."""
     if context.inputs.degraded:
         return f"search did not bring it, and something failed: {'; '.join(context.inputs.degraded)}"
@@ -79,5 +79,5 @@ def _not_found(context: Context, kind: str, more: str) -> str:
     ]
     if not found:
         return f"search brought nothing of this kind; {more}"
-    brought = f"{len(found):,} that are nearer to the question (relevance {shown_score(min(found))} and more)"
+    brought = f"{len(found):,} that are nearer to the question (relevance {format_score(min(found))} and more)"
     return f"search brought {brought}; {more}"

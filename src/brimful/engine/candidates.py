@@ -1,4 +1,4 @@
-"""Everything beside the recent history that may go into a context: pins, lore, summaries, and what was found."""
+"""Package everything besides recent history: pinned memories, lore, summaries and search hits."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -8,58 +8,69 @@ from typing import Any, Final, Unpack
 import msgspec
 
 from brimful.core.content import ContentPackage
-from brimful.core.cost import cost_in_place
-from brimful.core.held import HELD, WHY
+from brimful.core.cost import make_cost_function
+from brimful.core.exclusions import HELD, WHY
 from brimful.core.tokens import Count, TokenCounter
-from brimful.janitor.rooms import MARK
-from brimful.lore import Activation, Held, Shelf, Told, Why
-from brimful.packagers.ids import RECALLED, told_apart
-from brimful.packagers.package import Options
-from brimful.packagers.stored import plain_text, recalled, remembered, summed_up, told
+from brimful.janitor.schedule import LEVEL_KEY
+from brimful.lore import ActivatedEntry, Activation, ActivationReason, LoreExclusion, LoreIndex
+from brimful.packagers.package import PackageOptions
+from brimful.packagers.records import (
+    RECALLED_SUFFIX,
+    package_lore_entry,
+    package_memory,
+    package_recalled_message,
+    package_summary,
+    plain_text,
+    qualified_id,
+)
 from brimful.records import LoreEntry, Memory, Message, Summary
-from brimful.retrieval.rank import worth
-from brimful.retrieval.wanted import Hit
+from brimful.retrieval.rank import length_adjusted
+from brimful.retrieval.search import Hit
 
-ROUTINE = 0.0002  # the relevance of what the janitor tells: whatever may well hold an answer comes first
-TRIGGERED = 1.0  # the relevance of lore whose key was spoken
-_KINDS: Final = 256  # of packages whose family is kept at hand
-_LABEL = 12  # tokens around a find: day and speaker, or tags
+JANITOR_RELEVANCE = 0.0002  # the relevance of what the janitor tells: whatever may well hold an answer comes first
+TRIGGERED_RELEVANCE = 1.0  # the relevance of lore whose key was spoken
+_MAX_CACHED_KINDS: Final = 256  # of packages whose family is kept at hand
+_LABEL_TOKENS = 12  # tokens around a find: day and speaker, or tags
 
 
-def pinned_memories(memories: Iterable[Memory], *, counter: TokenCounter) -> list[ContentPackage]:
+def package_pinned(memories: Iterable[Memory], *, counter: TokenCounter) -> list[ContentPackage]:
     """Package what is always known."""
-    return [remembered(memory, counter=counter) for memory in memories]
+    return [package_memory(memory, counter=counter) for memory in memories]
 
 
-def lore(lore: Iterable[Told], books: Mapping[str, str], *, counter: TokenCounter) -> list[ContentPackage]:
+def package_lore(
+    lore: Iterable[ActivatedEntry], books: Mapping[str, str], *, counter: TokenCounter
+) -> list[ContentPackage]:
     """Package lore that is constant, sticky or was spoken of, with what brought it in."""
     return [
-        _told(each.entry, each.text, books, counter, relevance=TRIGGERED, metadata=_brought(each.why))
+        _package_entry(
+            each.entry, each.text, books, counter, relevance=TRIGGERED_RELEVANCE, metadata=_lore_metadata(each.why)
+        )
         for each in lore
         if each.why.by != "found"
     ]
 
 
-def lore_cost(shelf: Shelf, books: Mapping[str, str], *, counter: TokenCounter) -> Callable[[LoreEntry], int]:
+def make_lore_cost(shelf: LoreIndex, books: Mapping[str, str], *, counter: TokenCounter) -> Callable[[LoreEntry], int]:
     """Return a function that tells what an entry takes of the window if it is told: its text, and its label."""
-    cost = cost_in_place(counter, names_in_text=False)  # lore has no speaker
-    return lambda entry: cost(_told(entry, shelf.entries[entry.id].text, books, counter))
+    cost = make_cost_function(counter, names_in_text=False)  # lore has no speaker
+    return lambda entry: cost(_package_entry(entry, shelf.entries[entry.id].text, books, counter))
 
 
-def held_lore(
-    held: Iterable[Held], shelf: Shelf, books: Mapping[str, str], *, counter: TokenCounter
+def package_excluded_lore(
+    held: Iterable[LoreExclusion], shelf: LoreIndex, books: Mapping[str, str], *, counter: TokenCounter
 ) -> list[ContentPackage]:
     """Package lore that was spoken of and held back: it does not compete, and is on the record."""
     packages = []
     for each in held:
         ready = shelf.entries[each.entry]
-        brought = _brought(each.why) if each.why else {}
+        brought = _lore_metadata(each.why) if each.why else {}
         metadata = {**brought, HELD: each.line}
-        packages.append(_told(ready.entry, ready.text, books, counter, metadata=metadata))
+        packages.append(_package_entry(ready.entry, ready.text, books, counter, metadata=metadata))
     return packages
 
 
-def found_lore(hits: Iterable[Hit], activation: Activation) -> list[Hit]:
+def filter_lore_hits(hits: Iterable[Hit], activation: Activation) -> list[Hit]:
     """Return the finds that may be candidates: of lore those that are told for being found, as they are told."""
     told = {each.entry.id: each for each in activation.told if each.why.by == "found"}
     left = []
@@ -67,21 +78,21 @@ def found_lore(hits: Iterable[Hit], activation: Activation) -> list[Hit]:
         if not isinstance(hit.record, LoreEntry):
             left.append(hit)
         elif hit.record.id in told:
-            left.append(msgspec.structs.replace(hit, record=_as_told(told[hit.record.id])))
+            left.append(msgspec.structs.replace(hit, record=_activated_entry(told[hit.record.id])))
     return left
 
 
-def summaries_of(summaries: Iterable[Summary], *, counter: TokenCounter) -> list[ContentPackage]:
+def package_summaries(summaries: Iterable[Summary], *, counter: TokenCounter) -> list[ContentPackage]:
     """Package summaries: those of messages that are candidates stand ready for them, the others compete."""
     return [
-        summed_up(summary, counter=counter, relevance=ROUTINE)
-        if MARK in summary.metadata
-        else summed_up(summary, counter=counter)
+        package_summary(summary, counter=counter, relevance=JANITOR_RELEVANCE)
+        if LEVEL_KEY in summary.metadata
+        else package_summary(summary, counter=counter)
         for summary in summaries
     ]
 
 
-def worth_telling(summaries: Iterable[Summary], sure: int | None, parted: Collection[str] = ()) -> list[Summary]:
+def filter_summaries(summaries: Iterable[Summary], sure: int | None, parted: Collection[str] = ()) -> list[Summary]:
     """Return summaries without those of days that stand in the window themselves, from the place `sure` on.
 
     Of a day whose cluster is `parted`, something does not: it was set aside.
@@ -92,11 +103,11 @@ def worth_telling(summaries: Iterable[Summary], sure: int | None, parted: Collec
         if sure is None
         or summary.first < sure
         or summary.cluster in parted
-        or summary.metadata.get(MARK) in (None, "family")
+        or summary.metadata.get(LEVEL_KEY) in (None, "family")
     ]
 
 
-def found(
+def package_hits(
     hits: Sequence[Hit],
     *,
     counter: TokenCounter,
@@ -115,49 +126,49 @@ def found(
     for hit, count in zip(hits, counts, strict=True):
         record = hit.record
         if (_FAMILIES[type(record)], record.id) not in taken:
-            packages.append(_package(hit, record.id, count, counter, room, books))
+            packages.append(_package_hit(hit, record.id, count, counter, room, books))
         elif isinstance(record, Message):
-            packages.append(_package(hit, record.id + RECALLED, count, counter, room, books))
+            packages.append(_package_hit(hit, record.id + RECALLED_SUFFIX, count, counter, room, books))
     return packages
 
 
-def enough(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int) -> list[Hit]:
+def limit_hits(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int) -> list[Hit]:
     """Return the finds that are worth most for their tokens: what would fill so many, and half as many again.
 
     The fill chooses by worth for tokens, too: by worth alone, a few long texts would leave it nothing to choose from.
     """
     counts = counter.texts([plain_text(hit.record.content) for hit in hits])
-    costs = [count.upper + _LABEL for count in counts]
-    gains = [_worth(hit, count) / cost for hit, count, cost in zip(hits, counts, costs, strict=True)]
+    costs = [count.upper + _LABEL_TOKENS for count in counts]
+    gains = [_hit_value(hit, count) / cost for hit, count, cost in zip(hits, counts, costs, strict=True)]
     order = sorted(range(len(hits)), key=gains.__getitem__, reverse=True)
     spent = accumulate((costs[at] for at in order), initial=0)
     most = tokens * 3 // 2
     return [hits[at] for at, before in zip(order, spent, strict=False) if before < most]
 
 
-def distinct(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
+def make_ids_unique(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
     """Return packages of which no two that are different things share an id: a memory may be named as a message is."""
     owners: dict[str, str] = {}
     distinguished = []
     for package in packages:
         family = _family(package.kind)
         own = owners.setdefault(package.id, family) == family
-        distinguished.append(package if own else msgspec.structs.replace(package, id=told_apart(family, package.id)))
+        distinguished.append(package if own else msgspec.structs.replace(package, id=qualified_id(family, package.id)))
     return distinguished
 
 
-def _told(
-    entry: LoreEntry, text: str, books: Mapping[str, str], counter: TokenCounter, **options: Unpack[Options]
+def _package_entry(
+    entry: LoreEntry, text: str, books: Mapping[str, str], counter: TokenCounter, **options: Unpack[PackageOptions]
 ) -> ContentPackage:
     record = entry if entry.content == text else msgspec.structs.replace(entry, content=text)
-    return told(record, counter=counter, book=books.get(entry.lorebook, entry.lorebook), **options)
+    return package_lore_entry(record, counter=counter, book=books.get(entry.lorebook, entry.lorebook), **options)
 
 
-def _as_told(lore: Told) -> LoreEntry:
+def _activated_entry(lore: ActivatedEntry) -> LoreEntry:
     return msgspec.structs.replace(lore.entry, content=lore.text)
 
 
-def _brought(why: Why) -> dict[str, Any]:
+def _lore_metadata(why: ActivationReason) -> dict[str, Any]:
     said = msgspec.structs.asdict(why)
     facts = {name: value for name, value in said.items() if value and (name != "place" or why.where)}
     return {"lore": facts, WHY: why.line}
@@ -166,40 +177,44 @@ def _brought(why: Why) -> dict[str, Any]:
 _FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreEntry: "lorebook"}
 
 
-@lru_cache(_KINDS)
+@lru_cache(_MAX_CACHED_KINDS)
 def _family(kind: str) -> str:
     return "message" if kind.startswith("tool-") else kind.partition("-")[0]
 
 
-def _package(
+def _package_hit(
     hit: Hit, id: str, count: Count, counter: TokenCounter, room: str, books: Mapping[str, str]
 ) -> ContentPackage:
     record = hit.record
-    options: Options = {
+    options: PackageOptions = {
         "id": id,
-        "relevance": _worth(hit, count),
+        "relevance": _hit_value(hit, count),
         "tokens": count,
-        "metadata": {"found": _parts(hit)},
+        "metadata": {"found": _hit_metadata(hit)},
     }
     match record:
         case Message():
-            return recalled(record, counter=counter, source="" if record.room == room else record.room, **options)
+            return package_recalled_message(
+                record, counter=counter, source="" if record.room == room else record.room, **options
+            )
         case Memory():
-            return remembered(record, counter=counter, **options)
+            return package_memory(record, counter=counter, **options)
         case LoreEntry():
-            options["metadata"] |= _brought(Why(by="found", relevance=_rounded(hit.relevance)))
-            return told(record, counter=counter, book=books.get(record.lorebook, record.lorebook), **options)
+            options["metadata"] |= _lore_metadata(ActivationReason(by="found", relevance=_round(hit.relevance)))
+            return package_lore_entry(
+                record, counter=counter, book=books.get(record.lorebook, record.lorebook), **options
+            )
 
 
-def _worth(hit: Hit, count: Count) -> float:
+def _hit_value(hit: Hit, count: Count) -> float:
     # A few words said in passing seldom hold an answer; a memory or an entry was written to be short.
-    return worth(hit.relevance, count.upper) if isinstance(hit.record, Message) else min(1.0, hit.relevance)
+    return length_adjusted(hit.relevance, count.upper) if isinstance(hit.record, Message) else min(1.0, hit.relevance)
 
 
-def _parts(hit: Hit) -> dict[str, Any]:
+def _hit_metadata(hit: Hit) -> dict[str, Any]:
     parts = {"relevance": hit.relevance, "lexical": hit.lexical, "vector": hit.vector, "recency": hit.recency}
-    return {"query": hit.query, **{name: _rounded(value) for name, value in parts.items()}}
+    return {"query": hit.query, **{name: _round(value) for name, value in parts.items()}}
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return value if value in (0.0, 1.0) else float(f"{value:.3g}")

@@ -1,4 +1,4 @@
-"""Recent history: newest to oldest in pages by key, with stored counts, until the budget is met."""
+"""Recent history, read newest first in pages with stored counts, until the budget is met."""
 
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
@@ -9,25 +9,25 @@ import msgspec
 
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
-from brimful.core.cost import role_of, speaker
+from brimful.core.cost import role_of, speaker_name
 from brimful.core.policy import Policy
 from brimful.core.tokens import TokenCounter
-from brimful.counting import texts_of
-from brimful.engine.company import as_seen
-from brimful.engine.counts import aside, know, know_history
-from brimful.engine.plan import pool_of
-from brimful.packagers.stored import said
+from brimful.counting import texts_in
+from brimful.engine.counts import ensure_counts, ensure_history_counts, run_in_thread_if_long
+from brimful.engine.personas import as_seen_by
+from brimful.engine.plan import find_pool
+from brimful.packagers.records import package_message
 from brimful.protocols import Store
 from brimful.records import Message, Persona, Summary
 
 FIRST_PAGE: Final = 64  # messages; each next page is twice as long, so that any budget is met in a few reads
-LONGEST_PAGE: Final = 1024
-_PAGES_FOR_WORDS: Final = 20  # read back for what a person said last, and no more
-_MORE: Final = 4  # read beyond what met a reach last time
-KEPT: Final = 16_384  # packages of messages that a process keeps at hand
+MAX_PAGE: Final = 1024
+_MAX_USER_PAGES: Final = 20  # read back for what a person said last, and no more
+_EXTRA_MESSAGES: Final = 4  # read beyond what met a reach last time
+MAX_PACKAGES: Final = 16_384  # packages of messages that a process keeps at hand
 
 
-class Recent(msgspec.Struct, frozen=True, kw_only=True):
+class RecentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """The newest messages of a room, newest first, and their packages.
 
     From the place `sure` on, they will be in the window: there is no use in searching them. `counted` tells how many
@@ -46,7 +46,7 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
         return self.sure if stays is None or self.sure is None else max(self.sure, stays)
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
+class HistoryReach(msgspec.Struct, frozen=True, kw_only=True):
     """How far back to read: so many tokens, and so many messages at most. `sure` tokens of them will be in."""
 
     tokens: int
@@ -54,35 +54,37 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     messages: int | None = None
 
 
-def reach_of(policy: Policy, budget: ContextBudget) -> Reach:
+def get_history_reach(policy: Policy, budget: ContextBudget) -> HistoryReach:
     """Return how much history could ever get in: what its pool may take, or all there is where the pool may borrow."""
-    pool = pool_of(policy, "message-recent")
+    pool = find_pool(policy, "message-recent")
     if pool is None:
-        return Reach(tokens=0, sure=0, messages=0)
+        return HistoryReach(tokens=0, sure=0, messages=0)
     limit = budget.limit(pool.name)
     low_water = 1.0 if pool.low_water is None else pool.low_water
-    return Reach(tokens=budget.available if pool.borrow else limit, sure=int(limit * low_water), messages=pool.most)
+    return HistoryReach(
+        tokens=budget.available if pool.borrow else limit, sure=int(limit * low_water), messages=pool.most
+    )
 
 
-class Packaged:
+class PackageCache:
     """The packages of messages that were read before: from one build to the next, nearly all of a history is the same.
 
     A message is what it was as long as it stands at its place and says the same. How many messages met a reach is kept
     as well, so that the next build reads as many at once.
     """
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int = MAX_PACKAGES) -> None:
         """Keep so many, least recently used first to go."""
         self._kept = kept
         self._known: OrderedDict[tuple[object, ...], tuple[ContentPackage, int]] = OrderedDict()
-        self._met: OrderedDict[tuple[str, Reach], int] = OrderedDict()
+        self._met: OrderedDict[tuple[str, HistoryReach], int] = OrderedDict()
 
-    def first_page(self, room: str, reach: Reach) -> int:
+    def first_page(self, room: str, reach: HistoryReach) -> int:
         """Return how many messages to read first: what it took last time, and a few more."""
         took = self._met.get((room, reach), 0)
-        return min(LONGEST_PAGE, max(FIRST_PAGE, took + took // 16 + _MORE)) if took else FIRST_PAGE
+        return min(MAX_PAGE, max(FIRST_PAGE, took + took // 16 + _EXTRA_MESSAGES)) if took else FIRST_PAGE
 
-    def met(self, room: str, reach: Reach, messages: int) -> None:
+    def met(self, room: str, reach: HistoryReach, messages: int) -> None:
         """Note how many messages met a reach."""
         self._met[room, reach] = messages
         self._met.move_to_end((room, reach))
@@ -95,7 +97,9 @@ class Packaged:
         key = (*said_by, message.content, cluster, counter)
         known = self._known.get(key)
         if known is None:
-            known = await aside(texts_of(message.content), _placed, message, counter, cluster)
+            known = await run_in_thread_if_long(
+                texts_in(message.content), _package_with_cost, message, counter, cluster
+            )
             self._known[key] = known
             if len(self._known) > self._kept:
                 self._known.popitem(last=False)
@@ -104,24 +108,24 @@ class Packaged:
         return known
 
 
-def _placed(message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
-    package = said(message, counter=counter, cluster=cluster)
-    return package, package.tokens.upper + counter.message_overhead(role_of(package), speaker(package))
+def _package_with_cost(message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
+    package = package_message(message, counter=counter, cluster=cluster)
+    return package, package.tokens.upper + counter.message_overhead(role_of(package), speaker_name(package))
 
 
-async def load_recent(  # noqa: PLR0913 - all that a history hangs on
+async def load_history(  # noqa: PLR0913 - all that a history hangs on
     store: Store,
     room: str,
     *,
     counter: TokenCounter,
     vocabulary: str | None,
-    reach: Reach,
-    packaged: Packaged,
+    reach: HistoryReach,
+    packaged: PackageCache,
     persona: Persona | None = None,
     summaries: Sequence[Summary] = (),
     asked: Message | None = None,
     asker: bool = False,
-) -> Recent:
+) -> RecentHistory:
     """Read back until the reach is met, as the persona sees it.
 
     The message that is `asked` stands elsewhere, so not here. If it was answered before, it is asked again: what was
@@ -135,18 +139,18 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
     tokens, counted, page_size = 0, 0, packaged.first_page(room, reach)
     before: int | None = None
     sure: int | None = None
-    while _more(messages, tokens, reach):
+    while _needs_more(messages, tokens, reach):
         page = await store.history(room, before=before, limit=page_size, tokenizer=vocabulary or "")
-        counted += await know_history(store, vocabulary, page)
+        counted += await ensure_history_counts(store, vocabulary, page)
         read += [entry.message.seq for entry in page]
-        seen = [each for each in as_seen([entry.message for entry in page], persona) if not each.hidden]
-        if asked is not None and _answered_since(asked, seen):
+        seen = [each for each in as_seen_by([entry.message for entry in page], persona) if not each.hidden]
+        if asked is not None and _was_answered(asked, seen):
             messages, packages, tokens, sure, before, asked = [], [], 0, None, asked.seq, None
             continue
         for each in seen:
             if asked is not None and each.id == asked.id:
                 continue
-            message = in_order(each, messages)
+            message = clamp_timestamp(each, messages)
             package, cost = await packaged.package(message, counter, clusters.of(message))
             messages.append(message)
             packages.append(package)
@@ -157,25 +161,25 @@ async def load_recent(  # noqa: PLR0913 - all that a history hangs on
                 break
         if len(page) < page_size:
             break
-        before, page_size = page[-1].message.seq, min(2 * page_size, LONGEST_PAGE)
+        before, page_size = page[-1].message.seq, min(2 * page_size, MAX_PAGE)
     packaged.met(room, reach, len(messages))
     parted = clusters.parted(messages, read)
     packages = clusters.whole(packages, parted, sure)
-    if asker and (words := await _last_words(store, room, messages)):
-        counted += await know(store, vocabulary, [words.content])
+    if asker and (words := await _find_last_user_message(store, room, messages)):
+        counted += await ensure_counts(store, vocabulary, [words.content])
         messages.append(words)
         packages.append((await packaged.package(words, counter, None))[0])
-    return Recent(
+    return RecentHistory(
         messages=tuple(messages), packages=tuple(packages), sure=sure, counted=counted, parted=frozenset(parted)
     )
 
 
-def _answered_since(asked: Message, seen: Sequence[Message]) -> bool:
+def _was_answered(asked: Message, seen: Sequence[Message]) -> bool:
     """Say whether who answers has spoken after the message that is asked: then it was asked before."""
     return any(each.role == "assistant" and each.seq > asked.seq for each in seen)
 
 
-def in_order(message: Message, newer: Sequence[Message]) -> Message:
+def clamp_timestamp(message: Message, newer: Sequence[Message]) -> Message:
     """Return a message with a time that is not after those of the newer ones: its place in the room is what counts.
 
     Clocks differ, and old messages are posted late; a prompt tells them as the room does.
@@ -185,22 +189,22 @@ def in_order(message: Message, newer: Sequence[Message]) -> Message:
     return msgspec.structs.replace(message, at=newer[-1].at)
 
 
-def _more(messages: Sequence[Message], tokens: int, reach: Reach) -> bool:
+def _needs_more(messages: Sequence[Message], tokens: int, reach: HistoryReach) -> bool:
     """Say whether to read on: as long as there is room, and until results have their call."""
     if messages and messages[-1].role == "tool":
         return True
     return tokens <= reach.tokens and (reach.messages is None or len(messages) < reach.messages)
 
 
-async def _last_words(store: Store, room: str, loaded: Sequence[Message]) -> Message | None:
+async def _find_last_user_message(store: Store, room: str, loaded: Sequence[Message]) -> Message | None:
     """Return what a person said last, if it lies before all that was loaded: an agent's steps may have filled it."""
     if not loaded or any(message.role == "user" for message in loaded):
         return None
     before = loaded[-1].seq
-    for _ in range(_PAGES_FOR_WORDS):
-        page = [entry.message for entry in await store.history(room, before=before, limit=LONGEST_PAGE)]
+    for _ in range(_MAX_USER_PAGES):
+        page = [entry.message for entry in await store.history(room, before=before, limit=MAX_PAGE)]
         said_by_person = next((each for each in page if each.role == "user" and not each.hidden), None)
-        if said_by_person or len(page) < LONGEST_PAGE:
+        if said_by_person or len(page) < MAX_PAGE:
             return said_by_person
         before = page[-1].seq
     return None

@@ -1,21 +1,21 @@
-"""Embedding in the background: batches from a backlog that lives in the store, so that a restart loses nothing."""
+"""Embed documents in the background, in batches from a backlog in the store, so that a restart loses nothing."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from brimful.answers import Document, DocumentKind, Progress
 from brimful.errors import InvalidValue, StoreError
 from brimful.protocols import Embedder, Store
+from brimful.records.search import Document, DocumentKind, IndexProgress
 from brimful.retrieval.breaker import Breaker
-from brimful.retrieval.embedded import Rows, embedded
-from brimful.retrieval.indexed import Searchable, indexed
+from brimful.retrieval.documents import Searchable, make_document
+from brimful.retrieval.retriever import Rows, embed_checked
 
-STORE_SECONDS: Final = 5.0  # until a store that failed is asked again
-BATCH: Final = 256  # documents an embedder gets at once, and a transaction keeps
+STORE_RETRY_SECONDS: Final = 5.0  # until a store that failed is asked again
+BATCH_DOCUMENTS: Final = 256  # documents an embedder gets at once, and a transaction keeps
 
-Tell = Callable[[Progress], None]
+IndexCallback = Callable[[IndexProgress], None]
 
 _log = logging.getLogger("brimful")
 
@@ -27,7 +27,13 @@ class Indexer:
     """
 
     def __init__(
-        self, store: Store, embedder: Embedder, *, breaker: Breaker, clock: Callable[[], float], batch: int = BATCH
+        self,
+        store: Store,
+        embedder: Embedder,
+        *,
+        breaker: Breaker,
+        clock: Callable[[], float],
+        batch: int = BATCH_DOCUMENTS,
     ) -> None:
         """Embed what waits in this store."""
         self._store = store
@@ -60,14 +66,14 @@ class Indexer:
             await asyncio.gather(task, return_exceptions=True)
             self._idle.set()  # nobody is left who would say so to those that wait for it
 
-    async def settled(self) -> Progress:
+    async def settled(self) -> IndexProgress:
         """Wait until nothing is left that can be done now, and return how far it came."""
         if self._task is not None:
             self.wake()  # another process may have written
             await self._idle.wait()
         return await self._store.progress(self._embedder.id)
 
-    async def drain(self, tell: Tell) -> Progress:
+    async def drain(self, tell: IndexCallback) -> IndexProgress:
         """Embed all that waits, here and now, telling of each batch. An embedder that is in trouble ends it.
 
         How far it is, is reckoned on from batch to batch: to count all documents takes as long as to embed some.
@@ -78,7 +84,7 @@ class Indexer:
         while documents := await self._backlog(size):
             settled = await self._tried(documents)
             if isinstance(settled, int):
-                far, size = Progress(done=far.done + settled, waiting=max(0, far.waiting - settled)), self._batch
+                far, size = IndexProgress(done=far.done + settled, waiting=max(0, far.waiting - settled)), self._batch
                 tell(far)
             elif await self._is_well(settled):
                 size = self._fewer(documents, settled)
@@ -94,11 +100,11 @@ class Indexer:
                 wait = await self._catch_up()
             except StoreError as error:
                 _log.warning("embedding waits for the store: %s", error)
-                wait = STORE_SECONDS
+                wait = STORE_RETRY_SECONDS
             if not self._wake.is_set():  # or more came while this was done
                 self._idle.set()
             if wait:  # the embedder is in trouble: look again when the breaker lets a probe through, or on a new write
-                await _either(self._wake.wait(), asyncio.sleep(wait))
+                await _wait_for_first(self._wake.wait(), asyncio.sleep(wait))
                 self._wake.set()
 
     async def _catch_up(self) -> float:
@@ -138,7 +144,7 @@ class Indexer:
         if isinstance(error, InvalidValue):
             return False
         try:
-            await embedded(self._embedder, ["ok"], "passage")
+            await embed_checked(self._embedder, ["ok"], "passage")
         except Exception:  # noqa: BLE001 - the breaker's boundary
             return False
         return True
@@ -159,8 +165,10 @@ class Indexer:
 
     async def _embed(self, documents: Sequence[Document]) -> Rows:
         records = await self._records(documents)
-        passages = [indexed(records[document.doc]).passage if document.doc in records else "" for document in documents]
-        return await embedded(self._embedder, passages, "passage")
+        passages = [
+            make_document(records[document.doc]).passage if document.doc in records else "" for document in documents
+        ]
+        return await embed_checked(self._embedder, passages, "passage")
 
     async def _records(self, documents: Sequence[Document]) -> dict[int, Searchable]:
         """Return the record of each document; one that was removed meanwhile has none."""
@@ -186,7 +194,7 @@ class Indexer:
                 return await self._store.summaries(ids=ids)
 
 
-async def _either(first: Coroutine[Any, Any, object], second: Coroutine[Any, Any, object]) -> None:
+async def _wait_for_first(first: Coroutine[Any, Any, object], second: Coroutine[Any, Any, object]) -> None:
     tasks = [asyncio.create_task(each) for each in (first, second)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,1 +1,1 @@
-"""The janitor: floods become a line, old days a summary, and what nothing needs is set aside."""
+"""The janitor: collapse floods into one line, summarize old days, and archive what nothing uses."""

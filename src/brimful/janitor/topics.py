@@ -1,4 +1,4 @@
-"""What was said together: threads, by what messages answer, and subjects, by what they mean."""
+"""Group messages by thread (what they reply to) and by subject (what they mean)."""
 
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -10,18 +10,19 @@ from brimful.records import Message
 if TYPE_CHECKING:
     from brimful.protocols import Vectors
 
-REPLIES: Final = (
+
+REPLY_KEYS: Final = (
     *("reply_to", "in_reply_to", "replied_to", "parent", "parent_id", "parent_message_uuid", "reference"),
     *("thread", "thread_id", "thread_ts"),
 )
 """Keys of metadata under which a message says what it answers, or in which thread it was said."""
-ONE_SUBJECT: Final = 0.45  # the least cosine of a message and the middle of its subject
-MOST_SUBJECTS: Final = 64  # of a day: what is like none of them joins the nearest
+MIN_SUBJECT_SIMILARITY: Final = 0.45  # the least cosine of a message and the middle of its subject
+MAX_SUBJECTS: Final = 64  # of a day: what is like none of them joins the nearest
 
 Topics = tuple[tuple[Message, ...], ...]
 
 
-def threads(messages: Sequence[Message]) -> Topics:
+def group_by_thread(messages: Sequence[Message]) -> Topics:
     """Return messages by thread, in order; one that answers nothing and is answered by none is a thread by itself."""
     leader: dict[Hashable, Hashable] = {}
 
@@ -32,7 +33,7 @@ def threads(messages: Sequence[Message]) -> Topics:
         return node
 
     for message in messages:
-        for name in _answered(message.metadata):
+        for name in _replied_ids(message.metadata):
             leader[find(("message", message.id))] = find(("message", name))
     found: dict[Hashable, list[Message]] = {}
     for message in messages:
@@ -40,7 +41,7 @@ def threads(messages: Sequence[Message]) -> Topics:
     return tuple(map(tuple, found.values()))
 
 
-def subjects(groups: Topics, vectors: "Vectors | None") -> Topics:
+def merge_by_subject(groups: Topics, vectors: "Vectors | None") -> Topics:
     """Join groups that speak of the same, by the vector of each: a row for a group, of length 1, or 0 for none."""
     if vectors is None or not groups:
         return groups
@@ -49,7 +50,7 @@ def subjects(groups: Topics, vectors: "Vectors | None") -> Topics:
     for at, vector in enumerate(vectors):
         near = np.array([float(vector @ middle) / (float(np.linalg.norm(middle)) or 1.0) for middle in middles])
         best = int(near.argmax()) if len(near) else -1
-        if best >= 0 and (near[best] >= ONE_SUBJECT or len(middles) >= MOST_SUBJECTS):
+        if best >= 0 and (near[best] >= MIN_SUBJECT_SIMILARITY or len(middles) >= MAX_SUBJECTS):
             middles[best] = middles[best] + vector
             members[best].append(at)
         else:
@@ -58,8 +59,8 @@ def subjects(groups: Topics, vectors: "Vectors | None") -> Topics:
     return tuple(tuple(message for at in each for message in groups[at]) for each in members)
 
 
-def _answered(metadata: dict[str, Any]) -> list[str]:
+def _replied_ids(metadata: dict[str, Any]) -> list[str]:
     """Return what a message answers, as it may be told: an id, a number, or an object with an id in it."""
-    told = [metadata[key] for key in REPLIES if key in metadata]
+    told = [metadata[key] for key in REPLY_KEYS if key in metadata]
     inner = [value for each in told if isinstance(each, dict) for key, value in each.items() if "id" in key.lower()]
     return [str(each) for each in (*told, *inner) if isinstance(each, str | int) and not isinstance(each, bool)]

@@ -1,12 +1,20 @@
-"""Lorebooks: which entries are told now, and why; and the formats in which others keep them.
+"""Lorebooks: which entries are activated in a turn, and why.
 
-activate → scene (where keys stand) | groups | timed | chance → shelf (books made ready) → finder → words | patterns
-formats
+activation → groups | scan → index → keys
 """
 
-from brimful.lore.activate import Activation, Told, Who, activate
-from brimful.lore.scene import Turn
-from brimful.lore.shelf import Shelf
-from brimful.lore.why import Held, Why
+from brimful.lore.activation import ActivatedEntry, Activation, PersonaInfo, activate
+from brimful.lore.index import LoreIndex
+from brimful.lore.reasons import ActivationReason, LoreExclusion
+from brimful.lore.scan import Turn
 
-__all__ = ["Activation", "Held", "Shelf", "Told", "Turn", "Who", "Why", "activate"]
+__all__ = [
+    "ActivatedEntry",
+    "Activation",
+    "ActivationReason",
+    "LoreExclusion",
+    "LoreIndex",
+    "PersonaInfo",
+    "Turn",
+    "activate",
+]

@@ -3,11 +3,9 @@
 load (files) → sheet (one file, checked) → build (inheritance) → registry (names → rows)
 """
 
-from brimful.models.load import default_registry, load_registry, resolve
-from brimful.models.prices import Price, price
-from brimful.models.registry import Registry
-from brimful.models.spending import Spending, spending
-from brimful.models.unknown import unknown_model_warning
+from brimful.models.files import default_registry, load_registry, resolve
+from brimful.models.prices import Price, Spending, price, spending
+from brimful.models.registry import Registry, unknown_model_warning
 
 __all__ = [
     "Price",

@@ -12,7 +12,7 @@ import msgspec
 
 from brimful.core.model import Wire
 
-LONGEST_NAME: Final = 300
+MAX_NAME_CHARACTERS: Final = 300
 """Characters. No model has a longer name, and a bound keeps the patterns below linear."""
 
 _OPENAI_HOSTS: Final = (
@@ -34,7 +34,7 @@ _MAKER_NAMES: Final = (
 _MAKERS: Final = frozenset(_MAKER_NAMES.split())
 """First parts of `maker:model`. `mistral:7b` has one too, but that is found before it is read this way."""
 
-_TUNED: Final = re.compile(r"^ft:(?P<base>[^:]+)(?::.*)?$|^(?P<azure>.+?)\.ft-.*$", re.DOTALL)
+_FINE_TUNED: Final = re.compile(r"^ft:(?P<base>[^:]+)(?::.*)?$|^(?P<azure>.+?)\.ft-.*$", re.DOTALL)
 _BEDROCK: Final = re.compile(  # `us.anthropic.claude…`; `deepseek.r1` keeps its maker, for `r1` alone is no name
     r"^(?:(?:us|us-gov|eu|apac|au|ca|jp|sa|global)\.(?=[a-z]+\.))?"
     r"(?:(?:anthropic|cohere|google|meta|mistral|moonshot|moonshotai|openai|qwen|zai)\.(?=[a-z]))?",
@@ -62,14 +62,14 @@ _DECORATION: Final = re.compile(
 )
 
 
-class Name(msgspec.Struct, frozen=True, kw_only=True):
+class ModelName(msgspec.Struct, frozen=True, kw_only=True):
     """A model's name, read: as it is, without prefixes, and the API of the host in its prefix, if that is known.
 
-    >>> read("openrouter/anthropic/Claude-3.5-Sonnet:beta")
+    >>> parse_name("openrouter/anthropic/Claude-3.5-Sonnet:beta")
     Name(whole='openrouter/anthropic/claude-3.5-sonnet:beta', bare='claude-3.5-sonnet:beta', wire='openai')
-    >>> read("us.anthropic.claude-3-5-sonnet-20241022-v2:0").bare
+    >>> parse_name("us.anthropic.claude-3-5-sonnet-20241022-v2:0").bare
     'claude-3-5-sonnet-20241022-v2:0'
-    >>> read("ft:gpt-4o-mini-2024-07-18:acme::x1").bare
+    >>> parse_name("ft:gpt-4o-mini-2024-07-18:acme::x1").bare
     'gpt-4o-mini-2024-07-18'
     """
 
@@ -88,35 +88,35 @@ class Name(msgspec.Struct, frozen=True, kw_only=True):
     def spellings(self) -> Iterator[str]:
         """Yield the whole name, folded, then ever plainer ones.
 
-        >>> list(read("Qwen/Qwen2.5-7B-Instruct-AWQ").spellings())
+        >>> list(parse_name("Qwen/Qwen2.5-7B-Instruct-AWQ").spellings())
         ['qwen/qwen2-5-7b-instruct-awq', 'qwen-2-5-7b-instruct-awq', 'qwen-2-5-7b-instruct', 'qwen-2-5-7b']
         """
-        if len(self.whole) > LONGEST_NAME:
+        if len(self.whole) > MAX_NAME_CHARACTERS:
             return
-        yield fold(self.whole)
-        yield from _undecorated(self.bare)
+        yield normalize_name(self.whole)
+        yield from _plainer_spellings(self.bare)
         head, colon, rest = self.bare.partition(":")
         if colon and (head in _MAKERS or head in _HOSTS):
-            yield from _undecorated(rest)
+            yield from _plainer_spellings(rest)
 
 
-def read(name: str) -> Name:
+def parse_name(name: str) -> ModelName:
     """Take a name apart, whatever it is."""
     plain = name.strip().lower()
-    if len(plain) > LONGEST_NAME:
-        return Name(whole=plain, bare=plain)
+    if len(plain) > MAX_NAME_CHARACTERS:
+        return ModelName(whole=plain, bare=plain)
     first = _first_part(plain)
     last = plain.rsplit("/", 1)[-1]
-    tuned = _TUNED.match(last)
+    tuned = _FINE_TUNED.match(last)
     base = (tuned["base"] or tuned["azure"]) if tuned else last
     bare = _AZURE.sub("gpt-3.5", _FIREWORKS.sub(".", _BEDROCK.sub("", base)))
-    return Name(whole=plain, bare=bare, wire=_HOSTS.get(first) if first != plain else None)
+    return ModelName(whole=plain, bare=bare, wire=_HOSTS.get(first) if first != plain else None)
 
 
-def fold(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Write a bare name as all its spellings are compared.
 
-    >>> fold("Llama3.1:8B"), fold("meta-llama-3.1-8b"), fold("gpt-4.1")
+    >>> normalize_name("Llama3.1:8B"), normalize_name("meta-llama-3.1-8b"), normalize_name("gpt-4.1")
     ('llama-3-1:8b', 'llama-3-1-8b', 'gpt-4-1')
     """
     return _FAMILY.sub(r"\1-", name.strip().lower().translate(_SEPARATORS))
@@ -126,8 +126,8 @@ def _first_part(plain: str) -> str:
     return re.split("[/:]", plain, maxsplit=1)[0]
 
 
-def _undecorated(bare: str) -> Iterator[str]:
-    spelling = fold(bare)
+def _plainer_spellings(bare: str) -> Iterator[str]:
+    spelling = normalize_name(bare)
     yield spelling
     while (plainer := _DECORATION.sub("", spelling)) != spelling:
         spelling = plainer

@@ -5,13 +5,12 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Unpack
 
-from brimful.core import check
-from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
+from brimful.core import validation
+from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult, group_tool_results
 from brimful.core.prompt import Message
-from brimful.core.results import results_of
 from brimful.core.tokens import TokenCounter
 from brimful.errors import InvalidPackage, InvalidValue
-from brimful.packagers.package import Options, derived_id, package, seconds
+from brimful.packagers.package import PackageOptions, derived_id, package, to_timestamp
 
 
 def message(
@@ -19,14 +18,14 @@ def message(
     *,
     counter: TokenCounter,
     current: bool = False,
-    **options: Unpack[Options],
+    **options: Unpack[PackageOptions],
 ) -> ContentPackage:
     """Package one message, the user's if no role is given; `name` is its sender's.
 
     Where a provider has no field for a name, the message is sent as "name: text".
     """
     kind = "message-current" if current else "message-recent"
-    whole: Options = {"role": "user", **options}
+    whole: PackageOptions = {"role": "user", **options}
     return package(kind, content, counter=counter, **whole)
 
 
@@ -36,7 +35,7 @@ def tool_turn(
     *,
     counter: TokenCounter,
     text: str = "",
-    **options: Unpack[Options],
+    **options: Unpack[PackageOptions],
 ) -> list[ContentPackage]:
     """Package an assistant's tool calls and what the tools answered: one unit, kept or dropped whole.
 
@@ -48,11 +47,11 @@ def tool_turn(
     said: tuple[Part, ...] = (Text(text=text), *calls) if text else tuple(calls)
     name = options["id"] if "id" in options else derived_id("tool-call", (*said, *results), options)
     at = options.get("position", 0)
-    check.position(at)
-    call: Options = {"group": name, **options, "id": name, "position": at}
+    validation.require_position(at)
+    call: PackageOptions = {"group": name, **options, "id": name, "position": at}
     turn = [package("tool-call", said, counter=counter, **call)]
-    for step, (result, parts) in enumerate(results_of(results), start=1):
-        answer: Options = {**call, "id": f"{name}/{result.id}", "position": at + step}
+    for step, (result, parts) in enumerate(group_tool_results(results), start=1):
+        answer: PackageOptions = {**call, "id": f"{name}/{result.id}", "position": at + step}
         turn.append(package("tool-result", parts, counter=counter, **answer))
     return turn
 
@@ -72,15 +71,15 @@ def conversation(
     where it was said. With `min_tokens`, a message may be cut down to that many tokens: the oldest one that is in fills
     the window to the brim.
     """
-    turns = _listed(messages)
-    when = seconds(start)
+    turns = _require_messages(messages)
+    when = to_timestamp(start)
     leading = len(list(takewhile(lambda entry: entry.role == "system", turns)))
     last_user = max((at for at, m in enumerate(turns) if m.role == "user"), default=-1)
     required = {last_user, *_last_turn(turns)}
     packages = []
     for at, entry in enumerate(turns):
         kind = "system-prompt" if at < leading else _kind(entry, current=at == last_user == len(turns) - 1)
-        options: Options = {
+        options: PackageOptions = {
             "id": f"{id_prefix}{at:06d}",
             "role": entry.role,
             "name": entry.name,
@@ -90,7 +89,7 @@ def conversation(
         }
         if min_tokens is not None and entry.role != "system":
             options["min_tokens"] = min_tokens
-        packages.append(package(kind, _content(entry), counter=counter, **options))
+        packages.append(package(kind, _message_content(entry), counter=counter, **options))
     return packages
 
 
@@ -98,27 +97,29 @@ def _check_turn(calls: object, results: object) -> None:
     for name, parts, kind in (("calls", calls, ToolCall), ("results", results, ToolResult | Media)):
         if not isinstance(parts, Sequence) or not all(isinstance(part, kind) for part in parts):
             wanted = "ToolCall" if name == "calls" else "ToolResult, each with the Media that it showed"
-            raise InvalidPackage(name, f"must be a list of {wanted}, not {check.shown(parts)}")
+            raise InvalidPackage(name, f"must be a list of {wanted}, not {validation.preview(parts)}")
         if name == "results" and parts and isinstance(parts[0], Media):
             raise InvalidPackage(name, "must begin with a ToolResult: media stand behind the result that showed them")
     if not calls:
         raise InvalidPackage("calls", "must not be empty: results alone are no turn")
 
 
-def _listed(messages: object) -> list[Message]:
+def _require_messages(messages: object) -> list[Message]:
     if isinstance(messages, str) or not isinstance(messages, Iterable):
-        raise InvalidValue("messages", f"must be a list of messages, not {check.shown(messages)}")
+        raise InvalidValue("messages", f"must be a list of messages, not {validation.preview(messages)}")
     turns = list(messages)
     for at, entry in enumerate(turns):
         if not isinstance(entry, Message):
-            reason = f"must be a Message, not {check.shown(entry)}; brimful.conversation() reads OpenAI's form"
+            reason = f"must be a Message, not {validation.preview(entry)}; brimful.conversation() reads OpenAI's form"
             raise InvalidValue(f"messages[{at}]", reason)
         if not isinstance(entry.parts, tuple):
-            raise InvalidValue(f"messages[{at}].parts", f"must be a tuple of parts, not {check.shown(entry.parts)}")
+            raise InvalidValue(
+                f"messages[{at}].parts", f"must be a tuple of parts, not {validation.preview(entry.parts)}"
+            )
     return turns
 
 
-def _content(entry: Message) -> str | tuple[Part, ...]:
+def _message_content(entry: Message) -> str | tuple[Part, ...]:
     """Return plain text as plain text: it is counted once per tokenizer, where parts hang on the model's rules, too."""
     first = entry.parts[0] if len(entry.parts) == 1 else None
     return first.text if isinstance(first, Text) else entry.parts

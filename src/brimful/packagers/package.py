@@ -1,32 +1,74 @@
-"""Anything → a content package, counted once."""
+"""Package any content, counted once: memories, lorebook entries, notes, summaries, images, audio and video."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, Literal, TypedDict, Unpack
 
 import msgspec
 
-from brimful.core import check
+from brimful.core import validation
+from brimful.core.arrange import DEPTH_KEY, NOTE_KIND
 from brimful.core.content import (
     ContentPackage,
     Flex,
+    Media,
     Part,
     Role,
     Text,
     ToolCall,
     ToolResult,
-    check_role,
     clean_text,
+    require_role,
 )
 from brimful.core.cost import count_content
 from brimful.core.tokens import Count, TokenCounter
-from brimful.errors import InvalidPackage
-from brimful.packagers.kinds import defaults_of
+from brimful.errors import InvalidPackage, InvalidValue
 
 
-class Options(TypedDict, total=False):
+class KindDefaults(msgspec.Struct, frozen=True):
+    """The implied values of a kind."""
+
+    priority: int
+    importance: float
+    can_drop: bool = True
+
+
+OTHER_DEFAULTS: Final = KindDefaults(5, 0.5)
+
+KIND_DEFAULTS: Final = {
+    "system-prompt": KindDefaults(10, 1.0, can_drop=False),
+    "system-note": KindDefaults(10, 1.0, can_drop=False),
+    "message-current": KindDefaults(10, 1.0, can_drop=False),
+    "message-recent": KindDefaults(9, 0.5),
+    "message-older": KindDefaults(5, 0.5),
+    "tool-call": KindDefaults(9, 0.5),
+    "tool-result": KindDefaults(9, 0.5),
+    "memory-semantic": KindDefaults(8, 0.5),  # facts hold longest
+    "memory-procedural": KindDefaults(7, 0.5),
+    "memory-episodic": KindDefaults(6, 0.5),  # events fade first
+    "lorebook": KindDefaults(7, 0.5),
+    "summary": KindDefaults(7, 0.5),
+    "code-snippet": KindDefaults(7, 0.5),
+    "media-image": KindDefaults(3, 0.3),
+    "media-audio": KindDefaults(3, 0.3),
+    "media-video": KindDefaults(3, 0.3),
+}
+"""By the founding documents where they speak of a kind; ours for the others."""
+
+
+def get_defaults(kind: str) -> KindDefaults:
+    """Return what a kind implies.
+
+    >>> get_defaults("memory-semantic").priority, get_defaults("something-new").priority
+    (8, 5)
+    """
+    return KIND_DEFAULTS.get(kind, OTHER_DEFAULTS)
+
+
+class PackageOptions(TypedDict, total=False):
     """What may be said of any package. What is not said follows from its kind."""
 
     id: str
@@ -46,28 +88,28 @@ class Options(TypedDict, total=False):
     tokens: int | Count
 
 
-_KNOWN: Final = dict.fromkeys(Options.__annotations__)
+_OPTION_NAMES: Final = dict.fromkeys(PackageOptions.__annotations__)
 
 
 def package(
-    kind: str, content: str | tuple[Part, ...] | list[Part], *, counter: TokenCounter, **options: Unpack[Options]
+    kind: str, content: str | tuple[Part, ...] | list[Part], *, counter: TokenCounter, **options: Unpack[PackageOptions]
 ) -> ContentPackage:
     """Return the package, its content counted by `counter`; its texts are cleaned of lone surrogates.
 
     Without an id, it gets one from its content and its time: the same thing packaged twice is one thing.
     A number given as `tokens` is the caller's upper bound, and is not counted again.
     """
-    for option in options.keys() - _KNOWN.keys():
-        raise InvalidPackage(option, f"is no option of a package; known: {', '.join(_KNOWN)}")
-    implied = defaults_of(check.identifier("kind", kind))
-    clean = _clean(content)
-    options["name"] = clean_text(check.text("name", options.get("name", "")))
-    when = seconds(options.get("timestamp", 0.0))
+    for option in options.keys() - _OPTION_NAMES.keys():
+        raise InvalidPackage(option, f"is no option of a package; known: {', '.join(_OPTION_NAMES)}")
+    implied = get_defaults(validation.require_id("kind", kind))
+    clean = _clean_content(content)
+    options["name"] = clean_text(validation.require_text("name", options.get("name", "")))
+    when = to_timestamp(options.get("timestamp", 0.0))
     return ContentPackage(
-        id=options["id"] if "id" in options else _id(kind, clean, when, options),
+        id=options["id"] if "id" in options else _content_id(kind, clean, when, options),
         kind=kind,
         content=clean,
-        tokens=_count(clean, counter, options.get("tokens")),
+        tokens=_resolve_count(clean, counter, options.get("tokens")),
         role=options.get("role"),
         name=options["name"],
         importance=options.get("importance", implied.importance),
@@ -81,47 +123,47 @@ def package(
         ),
         cluster=options.get("cluster"),
         group=options.get("group"),
-        covers=_covers(options.get("covers", ())),
-        metadata=metadata_of(options),
+        covers=_ordered_ids(options.get("covers", ())),
+        metadata=copy_metadata(options),
     )
 
 
-def derived_id(kind: str, content: tuple[Part, ...], options: Options) -> str:
+def derived_id(kind: str, content: tuple[Part, ...], options: PackageOptions) -> str:
     """Return the id that a package of this content gets where none is given."""
-    named: Options = {**options, "name": clean_text(check.text("name", options.get("name", "")))}
-    return _id(kind, _clean(content), seconds(options.get("timestamp", 0.0)), named)
+    named: PackageOptions = {**options, "name": clean_text(validation.require_text("name", options.get("name", "")))}
+    return _content_id(kind, _clean_content(content), to_timestamp(options.get("timestamp", 0.0)), named)
 
 
-def metadata_of(options: Options) -> dict[str, Any]:
+def copy_metadata(options: PackageOptions) -> dict[str, Any]:
     """Return the metadata that were given, as a dict of its own."""
     given: object = options.get("metadata", {})
     if type(given) is not dict and not isinstance(given, Mapping):
-        raise InvalidPackage("metadata", f"must be a dict, not {check.shown(given)}")
+        raise InvalidPackage("metadata", f"must be a dict, not {validation.preview(given)}")
     return dict(given)
 
 
-def seconds(when: float | datetime) -> float:
+def to_timestamp(when: float | datetime) -> float:
     """Return a time as seconds since 1970. A datetime must know its time zone.
 
     >>> from datetime import UTC
-    >>> seconds(datetime(2026, 11, 1, tzinfo=UTC))
+    >>> to_timestamp(datetime(2026, 11, 1, tzinfo=UTC))
     1793491200.0
     """
     if type(when) is float or not isinstance(when, datetime):
-        return check.timestamp("timestamp", when)
+        return validation.require_timestamp("timestamp", when)
     if when.tzinfo is None:
         raise InvalidPackage("timestamp", f"needs a time zone: {when.isoformat()} could be any of 38 moments")
     return when.timestamp()
 
 
-def _clean(content: str | tuple[Part, ...] | list[Part]) -> str | tuple[Part, ...]:
+def _clean_content(content: str | tuple[Part, ...] | list[Part]) -> str | tuple[Part, ...]:
     if isinstance(content, str):
         return clean_text(content)
     if not isinstance(content, tuple | list):
         raise InvalidPackage("content", f"must be a text or a list of parts, not {type(content).__name__}")
     for at, part in enumerate(content):
         if not isinstance(part, Part):
-            raise InvalidPackage(f"content[{at}]", f"must be a part, not {check.shown(part)}")
+            raise InvalidPackage(f"content[{at}]", f"must be a part, not {validation.preview(part)}")
     return tuple(_clean_part(part) for part in content)
 
 
@@ -137,25 +179,98 @@ def _clean_part(part: Part) -> Part:
             return part
 
 
-def _covers(covers: object) -> tuple[str, ...]:
+def _ordered_ids(covers: object) -> tuple[str, ...]:
     """Return ids in a certain order: that of the caller, unless it is a set, which has none."""
     if type(covers) is tuple:
         return covers
     if isinstance(covers, str | bytes | Mapping) or not isinstance(covers, Iterable):
-        raise InvalidPackage("covers", f"must be a list of ids, not {check.shown(covers)}")
+        raise InvalidPackage("covers", f"must be a list of ids, not {validation.preview(covers)}")
     return tuple(sorted(covers, key=str) if isinstance(covers, AbstractSet) else covers)
 
 
-def _count(content: str | tuple[Part, ...], counter: TokenCounter, given: int | Count | None) -> Count:
+def _resolve_count(content: str | tuple[Part, ...], counter: TokenCounter, given: int | Count | None) -> Count:
     if given is None:
         return count_content(content, counter)
     return given if isinstance(given, Count) else Count(tokens=given, basis="bound")
 
 
-def _id(kind: str, content: str | tuple[Part, ...], when: float, options: Options) -> str:
+def _content_id(kind: str, content: str | tuple[Part, ...], when: float, options: PackageOptions) -> str:
     position, role = options.get("position", 0), options.get("role")
-    check.position(position)
+    validation.require_position(position)
     if role is not None:
-        check_role(role)
+        require_role(role)
     seed = msgspec.json.encode([content, when, position, role, options.get("name")])
     return f"{kind}:{hashlib.blake2b(seed, digest_size=8).hexdigest()}"
+
+
+MemoryType = Literal["episodic", "semantic", "procedural"]
+
+
+def memory(
+    text: str,
+    *,
+    counter: TokenCounter,
+    type: MemoryType = "semantic",
+    pinned: bool = False,
+    **options: Unpack[PackageOptions],
+) -> ContentPackage:
+    """Package a memory. A pinned one stands in the stable part of the prompt."""
+    metadata = {"source": "memory", **copy_metadata(options), **({"pinned": True} if pinned else {})}
+    whole: PackageOptions = {**options, "metadata": metadata}
+    return package(f"memory-{type}", text, counter=counter, **whole)
+
+
+def lorebook_entry(
+    text: str, *, counter: TokenCounter, book: str = "", constant: bool = False, **options: Unpack[PackageOptions]
+) -> ContentPackage:
+    """Package an entry. A constant one is pinned: it stands in the stable part of the prompt."""
+    source = clean_text(validation.require_text("book", book)) or "lorebook"
+    metadata = {"source": source, **({"pinned": True} if constant else {}), **copy_metadata(options)}
+    whole: PackageOptions = {**options, "metadata": metadata}
+    return package("lorebook", text, counter=counter, **whole)
+
+
+def note(text: str, *, counter: TokenCounter, depth: int = 0, **options: Unpack[PackageOptions]) -> ContentPackage:
+    """Package a note: as many messages as its `depth` says stand behind it; with 0 it comes last. It is required."""
+    if type(depth) is not int or depth < 0:
+        raise InvalidPackage("depth", f"must be a whole number of messages, not {depth!r}")
+    whole: PackageOptions = {**options, "metadata": {DEPTH_KEY: depth, **copy_metadata(options)}}
+    return package(NOTE_KIND, text, counter=counter, **whole)
+
+
+def summary(text: str, *, of: str, counter: TokenCounter, **options: Unpack[PackageOptions]) -> ContentPackage:
+    """Package a summary of the cluster `of`; `covers` names the ids that it covers, if that is not all of it."""
+    whole: PackageOptions = {**options, "cluster": of}
+    return package("summary", text, counter=counter, **whole)
+
+
+_VISION_WORDS = re.compile(
+    r"look at|see|image|screenshot|picture|describe (the|this)|what('?s| is) (in|shown)", re.IGNORECASE
+)
+
+
+def needs_vision(message: str) -> bool:
+    """Say whether a message speaks of something to look at, by the founding documents' pattern.
+
+    >>> needs_vision("What's in this screenshot?"), needs_vision("Thanks!")
+    (True, False)
+    """
+    return _VISION_WORDS.search(validation.require_text("message", message, InvalidValue)) is not None
+
+
+def media(part: Media, *, counter: TokenCounter, **options: Unpack[PackageOptions]) -> ContentPackage:
+    """Package one image, sound or video, counted by the model's rule for its size."""
+    if not isinstance(part, Media):
+        raise InvalidPackage("content", f"must be a Media, not {validation.preview(part)}")
+    metadata = {"source": "media", **({"url": part.url} if part.url else {}), **copy_metadata(options)}
+    whole: PackageOptions = {**options, "metadata": metadata}
+    return package(f"media-{part.modality}", (part,), counter=counter, **whole)
+
+
+def media_if_needed(
+    parts: Iterable[Media], message: str, *, counter: TokenCounter, needed: Callable[[str], bool] = needs_vision
+) -> list[ContentPackage]:
+    """Package media only if the message needs them; `needed` decides."""
+    if not isinstance(parts, Iterable):
+        raise InvalidValue("parts", f"must be a list of Media, not {validation.preview(parts)}")
+    return [media(part, counter=counter) for part in parts] if needed(message) else []

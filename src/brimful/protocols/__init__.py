@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from brimful.answers import Indexed
 from brimful.protocols.embedder import Embedder, Purpose
-from brimful.protocols.housekeeping import Housekeeping
 from brimful.protocols.provider import Provider
 from brimful.protocols.store import Store
 from brimful.protocols.summarizer import Summarizer
+from brimful.records.janitor import Housekeeping
+from brimful.records.search import IndexEntry
 
 if TYPE_CHECKING:
     from brimful.protocols.embedder import Vectors as Vectors
 
-__all__ = ["Embedder", "Housekeeping", "Indexed", "Provider", "Purpose", "Store", "Summarizer"]
+__all__ = ["Embedder", "Housekeeping", "IndexEntry", "Provider", "Purpose", "Store", "Summarizer"]

@@ -1,4 +1,4 @@
-"""The seam of an embedder."""
+"""The embedder protocol."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Purpose = Literal["query", "passage"]
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors whose cosine tells how alike the texts are.
+    """Converts texts to vectors whose cosine similarity reflects similarity in meaning.
 
-    `id` names the vectors, for example `static-minilm-256@1`: two embedders of one id give the same vectors.
+    `id` names the vectors, for example `static-minilm-256@1`. Two embedders with the same id return the same vectors.
     """
 
     @property
     def id(self) -> str:
-        """The name under which vectors are kept."""
+        """The name under which vectors are stored."""
         ...
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """Return one row a text, each of length 1; a text without anything known in it gives a row of zeros."""
+        """Return one unit-length row per text, or a row of zeros for a text with no known words."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close any connections."""
         ...

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from brimful.answers import Accuracy, Build, Followed, Pruned
-from brimful.observation import Observation
 from brimful.records import Inclusion, Response, Snapshot
-from brimful.statistics import Grouping, Statistics
+from brimful.records.search import Accuracy, Build, LogPage, PruneReport
+from brimful.records.statistics import Grouping, Statistics
+from brimful.records.usage import UsageReport
 
 
 class Log(Protocol):
@@ -65,7 +65,7 @@ class Log(Protocol):
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
-    async def follow(self, cursor: str = "", *, limit: int = 100) -> Followed:
+    async def follow(self, cursor: str = "", *, limit: int = 100) -> LogPage:
         """Return builds and answers that came after a place in the log, in the order of arrival.
 
         They may come from any process that shares the store: nothing is missed, and nothing comes twice. Without a
@@ -88,7 +88,9 @@ class Log(Protocol):
         """
         ...
 
-    async def prune(self, *, before: float, dry_run: bool = False, told: Callable[[Pruned], None] = ...) -> Pruned:
+    async def prune(
+        self, *, before: float, dry_run: bool = False, told: Callable[[PruneReport], None] = ...
+    ) -> PruneReport:
         """Remove what was built and answered before the whole hour of a time, and contents that nothing else refers to.
 
         Figures stay. Return what went, or with `dry_run` what would go; `told` hears how far it has come.
@@ -97,7 +99,7 @@ class Log(Protocol):
 
     # -- what requests came to ---------------------------------------------------------------------------------------
 
-    async def observe(self, observation: Observation) -> None:
+    async def observe(self, observation: UsageReport) -> None:
         """Keep what became of a request; the first of an id stands."""
         ...
 
@@ -110,7 +112,7 @@ class Log(Protocol):
         before: float | None = None,
         unusual: bool = False,
         limit: int = 256,
-    ) -> list[Observation]:
+    ) -> list[UsageReport]:
         """Return what was observed (of a model, on a route), newest first; `unusual` are overflows and cuts alone."""
         ...
 

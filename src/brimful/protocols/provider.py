@@ -1,11 +1,11 @@
-"""The seam of a provider."""
+"""Protocol of a provider."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
-from brimful.replies import Piece, Reply
+from brimful.records.reply import Reply, ReplyChunk
 
 
 class Provider(Protocol):
@@ -29,7 +29,7 @@ class Provider(Protocol):
         """Return the whole answer."""
         ...
 
-    def stream(self, request: Request) -> AsyncGenerator[Piece, None]:
+    def stream(self, request: Request) -> AsyncGenerator[ReplyChunk, None]:
         """Yield the answer piece by piece; the last holds all of it. Closing the generator frees the connection."""
         ...
 

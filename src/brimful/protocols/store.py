@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from brimful.answers import Counted, Document, Indexed, Meaning, Near, Postings, Progress, Words
 from brimful.protocols.log import Log
-from brimful.records import (
-    Content,
-    LoreEntry,
-    Memory,
-    Message,
-    Plain,
-    Record,
-    Room,
-    Summary,
+from brimful.records import Content, Entity, LoreEntry, Memory, Message, Record, Room, Summary
+from brimful.records.search import (
+    CountedMessage,
+    Document,
+    IndexEntry,
+    IndexProgress,
+    Postings,
+    TermQuery,
+    VectorHit,
+    VectorQuery,
 )
 
 if TYPE_CHECKING:
     from brimful.protocols.embedder import Vectors
 
-R = TypeVar("R", bound=Plain)
+R = TypeVar("R", bound=Entity)
 
 
 class Store(Log, Protocol):
@@ -41,7 +41,7 @@ class Store(Log, Protocol):
 
     # -- people and places -------------------------------------------------------------------------------------------
 
-    async def put(self, record: Plain) -> None:
+    async def put(self, record: Entity) -> None:
         """Write a user, persona, room or lorebook, in the place of the one with its id."""
         ...
 
@@ -61,13 +61,13 @@ class Store(Log, Protocol):
         """Return how many messages these rooms hold, those that the janitor set aside among them."""
         ...
 
-    async def remove(self, kind: type[Plain], id: str) -> bool:
+    async def remove(self, kind: type[Entity], id: str) -> bool:
         """Remove a record and all that belongs to it; False if there is none."""
         ...
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
-    async def post(self, messages: Sequence[tuple[Message, Indexed]]) -> list[Message]:
+    async def post(self, messages: Sequence[tuple[Message, IndexEntry]]) -> list[Message]:
         """Append messages to their rooms, and return them as they stand: with their `seq`, and the first of each id.
 
         Rooms that are not there yet are made.
@@ -76,7 +76,7 @@ class Store(Log, Protocol):
 
     async def history(
         self, room: str, *, before: int | None = None, limit: int = 100, tokenizer: str = "", aside: bool = False
-    ) -> list[Counted]:
+    ) -> list[CountedMessage]:
         """Return messages of a room, newest first, older than the `seq` `before`, with their stored counts.
 
         With `aside`, those that the janitor set aside are among them.
@@ -89,14 +89,14 @@ class Store(Log, Protocol):
 
     async def messages_at(
         self, room: str, seqs: Sequence[int], *, tokenizer: str = "", aside: bool = False
-    ) -> list[Counted]:
+    ) -> list[CountedMessage]:
         """Return the messages at these places of a room, in order, those that are there, with their stored counts.
 
         With `aside`, those that the janitor set aside are among them.
         """
         ...
 
-    async def edit(self, id: str, content: Content, indexed: Indexed, *, at: float) -> Message | None:
+    async def edit(self, id: str, content: Content, indexed: IndexEntry, *, at: float) -> Message | None:
         """Give a message another content; None if there is no such message."""
         ...
 
@@ -113,7 +113,7 @@ class Store(Log, Protocol):
 
     # -- memories ----------------------------------------------------------------------------------------------------
 
-    async def remember(self, memories: Sequence[tuple[Memory, Indexed]]) -> None:
+    async def remember(self, memories: Sequence[tuple[Memory, IndexEntry]]) -> None:
         """Write memories, each in the place of the one with its id; accesses are kept."""
         ...
 
@@ -148,7 +148,7 @@ class Store(Log, Protocol):
 
     # -- lore and summaries ------------------------------------------------------------------------------------------
 
-    async def write_lore(self, entries: Sequence[tuple[LoreEntry, Indexed]]) -> None:
+    async def write_lore(self, entries: Sequence[tuple[LoreEntry, IndexEntry]]) -> None:
         """Write lorebook entries, each in the place of the one with its id."""
         ...
 
@@ -162,7 +162,7 @@ class Store(Log, Protocol):
         """Remove an entry."""
         ...
 
-    async def summarize(self, summaries: Sequence[tuple[Summary, Indexed]]) -> None:
+    async def summarize(self, summaries: Sequence[tuple[Summary, IndexEntry]]) -> None:
         """Write summaries, each in the place of the one with its id."""
         ...
 
@@ -180,7 +180,7 @@ class Store(Log, Protocol):
         """Return all records, what is referred to before what refers to it; deleted messages are not among them."""
         ...
 
-    async def load(self, records: Iterable[Record], indexed: Callable[[Any], Indexed]) -> int:
+    async def load(self, records: Iterable[Record], indexed: Callable[[Any], IndexEntry]) -> int:
         """Write records of any kind as they were, messages with their `seq`; `indexed` tells how each is found."""
         ...
 
@@ -196,7 +196,7 @@ class Store(Log, Protocol):
 
     # -- the index ---------------------------------------------------------------------------------------------------
 
-    async def postings(self, asked: Sequence[Words]) -> list[Postings]:
+    async def postings(self, asked: Sequence[TermQuery]) -> list[Postings]:
         """Return where terms occur in scopes, question by question, in at most `most` rows of each.
 
         Terms are read from the rarest on; of the others it is only told how often they occur. If even the rarest occurs
@@ -204,7 +204,7 @@ class Store(Log, Protocol):
         """
         ...
 
-    async def nearest(self, embedder: str, asked: Sequence[Meaning], *, limit: int) -> list[list[Near]]:
+    async def nearest(self, embedder: str, asked: Sequence[VectorQuery], *, limit: int) -> list[list[VectorHit]]:
         """Return the documents of scopes whose vectors are nearest to a vector, nearest first, question by question."""
         ...
 
@@ -239,6 +239,6 @@ class Store(Log, Protocol):
         """
         ...
 
-    async def progress(self, embedder: str) -> Progress:
+    async def progress(self, embedder: str) -> IndexProgress:
         """Return how many documents have a vector by this embedder, and how many wait."""
         ...

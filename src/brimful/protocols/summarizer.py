@@ -1,4 +1,4 @@
-"""The seam of a summarizer."""
+"""Protocol of a summarizer."""
 
 from typing import Protocol
 

@@ -1,29 +1,34 @@
-"""Servers that run models: how they are asked, in four dialects, and what may go wrong."""
+"""Providers: model servers, their dialects and their errors."""
 
-from brimful.providers.choose import FORMS, dialect_at, key_for, provider_for, provider_of
-from brimful.providers.connection import Answered, Answering, Connection
+from brimful.providers.connection import Connection, HttpResponse, HttpStream, Limits
 from brimful.providers.dialect import Dialect, Reader
-from brimful.providers.known import ENVIRONMENT, KNOWN, Known
-from brimful.providers.limits import Limits
-from brimful.providers.overflow import Overflow, find_overflow
-from brimful.providers.provider import HttpProvider
+from brimful.providers.directory import KEY_VARIABLES, KNOWN_SERVERS, KnownServer
+from brimful.providers.errors import Overflow, find_overflow
+from brimful.providers.provider import (
+    PROVIDER_FORMS,
+    HttpProvider,
+    find_api_key,
+    make_dialect,
+    make_provider,
+    make_provider_for_model,
+)
 
 __all__ = [
-    "ENVIRONMENT",
-    "FORMS",
-    "KNOWN",
-    "Answered",
-    "Answering",
+    "KEY_VARIABLES",
+    "KNOWN_SERVERS",
+    "PROVIDER_FORMS",
     "Connection",
     "Dialect",
     "HttpProvider",
-    "Known",
+    "HttpResponse",
+    "HttpStream",
+    "KnownServer",
     "Limits",
     "Overflow",
     "Reader",
-    "dialect_at",
+    "find_api_key",
     "find_overflow",
-    "key_for",
-    "provider_for",
-    "provider_of",
+    "make_dialect",
+    "make_provider",
+    "make_provider_for_model",
 ]

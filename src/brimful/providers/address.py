@@ -1,4 +1,4 @@
-"""Where a server is: checked, without secrets, and as a name."""
+"""Parse server URLs: validate them, strip credentials, and derive a route name."""
 
 import base64
 import re
@@ -24,51 +24,51 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return f"Address({self.url!r})"
 
 
-def read_address(url: str) -> Address:
+def parse_address(url: str) -> Address:
     """Read the URL of a server.
 
     A name and a password in it become a header, for URLs are logged by many, headers by few.
 
-    >>> read_address("http://me:secret@localhost:8081/v1/").url
+    >>> parse_address("http://me:secret@localhost:8081/v1/").url
     'http://localhost:8081/v1'
     """
-    parts = _split(url)
+    parts = _split_url(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidValue("url", f"must be an http or https address, not {without_user(url)!r}")
+        raise InvalidValue("url", f"must be an http or https address, not {hide_credentials(url)!r}")
     if parts.query or parts.fragment:
-        raise InvalidValue("url", f"must end with a path, without '?' or '#': {without_user(url)!r}")
+        raise InvalidValue("url", f"must end with a path, without '?' or '#': {hide_credentials(url)!r}")
     host = parts.netloc.rpartition("@")[2].lower()
-    return Address(url=f"{parts.scheme}://{host}{parts.path.rstrip('/')}", host=host, signed=_signed(parts))
+    return Address(url=f"{parts.scheme}://{host}{parts.path.rstrip('/')}", host=host, signed=_make_auth_header(parts))
 
 
-def route_of(url: str) -> str:
+def get_route(url: str) -> str:
     """Name the server behind a URL, without a user and without the version of its API.
 
-    >>> route_of("https://api.openai.com/v1"), route_of("http://me:secret@localhost:8081/team/v1/")
+    >>> get_route("https://api.openai.com/v1"), get_route("http://me:secret@localhost:8081/team/v1/")
     ('api.openai.com', 'localhost:8081/team')
     """
-    return _VERSION.sub("", read_address(url).url).partition("://")[2]
+    return _VERSION.sub("", parse_address(url).url).partition("://")[2]
 
 
-def without_user(url: str) -> str:
+def hide_credentials(url: str) -> str:
     """Return a URL, or what was given for one, as it may be shown.
 
-    >>> without_user("ftp://me:secret@host/x")
+    >>> hide_credentials("ftp://me:secret@host/x")
     'ftp://host/x'
     """
     return re.sub(r"(?<=//)[^/]*@", "", url)
 
 
-def _split(url: str) -> SplitResult:
+def _split_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url.strip())
         parts.port  # noqa: B018 - raises if it is none
     except ValueError as error:
-        raise InvalidValue("url", f"is no address ({error}): {without_user(url)!r}") from None
+        raise InvalidValue("url", f"is no address ({error}): {hide_credentials(url)!r}") from None
     return parts
 
 
-def _signed(parts: SplitResult) -> dict[str, str]:
+def _make_auth_header(parts: SplitResult) -> dict[str, str]:
     if not parts.username:
         return {}
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -1,4 +1,4 @@
-"""Anthropic's messages."""
+"""Anthropic's Messages API."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -7,18 +7,30 @@ import msgspec
 
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
-from brimful.providers.dialect import Reader, read_count, read_whole
-from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole, joined, usage_of
-from brimful.providers.frames import ServerEvents
-from brimful.render.canonical import json_text, request_bytes
-from brimful.replies import Finish, Piece, Reply
+from brimful.providers.dialect import (
+    Draft,
+    JsonObject,
+    Reader,
+    as_count,
+    as_object,
+    as_objects,
+    as_string,
+    join_pieces,
+    make_usage,
+    parse_count,
+    parse_reply,
+)
+from brimful.providers.event_stream import ServerEventDecoder
+from brimful.records.reply import FinishReason, Reply, ReplyChunk
+from brimful.render.tools import json_text, request_bytes
 
 if TYPE_CHECKING:
     from brimful.providers.connection import Connection
 
-VERSION: Final = "2023-06-01"  # of the API; a header that is required
 
-_FINISH: Final[dict[str, Finish]] = {
+API_VERSION: Final = "2023-06-01"  # of the API; a header that is required
+
+_FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "max_tokens": "length",
@@ -26,7 +38,7 @@ _FINISH: Final[dict[str, Finish]] = {
     "refusal": "filtered",
     "model_context_window_exceeded": "overflow",
 }
-_COUNTED: Final = frozenset({"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"})
+_COUNT_FIELDS: Final = frozenset({"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"})
 """Fields that the question for a count takes."""
 
 
@@ -37,7 +49,7 @@ class Anthropic(msgspec.Struct, frozen=True, kw_only=True):
 
     def headers(self, key: str) -> Mapping[str, str]:
         """Return the headers of every request."""
-        return {"anthropic-version": VERSION} | ({"x-api-key": key} if key else {})
+        return {"anthropic-version": API_VERSION} | ({"x-api-key": key} if key else {})
 
     def path(self, request: Request, *, stream: bool) -> str:
         """Return where a request goes."""
@@ -51,17 +63,17 @@ class Anthropic(msgspec.Struct, frozen=True, kw_only=True):
 
     def read(self, body: bytes, route: str = "") -> Reply:
         """Read a whole answer."""
-        return read_whole(_Draft(), body, route)
+        return parse_reply(_Draft(), body, route)
 
     def reader(self, route: str = "") -> Reader:
         """Return a reader for a stream."""
-        return Reader(_Draft(), ServerEvents(), route)
+        return Reader(_Draft(), ServerEventDecoder(), route)
 
     async def count(self, connection: "Connection", request: Request) -> int | None:
         """Ask for the tokens of a prompt."""
-        asked = {key: value for key, value in request.items() if key in _COUNTED}
+        asked = {key: value for key, value in request.items() if key in _COUNT_FIELDS}
         answer = await connection.post("/v1/messages/count_tokens", request_bytes(asked))
-        return read_count(answer.body, "input_tokens")
+        return parse_count(answer.body, "input_tokens")
 
 
 class _Draft(Draft):
@@ -69,69 +81,69 @@ class _Draft(Draft):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: Object = {}
+        self._told: JsonObject = {}
 
-    def take(self, said: Object) -> Piece:
+    def take(self, said: JsonObject) -> ReplyChunk:
         match said.get("type"):
             case "message":
                 return self._message(said)
             case "message_start":
                 return self._message(as_object(said.get("message")))
             case "content_block_start":
-                return self._block(as_whole(said.get("index")), as_object(said.get("content_block")))
+                return self._block(as_count(said.get("index")), as_object(said.get("content_block")))
             case "content_block_delta":
-                return self._delta(as_whole(said.get("index")), as_object(said.get("delta")))
+                return self._delta(as_count(said.get("index")), as_object(said.get("delta")))
             case "message_delta":
                 self._ended(as_object(said.get("delta")))
                 self._count(as_object(said.get("usage")))
-        return Piece()
+        return ReplyChunk()
 
-    def _message(self, message: Object) -> Piece:
+    def _message(self, message: JsonObject) -> ReplyChunk:
         self.begun = True
-        self.id = as_text(message.get("id"))
-        self.model = as_text(message.get("model"))
+        self.id = as_string(message.get("id"))
+        self.model = as_string(message.get("model"))
         pieces = [self._block(index, block) for index, block in enumerate(as_objects(message.get("content")))]
         self._ended(message)
         self._count(as_object(message.get("usage")))
-        return joined(pieces)
+        return join_pieces(pieces)
 
-    def _block(self, index: int, block: Object) -> Piece:
+    def _block(self, index: int, block: JsonObject) -> ReplyChunk:
         match block.get("type"):
             case "text":
-                return Piece(text=self.say(as_text(block.get("text"))))
+                return ReplyChunk(text=self.say(as_string(block.get("text"))))
             case "thinking":
-                return Piece(thought=as_text(block.get("thinking")))
+                return ReplyChunk(thought=as_string(block.get("thinking")))
             case "tool_use":
                 given = as_object(block.get("input"))  # empty at the start of a stream: it follows in bits
                 arguments = json_text(given) if given else ""
-                self.call(index, id=as_text(block.get("id")), name=as_text(block.get("name")), arguments=arguments)
-        return Piece()
+                self.call(index, id=as_string(block.get("id")), name=as_string(block.get("name")), arguments=arguments)
+        return ReplyChunk()
 
-    def _delta(self, index: int, delta: Object) -> Piece:
+    def _delta(self, index: int, delta: JsonObject) -> ReplyChunk:
         match delta.get("type"):
             case "text_delta":
-                return Piece(text=self.say(as_text(delta.get("text"))))
+                return ReplyChunk(text=self.say(as_string(delta.get("text"))))
             case "thinking_delta":
-                return Piece(thought=as_text(delta.get("thinking")))
+                return ReplyChunk(thought=as_string(delta.get("thinking")))
             case "input_json_delta":
-                self.call(index, arguments=as_text(delta.get("partial_json")))
-        return Piece()
+                self.call(index, arguments=as_string(delta.get("partial_json")))
+        return ReplyChunk()
 
-    def _ended(self, told: Object) -> None:
-        reason = as_text(told.get("stop_reason"))
+    def _ended(self, told: JsonObject) -> None:
+        reason = as_string(told.get("stop_reason"))
         if reason:
-            self.finish = _FINISH.get(reason, "other")
+            self.finish = _FINISH_REASONS.get(reason, "other")
 
-    def _count(self, usage: Object) -> None:
+    def _count(self, usage: JsonObject) -> None:
         """Keep the latest of each number. `input_tokens` are those that were neither read from a cache nor written."""
         self._told |= {key: value for key, value in usage.items() if value is not None}
         if not self._told:
             return
-        read, written = (as_whole(self._told.get(f"cache_{way}_input_tokens")) for way in ("read", "creation"))
+        read, written = (as_count(self._told.get(f"cache_{way}_input_tokens")) for way in ("read", "creation"))
         details = as_object(self._told.get("output_tokens_details"))
-        self.usage = usage_of(
-            prompt=as_whole(self._told.get("input_tokens")) + read + written,
+        self.usage = make_usage(
+            prompt=as_count(self._told.get("input_tokens")) + read + written,
             cached=read,
-            completion=as_whole(self._told.get("output_tokens")),
-            reasoning=as_whole(details.get("thinking_tokens")),
+            completion=as_count(self._told.get("output_tokens")),
+            reasoning=as_count(details.get("thinking_tokens")),
         )

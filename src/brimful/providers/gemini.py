@@ -1,4 +1,4 @@
-"""Gemini's generateContent."""
+"""Gemini's generateContent API."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -8,23 +8,35 @@ import msgspec
 
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
-from brimful.providers.dialect import Reader, read_count, read_whole
-from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole, joined, usage_of
-from brimful.providers.frames import ServerEvents
+from brimful.providers.dialect import (
+    Draft,
+    JsonObject,
+    Reader,
+    as_count,
+    as_object,
+    as_objects,
+    as_string,
+    join_pieces,
+    make_usage,
+    parse_count,
+    parse_reply,
+)
+from brimful.providers.event_stream import ServerEventDecoder
 from brimful.records import Usage
-from brimful.render.canonical import json_text, request_bytes
-from brimful.replies import Finish, Piece, Reply
+from brimful.records.reply import FinishReason, Reply, ReplyChunk
+from brimful.render.tools import json_text, request_bytes
 
 if TYPE_CHECKING:
     from brimful.providers.connection import Connection
 
-_FILTERED: Final = (
+
+_FILTERED_REASONS: Final = (
     "SAFETY RECITATION BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION"
 )
-_FINISH: Final[dict[str, Finish]] = {
+_FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
-    **dict.fromkeys(_FILTERED.split(), "filtered"),
+    **dict.fromkeys(_FILTERED_REASONS.split(), "filtered"),
 }
 
 
@@ -39,7 +51,7 @@ class Gemini(msgspec.Struct, frozen=True, kw_only=True):
 
     def path(self, request: Request, *, stream: bool) -> str:
         """Return where a request goes."""
-        return _path(request, "streamGenerateContent?alt=sse" if stream else "generateContent")
+        return _get_path(request, "streamGenerateContent?alt=sse" if stream else "generateContent")
 
     def body(self, request: Request, *, stream: bool) -> bytes:
         """Write a request; whether it streams stands in the path."""
@@ -48,68 +60,68 @@ class Gemini(msgspec.Struct, frozen=True, kw_only=True):
 
     def read(self, body: bytes, route: str = "") -> Reply:
         """Read a whole answer."""
-        return read_whole(_Draft(), body, route)
+        return parse_reply(_Draft(), body, route)
 
     def reader(self, route: str = "") -> Reader:
         """Return a reader for a stream."""
-        return Reader(_Draft(), ServerEvents(), route)
+        return Reader(_Draft(), ServerEventDecoder(), route)
 
     async def count(self, connection: "Connection", request: Request) -> int | None:
         """Ask for the tokens of a prompt."""
-        asked = {"generateContentRequest": request | {"model": _model(request)}}
-        answer = await connection.post(_path(request, "countTokens"), request_bytes(asked))
-        return read_count(answer.body, "totalTokens")
+        asked = {"generateContentRequest": request | {"model": _get_model_path(request)}}
+        answer = await connection.post(_get_path(request, "countTokens"), request_bytes(asked))
+        return parse_count(answer.body, "totalTokens")
 
 
 class _Draft(Draft):
     """A whole answer and each event of a stream have one form."""
 
-    def take(self, said: Object) -> Piece:
-        self.id = self.id or as_text(said.get("responseId"))
-        self.model = self.model or as_text(said.get("modelVersion"))
+    def take(self, said: JsonObject) -> ReplyChunk:
+        self.id = self.id or as_string(said.get("responseId"))
+        self.model = self.model or as_string(said.get("modelVersion"))
         if said.get("usageMetadata"):
-            self.usage = _usage(as_object(said["usageMetadata"]))
+            self.usage = _parse_usage(as_object(said["usageMetadata"]))
         if as_object(said.get("promptFeedback")).get("blockReason"):
             self.begun, self.finish = True, "filtered"
         pieces = [self._candidate(found) for found in as_objects(said.get("candidates")) if not found.get("index")]
-        return joined(pieces)
+        return join_pieces(pieces)
 
-    def _candidate(self, candidate: Object) -> Piece:
+    def _candidate(self, candidate: JsonObject) -> ReplyChunk:
         self.begun = True
         text = thought = ""
         for part in as_objects(as_object(candidate.get("content")).get("parts")):
             if "functionCall" in part:
                 self._call(as_object(part["functionCall"]))
             elif part.get("thought"):
-                thought += as_text(part.get("text"))
+                thought += as_string(part.get("text"))
             else:
-                text += self.say(as_text(part.get("text")))
-        reason = as_text(candidate.get("finishReason"))
+                text += self.say(as_string(part.get("text")))
+        reason = as_string(candidate.get("finishReason"))
         if reason:
-            self.finish = _FINISH.get(reason, "other")
-        return Piece(text=text, thought=thought)
+            self.finish = _FINISH_REASONS.get(reason, "other")
+        return ReplyChunk(text=text, thought=thought)
 
-    def _call(self, call: Object) -> None:
+    def _call(self, call: JsonObject) -> None:
         """Take a call, which comes whole, mostly without an id."""
         arguments = json_text(as_object(call.get("args")))
-        self.call(None, id=as_text(call.get("id")), name=as_text(call.get("name")), arguments=arguments)
+        self.call(None, id=as_string(call.get("id")), name=as_string(call.get("name")), arguments=arguments)
 
 
-def _usage(told: Object) -> Usage:
+def _parse_usage(told: JsonObject) -> Usage:
     """Return what was told of tokens: thoughts are counted beside the answer, and cached ones within the prompt."""
-    thoughts = as_whole(told.get("thoughtsTokenCount"))
-    return usage_of(
-        prompt=as_whole(told.get("promptTokenCount")),
-        cached=as_whole(told.get("cachedContentTokenCount")),
-        completion=as_whole(told.get("candidatesTokenCount")) + thoughts,
+    thoughts = as_count(told.get("thoughtsTokenCount"))
+    return make_usage(
+        prompt=as_count(told.get("promptTokenCount")),
+        cached=as_count(told.get("cachedContentTokenCount")),
+        completion=as_count(told.get("candidatesTokenCount")) + thoughts,
         reasoning=thoughts,
     )
 
 
-def _model(request: Request) -> str:
-    name = as_text(request.get("model"))
+def _get_model_path(request: Request) -> str:
+    name = as_string(request.get("model"))
     return name if "/" in name else f"models/{name}"
 
 
-def _path(request: Request, method: str) -> str:
-    return f"/{quote(_model(request))}:{method}"
+def _get_path(request: Request, method: str) -> str:
+    return f"/{quote(_get_model_path(request))}:{method}"

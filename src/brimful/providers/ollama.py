@@ -1,4 +1,4 @@
-"""Ollama's own API. It cuts long prompts silently unless it is told not to, which `brimful.render` does."""
+"""Ollama's chat API. It silently truncates long prompts unless told not to, which `brimful.render` does."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -7,17 +7,27 @@ import msgspec
 
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
-from brimful.providers.dialect import Reader, read_whole
-from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole, usage_of
-from brimful.providers.frames import JsonLines
+from brimful.providers.dialect import (
+    Draft,
+    JsonObject,
+    Reader,
+    as_count,
+    as_object,
+    as_objects,
+    as_string,
+    make_usage,
+    parse_reply,
+)
+from brimful.providers.event_stream import JsonLinesDecoder
 from brimful.records import Usage
-from brimful.render.canonical import json_text, request_bytes
-from brimful.replies import Finish, Piece, Reply
+from brimful.records.reply import FinishReason, Reply, ReplyChunk
+from brimful.render.tools import json_text, request_bytes
 
 if TYPE_CHECKING:
     from brimful.providers.connection import Connection
 
-_FINISH: Final[dict[str, Finish]] = {"stop": "stop", "length": "length"}
+
+_FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "length"}
 
 
 class Ollama(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,11 +50,11 @@ class Ollama(msgspec.Struct, frozen=True, kw_only=True):
 
     def read(self, body: bytes, route: str = "") -> Reply:
         """Read a whole answer."""
-        return read_whole(_Draft(), body, route)
+        return parse_reply(_Draft(), body, route)
 
     def reader(self, route: str = "") -> Reader:
         """Return a reader for a stream."""
-        return Reader(_Draft(), JsonLines(), route)
+        return Reader(_Draft(), JsonLinesDecoder(), route)
 
     async def count(self, connection: "Connection", request: Request) -> int | None:
         """Tell nothing: Ollama cannot count without answering."""
@@ -55,26 +65,26 @@ class Ollama(msgspec.Struct, frozen=True, kw_only=True):
 class _Draft(Draft):
     """A whole answer and each line of a stream have one form."""
 
-    def take(self, said: Object) -> Piece:
-        self.model = self.model or as_text(said.get("model"))
-        self.seed = self.seed or as_text(said.get("created_at"))
+    def take(self, said: JsonObject) -> ReplyChunk:
+        self.model = self.model or as_string(said.get("model"))
+        self.seed = self.seed or as_string(said.get("created_at"))
         message = as_object(said.get("message"))
         self.begun = self.begun or bool(message)
         for call in as_objects(message.get("tool_calls")):
             self._call(call)
         if said.get("done"):
-            self.finish = _FINISH.get(as_text(said.get("done_reason")) or "stop", "other")
-            self.usage = _usage(said)
-        return Piece(text=self.say(as_text(message.get("content"))), thought=as_text(message.get("thinking")))
+            self.finish = _FINISH_REASONS.get(as_string(said.get("done_reason")) or "stop", "other")
+            self.usage = _parse_usage(said)
+        return ReplyChunk(text=self.say(as_string(message.get("content"))), thought=as_string(message.get("thinking")))
 
-    def _call(self, call: Object) -> None:
+    def _call(self, call: JsonObject) -> None:
         """Take a call, which comes whole; older servers give it no id."""
         function = as_object(call.get("function"))
         arguments = json_text(as_object(function.get("arguments")))
-        self.call(None, id=as_text(call.get("id")), name=as_text(function.get("name")), arguments=arguments)
+        self.call(None, id=as_string(call.get("id")), name=as_string(function.get("name")), arguments=arguments)
 
 
-def _usage(said: Object) -> Usage | None:
+def _parse_usage(said: JsonObject) -> Usage | None:
     if "prompt_eval_count" not in said and "eval_count" not in said:
         return None
-    return usage_of(prompt=as_whole(said.get("prompt_eval_count")), completion=as_whole(said.get("eval_count")))
+    return make_usage(prompt=as_count(said.get("prompt_eval_count")), completion=as_count(said.get("eval_count")))

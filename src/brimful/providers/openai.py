@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, which llama.cpp, vLLM, OpenRouter, LM Studio and most other servers speak as well."""
+"""OpenAI's Chat Completions API, also spoken by llama.cpp, vLLM, OpenRouter, LM Studio and most other servers."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -8,17 +8,29 @@ import msgspec
 from brimful.core.model import Wire
 from brimful.core.prompt import Request
 from brimful.errors import ProviderError
-from brimful.providers.dialect import Reader, read_count, read_whole
-from brimful.providers.draft import Draft, Object, as_object, as_objects, as_text, as_whole, joined, usage_of
-from brimful.providers.frames import ServerEvents
+from brimful.providers.dialect import (
+    Draft,
+    JsonObject,
+    Reader,
+    as_count,
+    as_object,
+    as_objects,
+    as_string,
+    join_pieces,
+    make_usage,
+    parse_count,
+    parse_reply,
+)
+from brimful.providers.event_stream import ServerEventDecoder
 from brimful.records import Usage
-from brimful.render.canonical import json_text, request_bytes
-from brimful.replies import Finish, Piece, Reply
+from brimful.records.reply import FinishReason, Reply, ReplyChunk
+from brimful.render.tools import json_text, request_bytes
 
 if TYPE_CHECKING:
     from brimful.providers.connection import Connection
 
-_FINISH: Final[dict[str, Finish]] = {
+
+_FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool-calls",
@@ -27,8 +39,8 @@ _FINISH: Final[dict[str, Finish]] = {
     "model_context_window_exceeded": "overflow",  # Z.ai
 }
 
-_LIMIT: Final = "max_completion_tokens"
-_NO_SUCH_QUESTION: Final = (404, 405, 501)
+_LIMIT_FIELD: Final = "max_completion_tokens"
+_UNSUPPORTED_STATUSES: Final = (404, 405, 501)
 
 
 class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,92 +72,94 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
             if self.asks_usage:
                 asked["stream_options"] = as_object(request.get("stream_options")) | {"include_usage": True}
         if self.renames_limit:
-            asked = {"max_tokens" if key == _LIMIT else key: value for key, value in asked.items()}
+            asked = {"max_tokens" if key == _LIMIT_FIELD else key: value for key, value in asked.items()}
         return request_bytes(asked)
 
     def read(self, body: bytes, route: str = "") -> Reply:
         """Read a whole answer."""
-        return read_whole(_Draft(), body, route)
+        return parse_reply(_Draft(), body, route)
 
     def reader(self, route: str = "") -> Reader:
         """Return a reader for a stream."""
-        return Reader(_Draft(), ServerEvents(), route)
+        return Reader(_Draft(), ServerEventDecoder(), route)
 
     async def count(self, connection: "Connection", request: Request) -> int | None:
         """Ask as llama.cpp's server is asked; OpenAI's own has no such question for chat completions."""
         try:
             answer = await connection.post(f"{self.path(request, stream=False)}/input_tokens", request_bytes(request))
         except ProviderError as error:
-            if error.status not in _NO_SUCH_QUESTION:
+            if error.status not in _UNSUPPORTED_STATUSES:
                 raise
             return None
-        return read_count(answer.body, "input_tokens")
+        return parse_count(answer.body, "input_tokens")
 
 
 class _Draft(Draft):
     """Of several choices, the first is the answer."""
 
-    def take(self, said: Object) -> Piece:
-        self.id = self.id or as_text(said.get("id"))
-        self.model = self.model or as_text(said.get("model"))
-        self.usage = _usage(said) or self.usage
+    def take(self, said: JsonObject) -> ReplyChunk:
+        self.id = self.id or as_string(said.get("id"))
+        self.model = self.model or as_string(said.get("model"))
+        self.usage = _parse_usage(said) or self.usage
         first = (choice for choice in as_objects(said.get("choices")) if not choice.get("index"))
         pieces = [self._choice(choice) for choice in first]
-        return joined(pieces)
+        return join_pieces(pieces)
 
-    def _choice(self, choice: Object) -> Piece:
+    def _choice(self, choice: JsonObject) -> ReplyChunk:
         self.begun = True
         told = as_object(choice.get("delta")) or as_object(choice.get("message")) or {"content": choice.get("text")}
-        thought = as_text(told.get("reasoning_content")) or as_text(told.get("reasoning"))
-        text, more = _content(told.get("content"))
+        thought = as_string(told.get("reasoning_content")) or as_string(told.get("reasoning"))
+        text, more = _split_content(told.get("content"))
         self.say(text)
-        refused = self.say(as_text(told.get("refusal")))
+        refused = self.say(as_string(told.get("refusal")))
         for position, call in enumerate(as_objects(told.get("tool_calls"))):
             self._call(call, position)
-        reason = as_text(choice.get("finish_reason"))
+        reason = as_string(choice.get("finish_reason"))
         if refused:
             self.finish = "filtered"
         elif reason and self.finish != "filtered":
-            self.finish = _FINISH.get(reason, "other")
-        return Piece(text=text + refused, thought=thought + more)
+            self.finish = _FINISH_REASONS.get(reason, "other")
+        return ReplyChunk(text=text + refused, thought=thought + more)
 
-    def _call(self, call: Object, position: int) -> None:
+    def _call(self, call: JsonObject, position: int) -> None:
         function = as_object(call.get("function"))
         given = function.get("arguments")
-        arguments = json_text(given) if isinstance(given, dict) else as_text(given)
-        key = as_whole(call["index"]) if "index" in call else position
-        self.call(key, id=as_text(call.get("id")), name=as_text(function.get("name")), arguments=arguments)
+        arguments = json_text(given) if isinstance(given, dict) else as_string(given)
+        key = as_count(call["index"]) if "index" in call else position
+        self.call(key, id=as_string(call.get("id")), name=as_string(function.get("name")), arguments=arguments)
 
 
-def _content(content: object) -> tuple[str, str]:
+def _split_content(content: object) -> tuple[str, str]:
     """Return text and thought of a content, which is a text, or blocks of either (Mistral)."""
     if isinstance(content, str):
         return content, ""
     text = thought = ""
     for block in as_objects(content):
-        text += as_text(block.get("text"))
-        thought += "".join(as_text(inner.get("text")) for inner in as_objects(block.get("thinking")))
+        text += as_string(block.get("text"))
+        thought += "".join(as_string(inner.get("text")) for inner in as_objects(block.get("thinking")))
     return text, thought
 
 
-def _usage(said: Object) -> Usage | None:
+def _parse_usage(said: JsonObject) -> Usage | None:
     """Return what was told of tokens: `usage`, and what llama.cpp tells as `timings`."""
     told, timings = as_object(said.get("usage")), as_object(said.get("timings"))
     if not told and not timings:
         return None
-    cached = _first(
+    cached = _first_count(
         as_object(told.get("prompt_tokens_details")).get("cached_tokens"),
         told.get("prompt_cache_hit_tokens"),  # DeepSeek
         told.get("cached_tokens"),  # Moonshot
         timings.get("cache_n"),
     )
-    prompt = _first(told.get("prompt_tokens"), as_whole(timings.get("prompt_n")) + as_whole(timings.get("cache_n")))
-    completion = _first(told.get("completion_tokens"), timings.get("predicted_n"))
-    reasoning = as_whole(as_object(told.get("completion_tokens_details")).get("reasoning_tokens"))
-    if as_whole(told.get("total_tokens")) == prompt + completion + reasoning:
+    prompt = _first_count(
+        told.get("prompt_tokens"), as_count(timings.get("prompt_n")) + as_count(timings.get("cache_n"))
+    )
+    completion = _first_count(told.get("completion_tokens"), timings.get("predicted_n"))
+    reasoning = as_count(as_object(told.get("completion_tokens_details")).get("reasoning_tokens"))
+    if as_count(told.get("total_tokens")) == prompt + completion + reasoning:
         completion += reasoning  # xAI counts thoughts beside the answer, all others within it
-    return usage_of(prompt=prompt, cached=cached, completion=completion, reasoning=reasoning)
+    return make_usage(prompt=prompt, cached=cached, completion=completion, reasoning=reasoning)
 
 
-def _first(*values: object) -> int:
-    return next((tokens for value in values if (tokens := as_whole(value))), 0)
+def _first_count(*values: object) -> int:
+    return next((tokens for value in values if (tokens := as_count(value))), 0)

@@ -11,12 +11,10 @@ from importlib import import_module
 from brimful.core.context import Inputs
 from brimful.core.model import Wire
 from brimful.core.verify import Renderer as AnyRenderer
-from brimful.render.around import AroundRenderer
-from brimful.render.canonical import request_bytes
-from brimful.render.functions import read_tool
-from brimful.render.given.writing import GivenRenderer
-from brimful.render.openai.history import read_history
+from brimful.render.incoming.request import ClientFieldsRenderer, IncomingRenderer
+from brimful.render.openai import read_history
 from brimful.render.renderer import Renderer
+from brimful.render.tools import read_tool, request_bytes
 
 __all__ = ["Renderer", "read_history", "read_tool", "renderer_for", "renderer_of", "request_bytes"]
 
@@ -41,6 +39,6 @@ def renderer_of(inputs: Inputs, raw: Sequence[bytes] = ()) -> AnyRenderer:
     """
     wire, frame = inputs.model.wire, inputs.frame
     if frame is not None and frame.messages:
-        return GivenRenderer(frame, raw)
+        return IncomingRenderer(frame, raw)
     own = renderer_for(wire)
-    return own if frame is None or frame.wire != wire else AroundRenderer(own, frame)
+    return own if frame is None or frame.wire != wire else ClientFieldsRenderer(own, frame)

@@ -7,7 +7,7 @@ import msgspec
 from brimful.core.model import Wire
 from brimful.core.prompt import Media, Prompt, Request, Role, Text
 from brimful.errors import InvalidRequest
-from brimful.render.media import inline, placeholder
+from brimful.render.normalize import decode_data_url, placeholder
 
 
 class Renderer(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class Renderer(msgspec.Struct, frozen=True, kw_only=True):
 
     def stand_in(self, media: Media, role: Role) -> Text | None:
         """Return the text that will stand for a medium, or nothing if the medium itself is sent."""
-        return None if role == "user" and self.carries(inline(media)) else placeholder(media)
+        return None if role == "user" and self.carries(decode_data_url(media)) else placeholder(media)
 
     def parse(self, request: Request) -> Prompt:
         """Read a finished request back: what the provider will bill is counted from this, however it was written.

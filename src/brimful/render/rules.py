@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from brimful.render.names import is_tool_name
+from brimful.render.normalize import is_tool_name
 
 Object = dict[str, Any]
 
@@ -28,7 +28,7 @@ class Report:
         """Return a text, or note that it is none."""
         if isinstance(value, str):
             return value
-        self.add(place, f"must be a text, {_instead(value)}")
+        self.add(place, f"must be a text, {_describe_type(value)}")
         return None
 
     def want_filled(self, place: str, value: object) -> str | None:
@@ -43,14 +43,14 @@ class Report:
         """Return an object, or note that it is none."""
         if isinstance(value, dict):
             return value
-        self.add(place, f"must be an object, {_instead(value)}")
+        self.add(place, f"must be an object, {_describe_type(value)}")
         return None
 
     def want_list(self, place: str, value: object) -> list[Any]:
         """Return a list with something in it, or note that it is none and return an empty one."""
         if isinstance(value, list) and value:
             return value
-        self.add(place, "must not be empty" if value == [] else f"must be a list, {_instead(value)}")
+        self.add(place, "must not be empty" if value == [] else f"must be a list, {_describe_type(value)}")
         return []
 
     def want_objects(self, place: str, value: object) -> Iterator[tuple[str, Object]]:
@@ -70,17 +70,17 @@ class Report:
         """Return a text that is one of a few, or note that it is none of them."""
         if isinstance(value, str) and value in allowed:
             return value
-        self.add(place, f"must be one of {', '.join(allowed)}, {shown(value)}")
+        self.add(place, f"must be one of {', '.join(allowed)}, {describe_value(value)}")
         return None
 
 
-class Pairing:
+class CallPairing:
     """Follows tool calls to their results: every call is answered once, before anybody else speaks.
 
     Where a provider has no ids, calls and results go by the tool's name, which may be called twice.
 
     >>> report = Report()
-    >>> pairing = Pairing(report)
+    >>> pairing = CallPairing(report)
     >>> pairing.call("messages[1]", "c1")
     >>> pairing.result("messages[2]", "c2")
     >>> pairing.close()
@@ -125,7 +125,7 @@ def check_tools(report: Report, tools: Iterator[tuple[str, Object]]) -> None:
     for place, tool in tools:
         name = tool.get("name")
         if not is_tool_name(name):
-            report.add(f"{place}.name", f"must be 1 to 64 of a-z, A-Z, 0-9, _ and -, {shown(name)}")
+            report.add(f"{place}.name", f"must be 1 to 64 of a-z, A-Z, 0-9, _ and -, {describe_value(name)}")
         elif name in seen:
             report.add(f"{place}.name", f"{name!r} is used twice")
         else:
@@ -134,16 +134,16 @@ def check_tools(report: Report, tools: Iterator[tuple[str, Object]]) -> None:
             report.want_text(f"{place}.description", tool["description"])
 
 
-def shown(value: object) -> str:
+def describe_value(value: object) -> str:
     """Say what stands there instead; of a text, as much as a line can hold.
 
-    >>> shown("Ada"), shown(7), shown(None)
+    >>> describe_value("Ada"), describe_value(7), describe_value(None)
     ("not 'Ada'", 'not a number', 'and is missing')
     """
-    return f"not {value[:80]!r}" if isinstance(value, str) else _instead(value)
+    return f"not {value[:80]!r}" if isinstance(value, str) else _describe_type(value)
 
 
-def _instead(value: object) -> str:
+def _describe_type(value: object) -> str:
     match value:
         case None:
             return "and is missing"

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from brimful.core.prompt import Media, Message, Part, Prompt, Request, Text, Tool, ToolCall, ToolResult
-from brimful.render.canonical import json_text, object_schema
-from brimful.render.media import placeholder
-from brimful.render.prepare import prepare
+from brimful.render.normalize import normalize_messages, placeholder
 from brimful.render.renderer import Renderer
 from brimful.render.rules import Report
+from brimful.render.tools import json_text, object_schema
 
 _LABELS: Final = {"system": "System", "user": "User", "assistant": "Assistant", "tool": "Tool"}
 
@@ -28,7 +27,7 @@ def write_request(prompt: Prompt) -> Request:
     request: Request = {"model": prompt.model}
     if prompt.max_output is not None:
         request["max_tokens"] = prompt.max_output
-    messages = prepare(prompt.messages, lambda _: False)
+    messages = normalize_messages(prompt.messages, lambda _: False)
     lines = (*_tools(prompt.tools), *_transcript(messages), f"{_next_speaker(messages)}:")
     request["prompt"] = "\n\n".join(lines)
     return request

@@ -9,7 +9,7 @@ It does no I/O and reads no clock: whoever uses it says what time it is.
 
 from typing import Literal
 
-from brimful.core.check import finite, is_whole, shown
+from brimful.core.validation import is_whole_number, preview, to_finite_float
 from brimful.errors import InvalidValue
 
 State = Literal["closed", "open", "half-open"]
@@ -36,11 +36,11 @@ class Breaker:
 
     def __init__(self, *, now: float, failures: int = FAILURES, cooldown: float = COOLDOWN) -> None:
         """Begin closed."""
-        if not is_whole(failures):
-            raise InvalidValue("failures", f"must be a positive whole number, not {shown(failures)}")
-        seconds = finite(cooldown)
+        if not is_whole_number(failures):
+            raise InvalidValue("failures", f"must be a positive whole number, not {preview(failures)}")
+        seconds = to_finite_float(cooldown)
         if seconds is None or seconds < 0:
-            raise InvalidValue("cooldown", f"must be a number of seconds, not {shown(cooldown)}")
+            raise InvalidValue("cooldown", f"must be a number of seconds, not {preview(cooldown)}")
         self.failures = failures
         self.cooldown = seconds
         self.openings = 0

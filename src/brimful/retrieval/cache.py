@@ -4,12 +4,12 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from brimful.core.check import finite, is_whole, shown
+from brimful.core.validation import is_whole_number, preview, to_finite_float
 from brimful.errors import InvalidValue
 
 Value = TypeVar("Value")
 
-MOST = 100  # results
+MAX_ENTRIES = 100  # results
 TTL = 60.0  # seconds
 
 
@@ -22,13 +22,13 @@ class Cache(Generic[Value]):
     ('one', None)
     """
 
-    def __init__(self, *, most: int = MOST, ttl: float = TTL) -> None:
+    def __init__(self, *, most: int = MAX_ENTRIES, ttl: float = TTL) -> None:
         """Hold at most `most` results, each for `ttl` seconds."""
-        if not is_whole(most):
-            raise InvalidValue("most", f"must be a positive whole number, not {shown(most)}")
-        seconds = finite(ttl)
+        if not is_whole_number(most):
+            raise InvalidValue("most", f"must be a positive whole number, not {preview(most)}")
+        seconds = to_finite_float(ttl)
         if seconds is None or seconds < 0:
-            raise InvalidValue("ttl", f"must be a number of seconds, not {shown(ttl)}")
+            raise InvalidValue("ttl", f"must be a number of seconds, not {preview(ttl)}")
         self._most = most
         self._ttl = seconds
         self._held: OrderedDict[Hashable, tuple[float, Value]] = OrderedDict()

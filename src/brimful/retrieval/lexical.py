@@ -7,86 +7,88 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from brimful.answers import Postings
+from brimful.records.search import Postings
 
-Places = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
 SATURATION: Final = 1.2  # BM25's k1: how soon a repeated term says nothing new
 LENGTH_SHARE: Final = 0.5  # BM25's b: how much less a term counts in a long text
-FIRST: Final = 1  # place of a conversation; what is in it but no turn of it, a summary for one, has the place 0
+FIRST_POSITION: Final = (
+    1  # place of a conversation; what is in it but no turn of it, a summary for one, has the place 0
+)
 REACH: Final = 6  # turns before and after that a term still counts for
 NEXT_TURN: Final = 0.5  # of a term's strength reaches the turns beside it; farther ones get their share of that
-MOST_TERMS: Final = 32  # the rarest ones say what a long text asks for
-MOST_CENTRES: Final = 200  # places that cover most by themselves: only what lies around them is looked at
+MAX_TERMS: Final = 32  # the rarest ones say what a long text asks for
+MAX_CENTRES: Final = 200  # places that cover most by themselves: only what lies around them is looked at
 
-NOWHERE: Final[Places] = np.empty(0, np.int64)
+NO_POSITIONS: Final[Positions] = np.empty(0, np.int64)
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True):
     """A value for each place, places ascending. A place is a message's `seq` in its room, elsewhere a `doc`."""
 
-    places: Places
+    places: Positions
     values: Values
 
 
-def cover(postings: Postings, *, conversation: bool, beside: Places = NOWHERE) -> Scored:
+def score_coverage(postings: Postings, *, conversation: bool, beside: Positions = NO_POSITIONS) -> Scored:
     """Return the share of the question that each place covers, from 0 to 1: BM25 over the most that it could reach.
 
     In a conversation the turns around a place count as if they were weaker fields of one document (BM25F): an answer
     stands beside its question, and seldom repeats it. Terms that the scope does not hold at all are part of the
     question: a scope that knows half of it covers half at most. What is at the places `beside` is told in any case.
     """
-    shares, rows = _asked(postings, conversation=conversation)
+    shares, rows = _query_terms(postings, conversation=conversation)
     reach = REACH if conversation else 0
-    centres = _best(rows.place, shares[rows.term] * _saturated(rows.strength))
-    places = _distinct(np.concatenate([_reached(centres, reach), beside]))
-    places = places[np.searchsorted(places, FIRST) :]
-    around = _reached(places, reach)
-    strengths = _spread(rows, around, len(shares), reach)
-    covered = _saturated(strengths[:, np.searchsorted(around, places)])
+    centres = _best(rows.place, shares[rows.term] * _saturate(rows.strength))
+    places = _distinct(np.concatenate([_within_reach(centres, reach), beside]))
+    places = places[np.searchsorted(places, FIRST_POSITION) :]
+    around = _within_reach(places, reach)
+    strengths = _with_neighbours(rows, around, len(shares), reach)
+    covered = _saturate(strengths[:, np.searchsorted(around, places)])
     covered *= shares[:, None]
     return Scored(places=places, values=covered.sum(axis=0))  # not `@`, whose threads go on turning for a while
 
 
 class _Rows(msgspec.Struct, frozen=True, kw_only=True):
-    place: Places
-    term: Places
+    place: Positions
+    term: Positions
     strength: Values
 
 
-def _asked(postings: Postings, *, conversation: bool) -> tuple[Values, _Rows]:
+def _query_terms(postings: Postings, *, conversation: bool) -> tuple[Values, _Rows]:
     """Return each rare term's share of the question, and the rows of these terms."""
-    rarities = np.array([_rarity(found, postings.documents) for found in postings.found])
-    rarest = np.argsort(-rarities, kind="stable")[:MOST_TERMS]
+    rarities = np.array([_idf(found, postings.documents) for found in postings.found])
+    rarest = np.argsort(-rarities, kind="stable")[:MAX_TERMS]
     numbers = np.full(len(rarities), -1)
     numbers[rarest] = np.arange(len(rarest))
     term = numbers[np.asarray(postings.term, np.int64)]
     place = np.asarray(postings.seq if conversation else postings.doc, np.int64)
-    mine = (term >= 0) & (place >= FIRST)
+    mine = (term >= 0) & (place >= FIRST_POSITION)
     longer = np.asarray(postings.length, np.float64) * max(postings.documents, 1) / max(postings.words, 1)
     strength = np.asarray(postings.frequency, np.float64) / (1 - LENGTH_SHARE + LENGTH_SHARE * longer)
     shares: Values = rarities[rarest] / max(rarities[rarest].sum(), 1e-9)
     return shares, _Rows(place=place[mine], term=term[mine], strength=strength[mine])
 
 
-def _rarity(found: int, documents: int) -> float:
+def _idf(found: int, documents: int) -> float:
     held = min(found, documents)
     return math.log(1 + (documents - held + 0.5) / (held + 0.5))
 
 
-def _saturated(strength: Values) -> Values:
+def _saturate(strength: Values) -> Values:
     return strength / (strength + SATURATION)
 
 
-def _best(place: Places, gain: Values) -> Places:
+def _best(place: Positions, gain: Values) -> Positions:
     """Return the places whose rows gain most, ascending; of equals the later."""
     places = _distinct(place)
     gains = np.bincount(np.searchsorted(places, place), gain, len(places))
-    return np.sort(places[np.lexsort((-places, -gains))[:MOST_CENTRES]])
+    return np.sort(places[np.lexsort((-places, -gains))[:MAX_CENTRES]])
 
 
-def _distinct(places: Places) -> Places:
+def _distinct(places: Positions) -> Positions:
     """Return the places ascending, each once."""
     ordered = np.sort(places)  # np.unique hashes whole numbers, which takes ten times as long
     new = np.ones(len(ordered), np.bool_)
@@ -94,7 +96,7 @@ def _distinct(places: Places) -> Places:
     return ordered[new]
 
 
-def _reached(places: Places, reach: int) -> Places:
+def _within_reach(places: Positions, reach: int) -> Positions:
     """Return all places within reach of these, which are distinct and ascending: each adds what the last one left."""
     if not reach or not len(places):
         return places
@@ -104,7 +106,7 @@ def _reached(places: Places, reach: int) -> Places:
     return np.repeat(ends - np.cumsum(lengths) + 1, lengths) + np.arange(lengths.sum())
 
 
-def _spread(rows: _Rows, places: Places, terms: int, reach: int) -> Values:
+def _with_neighbours(rows: _Rows, places: Positions, terms: int, reach: int) -> Values:
     """Return the strength of each term (down) at each place (across), with what comes from the turns around.
 
     Rows elsewhere are left out, and nothing goes over a gap between places: where it is read, there is none.

@@ -1,24 +1,93 @@
-"""What to look for: several questions a build, so that more is found than the last message happens to say."""
+"""The search queries of a build: several per context, so that more is found than the last message alone would match."""
 
+import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Final, Literal
 
 import msgspec
 
-from brimful.core.check import text as checked_text
+from brimful.core.content import ROLES
+from brimful.core.validation import require_text as checked_text
 from brimful.errors import InvalidValue
-from brimful.packagers.stored import plain_text
+from brimful.packagers.records import plain_text
 from brimful.records import Message
-from brimful.retrieval.question import Question, ask
-from brimful.retrieval.related import Related
+from brimful.retrieval.analyzer import analyze
+from brimful.retrieval.first_person import is_first_person
+from brimful.retrieval.synonyms import Synonyms, find_synonyms
+from brimful.retrieval.time_expressions import is_time_question
+
+_WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_CACHED_QUESTIONS: Final = 16_384  # words, and names
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """A text to look for.
+
+    `terms` are for the lexical side, each once, and those related to them; `meaning` is the text for the vector side.
+    `about_asker` says that it speaks in the first person.
+    """
+
+    terms: tuple[str, ...]
+    meaning: str
+    related: Synonyms = ()
+    asker: str = ""
+    about_asker: bool = False
+    asks_when: bool = False
+
+    def is_about(self, speaker: str) -> bool:
+        """Say whether the question names this speaker, or is the speaker's own and about himself."""
+        if self.about_asker and speaker == self.asker:
+            return True
+        return not _name_terms(speaker).isdisjoint(self.terms)
+
+
+def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) -> Question:
+    """Read a question that `asker` puts to a conversation of these `speakers`.
+
+    A name is found by who speaks; in a vector it would only draw near whatever sounds like that name.
+
+    >>> question = parse_question("What did Ann tell me about the lake?", asker="Bo", speakers=["Ann", "Bo"])
+    >>> question.terms, question.meaning
+    (('ann', 'tell', 'lake'), 'tell lake')
+    >>> question.is_about("Ann"), question.is_about("Bo"), question.is_about("Cy")
+    (True, True, False)
+    """
+    names = {term for speaker in speakers for term in _name_terms(speaker)}
+    words = [(word, _parse(word)) for word in _WORD.findall(text)]
+    meaning = " ".join(word for word, terms in words if terms and names.isdisjoint(terms))
+    # Word by word is the same where no sign of one word depends on those of another, which is quick to tell of ASCII.
+    whole = chain.from_iterable(terms for _, terms in words) if text.isascii() else analyze(text)
+    terms = tuple(dict.fromkeys(whole))
+    return Question(
+        terms=terms,
+        meaning=meaning or text,
+        related=find_synonyms(terms, names),
+        asker=asker,
+        about_asker=bool(asker) and is_first_person(text),
+        asks_when=is_time_question(text),
+    )
+
+
+@lru_cache(maxsize=_CACHED_QUESTIONS)
+def _parse(word: str) -> tuple[str, ...]:
+    return tuple(analyze(word))
+
+
+@lru_cache(maxsize=_CACHED_QUESTIONS)
+def _name_terms(speaker: str) -> frozenset[str]:
+    """Return the terms of a speaker's name; a role is none."""
+    return frozenset() if speaker.casefold() in ROLES else frozenset(analyze(speaker))
+
 
 QueryName = Literal["event", "human", "action", "focus"]
 
 HUMAN_MESSAGES: Final = 3  # the last ones are a question of their own
-LONGEST: Final = 2_000  # characters of a query: its end says what is wanted
-MOST_TERMS: Final = 48  # of what is asked now
+MAX_QUERY_CHARS: Final = 2_000  # characters of a query: its end says what is wanted
+MAX_QUERY_TERMS: Final = 48  # of what is asked now
 SIDE_TERMS: Final = 12  # of any other query
-MOST_RELATED: Final = 64  # terms that say nearly what is asked now
+MAX_SYNONYMS: Final = 64  # terms that say nearly what is asked now
 WEIGHTS: Final[dict[QueryName, float]] = {"event": 1.0, "human": 0.1, "action": 0.05, "focus": 0.5}
 """How much of its relevance a find keeps, by what found it. What is asked now is what counts; what led up to it matters
 where the question itself finds nothing: "And then?" """
@@ -38,12 +107,12 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         return self.name in ("event", "focus")
 
     @property
-    def related(self) -> Related:
+    def related(self) -> Synonyms:
         """The terms that say nearly the same as its own; what only led up to it is looked for as it was said."""
-        return self.question.related[-MOST_RELATED:] if self.main else ()
+        return self.question.related[-MAX_SYNONYMS:] if self.main else ()
 
 
-def queries(
+def make_queries(
     event: str,
     *,
     asker: str = "",
@@ -56,7 +125,7 @@ def queries(
     `recent` is newest first; who spoke there are the speakers that a question may name. Texts that say the same are
     asked once, by the weightiest name.
 
-    >>> [(query.name, query.text) for query in queries("When is it?", goal="Ship the demo", focus="spam")]
+    >>> [(query.name, query.text) for query in make_queries("When is it?", goal="Ship the demo", focus="spam")]
     [('event', 'When is it?\nShip the demo'), ('focus', 'spam')]
     """
     for field, given in (("text", event), ("focus", focus)):
@@ -66,23 +135,23 @@ def queries(
     wanted: list[tuple[QueryName, str, Iterable[str]]] = [
         ("event", asker, (event, goal)),
         ("focus", "", (focus,)),
-        ("human", humans[0].sender if humans else "", _said(reversed(humans))),
-        ("action", acts[0].sender if acts else "", _said(acts)),
+        ("human", humans[0].sender if humans else "", _recent_text(reversed(humans))),
+        ("action", acts[0].sender if acts else "", _recent_text(acts)),
     ]
     speakers = sorted({message.sender for message in recent if message.sender} | {asker} - {""})
     asked: dict[str, Query] = {}
     for name, who, texts in wanted:
-        text = "\n".join(part for part in (text.strip() for text in texts) if part)[-LONGEST:]
+        text = "\n".join(part for part in (text.strip() for text in texts) if part)[-MAX_QUERY_CHARS:]
         if text and text not in asked:
-            question = ask(text, asker=who, speakers=speakers)
+            question = parse_question(text, asker=who, speakers=speakers)
             asked[text] = Query(name=name, text=text, question=question, weight=WEIGHTS[name])
     return tuple(asked.values())
 
 
-def terms_of(query: Query) -> tuple[str, ...]:
+def query_terms(query: Query) -> tuple[str, ...]:
     """Return the terms of a query; of a long one the last, as of its text."""
-    return query.question.terms[-(MOST_TERMS if query.main else SIDE_TERMS) :]
+    return query.question.terms[-(MAX_QUERY_TERMS if query.main else SIDE_TERMS) :]
 
 
-def _said(messages: Iterable[Message]) -> list[str]:
+def _recent_text(messages: Iterable[Message]) -> list[str]:
     return [plain_text(message.content) for message in messages]

@@ -8,29 +8,29 @@ from typing import Annotated, Any, Final, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from brimful.core.check import shown
-from brimful.engine.retention import seconds_kept
+from brimful.core.validation import preview
+from brimful.engine.retention import parse_retention
 from brimful.errors import InvalidConfig, InvalidValue
 from brimful.providers import Limits
-from brimful.providers.address import read_address
-from brimful.render.given import GivenWire
+from brimful.providers.address import parse_address
+from brimful.render.incoming import IncomingWire
 from brimful.stores.urls import parse_url
 
-Mode = Literal["fit", "remember"]
+ModeName = Literal["fit", "remember"]
 """What becomes of a request: it is made to fit, or it is answered from all that was ever said in its conversation."""
-Records = Literal["all", "trimmed", "none"]
+RecordMode = Literal["all", "trimmed", "none"]
 """Whose contexts are kept: all, those from which something was left out, or none."""
 Authorization = Literal["key", "caller"]
 """Whose key an upstream gets: ours, or the caller's own."""
 
-_Amount = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+_PositiveInt = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 _Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-_Word = Annotated[str, Meta(min_length=1, max_length=200)]
+_ShortString = Annotated[str, Meta(min_length=1, max_length=200)]
 _LISTEN: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:\s]+):(?P<port>\d{1,5})")
-_MOST_PORT: Final = 65_535
-_CLOSED: Final = {"mode": Mode, "records": Records, "authorization": Authorization, "wires": GivenWire}
+_MAX_PORT: Final = 65_535
+_CHOICES: Final = {"mode": ModeName, "records": RecordMode, "authorization": Authorization, "wires": IncomingWire}
 """What keys take that take one of a few words."""
-_NO_SUCH_WORD: Final = "Invalid enum value "
+_INVALID_CHOICE: Final = "Invalid enum value "
 
 
 class UpstreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,7 +39,7 @@ class UpstreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     connect: _Seconds = 10.0
     read: _Seconds = 600.0
     write: _Seconds = 60.0
-    connections: _Amount = 1_000
+    connections: _PositiveInt = 1_000
     attempts: Annotated[int, Meta(ge=1, le=10)] = 2
     longest_wait: _Seconds = 1.0
 
@@ -57,14 +57,14 @@ class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     usage where the caller does not ask.
     """
 
-    name: _Word
-    url: _Word
-    wires: Annotated[tuple[GivenWire, ...], Meta(min_length=1)] | None = None
+    name: _ShortString
+    url: _ShortString
+    wires: Annotated[tuple[IncomingWire, ...], Meta(min_length=1)] | None = None
     key: Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     authorization: Authorization = "key"
-    models: Annotated[tuple[_Word, ...], Meta(min_length=1)] = ("*",)
-    like: _Word | None = None
-    window: _Amount | None = None
+    models: Annotated[tuple[_ShortString, ...], Meta(min_length=1)] = ("*",)
+    like: _ShortString | None = None
+    window: _PositiveInt | None = None
     ask_usage: bool | None = None
     limits: UpstreamLimits = UpstreamLimits()
 
@@ -75,24 +75,24 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     `grace` are the seconds that running answers have to end when the server stops.
     """
 
-    body_bytes: _Amount = 32 * 1024 * 1024
-    concurrency: _Amount = 256
-    requests_per_minute: _Amount = 6_000
+    body_bytes: _PositiveInt = 32 * 1024 * 1024
+    concurrency: _PositiveInt = 256
+    requests_per_minute: _PositiveInt = 6_000
     grace: _Seconds = 30.0
 
 
 class FitConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How requests are made to fit. With `min_tokens`, texts may be cut down to so many tokens."""
 
-    policy: _Word = "fit"
-    min_tokens: _Amount | None = None
+    policy: _ShortString = "fit"
+    min_tokens: _PositiveInt | None = None
 
 
 class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How conversations are remembered: by which policy and embedder. `other_rooms` of a user may be searched, too."""
 
-    policy: _Word = "default"
-    embedder: _Word = "static"
+    policy: _ShortString = "default"
+    embedder: _ShortString = "static"
     other_rooms: Annotated[int, Meta(ge=0, le=1_000)] = 0
 
 
@@ -112,14 +112,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     upstreams: tuple[UpstreamConfig, ...] = ()
     listen: str = "127.0.0.1:8080"
-    store: _Word = "sqlite:///brimful.db"
-    mode: Mode = "fit"
-    records: Records = "all"
-    keep: _Word | None = None
-    tidy: _Word | None = None
-    tenant: _Word = "default"
+    store: _ShortString = "sqlite:///brimful.db"
+    mode: ModeName = "fit"
+    records: RecordMode = "all"
+    keep: _ShortString | None = None
+    tidy: _ShortString | None = None
+    tenant: _ShortString = "default"
     keys: bool = False
-    models: _Word | None = None
+    models: _ShortString | None = None
     limits: ServerLimits = ServerLimits()
     fit: FitConfig = FitConfig()
     remember: RememberConfig = RememberConfig()
@@ -138,7 +138,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 def load_config(path: str | Path) -> Config:
     """Return the configuration that a file holds."""
-    return config_of(read_config(path), str(path))
+    return parse_config(read_config(path), str(path))
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -156,12 +156,12 @@ def read_config(path: str | Path) -> dict[str, Any]:
     return data
 
 
-def config_of(data: Mapping[str, Any], file: str) -> Config:
+def parse_config(data: Mapping[str, Any], file: str) -> Config:
     """Return a configuration from plain data; `file` is named in errors.
 
-    >>> config_of({"upstreams": [{"name": "local", "url": "http://127.0.0.1:8081/v1"}]}, "brimful.toml").port
+    >>> parse_config({"upstreams": [{"name": "local", "url": "http://127.0.0.1:8081/v1"}]}, "brimful.toml").port
     8080
-    >>> config_of({"upstreams": [{"name": "local", "url": "127.0.0.1"}]}, "brimful.toml")
+    >>> parse_config({"upstreams": [{"name": "local", "url": "127.0.0.1"}]}, "brimful.toml")
     Traceback (most recent call last):
     ...
     brimful.errors.InvalidConfig: brimful.toml: upstreams.local.url: must be an http or https address, not '127.0.0.1'
@@ -169,18 +169,18 @@ def config_of(data: Mapping[str, Any], file: str) -> Config:
     try:
         config = msgspec.convert(data, Config)
     except msgspec.ValidationError as error:
-        raise _located(str(error), data, file) from None
+        raise _invalid_config(str(error), data, file) from None
     _check_listen(config.listen, file)
     _check_store(config.store, file)
-    _check_time("keep", config.keep, file)
-    _check_time("tidy", config.tidy, file)
+    _check_duration("keep", config.keep, file)
+    _check_duration("tidy", config.tidy, file)
     seen: set[str] = set()
     for upstream in config.upstreams:
         if upstream.name in seen:
             raise InvalidConfig(file, f"upstreams.{upstream.name}", "two upstreams have this name")
         seen.add(upstream.name)
         try:
-            read_address(upstream.url)
+            parse_address(upstream.url)
         except InvalidValue as error:
             raise InvalidConfig(file, f"upstreams.{upstream.name}.url", error.reason) from None
     return config
@@ -188,8 +188,8 @@ def config_of(data: Mapping[str, Any], file: str) -> Config:
 
 def _check_listen(listen: str, file: str) -> None:
     found = _LISTEN.fullmatch(listen)
-    if found is None or int(found["port"]) > _MOST_PORT:
-        raise InvalidConfig(file, "listen", f"must be HOST:PORT, such as '127.0.0.1:8080', not {shown(listen)}")
+    if found is None or int(found["port"]) > _MAX_PORT:
+        raise InvalidConfig(file, "listen", f"must be HOST:PORT, such as '127.0.0.1:8080', not {preview(listen)}")
 
 
 def _check_store(store: str, file: str) -> None:
@@ -199,32 +199,34 @@ def _check_store(store: str, file: str) -> None:
         raise InvalidConfig(file, "store", error.reason) from None
 
 
-def _check_time(key: str, time: str | None, file: str) -> None:
+def _check_duration(key: str, time: str | None, file: str) -> None:
     try:
         if time is not None:
-            seconds_kept(time)
+            parse_retention(time)
     except InvalidValue as error:
         raise InvalidConfig(file, key, error.reason) from None
 
 
-def _located(message: str, data: Mapping[str, Any], file: str) -> InvalidConfig:
+def _invalid_config(message: str, data: Mapping[str, Any], file: str) -> InvalidConfig:
     """Name the key, and the upstream that a path only numbers."""
     reason, _, path = message.partition(" - at `$")
-    path = re.sub(r"^\.upstreams\[(\d+)\]", lambda found: f".upstreams.{_name(data, int(found[1]))}", path.rstrip("`"))
+    path = re.sub(
+        r"^\.upstreams\[(\d+)\]", lambda found: f".upstreams.{_upstream_name(data, int(found[1]))}", path.rstrip("`")
+    )
     unknown = re.search(r"unknown field `(.*)`", reason)
     key = ".".join(part for part in (path.strip("."), unknown[1] if unknown else "") if part)
-    return InvalidConfig(file, key, "no such key; see docs/server.md" if unknown else _with_choices(key, reason))
+    return InvalidConfig(file, key, "no such key; see docs/server.md" if unknown else _name_choices(key, reason))
 
 
-def _with_choices(key: str, reason: str) -> str:
+def _name_choices(key: str, reason: str) -> str:
     """Say which words a key takes, where it got another one."""
-    choices = get_args(_CLOSED.get(key.rpartition(".")[2].partition("[")[0]))
-    if not choices or not reason.startswith(_NO_SUCH_WORD):
+    choices = get_args(_CHOICES.get(key.rpartition(".")[2].partition("[")[0]))
+    if not choices or not reason.startswith(_INVALID_CHOICE):
         return reason
-    return f"must be {' or '.join(map(repr, choices))}, not {reason.removeprefix(_NO_SUCH_WORD)}"
+    return f"must be {' or '.join(map(repr, choices))}, not {reason.removeprefix(_INVALID_CHOICE)}"
 
 
-def _name(data: Mapping[str, Any], at: int) -> str:
+def _upstream_name(data: Mapping[str, Any], at: int) -> str:
     upstream = data["upstreams"][at]
     name = upstream.get("name") if isinstance(upstream, dict) else None
     return name if isinstance(name, str) else f"[{at}]"

@@ -4,7 +4,7 @@ from typing import Any, Final, Literal, assert_never
 
 import msgspec
 
-from brimful.core.lenient import decode_json
+from brimful.core.decode import decode_json
 from brimful.errors import (
     BrimfulError,
     BudgetExceeded,
@@ -17,13 +17,13 @@ from brimful.errors import (
     UnknownRecord,
 )
 
-Kind = Literal[
+ErrorKind = Literal[
     "invalid", "overflow", "key", "forbidden", "unknown", "large", "busy", "upstream", "stopping", "internal"
 ]
-Tongue = Literal["openai", "anthropic"]
+ErrorFormat = Literal["openai", "anthropic"]
 """In whose form errors are told."""
 
-STATUS: Final[dict[Kind, int]] = {
+STATUS_CODES: Final[dict[ErrorKind, int]] = {
     "invalid": 400,
     "overflow": 400,
     "key": 401,
@@ -35,7 +35,7 @@ STATUS: Final[dict[Kind, int]] = {
     "stopping": 503,
     "internal": 500,
 }
-_OPENAI: Final[dict[Kind, str]] = {
+_OPENAI_TYPES: Final[dict[ErrorKind, str]] = {
     "invalid": "invalid_request_error",
     "overflow": "invalid_request_error",
     "key": "invalid_request_error",
@@ -47,7 +47,7 @@ _OPENAI: Final[dict[Kind, str]] = {
     "stopping": "server_error",
     "internal": "server_error",
 }
-_ANTHROPIC: Final[dict[Kind, str]] = {
+_ANTHROPIC_TYPES: Final[dict[ErrorKind, str]] = {
     "invalid": "invalid_request_error",
     "overflow": "invalid_request_error",
     "key": "authentication_error",
@@ -59,11 +59,11 @@ _ANTHROPIC: Final[dict[Kind, str]] = {
     "stopping": "overloaded_error",
     "internal": "api_error",
 }
-_OF_CALLERS: Final[dict[int, Kind]] = {401: "key", 403: "forbidden", 404: "unknown", 413: "large", 429: "busy"}
+_CLIENT_ERRORS: Final[dict[int, ErrorKind]] = {401: "key", 403: "forbidden", 404: "unknown", 413: "large", 429: "busy"}
 """What an upstream's refusal of a caller's request is called."""
-_ERRORS: Final = range(400, 600)
+_ERROR_STATUSES: Final = range(400, 600)
 """What HTTP knows as an error. Anything else in its place is nothing that a caller could be told as it is."""
-_CODES: Final[dict[Kind, str]] = {
+_CODES: Final[dict[ErrorKind, str]] = {
     "overflow": "context_length_exceeded",
     "key": "invalid_api_key",
     "large": "request_too_large",
@@ -72,12 +72,12 @@ _CODES: Final[dict[Kind, str]] = {
 }
 
 
-class Refusal(Exception):
+class ApiError(Exception):
     """A request that is not served. `retry_after` is in seconds. `body` is an upstream's own words, as they came."""
 
     def __init__(
         self,
-        kind: Kind,
+        kind: ErrorKind,
         message: str,
         *,
         status: int | None = None,
@@ -90,17 +90,17 @@ class Refusal(Exception):
         super().__init__(message)
         self.kind = kind
         self.message = message
-        self.status = status or STATUS[kind]
+        self.status = status or STATUS_CODES[kind]
         self.code = code or _CODES.get(kind)
         self.param = param
         self.retry_after = retry_after
         self.body = body
 
 
-def told(refusal: Refusal, tongue: Tongue) -> bytes:
+def error_body(refusal: ApiError, tongue: ErrorFormat) -> bytes:
     """Return the body that says it.
 
-    >>> told(Refusal("busy", "too many requests"), "anthropic")
+    >>> error_body(ApiError("busy", "too many requests"), "anthropic")
     b'{"type":"error","error":{"type":"rate_limit_error","message":"too many requests"}}'
     """
     if refusal.body is not None:
@@ -108,39 +108,39 @@ def told(refusal: Refusal, tongue: Tongue) -> bytes:
     said: dict[str, Any]
     match tongue:
         case "openai":
-            kind = _OPENAI[refusal.kind]
+            kind = _OPENAI_TYPES[refusal.kind]
             said = {
                 "error": {"message": refusal.message, "type": kind, "param": refusal.param, "code": refusal.code},
             }
         case "anthropic":
-            said = {"type": "error", "error": {"type": _ANTHROPIC[refusal.kind], "message": refusal.message}}
+            said = {"type": "error", "error": {"type": _ANTHROPIC_TYPES[refusal.kind], "message": refusal.message}}
         case _:
             assert_never(tongue)
     return msgspec.json.encode(said)
 
 
-def refusal_of(error: BrimfulError, tongue: Tongue) -> Refusal:  # noqa: PLR0911 - one for each sort of error
+def to_api_error(error: BrimfulError, tongue: ErrorFormat) -> ApiError:  # noqa: PLR0911 - one for each sort of error
     """Return what a caller is told of an error of ours."""
     match error:
         case BudgetExceeded():
-            return _too_long(error, tongue)
+            return _prompt_too_long(error, tongue)
         case ContextOverflow():
-            return Refusal("overflow", error.reason, param="messages")
+            return ApiError("overflow", error.reason, param="messages")
         case InvalidRequest():
-            return Refusal("invalid", "; ".join(error.violations))
+            return ApiError("invalid", "; ".join(error.violations))
         case InvalidValue():
-            return Refusal("invalid", str(error), param=error.field)
+            return ApiError("invalid", str(error), param=error.field)
         case UnknownRecord():
-            return Refusal("unknown", str(error), code=f"{error.kind}_not_found", param="id")
+            return ApiError("unknown", str(error), code=f"{error.kind}_not_found", param="id")
         case ProviderError():
-            return _upstream(error, tongue)
+            return _upstream_error(error, tongue)
         case StoreError():
-            return Refusal("internal", "the server's store cannot be used at this time", status=503, retry_after=5.0)
+            return ApiError("internal", "the server's store cannot be used at this time", status=503, retry_after=5.0)
         case _:
-            return Refusal("internal", "the request could not be served")
+            return ApiError("internal", "the request could not be served")
 
 
-def _too_long(error: BudgetExceeded, tongue: Tongue) -> Refusal:
+def _prompt_too_long(error: BudgetExceeded, tongue: ErrorFormat) -> ApiError:
     """Say it in the words that clients look for."""
     required = ", ".join(f"{id} ({tokens})" for id, tokens in error.required[:5])
     why = f"what cannot be left out does not fit: {required}"
@@ -151,18 +151,22 @@ def _too_long(error: BudgetExceeded, tongue: Tongue) -> Refusal:
             f"This model's maximum context length is {error.limit} tokens for the prompt. However, your messages "
             f"resulted in {error.needed} tokens: {why}. Please reduce the length of the messages."
         )
-    return Refusal("overflow", message, param="messages")
+    return ApiError("overflow", message, param="messages")
 
 
-def _upstream(error: ProviderError, tongue: Tongue) -> Refusal:
+def _upstream_error(error: ProviderError, tongue: ErrorFormat) -> ApiError:
     wait = error.retry_after if isinstance(error, ProviderUnavailable) else None
-    if error.status is None or error.status not in _ERRORS:  # a redirection is an error of the upstream's address
-        return Refusal("upstream", str(error), retry_after=wait)
-    kind: Kind = "upstream" if error.status >= STATUS["internal"] else _OF_CALLERS.get(error.status, "invalid")
-    return Refusal(kind, error.reason, status=error.status, retry_after=wait, body=_as_it_came(error.body, tongue))
+    if (
+        error.status is None or error.status not in _ERROR_STATUSES
+    ):  # a redirection is an error of the upstream's address
+        return ApiError("upstream", str(error), retry_after=wait)
+    kind: ErrorKind = (
+        "upstream" if error.status >= STATUS_CODES["internal"] else _CLIENT_ERRORS.get(error.status, "invalid")
+    )
+    return ApiError(kind, error.reason, status=error.status, retry_after=wait, body=_original_body(error.body, tongue))
 
 
-def _as_it_came(body: bytes, tongue: Tongue) -> bytes | None:
+def _original_body(body: bytes, tongue: ErrorFormat) -> bytes | None:
     """Return an upstream's own words if they are in the dialect that was asked; a page for people is not handed on."""
     try:
         said = decode_json(body)

@@ -1,5 +1,7 @@
-"""The description of the API, as OpenAPI has it."""
+"""The OpenAPI description of the HTTP API."""
 
+import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -9,9 +11,53 @@ import brimful
 from brimful.server import schemas
 from brimful.server.access import KEY_HEADER
 from brimful.server.endpoint import JSON
-from brimful.server.errors import Tongue
-from brimful.server.inspector.describing import described_types, operations, parameters_of
+from brimful.server.errors import ErrorFormat
 from brimful.server.inspector.operation import Operation
+from brimful.server.inspector.operations import OPERATIONS
+
+
+def inspector_types() -> Iterator[type]:
+    """Yield the forms of all answers and bodies."""
+    for operation, _ in OPERATIONS:
+        yield from (kind for kind in (operation.answer, operation.body) if kind is not None)
+
+
+def inspector_operations() -> Iterator[Operation]:
+    """Yield all operations."""
+    yield from (operation for operation, _ in OPERATIONS)
+
+
+def operation_parameters(operation: Operation) -> list[dict[str, Any]]:
+    """Return what an operation takes in its path, its query and its headers."""
+    named = re.findall(r"{(\w+)}", operation.described_path)
+    return [
+        *({"name": name, "in": "path", "required": True, "schema": _name_schema()} for name in named),
+        *_query_parameters(operation.query),
+        *(
+            {"name": name, "in": "header", "description": what, "schema": {"type": "string", "pattern": "^[!-~]*$"}}
+            for name, what in operation.headers.items()
+        ),
+    ]
+
+
+def _name_schema() -> dict[str, Any]:
+    return {"type": "string", "minLength": 1}
+
+
+def _query_parameters(kind: type) -> Iterator[dict[str, Any]]:
+    schema = msgspec.json.schema(kind)["$defs"][kind.__name__]
+    for name, said in schema["properties"].items():
+        plain = _without_null(said)
+        described = {"description": plain.pop("description")} if "description" in plain else {}
+        yield {"name": name, "in": "query", "schema": plain} | described
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without the null that stands for what is not said: a query says nothing, or something."""
+    said = {key: value for key, value in schema.items() if not (key == "default" and value is None)}
+    choices = [each for each in said.pop("anyOf", []) if each != {"type": "null"}]
+    return said | (choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})
+
 
 _OK: Final = 200
 _REF: Final = "#/components/schemas/{name}"
@@ -22,9 +68,9 @@ _TYPES: Final = (
     schemas.EmbeddingsRequest,
     schemas.OpenAIError,
     schemas.AnthropicError,
-    schemas.Status,
-    schemas.Counted,
-    *described_types(),
+    schemas.ServerStatus,
+    schemas.TokenCount,
+    *inspector_types(),
 )
 _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 _ERRORS: Final = {
@@ -48,26 +94,32 @@ _HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 @cache
-def description() -> bytes:
+def openapi_document() -> bytes:
     """Return the description as JSON."""
     _, components = msgspec.json.schema_components(_TYPES, ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {
-        "/v1/chat/completions": {"post": _asking("Ask for a chat completion", schemas.ChatRequest, "openai")},
-        "/v1/messages": {"post": _asking("Ask for a message", schemas.MessagesRequest, "anthropic")},
+        "/v1/chat/completions": {
+            "post": _completion_operation("Ask for a chat completion", schemas.ChatRequest, "openai")
+        },
+        "/v1/messages": {"post": _completion_operation("Ask for a message", schemas.MessagesRequest, "anthropic")},
         "/v1/messages/count_tokens": {
-            "post": _operation("Count a prompt", "anthropic", answer=_json(schemas.Counted), body=schemas.CountRequest)
+            "post": _operation(
+                "Count a prompt", "anthropic", answer=_json_content(schemas.TokenCount), body=schemas.CountRequest
+            )
         },
         "/v1/embeddings": {"post": _operation("Turn texts into vectors", "openai", body=schemas.EmbeddingsRequest)},
         "/v1/models": {"get": _operation("List models", "openai")},
-        "/v1/models/{model}": {"get": _operation("Tell of a model", "openai", parameters=[_path("model")])},
-        "/health": {"get": _plain("Whether the process lives")},
-        "/ready": {"get": _plain("Whether requests are taken")},
-        "/openapi.json": {"get": _open("This description", {"application/json": {"schema": {"type": "object"}}})},
+        "/v1/models/{model}": {"get": _operation("Tell of a model", "openai", parameters=[_path_parameter("model")])},
+        "/health": {"get": _status_operation("Whether the process lives")},
+        "/ready": {"get": _status_operation("Whether requests are taken")},
+        "/openapi.json": {
+            "get": _public_operation("This description", {"application/json": {"schema": {"type": "object"}}})
+        },
         "/metrics": {"get": _operation("What is measured, where that is wanted", "openai", answer=_TEXT)},
-        "/": {"get": _open("The inspector's page", {"text/html": {"schema": {"type": "string"}}})},
+        "/": {"get": _public_operation("The inspector's page", {"text/html": {"schema": {"type": "string"}}})},
     }
-    for operation in operations():
-        paths.setdefault(operation.described_path, {})[operation.method.lower()] = _inspecting(operation)
+    for operation in inspector_operations():
+        paths.setdefault(operation.described_path, {})[operation.method.lower()] = _inspector_operation(operation)
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -91,7 +143,7 @@ def description() -> bytes:
     )
 
 
-def _asking(summary: str, body: type, tongue: Tongue) -> dict[str, Any]:
+def _completion_operation(summary: str, body: type, tongue: ErrorFormat) -> dict[str, Any]:
     answers = {"application/json": {"schema": {"type": "object"}}, "text/event-stream": {}}
     headers = [
         {"name": name, "in": "header", "description": what, "schema": {"type": "string"} | schema}
@@ -105,31 +157,31 @@ def _asking(summary: str, body: type, tongue: Tongue) -> dict[str, Any]:
 
 def _operation(
     summary: str,
-    tongue: Tongue,
+    tongue: ErrorFormat,
     *,
     answer: dict[str, Any] | None = None,
     body: type | None = None,
     parameters: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    error = _json(schemas.OpenAIError if tongue == "openai" else schemas.AnthropicError)
+    error = _json_content(schemas.OpenAIError if tongue == "openai" else schemas.AnthropicError)
     responses: dict[str, Any] = {
         "200": {"description": "The answer.", "content": answer or {"application/json": {"schema": {"type": "object"}}}}
     }
     responses |= {str(status): {"description": why, "content": error} for status, why in _ERRORS.items()}
     responses["default"] = {"description": "What the upstream says.", "content": error}
-    required = {} if body is None else {"requestBody": {"required": True, "content": _json(body)}}
+    required = {} if body is None else {"requestBody": {"required": True, "content": _json_content(body)}}
     given = {} if parameters is None else {"parameters": parameters}
     return {"summary": summary, "responses": responses} | required | given
 
 
-def _inspecting(operation: Operation) -> dict[str, Any]:
+def _inspector_operation(operation: Operation) -> dict[str, Any]:
     answer: dict[str, Any] = {operation.media: {"schema": {"type": "object"}}}
     if operation.answer is not None:
-        answer = _json(operation.answer)
+        answer = _json_content(operation.answer)
     elif operation.media != JSON:
         answer = {operation.media: {"schema": {"type": "string"}}}
     described = _operation(
-        operation.summary, "openai", answer=answer, body=operation.body, parameters=parameters_of(operation)
+        operation.summary, "openai", answer=answer, body=operation.body, parameters=operation_parameters(operation)
     )
     described["description"] = f"Needs the scope `{operation.scope}`."
     if operation.status != _OK:
@@ -137,21 +189,21 @@ def _inspecting(operation: Operation) -> dict[str, Any]:
     return described
 
 
-def _open(summary: str, answer: dict[str, Any]) -> dict[str, Any]:
+def _public_operation(summary: str, answer: dict[str, Any]) -> dict[str, Any]:
     return {"summary": summary, "security": [], "responses": {"200": {"description": "It.", "content": answer}}}
 
 
-def _plain(summary: str) -> dict[str, Any]:
+def _status_operation(summary: str) -> dict[str, Any]:
     answers = {
-        "200": {"description": "It is so.", "content": _json(schemas.Status)},
-        "503": {"description": "It is not.", "content": _json(schemas.OpenAIError)},
+        "200": {"description": "It is so.", "content": _json_content(schemas.ServerStatus)},
+        "503": {"description": "It is not.", "content": _json_content(schemas.OpenAIError)},
     }
     return {"summary": summary, "security": [], "responses": answers}
 
 
-def _path(name: str) -> dict[str, Any]:
+def _path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
 
-def _json(kind: type) -> dict[str, Any]:
+def _json_content(kind: type) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": _REF.format(name=kind.__name__)}}}

@@ -20,18 +20,18 @@ CSP: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 )
-_SAFE: Final = {
+_SECURITY_HEADERS: Final = {
     "content-security-policy": CSP,
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
 }
-_FOREVER: Final = "public, max-age=31536000, immutable"
-_FRESH: Final = "no-cache"  # kept, but asked about each time
+_IMMUTABLE: Final = "public, max-age=31536000, immutable"
+_NO_CACHE: Final = "no-cache"  # kept, but asked about each time
 _NOT_MODIFIED: Final = 304
-_NOT_PAGES: Final = ("/v1/", "/brimful/", ASSETS)
-_LEAST_SQUEEZED: Final = 1_024  # bytes
-_UNBUILT: Final = b"""\
+_API_PATHS: Final = ("/v1/", "/brimful/", ASSETS)
+_MIN_COMPRESSED: Final = 1_024  # bytes
+_NOT_BUILT_PAGE: Final = b"""\
 <!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -43,7 +43,7 @@ again. Installed packages bring the page along.
 """
 
 
-class File(msgspec.Struct, frozen=True, kw_only=True):
+class StaticFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file as it is served: as it is, and squeezed where that is worth while."""
 
     body: bytes
@@ -60,7 +60,7 @@ class Page:
         """Read all files; they are few and small."""
         self._files = dict(_read(folder)) if folder.is_dir() else {}
         if "/index.html" not in self._files:
-            self._files = {"/index.html": _file("/index.html", _UNBUILT)}
+            self._files = {"/index.html": _file("/index.html", _NOT_BUILT_PAGE)}
 
     def routes(self) -> list[Route]:
         """Return what serves the page: its own address, and those of its files."""
@@ -69,7 +69,7 @@ class Page:
     def index(self, request: Request) -> Response | None:
         """Return the page for an address within it: whatever a browser asks for that no program would."""
         wants = "text/html" in request.headers.get("accept", "")
-        if request.method not in ("GET", "HEAD") or not wants or request.url.path.startswith(_NOT_PAGES):
+        if request.method not in ("GET", "HEAD") or not wants or request.url.path.startswith(_API_PATHS):
             return None
         return _response(self._files["/index.html"], request)
 
@@ -78,19 +78,19 @@ class Page:
         return _response(self._files["/index.html" if path == "/" else path], request)
 
 
-def _read(folder: Path) -> Iterator[tuple[str, File]]:
+def _read(folder: Path) -> Iterator[tuple[str, StaticFile]]:
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             path = f"/{file.relative_to(folder).as_posix()}"
             yield path, _file(path, file.read_bytes())
 
 
-def _file(path: str, body: bytes) -> File:
+def _file(path: str, body: bytes) -> StaticFile:
     kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
     text = kind.startswith("text/") or kind in ("application/javascript", "application/json", "image/svg+xml")
     squeezer = zlib.compressobj(9, wbits=31)
-    squeezed = squeezer.compress(body) + squeezer.flush() if text and len(body) >= _LEAST_SQUEEZED else None
-    return File(
+    squeezed = squeezer.compress(body) + squeezer.flush() if text and len(body) >= _MIN_COMPRESSED else None
+    return StaticFile(
         body=body,
         squeezed=squeezed,
         media_type=kind,
@@ -99,10 +99,10 @@ def _file(path: str, body: bytes) -> File:
     )
 
 
-def _response(file: File, request: Request) -> Response:
-    headers = _SAFE | {
+def _response(file: StaticFile, request: Request) -> Response:
+    headers = _SECURITY_HEADERS | {
         "etag": file.etag,
-        "cache-control": _FOREVER if file.lasts else _FRESH,
+        "cache-control": _IMMUTABLE if file.lasts else _NO_CACHE,
         "vary": "accept-encoding",
     }
     if file.etag in request.headers.get("if-none-match", ""):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-_Text = Annotated[str, Meta(min_length=1)]
+_NonEmpty = Annotated[str, Meta(min_length=1)]
 _Blocks = list[dict[str, Any]]
 
 
@@ -22,7 +22,7 @@ class ChatMessage(msgspec.Struct, kw_only=True):
 class ChatRequest(msgspec.Struct, kw_only=True):
     """A request for a chat completion. Any other field goes through untouched."""
 
-    model: _Text
+    model: _NonEmpty
     messages: Annotated[list[ChatMessage], Meta(min_length=1)]
     stream: bool | UnsetType = UNSET
     max_tokens: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
@@ -33,7 +33,7 @@ class ChatRequest(msgspec.Struct, kw_only=True):
     metadata: dict[str, Any] | UnsetType = UNSET
 
 
-class Turn(msgspec.Struct, kw_only=True):
+class AnthropicMessage(msgspec.Struct, kw_only=True):
     """A turn, in Anthropic's form."""
 
     role: Literal["user", "assistant"]
@@ -43,8 +43,8 @@ class Turn(msgspec.Struct, kw_only=True):
 class CountRequest(msgspec.Struct, kw_only=True):
     """A request for the count of a prompt, in Anthropic's form."""
 
-    model: _Text
-    messages: Annotated[list[Turn], Meta(min_length=1)]
+    model: _NonEmpty
+    messages: Annotated[list[AnthropicMessage], Meta(min_length=1)]
     system: str | _Blocks | UnsetType = UNSET
     tools: _Blocks | UnsetType = UNSET
 
@@ -60,7 +60,7 @@ class MessagesRequest(CountRequest, kw_only=True):
 class EmbeddingsRequest(msgspec.Struct, kw_only=True):
     """A request for vectors."""
 
-    model: _Text
+    model: _NonEmpty
     input: str | list[str]
 
 
@@ -93,13 +93,13 @@ class AnthropicError(msgspec.Struct, kw_only=True):
     error: AnthropicErrorBody
 
 
-class Status(msgspec.Struct, kw_only=True):
+class ServerStatus(msgspec.Struct, kw_only=True):
     """How the server is."""
 
     status: str
 
 
-class Counted(msgspec.Struct, kw_only=True):
+class TokenCount(msgspec.Struct, kw_only=True):
     """A count."""
 
     input_tokens: int

@@ -1,10 +1,13 @@
-"""What each tenant has: a store, what was learned there, and an engine once something is to be remembered."""
+"""Stores, calibrations and engines by tenant, and the janitor that visits all of them periodically."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 
 from brimful.engine import Engine, Hook, Retrieval
-from brimful.engine.lessons import Lessons
+from brimful.engine.calibration import Calibrator
+from brimful.engine.retention import PeriodicTask, parse_retention
+from brimful.errors import BrimfulError
 from brimful.protocols import Store
 from brimful.server.config import RememberConfig
 from brimful.stores import Database
@@ -27,7 +30,7 @@ class Tenants:
         self._hooks = tuple(hooks)
         self._clock = clock
         self._stores: dict[str, Store] = {}
-        self._lessons: dict[str, Lessons] = {}
+        self._lessons: dict[str, Calibrator] = {}
         self._engines: dict[str, Engine] = {}
         self._opening = asyncio.Lock()
 
@@ -37,10 +40,10 @@ class Tenants:
             self._stores[tenant] = self._database.tenant(tenant)
         return self._stores[tenant]
 
-    def lessons(self, tenant: str) -> Lessons:
+    def lessons(self, tenant: str) -> Calibrator:
         """Return what a tenant's answers taught."""
         if tenant not in self._lessons:
-            self._lessons[tenant] = Lessons(self.store(tenant))
+            self._lessons[tenant] = Calibrator(self.store(tenant))
         return self._lessons[tenant]
 
     async def engine(self, tenant: str) -> Engine:
@@ -64,3 +67,33 @@ class Tenants:
         engines, self._engines = self._engines, {}
         for engine in engines.values():
             await engine.close()
+
+
+_log = logging.getLogger("brimful.server")
+
+
+class PeriodicJanitor:
+    """Goes through all tenants, waits, and begins again."""
+
+    def __init__(self, tenants: Tenants, names: Callable[[], Awaitable[list[str]]], every: str) -> None:
+        """Begin a new round when the last one has ended for a time such as `6h`."""
+        self._tenants = tenants
+        self._names = names
+        self._rounds = PeriodicTask(self.tidy, parse_retention(every), "no room is put in order for now")
+
+    async def tidy(self) -> None:
+        """Put everything in order once. What fails for one tenant is told, and done in the next round."""
+        for name in await self._names():
+            try:
+                engine = await self._tenants.engine(name)
+                await engine.tidy()
+            except BrimfulError as error:
+                _log.warning("the rooms of %s stay as they are for now: %s", name, error)
+
+    def start(self) -> None:
+        """Begin, at once."""
+        self._rounds.start()
+
+    async def stop(self) -> None:
+        """Stop. What is half done is whole, and goes on the next time."""
+        await self._rounds.stop()

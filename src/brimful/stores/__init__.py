@@ -3,22 +3,22 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from brimful.stores.backends.driver import Finding
 from brimful.stores.database import Database, connect
-from brimful.stores.driver import Finding
-from brimful.stores.keys import Keys
+from brimful.stores.encryption.keys import Keys
 from brimful.stores.store import TenantStore
 
 if TYPE_CHECKING:
-    from brimful.stores.callers import Caller, Callers
-    from brimful.stores.encryption import Encryption, KeyUse
+    from brimful.stores.admin.api_keys import ApiKey, ApiKeys
+    from brimful.stores.admin.encryption import Encryption, KeyUsage
 
-__all__ = ["Caller", "Callers", "Database", "Encryption", "Finding", "KeyUse", "Keys", "TenantStore", "connect"]
+__all__ = ["ApiKey", "ApiKeys", "Database", "Encryption", "Finding", "KeyUsage", "Keys", "TenantStore", "connect"]
 
-_LATE: Final = {"Caller": "callers", "Callers": "callers", "Encryption": "encryption", "KeyUse": "encryption"}
+_LAZY: Final = {"ApiKey": "api_keys", "ApiKeys": "api_keys", "Encryption": "encryption", "KeyUsage": "encryption"}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what only those need who manage keys."""
-    if name in _LATE:
-        return getattr(import_module(f"brimful.stores.{_LATE[name]}"), name)
+    """Import the key management on first use."""
+    if name in _LAZY:
+        return getattr(import_module(f"brimful.stores.admin.{_LAZY[name]}"), name)
     raise AttributeError(f"module 'brimful.stores' has no attribute {name!r}")

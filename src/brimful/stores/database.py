@@ -1,42 +1,75 @@
-"""A database of stores: one for each tenant."""
+"""A database with one store per tenant."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from brimful.core import check
+from brimful.core import validation
 from brimful.errors import InvalidValue, MissingExtra, StoreCorrupt, StoreError
-from brimful.stores import backup_file
-from brimful.stores.driver import Driver, Finding
-from brimful.stores.keys import Keys
+from brimful.stores.admin import backup as _backup
+from brimful.stores.backends.driver import Driver, Finding
+from brimful.stores.backends.sqlite import SqliteDriver
+from brimful.stores.encryption.keyring import Keyring
+from brimful.stores.encryption.keys import Keys
 from brimful.stores.session import Session
-from brimful.stores.sqlite import Sqlite
-from brimful.stores.stopping import GoOn, stoppable
 from brimful.stores.store import TenantStore
 from brimful.stores.urls import Target, parse_url
-from brimful.stores.vault import Vault
+
+if TYPE_CHECKING:
+    from brimful.stores.admin.api_keys import ApiKeys
+    from brimful.stores.admin.encryption import Encryption
+    from brimful.stores.admin.janitor import JanitorStore
+
+
+CheckCancelled = Callable[[], None]
+"""Is asked now and then by the work, and ends it where nobody waits for it."""
+
+
+class StoppedError(Exception):
+    """Whoever waited for the work was cancelled."""
+
+
+async def run_cancellable(work: Callable[[CheckCancelled], Coroutine[Any, Any, None]]) -> None:
+    """Wait for work. If the waiting is cancelled, the work ends at its next question, and has tidied up by then.
+
+    A thread cannot be cancelled: without this, Ctrl-C would wait for the end of a copy, however large.
+    """
+    stop = Event()
+
+    def go_on() -> None:
+        if stop.is_set():
+            raise StoppedError
+
+    task = asyncio.ensure_future(work(go_on))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # nobody else asks for it
+        raise
+
 
 # What few commands need is imported where it is asked for: a start is a matter of milliseconds.
-if TYPE_CHECKING:
-    from brimful.stores.callers import Callers
-    from brimful.stores.encryption import Encryption
-    from brimful.stores.housekeeping import TenantHousekeeping
+
 
 Progress = Callable[[int, int], None]
 """Is told how much is done, and of how much."""
-WAIT: Final = 10.0  # seconds that a writer waits for another process
+DEFAULT_WAIT: Final = 10.0  # seconds that a writer waits for another process
 
 
-def _silent(done: int, total: int) -> None:
+def _ignore_progress(done: int, total: int) -> None:
     """Say nothing."""
     del done, total
 
 
-def _checking(progress: Progress, go_on: GoOn) -> Progress:
+def _with_cancellation(progress: Progress, go_on: CheckCancelled) -> Progress:
     """Return a progress that tells whether to go on, too."""
 
     def told(done: int, total: int) -> None:
@@ -49,13 +82,13 @@ def _checking(progress: Progress, go_on: GoOn) -> Progress:
 class Database:
     """A database, by its URL. Open it, take a tenant's store from it, and close it."""
 
-    def __init__(self, url: str, *, migrate: bool = True, wait: float = WAIT, keys: Keys | None = None) -> None:
+    def __init__(self, url: str, *, migrate: bool = True, wait: float = DEFAULT_WAIT, keys: Keys | None = None) -> None:
         """Read the URL; nothing is opened yet. Without `keys`, those of the environment encrypt, if there are any."""
         self._target: Target = parse_url(url)
         self._migrate = migrate
-        self._wait = _seconds(wait)
-        self._vault = Vault(keys)
-        self._driver: Driver = _driver(self._target, wait=self._wait)
+        self._wait = _validate_wait(wait)
+        self._vault = Keyring(keys)
+        self._driver: Driver = _make_driver(self._target, wait=self._wait)
 
     def __repr__(self) -> str:
         """Show the URL without its password."""
@@ -67,7 +100,10 @@ class Database:
         try:
             await self._driver.open(migrate=self._migrate)
         except BaseException:
-            failed, self._driver = self._driver, _driver(self._target, wait=self._wait)  # so that it can be tried again
+            failed, self._driver = (
+                self._driver,
+                _make_driver(self._target, wait=self._wait),
+            )  # so that it can be tried again
             await failed.close()
             raise
         return self
@@ -92,90 +128,92 @@ class Database:
 
     async def check(self) -> list[Finding]:
         """Return all that is wrong: with the file, with what rows refer to, with the totals of the index."""
-        from brimful.stores.checking import checked  # noqa: PLC0415 - see above
+        from brimful.stores.admin.integrity import check_tenant  # noqa: PLC0415 - see above
 
         found = await self._driver.inspect()
         try:
             for tenant in await self.tenants():
-                said = await self._driver.read(tenant, checked)
+                said = await self._driver.read(tenant, check_tenant)
                 found += [Finding(each.level, f"{tenant}: {each.what}") for each in said]
         except StoreCorrupt:
             found.append(Finding("error", "not all records can be read; restore a backup"))
         return found
 
-    async def backup(self, path: str | Path, progress: Progress = _silent) -> None:
+    async def backup(self, path: str | Path, progress: Progress = _ignore_progress) -> None:
         """Copy everything as it stands to a SQLite file, while others write on. The file is there when it is whole."""
-        await stoppable(lambda go_on: self._backup(Path(path), _checking(progress, go_on), go_on))
+        await run_cancellable(lambda go_on: self._backup(Path(path), _with_cancellation(progress, go_on), go_on))
 
-    async def restore(self, path: str | Path, progress: Progress = _silent) -> None:
+    async def restore(self, path: str | Path, progress: Progress = _ignore_progress) -> None:
         """Take over everything of a backup; the database must be empty."""
-        await stoppable(lambda go_on: self._restore(Path(path), _checking(progress, go_on), go_on))
+        await run_cancellable(lambda go_on: self._restore(Path(path), _with_cancellation(progress, go_on), go_on))
 
-    async def _backup(self, path: Path, progress: Progress, go_on: GoOn) -> None:
-        store = self._driver.path if isinstance(self._driver, Sqlite) else ""
-        part = await asyncio.to_thread(backup_file.begin, path, store)
+    async def _backup(self, path: Path, progress: Progress, go_on: CheckCancelled) -> None:
+        store = self._driver.path if isinstance(self._driver, SqliteDriver) else ""
+        part = await asyncio.to_thread(_backup.begin_backup, path, store)
         try:
-            if isinstance(self._driver, Sqlite):
+            if isinstance(self._driver, SqliteDriver):
                 await self._driver.copy_to(part, progress)
             else:
                 async with Database(f"sqlite:///{part}", keys=self._vault.keys) as copy:
                     await self._copy_to(copy, progress, go_on)
-            await asyncio.to_thread(backup_file.finish, part, path)
+            await asyncio.to_thread(_backup.finish_backup, part, path)
         except BaseException:
-            await asyncio.to_thread(backup_file.give_up, part)
+            await asyncio.to_thread(_backup.discard_backup, part)
             raise
 
-    async def _restore(self, path: Path, progress: Progress, go_on: GoOn) -> None:
+    async def _restore(self, path: Path, progress: Progress, go_on: CheckCancelled) -> None:
         if await self.tenants():
             raise StoreError(self._target.shown, "is not empty; restore a backup into a new database")
-        if isinstance(self._driver, Sqlite):
+        if isinstance(self._driver, SqliteDriver):
             await self._driver.copy_from(path, progress)
             await self._driver.open(migrate=True)
         else:
             # Not from the file itself: it may be of an older version, and stand where nothing may be written.
             with TemporaryDirectory(prefix="brimful-") as folder:
                 async with Database(f"sqlite:///{folder}/copy.db", keys=self._vault.keys) as copy:
-                    await copy._restore(path, _checking(_silent, go_on), go_on)
+                    await copy._restore(path, _with_cancellation(_ignore_progress, go_on), go_on)
                     await copy._copy_to(self, progress, go_on)
 
     async def optimize(self) -> None:
         """Build what makes a large database quick: graphs of vectors in PostgreSQL, blocks of them in SQLite."""
-        if isinstance(self._driver, Sqlite):
+        if isinstance(self._driver, SqliteDriver):
             for tenant in await self.tenants():
                 await self._mend(tenant)
             return
-        from brimful.stores.postgres import Postgres  # noqa: PLC0415 - an extra
-        from brimful.stores.postgres_nearness import large  # noqa: PLC0415 - an extra
+        from brimful.stores.backends.postgres import PostgresDriver  # noqa: PLC0415 - an extra
+        from brimful.stores.backends.postgres_index import large_embedders  # noqa: PLC0415 - an extra
 
-        if isinstance(self._driver, Postgres):
+        if isinstance(self._driver, PostgresDriver):
             for tenant in await self.tenants():
-                for embedder, dims in await self._driver.read(tenant, large):
+                for embedder, dims in await self._driver.read(tenant, large_embedders):
                     await self._driver.index_vectors(embedder, dims)
 
     async def _mend(self, tenant: str) -> None:
-        from brimful.stores.vector_log import logs, mend  # noqa: PLC0415 - numpy, only where there are vectors
+        from brimful.stores.vectors.blocks import list_logs, write_blocks  # noqa: PLC0415 - numpy, only where there are vectors
 
-        for embedder, scope in await self._driver.read(tenant, logs):
-            mending = self._vault.writing(partial(mend, embedder=embedder, scope=scope))
+        for embedder, scope in await self._driver.read(tenant, list_logs):
+            mending = self._vault.writing(partial(write_blocks, embedder=embedder, scope=scope))
             while await self._driver.write(tenant, mending):
                 continue
 
-    async def _copy_to(self, other: "Database", progress: Progress, go_on: GoOn) -> None:
+    async def _copy_to(self, other: "Database", progress: Progress, go_on: CheckCancelled) -> None:
         names = await self.tenants()
         for done, name in enumerate(names):
             take = partial(other._take, tenant=name, go_on=go_on)  # noqa: SLF001 - another one of this class
             await self._driver.read(name, self._vault.reading(take))
             progress(done + 1, len(names))
 
-    def _take(self, source: Session, *, tenant: str, go_on: GoOn) -> None:
+    def _take(self, source: Session, *, tenant: str, go_on: CheckCancelled) -> None:
         """Write a tenant's rows, while its transaction holds them still elsewhere."""
-        if isinstance(self._driver, Sqlite):  # a file that nobody sees before it is whole: page by page, in a short log
+        if isinstance(
+            self._driver, SqliteDriver
+        ):  # a file that nobody sees before it is whole: page by page, in a short log
             self._copy(source, partial(self._driver.write_now, tenant), go_on)
         else:  # a database that others see: all or nothing
             self._driver.write_now(tenant, lambda target: self._copy(source, lambda function: function(target), go_on))
 
-    def _copy(self, source: Session, run: Callable[[Callable[[Session], None]], None], go_on: GoOn) -> None:
-        from brimful.stores.copying import copy_tenant  # noqa: PLC0415 - see above
+    def _copy(self, source: Session, run: Callable[[Callable[[Session], None]], None], go_on: CheckCancelled) -> None:
+        from brimful.stores.admin.backup import copy_tenant  # noqa: PLC0415 - see above
 
         def write(function: Callable[[Session], None]) -> None:
             go_on()
@@ -185,28 +223,28 @@ class Database:
 
     def tenant(self, name: str) -> TenantStore:
         """Return the store of one tenant. Nothing of another tenant can be reached through it."""
-        return TenantStore(self._driver, _checked(name), self._vault)
+        return TenantStore(self._driver, _validate_tenant(name), self._vault)
 
-    def callers(self, tenant: str) -> "Callers":
+    def callers(self, tenant: str) -> "ApiKeys":
         """Return the keys of those who may ask a server in a tenant's name."""
-        from brimful.stores.callers import Callers  # noqa: PLC0415 - see above
+        from brimful.stores.admin.api_keys import ApiKeys  # noqa: PLC0415 - see above
 
-        return Callers(self._driver, _checked(tenant), self._vault)
+        return ApiKeys(self._driver, _validate_tenant(tenant), self._vault)
 
-    def housekeeping(self, tenant: str) -> "TenantHousekeeping":
+    def housekeeping(self, tenant: str) -> "JanitorStore":
         """Return what the janitor may do in one tenant's store."""
-        from brimful.stores.housekeeping import TenantHousekeeping  # noqa: PLC0415 - see above
+        from brimful.stores.admin.janitor import JanitorStore  # noqa: PLC0415 - see above
 
-        return TenantHousekeeping(self._driver, _checked(tenant), self._vault)
+        return JanitorStore(self._driver, _validate_tenant(tenant), self._vault)
 
     def encryption(self, tenant: str) -> "Encryption":
         """Return what can be done about the keys of one tenant."""
-        from brimful.stores.encryption import Encryption  # noqa: PLC0415 - see above
+        from brimful.stores.admin.encryption import Encryption  # noqa: PLC0415 - see above
 
-        return Encryption(self._driver, _checked(tenant), self._vault)
+        return Encryption(self._driver, _validate_tenant(tenant), self._vault)
 
 
-def connect(url: str, *, migrate: bool = True, wait: float = WAIT, keys: Keys | None = None) -> Database:
+def connect(url: str, *, migrate: bool = True, wait: float = DEFAULT_WAIT, keys: Keys | None = None) -> Database:
     """Return the database that a URL names.
 
     It is opened by `async with connect("sqlite:///chat.db") as database`, or by `await database.open()`.
@@ -214,25 +252,25 @@ def connect(url: str, *, migrate: bool = True, wait: float = WAIT, keys: Keys | 
     return Database(url, migrate=migrate, wait=wait, keys=keys)
 
 
-def _checked(tenant: str) -> str:
-    check.identifier("tenant", tenant, InvalidValue)
+def _validate_tenant(tenant: str) -> str:
+    validation.require_id("tenant", tenant, InvalidValue)
     if "\0" in tenant:
         raise InvalidValue("tenant", "has a null character, which no name may have")
     return tenant
 
 
-def _seconds(wait: object) -> float:
-    seconds = check.finite(wait)
+def _validate_wait(wait: object) -> float:
+    seconds = validation.to_finite_float(wait)
     if seconds is None or seconds < 0:
-        raise InvalidValue("wait", f"must be a number of seconds from 0, not {check.shown(wait)}")
+        raise InvalidValue("wait", f"must be a number of seconds from 0, not {validation.preview(wait)}")
     return seconds
 
 
-def _driver(target: Target, *, wait: float) -> Driver:
+def _make_driver(target: Target, *, wait: float) -> Driver:
     if target.kind == "sqlite":
-        return Sqlite(target, wait=wait)
+        return SqliteDriver(target, wait=wait)
     try:
-        from brimful.stores.postgres import Postgres  # noqa: PLC0415 - an extra
+        from brimful.stores.backends.postgres import PostgresDriver  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise MissingExtra("postgres", "a PostgreSQL store") from error
-    return Postgres(target, wait=wait)
+    return PostgresDriver(target, wait=wait)

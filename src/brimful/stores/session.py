@@ -1,13 +1,13 @@
-"""A transaction of one tenant: all SQL goes through it, and none without the tenant."""
+"""A transaction of one tenant. All SQL goes through it, and every statement is bound to the tenant."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from brimful.answers import Near
-from brimful.core.check import shown
+from brimful.core.validation import preview
 from brimful.errors import InvalidValue
-from brimful.stores.tenant_keys import TenantKeys
+from brimful.records.search import VectorHit
+from brimful.stores.encryption.tenant_keys import TenantKeys
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     """Four rows: documents that hold a token, their `seq`, their length, and how often each holds it."""
 
 Row = tuple[Any, ...]
-Placed = tuple[int, int, str]
+DocumentRef = tuple[int, int, str]
 """A document as vectors know it: its number, the number of its scope, its passage's address."""
 Values = dict[str, Any]
-_LARGEST: Final = 2**63 - 1
+_MAX_INTEGER: Final = 2**63 - 1
 
 
 class Cursor(Protocol):
@@ -55,12 +55,12 @@ class Dialect(Protocol):
         ...
 
     @property
-    def lexicon(self) -> "Lexicon":
+    def lexicon(self) -> "TextIndex":
         """The full-text index."""
         ...
 
     @property
-    def nearness(self) -> "Nearness":
+    def nearness(self) -> "VectorIndex":
         """The vector index."""
         ...
 
@@ -93,7 +93,7 @@ class Dialect(Protocol):
         ...
 
 
-class Lexicon(Protocol):
+class TextIndex(Protocol):
     """The full-text index: which documents hold a token, and how often. A token belongs to one scope."""
 
     def add(self, session: "Session", documents: Sequence[tuple[int, Sequence[str]]]) -> None:
@@ -121,18 +121,18 @@ class Lexicon(Protocol):
         ...
 
 
-class Nearness(Protocol):
+class VectorIndex(Protocol):
     """The vector index: which documents have a vector, and which are near."""
 
     def keep(self, session: "Session", embedder: str, passages: Sequence[str], vectors: "Vectors") -> None:
         """Keep one vector for each passage."""
         ...
 
-    def place(self, session: "Session", embedder: str, documents: Sequence[Placed]) -> set[str]:
+    def place(self, session: "Session", embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
         """Take up documents whose passage has a vector, and return those passages."""
         ...
 
-    def displace(self, session: "Session", embedder: str, documents: Sequence[Placed]) -> None:
+    def displace(self, session: "Session", embedder: str, documents: Sequence[DocumentRef]) -> None:
         """Take documents out again."""
         ...
 
@@ -150,7 +150,7 @@ class Nearness(Protocol):
 
     def nearest(
         self, session: "Session", embedder: str, scopes: Sequence[int], query: "Vectors", limit: int
-    ) -> list[Near]:
+    ) -> list[VectorHit]:
         """Return the documents nearest to a query of length 1, nearest first."""
         ...
 
@@ -190,7 +190,7 @@ class Session:
         for row in bound:
             for name, value in row.items():
                 if type(value) is str:
-                    _check_text(name, value)
+                    _check_string(name, value)
                 elif type(value) is list:
                     row[name] = self._written(name, value)
         self._cursor.executemany(self._spoken(sql), bound)
@@ -202,22 +202,22 @@ class Session:
     def _bound(self, values: Values) -> Values:
         for name, value in values.items():
             if type(value) is str:
-                _check_text(name, value)
+                _check_string(name, value)
             elif type(value) is list:
                 values[name] = self._written(name, value)
-            elif type(value) is int and not -_LARGEST <= value <= _LARGEST:
-                raise InvalidValue(name, f"is {shown(value)}: no database holds such a number")
+            elif type(value) is int and not -_MAX_INTEGER <= value <= _MAX_INTEGER:
+                raise InvalidValue(name, f"is {preview(value)}: no database holds such a number")
         values["tenant"] = self.tenant
         return values
 
     def _written(self, name: str, given: list[Any]) -> Any:
         for value in given:
             if type(value) is str:
-                _check_text(name, value)
+                _check_string(name, value)
         return self.dialect.written(given)
 
 
-def _check_text(name: str, text: str) -> None:
+def _check_string(name: str, text: str) -> None:
     """Refuse what one database would keep and another would not take."""
     if "\0" in text:
         raise InvalidValue(name, "has a null character, which no name may have")

@@ -1,13 +1,13 @@
-"""A database bound to a tenant: functions run in transactions of that tenant alone."""
+"""Transactions of one tenant."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from brimful.core import check
+from brimful.core import validation
 from brimful.errors import InvalidValue
-from brimful.stores.driver import Driver
+from brimful.stores.backends.driver import Driver
+from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.session import Session
-from brimful.stores.vault import Vault
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Transactions:
     """Runs functions in transactions of one tenant."""
 
-    def __init__(self, driver: Driver, tenant: str, vault: Vault) -> None:
+    def __init__(self, driver: Driver, tenant: str, vault: Keyring) -> None:
         """Bind a database to a tenant."""
         self._driver = driver
         self._tenant = tenant
@@ -49,8 +49,8 @@ class Transactions:
         return function if self._known else named
 
 
-def limited(limit: int) -> int:
+def validate_limit(limit: int) -> int:
     """Return how many of something are wanted at most."""
-    if not check.is_whole(limit, 0):
-        raise InvalidValue("limit", f"must be a whole number from 0, not {check.shown(limit)}")
+    if not validation.is_whole_number(limit, 0):
+        raise InvalidValue("limit", f"must be a whole number from 0, not {validation.preview(limit)}")
     return limit

@@ -1,4 +1,4 @@
-"""Which store a URL means."""
+"""Parse store URLs."""
 
 import re
 from typing import Final, Literal
@@ -8,13 +8,13 @@ import msgspec
 
 from brimful.errors import InvalidValue
 
-FORMS = "sqlite:///chat.db, sqlite:////var/lib/chat.db, sqlite:// (in memory), postgresql://user@host/name"
+URL_FORMS = "sqlite:///chat.db, sqlite:////var/lib/chat.db, sqlite:// (in memory), postgresql://user@host/name"
 _SERVER: Final = r"(?:\[[^]/@]*]|[^][:/@,]*)(?::\d*)?"
-_PLACE: Final = re.compile(rf"{_SERVER}(?:,{_SERVER})*(?:/[^@]*)?")
+_HOSTS: Final = re.compile(rf"{_SERVER}(?:,{_SERVER})*(?:/[^@]*)?")
 """Servers with their ports, and the name of a database."""
-_MISSPELT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%00|\s")
+_INVALID: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%00|\s")
 """What the server's library refuses, with a message that shows where it stands."""
-_SHOWN: Final = ("host", "port", "dbname", "user")  # settings in which no secret stands
+_SAFE_SETTINGS: Final = ("host", "port", "dbname", "user")  # settings in which no secret stands
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,9 @@ sqlite:// (in memory), postgresql://user@host/name, not 'mysql://…'
         return _sqlite(url)
     if scheme in ("postgresql", "postgres"):
         return _postgres(url)
-    raise InvalidValue("url", f"must be one of {FORMS}, not {scheme + '://…' if scheme else 'a text without ://'!r}")
+    raise InvalidValue(
+        "url", f"must be one of {URL_FORMS}, not {scheme + '://…' if scheme else 'a text without ://'!r}"
+    )
 
 
 def _sqlite(url: str) -> Target:
@@ -61,7 +63,7 @@ def _sqlite(url: str) -> Target:
     if rest in ("", "/", "/:memory:"):
         return Target(kind="sqlite", shown="sqlite://")
     if not rest.startswith("/"):
-        raise InvalidValue("url", f"sqlite://{rest.split('/')[0]}…: a path begins with a third slash: {FORMS}")
+        raise InvalidValue("url", f"sqlite://{rest.split('/')[0]}…: a path begins with a third slash: {URL_FORMS}")
     return Target(kind="sqlite", shown=url, path=rest.removeprefix("/"))
 
 
@@ -76,13 +78,13 @@ def _postgres(url: str) -> Target:
     if not at or "/" in login:
         login, at, address = "", "", rest
     place, _, settings = address.partition("?")
-    readable = _PLACE.fullmatch(place) and all("=" in each for each in settings.split("&") if each)
-    if not readable or _MISSPELT.search(rest):
+    readable = _HOSTS.fullmatch(place) and all("=" in each for each in settings.split("&") if each)
+    if not readable or _INVALID.search(rest):
         raise InvalidValue(
             "url",
             "cannot be read as postgresql://user:password@host:port/name; signs such as @ / % or a space in a "
             "password are written as %40 %2F %25 %20",
         )
-    known = "&".join(f"{name}={value}" for name, value in parse_qsl(settings) if name in _SHOWN)
+    known = "&".join(f"{name}={value}" for name, value in parse_qsl(settings) if name in _SAFE_SETTINGS)
     shown = f"{scheme}://{login.partition(':')[0]}{at}{place}{'?' if known else ''}{known}"
     return Target(kind="postgres", shown=shown, url=url)

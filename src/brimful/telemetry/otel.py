@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from brimful.engine.event import Event
+from brimful.engine.events import Event
 from brimful.errors import MissingExtra
 from brimful.models.registry import Registry
-from brimful.telemetry.names import Names
+from brimful.telemetry.labels import ModelLabels
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import SpanKind, TracerProvider
 
-_BROKEN: Final = 500  # statuses from here on are the server's fault
-_SECOND: Final = 1_000_000_000  # in nanoseconds
-_TOKENS: Final = [4**power for power in range(14)]  # bounds that the conventions give
-_SECONDS: Final = [0.01 * 2**power for power in range(14)]  # … these as well
+_SERVER_ERROR: Final = 500  # statuses from here on are the server's fault
+_NANOSECONDS: Final = 1_000_000_000  # in nanoseconds
+_TOKEN_BUCKETS: Final = [4**power for power in range(14)]  # bounds that the conventions give
+_DURATION_BUCKETS: Final = [0.01 * 2**power for power in range(14)]  # … these as well
 _FINISHES: Final = {"tool-calls": "tool_call", "filtered": "content_filter"}
 """Why an answer ended, where the conventions have another name for it."""
 _PROVIDERS: Final = {"google": "gcp.gemini", "xai": "x_ai", "mistral": "mistral_ai", "moonshot": "moonshot_ai"}
@@ -50,18 +50,18 @@ class OpenTelemetry:
         self._extract = propagate.extract
         self._failed = trace.StatusCode.ERROR
         self._tracer = trace.get_tracer("brimful", tracer_provider=tracer_provider)
-        self._names = Names(models)
+        self._names = ModelLabels(models)
         self._usage = meter.create_histogram(
             "gen_ai.client.token.usage",
             unit="{token}",
             description="Tokens of prompts and of answers.",
-            explicit_bucket_boundaries_advisory=_TOKENS,
+            explicit_bucket_boundaries_advisory=_TOKEN_BUCKETS,
         )
         self._duration = meter.create_histogram(
             "gen_ai.client.operation.duration",
             unit="s",
             description="From the question to the end of the answer.",
-            explicit_bucket_boundaries_advisory=_SECONDS,
+            explicit_bucket_boundaries_advisory=_DURATION_BUCKETS,
         )
         self._share = meter.create_histogram(
             "brimful.context.window_share", unit="1", description="How much of the window contexts take."
@@ -97,7 +97,7 @@ class OpenTelemetry:
 
             def ended(status: int) -> None:
                 span.set_attribute("http.response.status_code", status)
-                if status >= _BROKEN:
+                if status >= _SERVER_ERROR:
                     span.set_status(self._failed)
 
             yield ended
@@ -160,8 +160,8 @@ class OpenTelemetry:
 
     def _span(self, name: str, kind: "SpanKind", event: Event, told: dict[str, Any], *, failed: bool = False) -> None:
         """Make a span that ended when the event was told."""
-        end = int(event.at * _SECOND)
-        begin = end - int((event.facts["seconds"] or 0.0) * _SECOND)
+        end = int(event.at * _NANOSECONDS)
+        begin = end - int((event.facts["seconds"] or 0.0) * _NANOSECONDS)
         room = {} if event.room is None else {"gen_ai.conversation.id": event.room}
         span = self._tracer.start_span(
             name, kind=kind, start_time=begin, attributes=told | room | {"brimful.tenant": event.tenant}

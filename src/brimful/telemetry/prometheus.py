@@ -3,40 +3,55 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from brimful.engine.event import Event
+from brimful.engine.events import Event
 from brimful.errors import MissingExtra
 from brimful.models.registry import Registry
 from brimful.retrieval.breaker import State
-from brimful.telemetry.names import Names
+from brimful.telemetry.labels import ModelLabels
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """The text form that Prometheus reads."""
-Metric = Literal["counter", "histogram", "gauge"]
+MetricKind = Literal["counter", "histogram", "gauge"]
 
-_SHARES: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)  # of the window
-_QUICK: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
-_SLOW: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0)  # seconds
+_SHARE_BUCKETS: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)  # of the window
+_SHORT_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
+_LONG_BUCKETS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0)  # seconds
 
-METRICS: Final[Mapping[str, tuple[Metric, str, tuple[str, ...], tuple[float, ...]]]] = {
+METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float, ...]]]] = {
     "brimful_contexts": ("counter", "Contexts that were built.", ("model", "policy"), ()),
     "brimful_context_tokens": ("counter", "Tokens of those contexts, by our count.", ("model", "policy"), ()),
     "brimful_left_out": ("counter", "Candidates that were left out of contexts.", ("model", "policy"), ()),
     "brimful_degraded": ("counter", "Contexts that had to do without something.", ("model", "policy"), ()),
-    "brimful_window_share": ("histogram", "How much of the window contexts take.", ("model", "policy"), _SHARES),
-    "brimful_build_seconds": ("histogram", "How long it takes to build a context.", ("model", "policy"), _QUICK),
+    "brimful_window_share": ("histogram", "How much of the window contexts take.", ("model", "policy"), _SHARE_BUCKETS),
+    "brimful_build_seconds": (
+        "histogram",
+        "How long it takes to build a context.",
+        ("model", "policy"),
+        _SHORT_BUCKETS,
+    ),
     "brimful_answers": ("counter", "Answers, by why they ended.", ("model", "route", "finish"), ()),
     "brimful_prompt_tokens": ("counter", "Tokens of prompts, as upstreams report them.", ("model", "route"), ()),
     "brimful_cached_tokens": ("counter", "… of them, those that came from a cache.", ("model", "route"), ()),
     "brimful_expected_cached_tokens": ("counter", "… and those that should have.", ("model", "route"), ()),
     "brimful_completion_tokens": ("counter", "Tokens of answers, as upstreams report them.", ("model", "route"), ()),
-    "brimful_answer_seconds": ("histogram", "From the question to the end of the answer.", ("model", "route"), _SLOW),
+    "brimful_answer_seconds": (
+        "histogram",
+        "From the question to the end of the answer.",
+        ("model", "route"),
+        _LONG_BUCKETS,
+    ),
     "brimful_overflows": ("counter", "Prompts that upstreams found too long.", ("model", "route"), ()),
     "brimful_failures": ("counter", "Questions that providers did not answer.", ("route", "error"), ()),
     "brimful_refusals": ("counter", "Requests that were not served, by the sort of reason.", ("kind",), ()),
-    "brimful_added_seconds": ("histogram", "What we add to a request before it is sent.", ("mode", "route"), _QUICK),
+    "brimful_added_seconds": (
+        "histogram",
+        "What we add to a request before it is sent.",
+        ("mode", "route"),
+        _SHORT_BUCKETS,
+    ),
     "brimful_breaker": ("gauge", "1 for the state that the embedder's breaker is in.", ("state",), ()),
 }
 """Every metric: its kind, what it tells, its labels, and the bounds of its buckets. Counters end in `_total`."""
@@ -60,13 +75,13 @@ class Prometheus:
             import prometheus_client  # noqa: PLC0415 - an extra
         except ImportError as error:
             raise MissingExtra("metrics", "Prometheus") from error
-        kinds: dict[Metric, Any] = {
+        kinds: dict[MetricKind, Any] = {
             "counter": prometheus_client.Counter,
             "gauge": prometheus_client.Gauge,
             "histogram": prometheus_client.Histogram,
         }
         self.registry = registry if registry is not None else prometheus_client.CollectorRegistry()
-        self._names = Names(models)
+        self._names = ModelLabels(models)
         self._more = ("tenant",) if tenants else ()
         self._metrics: dict[str, Any] = {}
         for name, (kind, about, labels, buckets) in METRICS.items():

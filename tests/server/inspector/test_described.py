@@ -6,11 +6,11 @@ import jsonschema_rs
 import pytest
 
 from brimful.server.inspector.operations import OPERATIONS
-from brimful.server.openapi import description
+from brimful.server.openapi import openapi_document
 from server.inspector.conftest import ROOT
 from server.inspector.test_keys import READS, WRITES
 
-DESCRIBED = json.loads(description())
+DESCRIBED = json.loads(openapi_document())
 PATHS = {
     "/contexts/{id}/items/nuts": "/contexts/{id}/items/{item}",
     "/contexts/{id}/diff/{id}": "/contexts/{id}/diff/{other}",

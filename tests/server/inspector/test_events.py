@@ -11,13 +11,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from brimful.answers import Followed
 from brimful.engine import Engine
 from brimful.errors import StoreUnavailable
 from brimful.records import Response
-from brimful.server.errors import Refusal
-from brimful.server.inspector.events import Stream
-from brimful.server.inspector.feed import BATCH, Feed
+from brimful.records.search import LogPage
+from brimful.server.errors import ApiError
+from brimful.server.inspector.events import BATCH_SIZE, EventStream, Feed
 from server.inspector.conftest import ROOT, store_of
 from server.test_stopping import running, stop
 
@@ -145,9 +144,9 @@ class Log:
         if self.broken:
             raise StoreUnavailable("log", "is locked")
         if not cursor:
-            return Followed(cursor=str(len(self.entries)))
+            return LogPage(cursor=str(len(self.entries)))
         found = tuple(self.entries[int(cursor) : int(cursor) + limit])
-        return Followed(cursor=str(int(cursor) + len(found)), events=found)
+        return LogPage(cursor=str(int(cursor) + len(found)), events=found)
 
 
 async def heard(feed, cursor, many):
@@ -187,15 +186,15 @@ def test_who_is_far_behind_misses_nothing_and_hears_nothing_twice():
         log = Log()
         feed = Feed(log, pause=0.001)
         await feed.join()
-        log.add(3 * BATCH + 7)
-        late = asyncio.create_task(heard(feed, "0", 4 * BATCH + 7))
+        log.add(3 * BATCH_SIZE + 7)
+        late = asyncio.create_task(heard(feed, "0", 4 * BATCH_SIZE + 7))
         await asyncio.sleep(0.01)
-        log.add(BATCH)
+        log.add(BATCH_SIZE)
         told = await late
         await feed.leave()
         return told
 
-    assert asyncio.run(story()) == [f"a{n}" for n in range(4 * BATCH + 7)]
+    assert asyncio.run(story()) == [f"a{n}" for n in range(4 * BATCH_SIZE + 7)]
 
 
 def test_a_feed_begins_again_after_everybody_left():
@@ -250,7 +249,7 @@ def test_signs_of_life_are_sent_and_a_caller_who_leaves_is_let_go():
         async def let():
             pass
 
-        stream = Stream(feed, "", write, let, asyncio.Event(), heartbeat=0.0)
+        stream = EventStream(feed, "", write, let, asyncio.Event(), heartbeat=0.0)
 
         async def send(message):
             sent.append(message.get("body", b""))
@@ -279,7 +278,7 @@ def test_a_caller_whose_key_was_revoked_hears_nothing_more():
 
         async def let():
             if revoked.is_set():
-                raise Refusal("key", "this key is not known, or was revoked")
+                raise ApiError("key", "this key is not known, or was revoked")
 
         async def send(message):
             sent.append(message)
@@ -292,7 +291,7 @@ def test_a_caller_whose_key_was_revoked_hears_nothing_more():
         async def receive():
             await asyncio.Event().wait()
 
-        await asyncio.wait_for(Stream(feed, "", write, let, asyncio.Event())({"type": "http"}, receive, send), 20)
+        await asyncio.wait_for(EventStream(feed, "", write, let, asyncio.Event())({"type": "http"}, receive, send), 20)
         return sent, feed.listeners
 
     sent, listeners = asyncio.run(story())

@@ -5,9 +5,9 @@ import asyncio
 import httpx2
 import pytest
 
-from brimful.server.access import FRESH
+from brimful.server.access import KEY_CACHE_SECONDS
 from brimful.server.app import create_app
-from brimful.server.config import config_of
+from brimful.server.config import parse_config
 from brimful.stores import connect
 from server.inspector.conftest import ROOT, store_of, tell_story
 from server.upstream import serving
@@ -191,13 +191,13 @@ def test_who_listens_to_events_with_a_key_that_is_revoked_is_sent_away(tmp_path)
 
     caller, key = asyncio.run(with_callers(lambda callers: callers.create(name="n", scopes=["read"], at=1.0)))
     now = [100.0]
-    config = config_of({"store": url, "keys": True, "upstreams": []}, "brimful.toml")
+    config = parse_config({"store": url, "keys": True, "upstreams": []}, "brimful.toml")
     with serving(create_app(config, environ={}, clock=lambda: now[0])) as (address, _):
         headers = {"x-brimful-key": key}
         with httpx2.stream("GET", f"{address}{ROOT}/events", headers=headers, timeout=5) as answer:
             lines = answer.iter_lines()
             assert next(lines) == "retry: 2000"
             assert asyncio.run(with_callers(lambda callers: callers.revoke(caller.id, at=2.0)))
-            now[0] += FRESH
+            now[0] += KEY_CACHE_SECONDS
             assert [line for line in lines if line.startswith("event")] == []
         assert httpx2.get(f"{address}{ROOT}/events", headers=headers).status_code == 401

@@ -7,8 +7,8 @@ import pytest
 
 import brimful
 from brimful.records import Snapshot
-from brimful.server.errors import Refusal
-from brimful.server.inspector.loaded import FRESH, Loaded
+from brimful.server.errors import ApiError
+from brimful.server.inspector.context_cache import CACHE_SECONDS, ContextCache
 
 
 class Shelves:
@@ -42,10 +42,10 @@ def look(loaded, store, *ids):
 
 def test_a_context_is_read_once_as_long_as_it_is_fresh():
     clock, store = Clock(), Shelves()
-    loaded = Loaded(clock)
+    loaded = ContextCache(clock)
     look(loaded, store, "a", "a", "b", "a")
     assert store.read == ["a", "b"]
-    clock.now += FRESH
+    clock.now += CACHE_SECONDS
     look(loaded, store, "a")
     assert store.read == ["a", "b", "a"]
     assert len(loaded) == 1
@@ -56,7 +56,7 @@ def test_a_context_is_read_once_as_long_as_it_is_fresh():
 
 def test_of_one_tenant_only_the_last_are_kept():
     acme, other = Shelves(), Shelves("other")
-    loaded = Loaded(Clock(), of_tenant=2)
+    loaded = ContextCache(Clock(), of_tenant=2)
     look(loaded, other, "x")
     look(loaded, acme, "a", "b", "a", "c", "a")
     look(loaded, other, "x")
@@ -67,17 +67,17 @@ def test_of_one_tenant_only_the_last_are_kept():
 
 def test_large_contexts_make_room_for_each_other():
     store = Shelves()
-    loaded = Loaded(Clock(), candidates=2)
+    loaded = ContextCache(Clock(), candidates=2)
     look(loaded, store, "a", "b", "c")
     assert len(loaded) == 2
-    large = Loaded(Clock(), candidates=0)
+    large = ContextCache(Clock(), candidates=0)
     look(large, store, "a")
     assert len(large) == 1
 
 
 def test_what_belongs_to_another_tenant_is_not_mixed_up():
     acme, other = Shelves(), Shelves("other")
-    loaded = Loaded(Clock())
+    loaded = ContextCache(Clock())
     look(loaded, acme, "a")
     look(loaded, other, "a")
     assert other.read == ["a"]
@@ -88,14 +88,14 @@ def test_what_belongs_to_another_tenant_is_not_mixed_up():
 
 
 def test_what_is_not_there_is_not_kept():
-    loaded = Loaded(Clock())
-    with pytest.raises(Refusal, match="no context"):
+    loaded = ContextCache(Clock())
+    with pytest.raises(ApiError, match="no context"):
         look(loaded, Shelves(), "none")
     assert len(loaded) == 0
 
 
 def test_what_was_read_while_something_was_erased_is_not_kept():
-    store, loaded = Shelves(), Loaded(Clock())
+    store, loaded = Shelves(), ContextCache(Clock())
     read = store.snapshot
 
     async def slow(id):

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from brimful import replay
-from brimful.server.inspector.newest import Newest
+from brimful.server.inspector.executor import NewestFirstExecutor
 from brimful.stores import connect
 from server.inspector.conftest import ROOT, store_of
 
@@ -132,7 +132,7 @@ def test_what_is_asked_last_comes_first_and_tenants_take_turns():
     done, held = [], threading.Event()
 
     async def story():
-        newest = Newest(slots=1)
+        newest = NewestFirstExecutor(slots=1)
         first = asyncio.create_task(newest.run("a", held.wait))
         await asyncio.sleep(0)
         asked = [("a", 1), ("a", 2), ("b", 3), ("a", 4)]
@@ -160,7 +160,7 @@ def test_work_that_nobody_waits_for_any_more_keeps_its_place_until_it_is_done():
         held.wait()
 
     async def story():
-        newest = Newest(slots=1)
+        newest = NewestFirstExecutor(slots=1)
         first = asyncio.create_task(newest.run("a", busy))
         await asyncio.to_thread(began.wait)
         first.cancel()
@@ -177,7 +177,7 @@ def test_work_that_nobody_waits_for_any_more_keeps_its_place_until_it_is_done():
 
 def test_an_error_is_the_askers_and_frees_the_place():
     async def story():
-        newest = Newest(slots=1)
+        newest = NewestFirstExecutor(slots=1)
         with pytest.raises(ZeroDivisionError):
             await newest.run("a", lambda: 1 / 0)
         told = await newest.run("a", time.time)

@@ -1,41 +1,73 @@
-"""What may be chosen: models and policies; and what a text would cost."""
+"""Available models and policies, and token counts for arbitrary text."""
 
+import asyncio
+from collections.abc import Sequence
+
+from brimful.core.cost import count_content
 from brimful.core.model import ModelInfo
+from brimful.core.tokens import Count
+from brimful.counting import counter_for
 from brimful.models.registry import Registry
 from brimful.policies import load_policy, policy_names
-from brimful.server.inspector.inquiry import Inquiry
+from brimful.records import Content
+from brimful.server.inspector.operation import Call
 from brimful.server.inspector.queries import CountBody
-from brimful.server.inspector.tokens import Tokens
 from brimful.server.inspector.views import ModelList, ModelRow, PolicyList, PolicyRow, TextCount
+
+DEFAULT_MODEL = "gpt-4o"
+"""For which texts are counted where neither the caller nor the configuration names a model."""
+
+
+class ContentCounter:
+    """Counts."""
+
+    def __init__(self, registry: Registry, default: str = DEFAULT_MODEL) -> None:
+        """Take the rows of all models, and the name of the one that is meant where none is named."""
+        self._registry = registry
+        self.default = default
+
+    async def of(self, contents: Sequence[Content], model: str | None) -> list[int]:
+        """Return the tokens of contents."""
+        return [count.tokens for count in await self.counts(contents, model)]
+
+    async def counts(self, contents: Sequence[Content], model: str | None) -> list[Count]:
+        """Return the counts of contents. Others do not wait while long ones are counted."""
+        info = self._registry.resolve(model or self.default)
+        return await asyncio.to_thread(_count_all, contents, info) if contents else []
+
+
+def _count_all(contents: Sequence[Content], model: ModelInfo) -> list[Count]:
+    counter = counter_for(model, "hybrid")
+    return [count_content(content, counter) for content in contents]
 
 
 class Catalogue:
     """Lists what there is to choose from."""
 
-    def __init__(self, registry: Registry, tokens: Tokens) -> None:
+    def __init__(self, registry: Registry, tokens: ContentCounter) -> None:
         """Take the rows of all models."""
         self._registry = registry
         self._tokens = tokens
 
-    async def models(self, inquiry: Inquiry) -> ModelList:
+    async def models(self, inquiry: Call) -> ModelList:
         """List all models that are known."""
         del inquiry
         rows = sorted(self._registry, key=lambda info: info.id)
-        return ModelList(models=tuple(map(_row, rows)), default=self._tokens.default)
+        return ModelList(models=tuple(map(_model_row, rows)), default=self._tokens.default)
 
-    async def policies(self, inquiry: Inquiry) -> PolicyList:
+    async def policies(self, inquiry: Call) -> PolicyList:
         """List all policies that have a name."""
         del inquiry
-        return PolicyList(policies=tuple(map(_policy, policy_names())))
+        return PolicyList(policies=tuple(map(_policy_row, policy_names())))
 
-    async def count(self, inquiry: Inquiry) -> TextCount:
+    async def count(self, inquiry: Call) -> TextCount:
         """Count a text."""
         body: CountBody = inquiry.body
         (count,) = await self._tokens.counts([body.text], body.model)
         return TextCount(tokens=count.tokens, basis=count.basis)
 
 
-def _row(info: ModelInfo) -> ModelRow:
+def _model_row(info: ModelInfo) -> ModelRow:
     return ModelRow(
         id=info.id,
         provider=info.provider,
@@ -45,6 +77,6 @@ def _row(info: ModelInfo) -> ModelRow:
     )
 
 
-def _policy(name: str) -> PolicyRow:
+def _policy_row(name: str) -> PolicyRow:
     policy = load_policy(name)
     return PolicyRow(name=policy.name, description=policy.description, pools=tuple(pool.name for pool in policy.pools))

@@ -1,17 +1,30 @@
-"""What the inspector is told: the form of each answer of its API, as JSON and in the description."""
+"""Schemas of the inspector's responses, and their construction from stored records."""
 
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
 
 import msgspec
 
-from brimful.core.bands import Band
-from brimful.core.context import Component
-from brimful.core.decision import Outcome, Reason
+from brimful.core.bands import Band, band_name, window_bands
+from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
+from brimful.core.context import Component, Context
+from brimful.core.decision import Decision, Outcome, Reason
+from brimful.core.explain import DecisionLines
+from brimful.core.model import ModelInfo
+from brimful.core.order import reading_order
+from brimful.core.prompt import Prompt
 from brimful.core.score import Score
-from brimful.core.verdict import PoolUse
-from brimful.records import Usage
+from brimful.core.selection import PoolUse
+from brimful.errors import InvalidRequest, InvalidValue, MissingExtra
+from brimful.models.prices import price
+from brimful.models.registry import Registry
+from brimful.protocols import Store
+from brimful.records import Persona, Response, Room, Snapshot, Usage
+from brimful.records.search import Build
+from brimful.render import renderer_of
 
-Since = Literal["", "removed", "erased"]
+ItemStatus = Literal["", "removed", "erased"]
 """What became of a candidate after it was one."""
 
 
@@ -151,7 +164,7 @@ class ContextView(View, frozen=True, kw_only=True):
     report: str
 
 
-class Fate(View, frozen=True, kw_only=True):
+class ItemBuild(View, frozen=True, kw_only=True):
     """What became of an item in one build."""
 
     id: str
@@ -168,11 +181,11 @@ class ItemView(View, frozen=True, kw_only=True):
     """
 
     decision: DecisionView
-    since: Since
+    since: ItemStatus
     text: str
     metadata: dict[str, Any]
     window_for: int | None
-    builds: tuple[Fate, ...]
+    builds: tuple[ItemBuild, ...]
 
 
 # -- what would be otherwise -----------------------------------------------------------------------------------------
@@ -272,3 +285,202 @@ class TextCount(View, frozen=True, kw_only=True):
 
     tokens: int
     basis: str
+
+
+class DisplayNames(msgspec.Struct, frozen=True, kw_only=True):
+    """Names by id. Who has none, or is gone, is not among them."""
+
+    rooms: dict[str, str] = {}
+    personas: dict[str, str] = {}
+
+    def room(self, id: str) -> str:
+        """Return what a room is called, or nothing."""
+        return self.rooms.get(id, "")
+
+    def persona(self, id: str | None) -> str:
+        """Return what a persona is called, or nothing."""
+        return "" if id is None else self.personas.get(id, "")
+
+
+async def load_names(store: Store, contexts: Iterable[Build | Snapshot]) -> DisplayNames:
+    """Look up the names of all rooms and personas of some contexts, each once."""
+    every = list(contexts)
+    return DisplayNames(
+        rooms=await _load_names(store, Room, {each.room for each in every}),
+        personas=await _load_names(store, Persona, {each.persona for each in every if each.persona is not None}),
+    )
+
+
+async def _load_names(store: Store, kind: type[Room] | type[Persona], ids: Iterable[str]) -> dict[str, str]:
+    found = {id: await store.get(kind, id) for id in ids}
+    return {id: record.name for id, record in found.items() if record is not None and record.name}
+
+
+class Prices:
+    """Looks up prices."""
+
+    def __init__(self, registry: Registry) -> None:
+        """Take the rows of all models."""
+        self._registry = registry
+
+    def answered(self, response: Response) -> AnswerView:
+        """Return what is shown of an answer."""
+        fields = {field: getattr(response, field) for field in AnswerView.__struct_fields__ if field != "cost"}
+        return AnswerView(**fields, cost=self.of(response.model, response.usage, at=response.at))
+
+    def of(self, model: str, usage: Usage | None, *, at: float) -> float | None:
+        """Return what a model's usage costs at the prices of that time; None where that is not known."""
+        if usage is None or not model:
+            return None
+        return _price(self._registry.resolve(model), usage, at)
+
+
+def _price(model: ModelInfo, usage: Usage, at: float) -> float | None:
+    try:
+        found = price(model, usage.prompt, usage.completion, min(usage.cached, usage.prompt), at=_to_datetime(at))
+    except (MissingExtra, InvalidValue):  # prices are an extra, and a report may make no sense
+        return None
+    return None if found is None else float(found.total)
+
+
+def _to_datetime(at: float) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(at, tz=UTC)
+    except (OverflowError, OSError, ValueError):  # a time that no calendar has
+        return None
+
+
+EXCERPT_LENGTH: Final = 200  # characters
+
+
+def context_row(build: Build, names: DisplayNames) -> ContextRow:
+    """Return a build as a line of a list."""
+    told: dict[str, Any] = {field: getattr(build, field, "") for field in ContextRow.__struct_fields__}
+    return ContextRow(**told | {"room_name": names.room(build.room), "persona_name": names.persona(build.persona)})
+
+
+def context_view(
+    snapshot: Snapshot,
+    *,
+    number: int | None = None,
+    answers: Iterable[AnswerView] = (),
+    names: DisplayNames = DisplayNames(),  # noqa: B008 - frozen
+    brief: bool = False,
+) -> ContextView:
+    """Return all that is shown of a context; `brief`, without texts."""
+    context = snapshot.context
+    budget = context.budget
+    return ContextView(
+        number=number,
+        id=snapshot.id,
+        room=snapshot.room,
+        room_name=names.room(snapshot.room),
+        persona=snapshot.persona,
+        persona_name=names.persona(snapshot.persona),
+        message=snapshot.message,
+        at=snapshot.at,
+        model=context.inputs.model.id,
+        policy=context.inputs.policy.name,
+        window=budget.window,
+        completion=budget.completion,
+        margin=budget.margin,
+        hard_limit=budget.hard_limit,
+        available=budget.available,
+        reserved=budget.reserved,
+        tokens=context.tokens,
+        remaining=context.remaining,
+        basis=context.verification.basis,
+        candidates=len(context.decisions),
+        left_out=sum(not each.included for each in context.decisions),
+        warnings=context.warnings,
+        degraded=context.inputs.degraded,
+        components=context.components,
+        bands=tuple(window_bands(context)),
+        pools=context.pools,
+        prompt=() if brief else tuple(prompt_parts(context)),
+        decisions=decision_views(context, brief=brief),
+        answers=tuple(answers),
+        report=context.report(),
+    )
+
+
+def decision_views(context: Context, *, brief: bool = False) -> tuple[DecisionView, ...]:
+    """Return what became of every candidate, in the order of the record."""
+    places, packages, lines = reading_order(context), packages_by_id(context), DecisionLines(context)
+    return tuple(
+        _decision_view(lines, each, packages[each.id], places.get(each.id) if each.included else None, brief=brief)
+        for each in context.decisions
+    )
+
+
+def packages_by_id(context: Context) -> dict[str, ContentPackage]:
+    """Return the candidates by id."""
+    return {package.id: package for package in context.inputs.packages}
+
+
+def prompt_parts(context: Context) -> list[PromptPart]:
+    """Return the messages of the request; none if it is no longer whole, for something in it was erased."""
+    return [
+        PromptPart(role=message.role, excerpt=make_excerpt(text), characters=len(text))
+        for message in parse_request(context).messages
+        for text in [content_text(message.parts)]
+    ]
+
+
+def parse_request(context: Context) -> Prompt:
+    """Read the request as its model does."""
+    try:
+        return renderer_of(context.inputs).parse(context.request)
+    except InvalidRequest:  # what was erased later left it with holes, or took it away
+        return Prompt(model=context.inputs.model.id, messages=())
+
+
+def content_text(content: str | Sequence[Part]) -> str:
+    """Return a content as a person reads it."""
+    return content if isinstance(content, str) else "\n".join(_part_text(part) for part in content)
+
+
+def make_excerpt(text: str) -> str:
+    r"""Return the beginning of a text, on one line.
+
+    >>> make_excerpt("Hello,\n  world")
+    'Hello, world'
+    """
+    line = " ".join(text[: 2 * EXCERPT_LENGTH].split())
+    return line if len(line) <= EXCERPT_LENGTH and len(text) <= 2 * EXCERPT_LENGTH else line[: EXCERPT_LENGTH - 1] + "…"
+
+
+def _part_text(part: Part) -> str:
+    match part:
+        case Text():
+            return part.text
+        case Media():
+            return f"[{part.modality}{f' {part.url[:EXCERPT_LENGTH]}' if part.url else ''}]"
+        case ToolCall():
+            return f"{part.name}({part.arguments})"
+        case ToolResult():
+            return part.content
+
+
+def _decision_view(
+    lines: DecisionLines, decision: Decision, package: ContentPackage, place: int | None, *, brief: bool
+) -> DecisionView:
+    return DecisionView(
+        id=decision.id,
+        kind=decision.kind,
+        component=band_name(package),
+        outcome=decision.outcome,
+        reason=decision.reason,
+        tokens=decision.tokens,
+        cost=decision.cost,
+        pool=decision.pool,
+        score=decision.score,
+        rank=decision.rank,
+        cut=decision.cut,
+        by=decision.by,
+        group=decision.group,
+        why=lines.of(decision),
+        excerpt="" if brief else make_excerpt(content_text(package.content)),
+        at=package.timestamp,
+        place=place,
+    )

@@ -1,0 +1,105 @@
+"""Validate and resolve the arguments of the public functions: models, policies, tools, timestamps."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import msgspec
+
+from brimful.core.content import clean_text
+from brimful.core.context import Context
+from brimful.core.frame import Frame
+from brimful.core.model import ModelInfo, Wire
+from brimful.core.policy import Policy
+from brimful.core.prompt import Tool, clean_data
+from brimful.core.selection import HistoryStart
+from brimful.core.validation import is_whole_number, preview, require_json_object, require_unicode
+from brimful.core.validation import require_text as checked_text
+from brimful.errors import InvalidValue
+from brimful.models import default_registry
+from brimful.packagers.package import to_timestamp as _package_timestamp
+from brimful.policies import Overrides, load_policy
+from brimful.render import read_tool
+from brimful.render.incoming import INCOMING_WIRES
+
+WIRES: Final[tuple[str, ...]] = get_args(Wire)
+
+
+def resolve_model(model: str | ModelInfo, wire: Wire | None = None) -> ModelInfo:
+    """Return what is known of a model, for a wire other than its own if one is named."""
+    if not isinstance(model, str | ModelInfo):
+        raise InvalidValue("model", f"must be a name or a ModelInfo, not {preview(model)}")
+    require_unicode("model", model if isinstance(model, str) else model.id, InvalidValue)
+    if wire is not None and wire not in WIRES:
+        raise InvalidValue("wire", f"must be one of {', '.join(WIRES)}, not {preview(wire)}")
+    info = default_registry().resolve(model) if isinstance(model, str) else model
+    return info if wire is None else msgspec.structs.replace(info, wire=wire)
+
+
+def resolve_policy(policy: str | Path | Policy, overrides: Mapping[str, Any] | Overrides | None) -> Policy:
+    """Return a policy with all that changes it: the environment, and the overrides."""
+    keys = overrides.keys() if isinstance(overrides, Overrides) else overrides
+    return load_policy(policy, overrides=keys, environ=os.environ)
+
+
+def resolve_tools(tools: Sequence[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
+    """Return tools, ours or in OpenAI's form, as ours."""
+    ours = []
+    for at, tool in enumerate(require_list("tools", tools)):
+        if not isinstance(tool, Tool | Mapping):
+            raise InvalidValue(f"tools[{at}]", f"must be a Tool or a tool in OpenAI's form, not {preview(tool)}")
+        ours.append(tool if isinstance(tool, Tool) else read_tool(dict(tool), f"tools[{at}]"))
+    return tuple(ours)
+
+
+def make_frame(fields: Mapping[str, Any], wire: Wire) -> Frame:
+    """Return a caller's fields as a frame for messages that are not the caller's."""
+    if not isinstance(fields, Mapping):
+        raise InvalidValue("fields", f"must be the fields of a request, not {preview(fields)}")
+    if wire not in INCOMING_WIRES:
+        raise InvalidValue("fields", f"can be given for the wires {', '.join(INCOMING_WIRES)}, not {wire}")
+    try:
+        plain = clean_data({key: value for key, value in fields.items() if key not in ("system", "messages")})
+    except (TypeError, RecursionError) as error:
+        raise InvalidValue("fields", f"must be plain JSON data ({error})") from None
+    whole = require_json_object("fields", plain, InvalidValue)
+    return Frame(wire="anthropic" if wire == "anthropic" else "openai", fields=whole, messages=())
+
+
+def resolve_previous(previous: Context | HistoryStart | None) -> HistoryStart | None:
+    """Return where history began in the context before."""
+    if previous is not None and not isinstance(previous, Context | HistoryStart):
+        raise InvalidValue("previous", f"must be the context before this one, not {type(previous).__name__}")
+    return previous.history if isinstance(previous, Context) else previous
+
+
+def resolve_notes(warnings: object) -> tuple[str, ...]:
+    """Return what the caller has to say, as a report can show it."""
+    if isinstance(warnings, str):
+        raise InvalidValue("degraded", f"must be a list of texts, not the text {preview(warnings)}")
+    given = enumerate(require_list("degraded", warnings))
+    return tuple(clean_text(checked_text(f"degraded[{at}]", warning, InvalidValue)) for at, warning in given)
+
+
+def to_timestamp(now: float | datetime) -> float:
+    """Return a moment as seconds since 1970."""
+    try:
+        return _package_timestamp(now)
+    except InvalidValue as error:
+        raise InvalidValue("now", error.reason) from None
+
+
+def require_positive(field: str, value: int | None) -> int | None:
+    """Return a number of tokens, or nothing where nothing was said."""
+    if value is not None and not is_whole_number(value):
+        raise InvalidValue(field, f"must be a positive whole number of tokens, not {preview(value)}")
+    return value
+
+
+def require_list(field: str, values: object) -> list[Any]:
+    """Return a list of what was given."""
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise InvalidValue(field, f"must be a list, not {preview(values)}")
+    return list(values)

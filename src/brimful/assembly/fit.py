@@ -1,0 +1,94 @@
+"""Make an existing request fit its window: the oldest turns go first, and everything that stays is unchanged."""
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from brimful.assembly.arguments import (
+    require_positive,
+    resolve_model,
+    resolve_notes,
+    resolve_policy,
+    resolve_previous,
+    to_timestamp,
+)
+from brimful.assembly.assemble import build_context
+from brimful.core.budget import reduced_reserve_note
+from brimful.core.context import Context, Inputs
+from brimful.core.model import ModelInfo
+from brimful.core.policy import Policy
+from brimful.core.selection import HistoryStart
+from brimful.core.validation import require_unicode
+from brimful.counting import counter_for
+from brimful.errors import BudgetExceeded, InvalidValue
+from brimful.packagers.incoming import package_turns
+from brimful.policies import Overrides
+from brimful.render.incoming import IncomingWire, make_frame, read_incoming
+
+
+def fit(  # noqa: PLR0913 - every one has a default but the request
+    request: dict[str, Any],
+    *,
+    wire: IncomingWire = "openai",
+    model: str | ModelInfo | None = None,
+    policy: str | Path | Policy = "fit",
+    previous: Context | HistoryStart | None = None,
+    window: int | None = None,
+    completion: int | None = None,
+    min_tokens: int | None = None,
+    overrides: Mapping[str, Any] | Overrides | None = None,
+    now: float | datetime | None = None,
+    degraded: Sequence[str] = (),
+    origin: str = "",
+) -> Context:
+    """Make a given request fit, and return it with the record of what was left out; `request` of that is to be sent.
+
+    Fields and messages are passed on as they are, known or not. System messages, the last words of the user and
+    whatever ends the conversation are required; a tool call and its results are one. `completion` is the request's own
+    limit for the answer, unless it is given. With `min_tokens`, texts may be cut down to so many tokens. `previous` is
+    the context of the conversation's last request: history then begins where it began, for the sake of prompt caches.
+    """
+    given = read_incoming(request, wire)
+    info = resolve_model(given.model if model is None else model, wire)
+    chosen = resolve_policy(policy, overrides)
+    own = given.completion if completion is None else require_positive("completion", completion)
+    frame = make_frame(request, given, wire, user_first=wire == "anthropic" or info.alternate)
+    inputs = Inputs(
+        packages=package_turns(
+            given.system,
+            [turn.said for turn in given.turns],
+            frame,
+            counter=counter_for(info, chosen.counting),
+            names=not info.names_in_text,
+            min_tokens=require_positive("min_tokens", min_tokens),
+        ),
+        policy=chosen,
+        model=info,
+        method=chosen.counting,
+        now=time.time() if now is None else to_timestamp(now),
+        window=require_positive("window", window),
+        completion=own,
+        tools=given.tools,
+        previous=resolve_previous(previous),
+        degraded=resolve_notes(degraded),
+        origin=require_unicode("origin", origin, InvalidValue),
+        frame=frame,
+    )
+    raw = given.raw if min_tokens is None else ()
+    try:
+        return build_context(inputs, raw=raw)
+    except BudgetExceeded:
+        smaller = _with_smaller_reserve(inputs)
+        if smaller is None or completion is not None:
+            raise
+        return build_context(smaller, raw=raw)
+
+
+def _with_smaller_reserve(inputs: Inputs) -> Inputs | None:
+    """Return the same with the policy's reserve, where the request asks for more."""
+    note = reduced_reserve_note(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
+    return None if note is None else msgspec.structs.replace(inputs, completion=None, degraded=(*inputs.degraded, note))

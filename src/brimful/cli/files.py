@@ -1,0 +1,138 @@
+"""Read input from a file or standard input; write JSON lines to a file or standard output."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from brimful.cli.output import Failure
+from brimful.cli.terminal import Advance, progress
+from brimful.core.content import clean_text
+from brimful.core.context import Context
+from brimful.core.decode import decode_json
+from brimful.errors import InvalidRecord
+
+STDIN: Final = "-"
+MAX_BYTES: Final = 256 * 2**20  # beyond this it is a mistake, not a prompt: some 60 million tokens
+
+
+def source_name(path: str) -> str:
+    """Return how we call the source. A path may hold bytes that are no text; a message may not."""
+    return "<stdin>" if path == STDIN else clean_text(path)
+
+
+def read_bytes(path: str) -> bytes:
+    """Read a file, or standard input for `-`. An empty standard input is a pipe that broke before us."""
+    name = source_name(path)
+    try:
+        data = _read_stdin() if path == STDIN else _read_file(Path(path))
+    except FileNotFoundError:
+        raise Failure(f"{name}: no such file") from None
+    except IsADirectoryError:
+        raise Failure(f"{name}: is a directory, not a file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise Failure(f"{name}: cannot be read: {reason}") from None
+    if len(data) > MAX_BYTES:
+        raise Failure(f"{name}: is larger than {MAX_BYTES // 2**20} MiB")
+    if not data and path == STDIN:
+        raise Failure("<stdin>: is empty")
+    return data
+
+
+def read_text(path: str) -> str:
+    """Read a text in UTF-8. A byte order mark is no part of it; line ends stay as they are."""
+    try:
+        return read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Failure(f"{source_name(path)}: is not UTF-8 text (byte {error.start:,})") from None
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Return JSON data; `where` names it in the error. Lone surrogates, written as escapes, are replaced."""
+    try:
+        return decode_json(text)
+    except ValueError as error:
+        raise Failure(f"{where}: {error}") from None
+
+
+def read_context(path: str) -> Context:
+    """Read a record that `brimful fill --out` or `Context.to_json` wrote."""
+    text = read_text(path)
+    try:
+        return Context.from_json(text)
+    except InvalidRecord as error:
+        raise Failure(f"{source_name(path)}: is not the record of a context: {error.reason}") from None
+
+
+def write_context(path: Path | None, context: Context) -> None:
+    """Write a record, if a path is given."""
+    if path is not None:
+        path.write_bytes(context.to_json())
+
+
+def _read_stdin() -> bytes:
+    return _read_limited(sys.stdin.buffer) if sys.stdin else b""  # None where whoever started us closed it
+
+
+def _read_file(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return _read_limited(file)
+
+
+def _read_limited(stream: BinaryIO) -> bytes:
+    return stream.read(MAX_BYTES + 1)
+
+
+_PROGRESS_STEP: Final = 100  # lines between two words about how far it has come
+
+
+async def write_lines(lines: AsyncIterator[Any], out: Path | None) -> None:
+    """Write records or other data, one a line. How many they are is shown where they do not go to the same terminal."""
+    seen = out is None and sys.stdout.isatty()
+    with progress("export", None, quiet=seen, unit="lines", apart=True) as advance:
+        if out is None:
+            sys.stdout.flush()
+            await _write_each(lines, sys.stdout.buffer, advance)
+            return
+        with _atomic_file(out) as file:
+            await _write_each(lines, file, advance)
+
+
+@contextmanager
+def _atomic_file(out: Path) -> Iterator[BinaryIO]:
+    """Open a file to be written, which takes its place when all is in it. What stood there before stays until then."""
+    if out.exists() and not out.is_file():  # a pipe or a device
+        with out.open("wb") as file:
+            yield file
+        return
+    part = out.with_name(f"{out.name}.part")
+    with report_as(out):
+        try:
+            with part.open("wb") as file:
+                yield file
+            part.replace(out)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def report_as(out: Path) -> Iterator[None]:
+    """Tell of what went wrong with a file by the name that was asked for, not by that of the part that becomes it."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno) if error.errno else str(error), str(out)) from None
+
+
+async def _write_each(lines: AsyncIterator[Any], file: BinaryIO, advance: Advance) -> None:
+    written = 0
+    async for line in lines:
+        file.write(msgspec.json.encode(line) + b"\n")
+        written += 1
+        if written % _PROGRESS_STEP == 0:
+            advance(written)

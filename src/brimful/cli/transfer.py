@@ -1,0 +1,310 @@
+"""`brimful import` and `brimful export`: move conversations between a store and files."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from brimful.cli import output
+from brimful.cli.files import source_name, write_lines
+from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
+from brimful.cli.output import Failure
+from brimful.cli.store import has_store, with_engine
+from brimful.cli.terminal import Table, columns, progress
+from brimful.formats import DamageReport, ImportedRecord, Reader, Skipped, check_files, format_names, read_checked
+from brimful.records import Lorebook, Persona, Room
+
+if TYPE_CHECKING:
+    from brimful.engine import Engine
+    from brimful.engine.importer import ImportReport, ImportTally
+    from brimful.protocols import Store
+
+
+IMPORT_EXAMPLES: Final = """\
+Examples:
+  brimful import chat.jsonl
+  brimful import chatgpt-export.zip
+  brimful import ~/SillyTavern/data/default-user
+  brimful import export.json --room support --db sqlite:///chat.db
+  brimful import train-*.jsonl.gz --dry-run
+  brimful import half-downloaded.json --salvage
+  brimful import chat.jsonl --json | jq .skipped"""
+
+_SKIPPED_COLUMNS: Final = columns("skipped", "reason", "first at", right=["skipped"])
+
+
+def complete_import_format(incomplete: str) -> list[str]:
+    """Complete the name of a format in a shell."""
+    return [name for name in format_names() if name.startswith(incomplete)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("import", epilog=IMPORT_EXAMPLES)(import_files)
+
+
+def import_files(
+    *,
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH", help="Files, folders or zip archives. `-` is standard input.")
+    ],
+    room: Annotated[
+        str | None, typer.Option("--room", metavar="NAME", help="Where messages go. Default: the name of the file.")
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="What the files are. Default: told by their beginning.",
+            autocompletion=complete_import_format,
+        ),
+    ] = None,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="Bring what can be read of damaged files, and report the rest.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come and what is there already.")] = False,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> None:
+    """Bring conversations of other programs into a store.
+
+    Reads exports of ChatGPT, Claude, Slack and Discord; chats, character cards
+    and lorebooks of SillyTavern, or its whole folder; messages of OpenAI,
+    LangChain and LlamaIndex; and what `brimful export` wrote. Which it is,
+    is told by the beginning of a file; --format names it where that fails.
+
+    What is there already stays as it is, so the same file can be imported
+    again: after it has grown, or after an import that was interrupted.
+
+    Everything is read through before anything is written. If some of it is
+    damaged (cut off, no JSON, no UTF-8, a bomb), the command fails, and the
+    store stays as it was; with --salvage it brings what can be read. What can
+    be read, but is no message, is skipped and reported.
+    """
+    if format is not None and format not in format_names():
+        raise typer.BadParameter(f"{format!r} is none of {', '.join(format_names())}", param_hint="'--format'")
+    from brimful.engine.importer import ImportTally  # noqa: PLC0415 - with the engine, when one is opened
+
+    tally = ImportTally()
+    target = _Target(db=db, tenant=tenant, quiet=as_json)
+    with Reader(paths, room=room, format=format) as walk:
+        if dry_run:
+            _preview_import(walk, tally, target, salvage=salvage)
+        else:
+            _import_records(walk, tally, target, salvage=salvage)
+    _show_import(tally.intake(), paths, dry_run=dry_run, as_json=as_json)
+
+
+class _Target(NamedTuple):
+    """Where records go, and whether to be silent about it."""
+
+    db: str
+    tenant: str
+    quiet: bool
+
+
+def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salvage: bool) -> None:
+    """Count what would come, and refuse what an import would."""
+    from brimful.engine.importer import preview_import  # noqa: PLC0415 - see above
+
+    damage = DamageReport(walk)
+    with progress("check", walk.total, quiet=target.quiet, unit="bytes") as advance:
+
+        async def looked(engine: "Engine | None") -> None:
+            store = engine.store if engine else None
+            await preview_import(
+                store, damage.noted(), tally, told=lambda: advance(walk.done), where=lambda: walk.place
+            )
+
+        if has_store(target.db):
+            with_engine(looked, db=target.db, tenant=target.tenant, indexing=False)
+        else:
+            asyncio.run(looked(None))
+    if not salvage:
+        damage.refuse()
+
+
+def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salvage: bool) -> None:
+    """Check all there is, then write it."""
+    from brimful.engine.importer import import_records  # noqa: PLC0415 - see above
+
+    if not salvage:
+        with progress("check", walk.total, quiet=target.quiet, unit="bytes") as advance:
+            check_files(walk, told=lambda: advance(walk.done))
+    found = walk.records() if salvage else read_checked(walk)
+    first = _first_record(found, tally)  # where nothing can be read, no store is made
+    with progress("import", walk.total, quiet=target.quiet, unit="bytes") as advance:
+
+        async def taken(engine: "Engine") -> None:
+            await import_records(
+                engine, chain(first, found), tally, told=lambda: advance(walk.done), where=lambda: walk.place
+            )
+
+        if first:
+            with_engine(taken, db=target.db, tenant=target.tenant, new=True)
+
+
+def _first_record(found: Iterator[ImportedRecord | Skipped], tally: "ImportTally") -> list[ImportedRecord]:
+    """Return the first record, if there is one; count what is skipped before it."""
+    for record in found:
+        if not isinstance(record, Skipped):
+            return [record]
+        tally.skip(record)
+    return []
+
+
+def _show_import(intake: "ImportReport", paths: Sequence[str], *, dry_run: bool, as_json: bool) -> None:
+    if not intake.read:
+        raise Failure(_empty_import_message(intake, paths))
+    if as_json:
+        output.show_json(intake)
+        return
+    output.show_fields(_import_fields(intake, dry_run=dry_run))
+    if intake.skipped:
+        output.write()
+        rows = [[f"{skips.count:,}", skips.reason, ", ".join(skips.places)] for skips in intake.skipped]
+        output.show_table(Table(_SKIPPED_COLUMNS, rows))
+
+
+def _empty_import_message(intake: "ImportReport", paths: Sequence[str]) -> str:
+    """Say why nothing came of it: by the reason that came most often."""
+    if not intake.skipped:
+        return f"{', '.join(map(source_name, paths))}: there is nothing in it to import"
+    skips = intake.skipped[0]
+    more = sum(each.count for each in intake.skipped) - 1
+    return f"{skips.places[0]}: {skips.reason}{f'; skipped for this and other reasons: {more:,} more' if more else ''}"
+
+
+def _import_fields(intake: "ImportReport", *, dry_run: bool) -> Iterator[tuple[str, str]]:
+    yield ("would import" if dry_run else "imported"), ", ".join(_record_counts(intake)) or "nothing new"
+    yield "rooms", f"{intake.rooms:,}"
+    yield "already there", f"{intake.known:,}" if intake.known else ""
+    yield "skipped", f"{sum(skips.count for skips in intake.skipped):,}" if intake.skipped else ""
+
+
+def _record_counts(intake: "ImportReport") -> Iterator[str]:
+    roles = ", ".join(f"{count:,} {role}" for role, count in intake.roles.items())
+    for kind, count in intake.records.items():
+        yield f"{count:,} {plural_kind(kind, count)}{f' ({roles})' if kind == 'message' else ''}"
+
+
+def plural_kind(kind: str, count: int) -> str:
+    """Return what so many records are called.
+
+    >>> plural_kind("memory", 2), plural_kind("lore-entry", 2), plural_kind("room", 1)
+    ('memories', 'lore entries', 'room')
+    """
+    name = kind.replace("-", " ")
+    if count == 1:
+        return name
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
+
+
+EXPORT_EXAMPLES: Final = """\
+Examples:
+  brimful export > everything.jsonl
+  brimful export --tenant acme --out acme.jsonl
+  brimful export | brimful import - --db postgresql://ada@db.example.org/chat
+  brimful export --room support --format openai --out support.jsonl
+  brimful export --persona nova --format card --out nova.json"""
+
+EXPORT_FORMATS: Final = {
+    "records": ("room", "persona", "lorebook", ""),
+    "openai": ("room",),
+    "sillytavern": ("room",),
+    "card": ("persona",),
+}
+"""The formats, and what can be written in each; everything is the empty name."""
+
+_EXPORT_KINDS: Final[dict[str, type[Any]]] = {"room": Room, "persona": Persona, "lorebook": Lorebook}
+
+
+def register_export(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("export", epilog=EXPORT_EXAMPLES)(export)
+
+
+def complete_export_format(incomplete: str) -> list[str]:
+    """Complete the name of a format in a shell."""
+    return [name for name in EXPORT_FORMATS if name.startswith(incomplete)]
+
+
+def export(
+    *,
+    room: Annotated[str | None, typer.Option("--room", metavar="ID", help="A room with all that was said.")] = None,
+    persona: Annotated[
+        str | None, typer.Option("--persona", metavar="ID", help="A persona with its lorebooks.")
+    ] = None,
+    lorebook: Annotated[
+        str | None, typer.Option("--lorebook", metavar="ID", help="A lorebook with its entries.")
+    ] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help=f"One of {', '.join(EXPORT_FORMATS)}.",
+            autocompletion=complete_export_format,
+        ),
+    ] = "records",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file.")
+    ] = None,
+    db: Db = DEFAULT_DB,
+    tenant: Tenant = DEFAULT_TENANT,
+) -> None:
+    """Write all records of a tenant as JSON lines, or one room, persona or lorebook.
+
+    Users, personas, lorebooks, rooms, messages, summaries, contexts, answers,
+    observations and memories: each line is one record and says which
+    (`record`). `brimful import` reads them again, into any store. Vectors
+    stay behind. Other formats are for other programs; what was imported from
+    one of them says again all that it said. `brimful lorebook export` writes
+    lorebooks for others.
+    """
+    chosen = {"room": room, "persona": persona, "lorebook": lorebook}
+    named = [(kind, id) for kind, id in chosen.items() if id is not None]
+    if len(named) > 1:
+        raise typer.BadParameter("name one of them", param_hint="'--room' / '--persona' / '--lorebook'")
+    kind, id = named[0] if named else ("", "")
+    if format not in EXPORT_FORMATS:
+        raise typer.BadParameter(f"{format!r} is none of {', '.join(EXPORT_FORMATS)}", param_hint="'--format'")
+    if kind not in EXPORT_FORMATS[format]:
+        needed = " or ".join(f"--{each}" for each in EXPORT_FORMATS[format] if each)
+        raise typer.BadParameter(f"{format} is a format of {needed}", param_hint="'--format'")
+
+    async def written(engine: "Engine") -> None:
+        await write_lines(await _export_lines(engine.store, kind, id, format), out)
+
+    with_engine(written, db=db, tenant=tenant)
+
+
+async def _export_lines(store: "Store", kind: str, id: str, format: str) -> AsyncIterator[Any]:
+    """Return what is to be written. What is not there is said before a file is touched."""
+    from brimful.engine import exporter  # noqa: PLC0415 - the engine is open, and with it this
+
+    if not kind:
+        return store.records()
+    record: Any = await exporter.get_record(store, _EXPORT_KINDS[kind], id)
+    listed: dict[tuple[str, str], Callable[..., AsyncIterator[Any]]] = {
+        ("room", "records"): exporter.export_room,
+        ("room", "sillytavern"): exporter.export_chat_lines,
+        ("persona", "records"): exporter.export_persona,
+        ("lorebook", "records"): exporter.export_lorebook,
+    }
+    if (kind, format) in listed:
+        return listed[kind, format](store, record)
+    whole: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
+        "room": exporter.export_conversation,
+        "persona": exporter.export_card,
+    }
+    return _single_line(await whole[kind](store, record))
+
+
+async def _single_line(data: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    yield data

@@ -1,0 +1,263 @@
+"""Rules of strict chat templates: alternating roles, one tool call per message, and valid call ids.
+
+system? · (user · (call · its results)* · assistant)*
+
+A missing turn is filled with a short text in parentheses.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from itertools import chain, takewhile
+from typing import Final, Literal
+
+import msgspec
+
+from brimful.core.content import Part, Role, Text, ToolCall, ToolResult, group_tool_results
+from brimful.core.prompt import Message
+
+_TOOL_PARTS: Final = (ToolCall, ToolResult)
+_SHORT_ID_LENGTH: Final = 9  # Mistral's templates refuse ids of any other length
+_SHORT_ID: Final = re.compile(rf"[a-zA-Z0-9]{{{_SHORT_ID_LENGTH}}}")
+
+
+def unique_ids(messages: Iterable[Message]) -> list[Message]:
+    """Give call ids that were used before a number. Some clients begin again with every turn; providers refuse that."""
+    used: dict[str, int] = {}
+
+    def numbered(id: str) -> str:
+        used[id] = used.get(id, 0) + 1
+        return id if used[id] == 1 else f"{id}-{used[id]}"
+
+    return _rename_ids(messages, numbered)
+
+
+def short_ids(messages: Iterable[Message]) -> list[Message]:
+    """Give every call an id of nine letters and digits that no other has, and its result the same.
+
+    One that is so already stays. Another becomes a hash of itself, so that it is the same in the next request.
+
+    >>> asked = Message(role="assistant", parts=(ToolCall(id="call_1", name="f"), ToolCall(id="abcDEF123", name="f")))
+    >>> [part.id for part in short_ids([asked])[0].parts]
+    ['db7901e51', 'abcDEF123']
+    """
+    used: set[str] = set()
+
+    def short(id: str) -> str:
+        seen, found = 0, id if _SHORT_ID.fullmatch(id) else _hash_id(id, 0)
+        while found in used:
+            seen += 1
+            found = _hash_id(id, seen)
+        used.add(found)
+        return found
+
+    return _rename_ids(messages, short)
+
+
+def _rename_ids(messages: Iterable[Message], name: Callable[[str], str]) -> list[Message]:
+    """Rename calls one by one, and each result as the last call of its id."""
+    named: dict[str, str] = {}
+
+    def renamed(part: Part) -> Part:
+        if isinstance(part, ToolCall):
+            named[part.id] = name(part.id)
+        if isinstance(part, _TOOL_PARTS) and named.get(part.id, part.id) != part.id:
+            return msgspec.structs.replace(part, id=named[part.id])
+        return part
+
+    return [
+        msgspec.structs.replace(message, parts=tuple([renamed(part) for part in message.parts]))
+        if any(map(_is_tool_part, message.parts))
+        else message
+        for message in messages
+    ]
+
+
+def _is_tool_part(part: Part) -> bool:
+    return isinstance(part, _TOOL_PARTS)
+
+
+def _hash_id(id: str, seen: int) -> str:
+    return hashlib.blake2b(f"{seen}:{id}".encode(), digest_size=_SHORT_ID_LENGTH).hexdigest()[:_SHORT_ID_LENGTH]
+
+
+def split_calls(messages: Sequence[Message]) -> list[Message]:
+    """Let every call stand in a message of its own, with its result right behind it.
+
+    >>> calls = tuple(ToolCall(id=id, name="look") for id in "ab")
+    >>> results = [Message(role="tool", parts=(ToolResult(id=id, content=id),)) for id in "ab"]
+    >>> split = split_calls([Message(role="assistant", parts=calls), *results])
+    >>> [(message.role, message.parts[0].id) for message in split]
+    [('assistant', 'a'), ('tool', 'a'), ('assistant', 'b'), ('tool', 'b')]
+    """
+    done: list[Message] = []
+    rest = list(messages)
+    while rest:
+        asked = rest.pop(0)
+        if len(_calls_in(asked)) < 2:  # noqa: PLR2004 - one is what this is about
+            done.append(asked)
+            continue
+        answers = list(takewhile(lambda message: message.role == "tool", rest))
+        del rest[: len(answers)]
+        done += _mark_last(
+            [*_split_message(asked, answers)], cache=asked.cache or any(answer.cache for answer in answers)
+        )
+    return done
+
+
+def _split_message(asked: Message, answers: list[Message]) -> Iterator[Message]:
+    before: tuple[Part, ...] = tuple(part for part in asked.parts if not isinstance(part, ToolCall))
+    for call in _calls_in(asked):
+        yield msgspec.structs.replace(asked, parts=(*before, call), cache=False)
+        before = ()
+        for answer in answers:
+            own = [parts for result, parts in group_tool_results(answer.parts) if result.id == call.id]
+            if own:
+                yield msgspec.structs.replace(answer, parts=tuple(chain.from_iterable(own)), cache=False)
+    ids = {call.id for call in _calls_in(asked)}
+    for answer in answers:  # what is no result of these calls stays behind them, for the wire's rules to judge
+        if others := tuple(_other_parts(answer.parts, ids)):
+            yield msgspec.structs.replace(answer, parts=others, cache=False)
+
+
+def _other_parts(parts: Iterable[Part], ids: Container[str]) -> Iterator[Part]:
+    """Yield what belongs to none of the calls."""
+    theirs = False
+    for part in parts:
+        theirs = part.id in ids if isinstance(part, ToolResult) else theirs
+        if not theirs:
+            yield part
+
+
+def _mark_last(messages: list[Message], *, cache: bool) -> list[Message]:
+    return [*messages[:-1], msgspec.structs.replace(messages[-1], cache=cache)]
+
+
+def _calls_in(message: Message) -> list[ToolCall]:
+    return [part for part in message.parts if isinstance(part, ToolCall)]
+
+
+OPENING: Final = "(conversation continues)"
+"""What the user says where the history begins with the assistant, or where nobody has said anything."""
+
+CLOSING: Final = "(continue)"
+"""What the user says where the assistant spoke last: newer Claude models and Gemini do not continue their own turn."""
+
+UNANSWERED: Final = "(no answer)"
+"""What the assistant says where the user speaks right behind results of tools: templates expect an answer there."""
+
+_Turn = Literal["", "user", "assistant", "call", "tool"]
+
+
+def alternate_roles(messages: Iterable[Message], *, system_role: bool = True) -> list[Message]:
+    """Merge neighbours of the same role, and let nobody speak out of turn.
+
+    A system message behind the first turn becomes the user's; all of them do without `system_role`.
+
+    >>> hello = Message(role="assistant", parts=(Text(text="Hello!"),))
+    >>> [(message.role, message.parts[0].text) for message in alternate_roles([hello])]
+    [('user', '(conversation continues)'), ('assistant', 'Hello!')]
+    """
+    done: list[Message] = []
+    last: _Turn = ""
+    for message in _sendable_messages(messages, system_role=system_role):
+        if message.role == "system":
+            _add(done, message)
+            continue
+        now: _Turn = "call" if _has_calls(message) else message.role
+        done += _filler_messages(last, now)
+        if now == last and now in ("user", "assistant"):
+            _add(done, message)
+        else:
+            done.append(message)
+        last = now
+    return done if last else [*done, _text_message("user", OPENING)]
+
+
+def index_before_calls(said: Sequence[Message], at: int) -> int:
+    """Return where the user may say something instead of there: not between results of tools and the answer to them.
+
+    Where the user goes on speaking there anyway, it is as good a place as any.
+
+    >>> hi, call = Message(role="user", parts=()), Message(role="assistant", parts=(ToolCall(id="a", name="f"),))
+    >>> result = Message(role="tool", parts=(ToolResult(id="a", content="1"),))
+    >>> index_before_calls([hi, call, result], 3), index_before_calls([hi, call, result, hi], 3)
+    (1, 3)
+    """
+    if at < len(said) and said[at].role == "user":
+        return at
+    while at > 0 and said[at - 1].role == "tool":
+        while at > 0 and said[at - 1].role == "tool":
+            at -= 1
+        at = max(0, at - 1)
+    return at
+
+
+def _filler_messages(last: _Turn, now: _Turn) -> Iterator[Message]:
+    """Yield what must be said between these two for both to be taken."""
+    match last, now:
+        case "", "assistant" | "call" | "tool":
+            yield _text_message("user", OPENING)
+        case "assistant", "call":
+            yield _text_message("user", CLOSING)
+        case "tool", "user":
+            yield _text_message("assistant", UNANSWERED)
+        case _:
+            return
+
+
+def _sendable_messages(messages: Iterable[Message], *, system_role: bool) -> Iterator[Message]:
+    """Yield what will be sent: nothing blank, no late system message, what tools showed behind all of their results."""
+    begun = not system_role
+    shown: list[Message] = []
+    for message in messages:
+        if message.role != "tool":
+            yield from shown
+            shown = []
+        if _is_blank(message):
+            continue
+        if message.role == "tool":
+            results, rest = _split_results(message)
+            yield results
+            shown += rest
+        elif message.role == "system" and begun:
+            yield msgspec.structs.replace(message, role="user")
+        else:
+            yield message
+        begun = begun or message.role != "system"
+    yield from shown
+
+
+def _split_results(message: Message) -> tuple[Message, list[Message]]:
+    results = tuple(part for part in message.parts if isinstance(part, ToolResult))
+    rest = tuple(part for part in message.parts if not isinstance(part, ToolResult))
+    if not rest:
+        return message, []
+    shown = msgspec.structs.replace(message, role="user", parts=rest)
+    return msgspec.structs.replace(message, parts=results, cache=False), [shown]
+
+
+def _is_blank(message: Message) -> bool:
+    return all(isinstance(part, Text) and not part.text.strip() for part in message.parts)
+
+
+def _add(done: list[Message], message: Message) -> None:
+    """Add a message, to the last one if that is of the same role."""
+    if done and done[-1].role == message.role:
+        done[-1] = _merge(done[-1], message)
+    else:
+        done.append(message)
+
+
+def _merge(first: Message, second: Message) -> Message:
+    return msgspec.structs.replace(
+        first, parts=first.parts + second.parts, sources=first.sources + second.sources, cache=second.cache
+    )
+
+
+def _has_calls(message: Message) -> bool:
+    return any(isinstance(part, ToolCall) for part in message.parts)
+
+
+def _text_message(role: Role, text: str) -> Message:
+    return Message(role=role, parts=(Text(text=text),))

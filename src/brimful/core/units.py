@@ -1,0 +1,251 @@
+"""Units: packages that are kept or dropped together, such as a tool call and its results.
+
+Most units are one package.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+
+from brimful.core.content import ContentPackage, ToolCall, ToolResult
+from brimful.core.cost import NO_HEADING, Heading
+from brimful.core.decision import Decision, Outcome, Reason
+from brimful.core.policy import Policy
+from brimful.core.score import Score, make_scorer
+from brimful.errors import InvalidPackage
+
+TimeKey = tuple[float, int, str]
+
+time_key: Final[Callable[[ContentPackage], TimeKey]] = attrgetter("timestamp", "position", "id")
+"""Returns what orders packages in time; the id breaks ties."""
+
+
+class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Packages that share one fate, what they cost together, and the best score among them.
+
+    `key` is the id of the first of them, and `shares` is what each of several costs. `shrunk` names those of them that
+    were cut. `stands_for` is the place of the cluster that a summary took the place of, and `moved` its time. What it
+    costs is without its `heading`, which all units of a pool that stand under it bear together.
+    """
+
+    key: str
+    packages: tuple[ContentPackage, ...]
+    cost: int
+    score: Score
+    pool: str
+    fixed: bool
+    may_shrink: bool
+    shares: tuple[int, ...] = ()
+    shrunk: tuple[str, ...] = ()
+    stands_for: str = ""
+    moved: TimeKey | None = None
+    heading: str = ""
+    heading_cost: int = 0
+
+    @property
+    def costs(self) -> tuple[int, ...]:
+        """What each of its packages costs."""
+        return self.shares or (self.cost,)
+
+    @property
+    def when(self) -> TimeKey:
+        """The time of the last of its packages, or of what it stands for."""
+        return self.moved or time_key(self.packages[-1])
+
+    @property
+    def items(self) -> int:
+        """How many packages there are in it."""
+        return len(self.packages)
+
+    def heading_due(self, there: Collection[str]) -> int:
+        """Return what its heading costs it, beside those that are there already."""
+        return 0 if self.heading in there else self.heading_cost
+
+    def decisions(
+        self, outcome: Outcome, reason: Reason, *, by: str = "", rank: int = 0, cut: int = 0
+    ) -> list[Decision]:
+        """Return one decision for each package; what is kept but was cut is shrunk."""
+        kept = outcome == "kept"
+        group = self.key if len(self.packages) > 1 else ""
+        return [
+            Decision(
+                id=package.id,
+                kind=package.kind,
+                outcome="shrunk" if kept and package.id in self.shrunk else outcome,
+                reason=reason,
+                tokens=package.tokens.tokens,
+                cost=cost if kept else 0,
+                pool=self.pool,
+                score=self.score,
+                by=by,
+                rank=rank,
+                cut=cut,
+                group=group,
+            )
+            for package, cost in zip(self.packages, self.costs, strict=True)
+        ]
+
+
+def total_cost(units: Sequence[Unit]) -> int:
+    """Return what units of a pool cost together: a heading that several stand under is there once."""
+    return sum(unit.cost for unit in units) + sum({unit.heading: unit.heading_cost for unit in units}.values())
+
+
+def with_heading_costs(units: Sequence[Unit]) -> list[Unit]:
+    """Return the units so that their costs add up: the earliest that stands under a heading bears it."""
+    first: dict[str, Unit] = {}
+    for unit in units:
+        if unit.heading and (unit.heading not in first or unit.when < first[unit.heading].when):
+            first[unit.heading] = unit
+    return [
+        msgspec.structs.replace(unit, cost=unit.cost + unit.heading_cost, shares=())
+        if first.get(unit.heading) is unit
+        else unit
+        for unit in units
+    ]
+
+
+def make_units(
+    packages: Sequence[ContentPackage],
+    policy: Policy,
+    cost_of: Callable[[ContentPackage], int],
+    heading_of: Callable[[ContentPackage], Heading],
+    now: float,
+) -> tuple[list[Unit], list[Decision]]:
+    """Bind what belongs together, and score it. Return the units, and decisions on what cannot be one."""
+    singles, groups, unpaired = _group_packages(packages)
+    pool_of, score_of = _make_pool_lookup(policy), make_scorer(policy.weights, now)
+    units = [
+        Unit(
+            key=package.id,
+            packages=(package,),
+            # What is required, or bound to others, is charged with a heading of its own: it may stand there alone.
+            cost=cost_of(package)
+            - (under := heading_of(package) if (flex := package.flex).can_drop else NO_HEADING)[1],
+            score=score_of(package),
+            pool=pool_of(package),
+            fixed=not flex.can_drop,
+            may_shrink=flex.min_tokens is not None,
+            heading=under[0],
+            heading_cost=under[1],
+        )
+        for package in singles
+    ]
+    units += [
+        _make_group_unit(members, pool_of(members[0]), tuple(map(cost_of, members)), map(score_of, members))
+        for members in groups
+    ]
+    return _split_refused(units, unpaired)
+
+
+def _make_group_unit(
+    members: tuple[ContentPackage, ...], pool: str, costs: tuple[int, ...], scores: Iterable[Score]
+) -> Unit:
+    return Unit(
+        key=members[0].id,
+        packages=members,
+        cost=sum(costs),
+        score=max(scores, key=lambda parts: parts.total),
+        pool=pool,
+        fixed=not all(package.flex.can_drop for package in members),
+        may_shrink=any(package.flex.min_tokens is not None for package in members),
+        shares=costs,
+    )
+
+
+def _make_pool_lookup(policy: Policy) -> Callable[[ContentPackage], str]:
+    """Return a function that names the pool of a package, or nothing. Only kind and pin decide: look them up once."""
+    loose: dict[str, str] = {}
+    pinned: dict[str, str] = {}
+
+    def name_of(package: ContentPackage) -> str:
+        known = pinned if package.metadata and package.metadata.get("pinned") else loose
+        name = known.get(package.kind)
+        if name is None:
+            pool = policy.pool_for(package)
+            name = known[package.kind] = pool.name if pool else ""
+        return name
+
+    return name_of
+
+
+def _split_refused(units: Iterable[Unit], unpaired: Collection[str]) -> tuple[list[Unit], list[Decision]]:
+    """Part the units that can get in from those that cannot."""
+    able: list[Unit] = []
+    decisions: list[Decision] = []
+    for unit in units:
+        if unpaired and any(package.id in unpaired for package in unit.packages):
+            decisions.extend(_refuse_unit(unit, "unpaired"))
+        elif unit.pool or unit.fixed:
+            able.append(unit)
+        else:
+            decisions.extend(_refuse_unit(unit, "no-pool"))
+    return able, decisions
+
+
+def _refuse_unit(unit: Unit, reason: Reason) -> Iterable[Decision]:
+    if unit.fixed:
+        raise InvalidPackage(
+            "content",
+            f"{unit.key!r} is required, but has a tool call without its result or a result without its call",
+        )
+    return unit.decisions("dropped", reason)
+
+
+def _group_packages(
+    packages: Sequence[ContentPackage],
+) -> tuple[Sequence[ContentPackage], list[tuple[ContentPackage, ...]], set[str]]:
+    """Bind packages by their group, and tool results to the calls they answer. Also name what lacks its other half."""
+    bound, unpaired = _pair_tools([package for package in packages if not isinstance(package.content, str)])
+    leaders = _group_leaders([package for package in packages if package.group is not None], bound)
+    if not leaders:
+        return packages, [], unpaired
+    groups: dict[str, list[ContentPackage]] = {}
+    for package in packages:
+        if package.id in leaders:
+            groups.setdefault(leaders[package.id], []).append(package)
+    singles = [package for package in packages if package.id not in leaders]
+    return singles, [tuple(sorted(members, key=call_order_key)) for members in groups.values()], unpaired
+
+
+def _group_leaders(grouped: Sequence[ContentPackage], bound: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the leader of everything that is bound, directly or through others."""
+    parent: dict[str, str] = {}
+
+    def find(node: str) -> str:
+        while parent.setdefault(node, node) != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for package in grouped:
+        parent[find(package.id)] = find(f"group {package.group}")
+    for result, call in bound:
+        parent[find(result)] = find(call)
+    return {node: find(node) for node in list(parent)}
+
+
+def _pair_tools(packages: Iterable[ContentPackage]) -> tuple[list[tuple[str, str]], set[str]]:
+    """Walk in time and bind each result to the latest open call of its id, for ids are used again in some histories."""
+    open_calls: dict[str, str] = {}
+    bound: list[tuple[str, str]] = []
+    unpaired: set[str] = set()
+    for package in sorted(packages, key=call_order_key):
+        for part in package.parts:
+            if isinstance(part, ToolCall):
+                if part.id in open_calls:
+                    unpaired.add(open_calls[part.id])
+                open_calls[part.id] = package.id
+            elif isinstance(part, ToolResult):
+                if part.id in open_calls:
+                    bound.append((package.id, open_calls.pop(part.id)))
+                else:
+                    unpaired.add(package.id)
+    return bound, unpaired.union(open_calls.values())
+
+
+def call_order_key(package: ContentPackage) -> tuple[float, int, bool, str]:
+    """Return what orders packages of one fate: time, and a call before its results."""
+    return (package.timestamp, package.position, package.kind == "tool-result", package.id)

@@ -1,0 +1,162 @@
+"""Validation of values before they enter a record.
+
+Structs do not check their types, and a record written with a wrong type could not be read back. Each function returns
+the value as the record will hold it, or raises an error that names the field.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from brimful.errors import InvalidPackage, InvalidValue
+
+MAX_INTEGER: Final = 2**53 - 1  # the largest whole number that every reader of JSON holds exactly
+MAX_TIMESTAMP: Final = 253_402_300_800  # seconds since 1970: the end of the year 9999, and of what calendars know
+_MAX_PREVIEW_LENGTH: Final = 80  # characters of a wrong value in an error, which is one line
+
+_ErrorType = type[InvalidValue]
+
+
+def preview(value: object) -> str:
+    """Return how an error shows a wrong value.
+
+    >>> preview(None), preview("x" * 99)[-3:], preview(10**9999), preview([10**9999])
+    ('None', 'xx…', 'one beyond 9,007,199,254,740,991', 'list')
+    """
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
+        return f"one beyond {MAX_INTEGER:,}"
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # Python refuses to write numbers of many thousand digits
+        return type(value).__name__
+    return text if len(text) <= _MAX_PREVIEW_LENGTH else text[: _MAX_PREVIEW_LENGTH - 1] + "…"
+
+
+def require_text(field: str, value: object, error: _ErrorType = InvalidPackage) -> str:
+    """Return a text. A text of another type (a `StrEnum`) becomes a plain one, as it will be when it is read back."""
+    if type(value) is str:
+        return value
+    if not isinstance(value, str):
+        raise error(field, f"must be a text, not {preview(value)}")
+    return str.__str__(value)
+
+
+def require_unicode(field: str, value: object, error: _ErrorType = InvalidPackage) -> str:
+    r"""Return a text without lone surrogates, which no provider accepts and no file can hold.
+
+    >>> require_unicode("content.id", "call-\ud800")
+    Traceback (most recent call last):
+    ...
+    brimful.errors.InvalidPackage: content.id: has a lone surrogate at character 5
+    """
+    plain = require_text(field, value, error)
+    if not plain.isascii():
+        try:
+            plain.encode()
+        except UnicodeEncodeError as found:
+            raise error(field, f"has a lone surrogate at character {found.start}") from None
+    return plain
+
+
+def require_id(field: str, value: object, error: _ErrorType = InvalidPackage) -> str:
+    """Return a text that names something: neither empty nor broken. To mend it would make it another name."""
+    plain = require_unicode(field, value, error)
+    if not plain:
+        raise error(field, "must not be empty")
+    return plain
+
+
+def to_finite_float(value: object) -> float | None:
+    """Return a finite number as a float, as which it is read back; None for anything else.
+
+    >>> to_finite_float(30), to_finite_float(True), to_finite_float(10**400), to_finite_float(float("nan"))
+    (30.0, None, None, None)
+    """
+    if type(value) is float:
+        return value if math.isfinite(value) else None
+    if not isinstance(value, float | int) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def is_whole_number(value: object, low: int = 1) -> bool:
+    """Say whether a value is a whole number from `low` up, and small enough for a record.
+
+    >>> is_whole_number(7), is_whole_number(7.0), is_whole_number(True), is_whole_number(0), is_whole_number(10**400)
+    (True, False, False, False, False)
+    """
+    return type(value) is int and low <= value <= MAX_INTEGER
+
+
+def require_position(value: object) -> None:
+    """Refuse what is no position."""
+    if not is_whole_number(value, -MAX_INTEGER):
+        raise InvalidPackage("position", f"must be a whole number, not {preview(value)}")
+
+
+def require_timestamp(field: str, value: object, error: _ErrorType = InvalidPackage) -> float:
+    """Return a time as the float as which it is read back."""
+    number = to_finite_float(value)
+    if number is None:
+        raise error(field, f"must be a finite number of seconds, not {preview(value)}")
+    return number
+
+
+def is_fraction(value: object) -> bool:
+    """Say whether a value is a number from 0 to 1 as a record holds it."""
+    return type(value) is float and 0.0 <= value <= 1.0
+
+
+def require_calendar_time(field: str, value: object, error: _ErrorType = InvalidPackage) -> float:
+    """Return a time that somebody tells now, which a calendar has; what is kept or imported may have any."""
+    number = require_timestamp(field, value, error)
+    if abs(number) > MAX_TIMESTAMP:
+        raise error(field, f"{preview(value)} is in no calendar: it must be in seconds since 1970, not in milliseconds")
+    return number
+
+
+def require_fraction(field: str, value: object, error: _ErrorType = InvalidPackage) -> float:
+    """Return a number from 0 to 1."""
+    number = to_finite_float(value)
+    if number is None or not 0.0 <= number <= 1.0:
+        raise error(field, f"must be a number from 0 to 1, not {preview(value)}")
+    return number
+
+
+def require_duration(field: str, value: object) -> float:
+    """Return how many seconds something lasts."""
+    number = to_finite_float(value)
+    if number is None or not 0.0 < number <= MAX_INTEGER:
+        raise InvalidPackage(field, f"must be a positive number, not {preview(value)}")
+    return number
+
+
+def require_json_object(field: str, value: object, error: _ErrorType = InvalidPackage) -> dict[str, Any]:
+    """Return a mapping as the JSON data that it will be in the record: a copy, without tuples, dates or NaN.
+
+    >>> require_json_object("metadata", {"pair": (1, float("nan"))})
+    {'pair': [1, None]}
+    """
+    if not isinstance(value, Mapping):
+        raise error(field, f"must be a dict, not {preview(value)}")
+    try:
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value if type(value) is dict else dict(value)))
+    except (TypeError, ValueError, OverflowError, RecursionError) as cause:
+        raise error(field, f"must be plain JSON data ({cause})") from None
+    return plain
+
+
+def normalize_field(
+    value: msgspec.Struct, field: str, checked: Callable[[str, Any], object], prefix: str = "content."
+) -> None:
+    """Put a field into the form that the record will hold, or refuse it by name."""
+    given = getattr(value, field)
+    plain = checked(prefix + field, given)
+    if plain is not given:
+        msgspec.structs.force_setattr(value, field, plain)

@@ -1,0 +1,297 @@
+"""Token counter for open models: render the chat template, then tokenize the result.
+
+This is what the reference servers bill. llama.cpp, vLLM and Hugging Face tokenize the rendered text with special
+tokens enabled, so a special token spelled out in a message becomes a single token there, and is counted as one here.
+`text` counts it as plain text, which is never fewer tokens, so budgets built from texts stay on the safe side.
+
+Per-message overhead is measured by rendering probe messages and taking the difference.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+from typing import Final, assert_never
+
+from brimful.core.content import Media, Role, Text, ToolCall, ToolResult
+from brimful.core.prompt import Message, Part, Prompt, Tool
+from brimful.core.tokens import Count
+from brimful.counting.chat_template import ChatTemplate, TemplateRefused, wire_messages, wire_tools, with_short_ids
+from brimful.counting.features import Features, request_features
+from brimful.counting.media import MediaCounter
+from brimful.counting.overheads import tool_json
+from brimful.counting.sums import sum_counts
+from brimful.counting.text_counters import CalibratedTextCounter, TextCounter
+
+_PROBES: Final = ("hi", "", "1", "\nhi", " hi", "hi\n", "hi ", "ing", "漢", "…", "<b>\r\n")
+"""Texts that meet what stands before and after them in different ways: the largest difference counts."""
+
+CountRendered = Callable[[Sequence[Message], bool], int]
+CountText = Callable[[str], int]
+
+
+class Probes:
+    """Overheads of one template with one tokenizer, each the most that any probe shows."""
+
+    def __init__(self, rendered: CountRendered, text: CountText) -> None:
+        """Probe by `rendered`, which counts messages with or without the beginning of an answer, and `text`."""
+        self._rendered = rendered
+        self._text = text
+
+    @cached_property
+    def request(self) -> int:
+        """What a request costs beside its messages."""
+        return max(0, self._most(lambda probe: self._whole([_user_message(probe)])) - self._user)
+
+    @cached_property
+    def most(self) -> int:
+        """The most that stands around any message."""
+        return max(self._user, self._assistant)
+
+    def message(self, role: Role) -> int:
+        """Return what stands around a message of that role."""
+        match role:
+            case "user":
+                return self._user
+            case "assistant":
+                return self._assistant
+            case "system":
+                return self._system
+            case "tool":
+                return self._tool
+            case _:
+                assert_never(role)
+
+    @cached_property
+    def _user(self) -> int:
+        return max(0, self._most(self._one_more))
+
+    @cached_property
+    def _assistant(self) -> int:
+        # The least for the user's turn, so that what it was given too much is not missing here.
+        user = self._one_more("hi")
+
+        def answered(probe: str) -> int:
+            return (
+                self._whole([_user_message("hi"), _assistant_message(probe), _user_message("hi")])
+                - self._whole([_user_message("hi")])
+                - user
+            )
+
+        return max(0, self._most(answered))
+
+    def _one_more(self, probe: str) -> int:
+        """Return what one more message of the user costs, its text included."""
+        try:
+            return self._whole([_user_message("hi"), _user_message(probe)]) - self._whole([_user_message("hi")])
+        except TemplateRefused:  # turns must alternate: an answer comes with it, and is taken off again
+            pair = self._whole([_user_message("hi"), _assistant_message("hi"), _user_message(probe)]) - self._whole(
+                [_user_message("hi")]
+            )
+            return pair - (
+                self._before([_user_message("hi"), _assistant_message("hi")]) - self._before([_user_message("hi")])
+            )
+
+    @cached_property
+    def _system(self) -> int:
+        def first(probe: str) -> int:
+            return self._before([_system_message(probe), _user_message("hi")]) - self._before([_user_message("hi")])
+
+        def later(probe: str) -> int:
+            told = [_user_message("hi"), _assistant_message("hi"), _system_message(probe), _user_message("hi")]
+            return self._before(told) - self._before(
+                [_user_message("hi"), _assistant_message("hi"), _user_message("hi")]
+            )
+
+        return self._or_most(first, later)
+
+    @cached_property
+    def _tool(self) -> int:
+        asked = [_user_message("hi"), _assistant_message(ToolCall(id="call00001", name="f"))]
+
+        def answered(probe: str) -> int:
+            result = Message(role="tool", parts=(ToolResult(id="call00001", content=probe, name="f"),))
+            return self._before([*asked, result]) - self._before(asked)
+
+        return self._or_most(answered)
+
+    def _or_most(self, *differences: Callable[[str], int]) -> int:
+        """Return the most of those differences that the template allows; if it allows none, the most of all roles."""
+        found = []
+        for difference in differences:
+            try:
+                found.append(self._most(difference))
+            except TemplateRefused:
+                continue
+        return max(0, *found) if found else self.most
+
+    def _most(self, difference: Callable[[str], int]) -> int:
+        return max(difference(probe) - self._text(probe) for probe in _PROBES)
+
+    def _before(self, messages: Sequence[Message]) -> int:
+        return self._rendered(messages, False)  # noqa: FBT003 - a callable has no keywords
+
+    def _whole(self, messages: Sequence[Message]) -> int:
+        return self._rendered(messages, True)  # noqa: FBT003 - a callable has no keywords
+
+
+def _user_message(text: str) -> Message:
+    return Message(role="user", parts=(Text(text=text),))
+
+
+def _system_message(text: str) -> Message:
+    return Message(role="system", parts=(Text(text=text),))
+
+
+def _assistant_message(content: str | ToolCall) -> Message:
+    part: Part = Text(text=content) if isinstance(content, str) else content
+    return Message(role="assistant", parts=(part,))
+
+
+MEDIA_MARKERS: Final = 2  # tokens that begin and end a picture in a rendered template
+THINKING_MARKERS: Final = 6  # tokens of thoughts that are left empty, at the most
+_MAX_CACHED_CALLS: Final = 4_096
+_PROBE_NAME: Final = "probe_of_brimful"  # a name that no template prints of itself
+_HI: Final = Message(role="user", parts=(Text(text="hi"),))
+
+
+class TemplateCounter:
+    """A `TokenCounter` for a model with a chat template."""
+
+    def __init__(self, texts: TextCounter, template: ChatTemplate, media: MediaCounter) -> None:
+        """Count by rendering `template` and tokenizing with `texts`."""
+        self._texts = texts
+        self._template = template
+        self._media = media
+        # Rendering takes a millisecond, and the same call is counted when it is written and when it is fitted.
+        self._call = lru_cache(_MAX_CACHED_CALLS)(self._count_call)
+
+    @property
+    def tokenizer(self) -> str:
+        """The name of the counts."""
+        return self._texts.name
+
+    def text(self, text: str) -> Count:
+        """Count one text."""
+        return self._texts.text(text)
+
+    def texts(self, texts: Sequence[str]) -> list[Count]:
+        """Count many texts."""
+        return self._texts.texts(texts)
+
+    def media(self, part: Media) -> Count:
+        """Count an image, a sound or a video; the margin covers the markers around it."""
+        count = self._media.count(part)
+        return Count(
+            tokens=count.tokens,
+            basis=count.basis,
+            tokenizer=count.tokenizer,
+            margin=count.margin + MEDIA_MARKERS,
+        )
+
+    def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
+        """Count tool calls: what a rendered message with each of them costs more than one without."""
+        return sum_counts([self._call(call.name, call.arguments) for call in calls], self.tokenizer)
+
+    def message_overhead(self, role: Role, name: str = "") -> int:  # noqa: ARG002 - templates have no names
+        """Return the most that stands around a message of that role."""
+        return self._probes.message(role)
+
+    def request_overhead(self) -> int:
+        """Return the most that a request costs beside its messages: date header, default system prompt, the answer."""
+        return self._probes.request
+
+    def prompt(self, prompt: Prompt) -> Count:
+        """Render and tokenize the whole; where the template refuses, add up a bound."""
+        media = [self.media(part) for message in prompt.messages for part in message.parts if isinstance(part, Media)]
+        try:
+            rendered = self._render(prompt.messages, prompt.tools)
+        except TemplateRefused:
+            return sum_counts([*self._bound(prompt), *media], self.tokenizer)
+        counted = self._texts.rendered(rendered)
+        if self._template.continues and prompt.messages and prompt.messages[-1].role == "assistant":
+            counted = self._continued(prompt, counted)
+        return sum_counts([counted, *self._unseen(prompt), *media], self.tokenizer)
+
+    def measure(self, prompt: Prompt) -> Features:
+        """Return what the count of a prompt is made of: the rendered text, and what is fixed around it."""
+        media = sum(self.media(part).tokens for m in prompt.messages for part in m.parts if isinstance(part, Media))
+        around = {"media": float(media), **request_features(prompt)}
+        if not isinstance(self._texts, CalibratedTextCounter):
+            return {"fixed": float(self.prompt(prompt).tokens - media), **around}
+        try:
+            measured = self._texts.measure_rendered(self._render(prompt.messages, prompt.tools))
+        except TemplateRefused:
+            return {"fixed": float(sum(count.tokens for count in self._bound(prompt))), **around}
+        measured["fixed"] += sum(count.tokens for count in self._unseen(prompt))
+        return measured | around
+
+    @cached_property
+    def _probes(self) -> Probes:
+        return Probes(self._rendered, lambda text: self.text(text).upper)
+
+    def _rendered(self, messages: Sequence[Message], answer: bool) -> int:  # noqa: FBT001 - `CountRendered`
+        return self._texts.rendered(self._render(messages, answer=answer)).upper
+
+    def _render(self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, answer: bool = True) -> str:
+        sent, described = wire_messages(messages), wire_tools(tools)
+        try:
+            return self._template.render(sent, described, answer=answer)
+        except TemplateRefused:
+            return self._template.render(with_short_ids(sent), described, answer=answer)
+
+    def _continued(self, prompt: Prompt, whole: Count) -> Count:
+        """Count at most what a runtime reads that goes on with the last message, with `whole` for one that does not."""
+        *before, last = prompt.messages
+        text = "".join(part.text for part in last.parts if isinstance(part, Text))
+        try:
+            begun = self._texts.rendered(self._render(before, prompt.tools) + text)
+        except TemplateRefused:
+            return _as_bound(whole)
+        return Count(tokens=max(whole.upper, begun.upper + THINKING_MARKERS), basis="bound", tokenizer=self.tokenizer)
+
+    def _unseen(self, prompt: Prompt) -> list[Count]:
+        """Count tools and calls that the template leaves out: servers put them into the prompt in their own way."""
+        tools = [] if self._shows_tools else [tool_json(tool) for tool in prompt.tools]
+        calls = [] if self._shows_calls else [call.name + call.arguments for call in _tool_calls(prompt)]
+        return [_as_bound(count) for count in self.texts(tools + calls)]
+
+    @cached_property
+    def _shows_tools(self) -> bool:
+        return self._shows((_HI,), (Tool(name=_PROBE_NAME, description=_PROBE_NAME),))
+
+    @cached_property
+    def _shows_calls(self) -> bool:
+        call, result = ToolCall(id="call00001", name=_PROBE_NAME), ToolResult(id="call00001", content="1")
+        asked = (Message(role="assistant", parts=(call,)), Message(role="tool", parts=(result,)))
+        return self._shows((_HI, *asked), ())
+
+    def _shows(self, messages: Sequence[Message], tools: Sequence[Tool]) -> bool:
+        try:
+            return _PROBE_NAME in self._render(messages, tools)
+        except TemplateRefused:
+            return False
+
+    def _bound(self, prompt: Prompt) -> list[Count]:
+        """Count what no server would take as it is: every part by itself, with all that may stand around it."""
+        sent = wire_messages(prompt.messages)
+        around = self.request_overhead() + sum(self.message_overhead(message["role"]) for message in sent)
+        texts = [tool_json(tool) for tool in prompt.tools] + [message["content"] for message in sent]
+        return [Count(tokens=around, basis="bound"), self.tool_calls(_tool_calls(prompt)), *self.texts(texts)]
+
+    def _count_call(self, name: str, arguments: str) -> Count:
+        called = Message(role="assistant", parts=(ToolCall(id="call00001", name=name, arguments=arguments),))
+        written = sum_counts(self.texts([name, arguments]), self.tokenizer)
+        try:
+            shown = self._rendered([_HI, called], False) - self._rendered([_HI], False)  # noqa: FBT003
+        except TemplateRefused:
+            return sum_counts([written, Count(tokens=self._probes.most, basis="bound")], self.tokenizer)
+        # A template that leaves calls out would show none: they are then charged as if they were text.
+        tokens = max(shown - self.message_overhead("assistant"), written.upper)
+        return Count(tokens=tokens, basis=written.basis, tokenizer=self.tokenizer)
+
+
+def _tool_calls(prompt: Prompt) -> list[ToolCall]:
+    return [part for message in prompt.messages for part in message.parts if isinstance(part, ToolCall)]
+
+
+def _as_bound(count: Count) -> Count:
+    return Count(tokens=count.upper, basis="bound", tokenizer=count.tokenizer)

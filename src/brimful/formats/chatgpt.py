@@ -1,0 +1,283 @@
+"""ChatGPT exports: `conversations.json`, alone or in the archive that OpenAI sends, with images and `user.json`.
+
+A conversation is a tree of nodes (`mapping`, with `parent` and `children`), and `current_node` ends the branch that
+was shown last. The first branch becomes the room; every other branch becomes a room of its own (see `branches`). A
+node's `content_type` says which of its fields hold the text.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from brimful.core.content import Media, Part, Text, ToolCall, ToolResult
+from brimful.core.decode import decode_json
+from brimful.errors import BrimfulError
+from brimful.formats.branches import Branch, find_message_ids, split_branches
+from brimful.formats.ids import join_id
+from brimful.formats.lenient import (
+    as_dict,
+    as_dicts,
+    as_id,
+    as_str,
+    image_from_bytes,
+    message_content,
+    parse_time,
+    without_empty,
+)
+from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
+from brimful.records import Message, Room, User
+
+MAX_IMAGE_BYTES: Final = 20 * 2**20  # bytes: no provider takes a larger one
+_TEXT_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "code": ("text",),
+    "execution_output": ("text",),
+    "tether_quote": ("title", "url", "text"),
+    "tether_browsing_display": ("result", "summary"),
+    "sonic_webpage": ("title", "url", "text"),
+    "system_error": ("name", "text"),
+    "citable_code_output": ("output_str",),
+    "model_editable_context": ("model_set_context",),
+    "user_editable_context": ("user_profile", "user_instructions"),
+    "reasoning_recap": (),
+    "thoughts": (),
+}
+"""Where the text is, by type of content; what the model thought is told apart."""
+KNOWN_CONTENT_TYPES: Final = ("text", "multimodal_text", *_TEXT_FIELDS)
+"""Types of content that we know: where one of them says nothing, there is nothing to miss."""
+_FALLBACK_TEXT_FIELDS: Final = ("text", "result", "content")
+_ASSET_POINTER: Final = re.compile(r"^[a-z-]+://(?:[^/]*/)?([\w-]+)")
+
+
+def content_parts(message: dict[str, Any], source: Source | None, *, pictures: bool) -> Iterator[Part]:
+    """Yield texts, and pictures where the export holds them and they may stand; else a line says what was there."""
+    content = as_dict(message.get("content"))
+    for field in _TEXT_FIELDS.get(as_str(content.get("content_type")), _FALLBACK_TEXT_FIELDS):
+        if said := as_str(content.get(field)):
+            yield Text(text=said)
+    parts = content.get("parts")
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, str) and part:
+            yield Text(text=part)
+        elif isinstance(part, dict):
+            yield from _content_part(part, source, pictures=pictures)
+
+
+def _content_part(part: dict[str, Any], source: Source | None, *, pictures: bool) -> Iterator[Part]:
+    pointer = as_str(part.get("asset_pointer"))
+    if said := as_str(part.get("text")):  # audio_transcription, and whatever else says something
+        yield Text(text=said)
+    elif pointer:
+        sort = "image" if "image" in as_str(part.get("content_type")) else "audio"
+        shown = _load_image(pointer, source) if source and pictures and sort == "image" else None
+        yield shown or Text(text=f"[{sort} {_file_name(pointer)}]")
+    elif sort := as_str(part.get("content_type")):
+        yield Text(text=f"[{sort}]")
+
+
+def _load_image(pointer: str, source: Source) -> Part | None:
+    data = source.starting(_file_name(pointer), MAX_IMAGE_BYTES)
+    return image_from_bytes(data, base64.b64encode(data).decode()) if data else None
+
+
+def _file_name(pointer: str) -> str:
+    """Return the name with which a file of the export begins.
+
+    >>> _file_name("file-service://file-AbC"), _file_name("sediment://file_00a")
+    ('file-AbC', 'file_00a')
+    """
+    found = _ASSET_POINTER.match(pointer)
+    return found[1] if found else ""
+
+
+def custom_instructions(message: dict[str, Any]) -> Iterator[Text]:
+    """Yield what the user told of themselves, which older exports keep beside an empty message."""
+    told = as_dict(as_dict(message.get("metadata")).get("user_context_message_data"))
+    for field in ("about_user_message", "about_model_message"):
+        if said := as_str(told.get(field)):
+            yield Text(text=said)
+
+
+def reasoning_text(message: dict[str, Any]) -> str:
+    """Return what the model thought, if this is that."""
+    content = as_dict(message.get("content"))
+    if content.get("content_type") != "thoughts":
+        return ""
+    thoughts = as_dicts(content.get("thoughts"))
+    return "\n\n".join(filter(None, (as_str(each.get("content")) or as_id(each.get("summary")) for each in thoughts)))
+
+
+def tool_arguments(said: list[Part]) -> str:
+    """Return what a tool was given as JSON: as it is, if it is an object, else as its input."""
+    given = "\n\n".join(part.text for part in said if isinstance(part, Text))
+    try:
+        if isinstance(decode_json(given), dict):
+            return given
+    except ValueError:
+        pass
+    return json.dumps({"input": given}, ensure_ascii=False)
+
+
+PREFIX: Final = "chatgpt"
+_EVERYONE: Final = ("", "all")
+_ROLES: Final = ("system", "user", "assistant", "tool")
+
+
+def recognizes(source: Source) -> bool:
+    """Say whether there are conversations with a mapping of nodes, or whose export it is."""
+    return {"mapping", "children", "parent"} <= source.keys or {"id", "chatgpt_plus_user"} <= source.keys
+
+
+def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
+    """Yield rooms and messages, and the user."""
+    for entry in source.entries():
+        match entry:
+            case Skipped():
+                yield entry
+            case Entry(data={"mapping": dict(nodes)} as conversation) if nodes:
+                yield from _Conversation(source, entry.place, conversation).read(nodes)
+            case Entry(data={"chatgpt_plus_user": _, "id": str(id)} as user) if id:
+                yield User(id=join_id(id), metadata=without_empty(email=as_str(user.get("email"))))
+            case _:
+                yield Skipped(entry.place, "is no conversation: it has no nodes")
+
+
+class _Conversation:
+    """One conversation: its room, and the rooms of its other branches."""
+
+    def __init__(self, source: Source, place: str, data: dict[str, Any]) -> None:
+        self._source = source
+        self._place = place
+        self._data = data
+        self._created = parse_time(data.get("create_time")) or source.modified
+        own = as_id(data.get("conversation_id")) or as_id(data.get("id"))
+        self._room = join_id(source.named or PREFIX, own or f"{as_str(data.get('title'))}@{self._created}")
+
+    def read(self, nodes: dict[str, Any]) -> Iterator[ImportedRecord | Skipped]:
+        """Yield a room and its messages, then those of each other branch that says anything."""
+        made = sorted(nodes, key=lambda node: parse_time(_message(nodes[node]).get("create_time")) or 0.0)
+        parents = {node: as_id(as_dict(nodes[node]).get("parent")) or None for node in made}
+        found = split_branches(parents, as_id(self._data.get("current_node")) or None)
+        ids = find_message_ids(found, self._room)
+        for branch in found:
+            said = list(self._messages(branch, nodes))
+            if branch.start is None or any(isinstance(each, Message) for each in said):
+                yield from self._made(branch, ids)
+            yield from said
+        for node, each in nodes.items():
+            if reason := _skip_reason(each):
+                yield Skipped(f"{self._place}: mapping.{node}", reason)
+
+    def _made(self, branch: Branch, ids: dict[str, str]) -> Iterator[Room | Skipped]:
+        data = self._data
+        beside = without_empty(
+            model=as_str(data.get("default_model_slug")),
+            gizmo=as_str(data.get("gizmo_id")),
+            archived=data.get("is_archived") is True,
+            branch_of=None if branch.start is None else self._room,
+            after=None if branch.after is None else ids[branch.after],
+            shown=branch.shown,
+        )
+        user = as_id(as_dict(self._source.beside("user.json")).get("id"))
+        try:
+            yield Room(
+                id=branch.room(self._room),
+                name=as_str(data.get("title")),
+                user=join_id(user) if user else None,
+                created=self._created,
+                metadata=beside,
+            )
+        except BrimfulError as error:
+            yield Skipped(self._place, str(error))
+
+    def _messages(self, branch: Branch, nodes: dict[str, Any]) -> Iterator[Message | Skipped]:
+        at, thoughts, call = self._created, list[str](), ""
+        for node, following in zip(branch.nodes, (*branch.nodes[1:], ""), strict=True):
+            message = _message(nodes[node])
+            at = parse_time(message.get("create_time")) or at
+            thoughts += filter(None, [reasoning_text(message)])
+            answered = _role(_message(nodes.get(following))) == "tool"
+            parts = self._parts(node, message, answered=answered, call=call)
+            call = next((part.id for part in parts if isinstance(part, ToolCall)), "")
+            if not parts or _role(message) not in _ROLES:
+                continue
+            try:
+                yield Message(
+                    id=branch.id(self._room, node),
+                    room=branch.room(self._room),
+                    content=message_content(parts),
+                    sender=as_str(as_dict(message.get("author")).get("name")),
+                    role=_known_role(message, parts),
+                    at=at,
+                    metadata={**_metadata(message), **without_empty(thoughts="\n\n".join(thoughts))},
+                )
+            except BrimfulError as error:
+                yield Skipped(f"{self._place}: mapping.{node}", str(error))
+            thoughts = []
+        if thoughts:
+            yield Skipped(f"{self._place}: mapping.{branch.nodes[-1]}", "was thought, and nothing was said after it")
+
+    def _parts(self, node: str, message: dict[str, Any], *, answered: bool, call: str) -> list[Part]:
+        """Return what a node says: a call where a tool answers it, a result where it answers a call."""
+        role, recipient = _role(message), as_str(message.get("recipient"))
+        said = [*custom_instructions(message), *content_parts(message, self._source, pictures=role == "user")]
+        if role == "assistant" and recipient not in _EVERYONE and answered:
+            return [ToolCall(id=node, name=recipient, arguments=tool_arguments(said))]
+        if role == "tool" and call:
+            answer = "\n\n".join(part.text for part in said if isinstance(part, Text))
+            return [ToolResult(id=call, content=answer, name=as_str(as_dict(message.get("author")).get("name")))]
+        return [part for part in said if isinstance(part, Media) or (isinstance(part, Text) and part.text.strip())]
+
+
+def _message(node: object) -> dict[str, Any]:
+    return as_dict(as_dict(node).get("message"))
+
+
+def _skip_reason(node: object) -> str:
+    """Return why nothing can be told of a node; empty if it is told, or has nothing to tell."""
+    message = as_dict(node).get("message") if isinstance(node, dict) else node
+    if not isinstance(message, dict):
+        return "" if message is None and node is not None else "is no node with a message"
+    if _role(message) not in _ROLES:
+        return f"author.role: must be one of {', '.join(_ROLES)}, not {_role(message)!r}"
+    content = message.get("content")
+    sort = as_str(as_dict(content).get("content_type"))
+    if content is None or sort in KNOWN_CONTENT_TYPES or any(content_parts(message, None, pictures=False)):
+        return ""
+    return f"says nothing that is known: its content_type is {sort!r}"
+
+
+def _role(message: dict[str, Any]) -> str:
+    return as_str(as_dict(message.get("author")).get("role"))
+
+
+def _known_role(message: dict[str, Any], parts: list[Part]) -> Any:
+    """Return a role that we know: what a tool shows without having been called is told by the assistant."""
+    role = _role(message)
+    if role == "tool":
+        return "tool" if any(isinstance(part, ToolResult) for part in parts) else "assistant"
+    return role
+
+
+def _metadata(message: dict[str, Any]) -> dict[str, Any]:
+    told = as_dict(message.get("metadata"))
+    recipient = as_str(message.get("recipient"))
+    return without_empty(
+        model=as_str(told.get("model_slug")),
+        hidden=message.get("weight") in (0, 0.0) and message.get("weight") is not False,
+        visually_hidden=told.get("is_visually_hidden_from_conversation") is True,
+        to=recipient if recipient not in _EVERYONE else None,
+        files=[as_str(each.get("name")) or as_id(each.get("id")) for each in as_dicts(told.get("attachments"))],
+        citations=told.get("citations"),
+        content_references=told.get("content_references"),
+        finish_details=told.get("finish_details"),
+    )
+
+
+IMPORTER: Final = Format(
+    name="chatgpt",
+    description="ChatGPT's export: the archive, or its conversations.json; every branch is kept",
+    recognises=recognizes,
+    read=read,
+)

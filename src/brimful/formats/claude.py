@@ -1,0 +1,286 @@
+"""Claude exports: `conversations.json`, `projects.json` (or one file per project), `memories.json` and `users.json`.
+
+A message names its parent (`parent_message_uuid`), so a conversation may have branches, like ChatGPT's. Tool calls
+and their results share a message there; here they become separate messages, as providers require.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from brimful.core.content import Part, Role, Text, ToolCall, ToolResult
+from brimful.errors import BrimfulError
+from brimful.formats.branches import Branch, find_message_ids, split_branches
+from brimful.formats.ids import join_id
+from brimful.formats.lenient import as_dict, as_dicts, as_id, as_str, message_content, parse_time, without_empty
+from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
+from brimful.records import Memory, Message, Persona, Room, User
+
+PREFIX: Final = "claude"
+_ROLES: Final[dict[str, Role]] = {"human": "user", "user": "user", "assistant": "assistant", "system": "system"}
+_KNOWN_BLOCKS: Final = ("text", "thinking", "tool_use", "tool_result")
+_TEXT_BLOCK_FIELDS: Final = {"type", "uuid"}
+_PROJECT_FIELDS: Final = ({"prompt_template", "docs"}, {"is_starter_project"}, {"uuid", "docs", "is_private"})
+
+
+def recognizes(source: Source) -> bool:
+    """Say whether there are chat messages, projects, memories or accounts of Claude."""
+    keys = source.keys
+    told = not keys.isdisjoint(("chat_messages", "conversations_memory"))
+    return told or {"uuid", "full_name"} <= keys or any(each <= keys for each in _PROJECT_FIELDS)
+
+
+def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
+    """Yield rooms with their messages, projects as personas with memories, memories, and users."""
+    for entry in source.entries():
+        if isinstance(entry, Skipped):
+            yield entry
+            continue
+        try:
+            yield from _records(source, entry)
+        except BrimfulError as error:
+            yield Skipped(entry.place, str(error))
+
+
+def _records(source: Source, entry: Entry) -> Iterator[ImportedRecord | Skipped]:
+    match entry.data:
+        case {"chat_messages": list()} as data:
+            yield from _Conversation(source, entry.place, data).read()
+        case {"conversations_memory": _} | {"project_memories": _}:
+            yield from _memories(source, entry.data)
+        case {"uuid": str(id), "full_name": _} as data:
+            yield User(
+                id=join_id(id),
+                name=as_str(data["full_name"]),
+                metadata=without_empty(email=as_str(data.get("email_address"))),
+            )
+        case {"uuid": str(id), "name": _} as data:
+            yield from _project(source, id, data)
+        case _:
+            yield Skipped(entry.place, "is no conversation, project, memory or account of Claude")
+
+
+def _project(source: Source, id: str, data: dict[str, Any]) -> Iterator[ImportedRecord]:
+    """Yield a project as a persona that has its instructions, and its documents as memories of it."""
+    persona = join_id(PREFIX, "project", id)
+    yield Persona(
+        id=persona,
+        name=as_str(data.get("name")),
+        prompt=as_str(data.get("prompt_template")),
+        metadata=without_empty(description=as_str(data.get("description"))),
+    )
+    for at, document in enumerate(as_dicts(data.get("docs"))):
+        if said := as_str(document.get("content")):
+            yield Memory(
+                id=join_id(persona, as_id(document.get("uuid")) or at),
+                content=said,
+                persona=persona,
+                source=as_str(document.get("filename")),
+                at=parse_time(document.get("created_at")) or source.modified,
+            )
+
+
+def _memories(source: Source, data: dict[str, Any]) -> Iterator[ImportedRecord]:
+    """Yield what Claude knew in every conversation: it is pinned, for the user or for a project."""
+    account = as_id(data.get("account_uuid"))
+    user = join_id(account) if account else None
+    told = [(None, data.get("conversations_memory")), *as_dict(data.get("project_memories")).items()]
+    for project, said in told:
+        if as_str(said).strip():
+            yield Memory(
+                id=join_id(PREFIX, "memory", user or "", project or ""),
+                content=as_str(said),
+                user=user,
+                persona=join_id(PREFIX, "project", project) if project else None,
+                source=PREFIX,
+                pinned=True,
+                at=source.modified,
+            )
+
+
+class _Conversation:
+    """One conversation: its room, and the rooms of its other branches."""
+
+    def __init__(self, source: Source, place: str, data: dict[str, Any]) -> None:
+        self._place = place
+        self._data = data
+        self._created = parse_time(data.get("created_at")) or source.modified
+        own = as_id(data.get("uuid")) or f"{as_str(data.get('name'))}@{self._created}"
+        self._room = join_id(source.named or PREFIX, own)
+
+    def read(self) -> Iterator[ImportedRecord | Skipped]:
+        """Yield a room and its messages, then those of each other branch."""
+        said = _messages_by_id(self._data["chat_messages"])
+        linked = any("parent_message_uuid" in each for _, each in said.values())
+        before = dict(zip(said, (None, *said), strict=False))
+        parents = {
+            id: as_id(each.get("parent_message_uuid")) if linked else before[id] for id, (_, each) in said.items()
+        }
+        made = sorted(said, key=lambda each: parse_time(said[each][1].get("created_at")) or 0.0)
+        current = as_id(self._data.get("current_leaf_message_uuid")) or None
+        found = split_branches({id: parents[id] for id in made}, current)
+        ids = find_message_ids(found, self._room)
+        skipped: set[str] = set()
+        for branch in found:
+            yield self._made(branch, ids)
+            for each in (each for id in branch.nodes for each in self._messages(branch, id, *said[id])):
+                if isinstance(each, Message) or each.place not in skipped:  # two branches may have it
+                    yield each
+                if isinstance(each, Skipped):
+                    skipped.add(each.place)
+        for at, each in enumerate(self._data["chat_messages"]):
+            if not isinstance(each, dict):
+                yield Skipped(f"{self._place}: chat_messages[{at}]", "is no message: it must be a JSON object")
+            elif said[as_id(each.get("uuid")) or str(at)][1] != each:
+                yield Skipped(f"{self._place}: chat_messages[{at}]", "another message has its id")
+
+    def _made(self, branch: Branch, ids: dict[str, str]) -> Room:
+        data = self._data
+        account = as_id(as_dict(data.get("account")).get("uuid"))
+        project = as_id(data.get("project_uuid")) or as_id(as_dict(data.get("project")).get("uuid"))
+        return Room(
+            id=branch.room(self._room),
+            name=as_str(data.get("name")),
+            user=join_id(account) if account else None,
+            persona=join_id(PREFIX, "project", project) if project else None,
+            created=self._created,
+            metadata=without_empty(
+                summary=as_str(data.get("summary")),
+                model=as_str(data.get("model")),
+                branch_of=None if branch.start is None else self._room,
+                after=None if branch.after is None else ids[branch.after],
+                shown=branch.shown,
+            ),
+        )
+
+    def _messages(self, branch: Branch, id: str, at: int, data: dict[str, Any]) -> Iterator[Message | Skipped]:
+        place = f"{self._place}: chat_messages[{at}]"
+        role = _ROLES.get(as_str(data.get("sender")))
+        if role is None:
+            yield Skipped(place, f"sender: must be human or assistant, not {data.get('sender')!r}")
+            return
+        turns, own, beside = list(_split_turns(role, data)), branch.id(self._room, id), _metadata(data)
+        if beside and not turns:
+            yield Skipped(place, "says nothing that is known")
+        for number, (spoken, parts) in enumerate(turns):
+            try:
+                yield Message(
+                    id=own if number == 0 else join_id(own, number + 1),
+                    room=branch.room(self._room),
+                    content=message_content(parts),
+                    role=spoken,
+                    at=parse_time(data.get("created_at")) or self._created,
+                    metadata=beside if number == 0 else {},
+                )
+            except BrimfulError as error:
+                yield Skipped(place, str(error))
+
+
+def _metadata(data: dict[str, Any]) -> dict[str, Any]:
+    """Return what a message has besides what it says."""
+    blocks = _blocks(data)
+    thoughts = (as_str(each.get("thinking")) for each in blocks if each.get("type") == "thinking")
+    attached = as_dicts(data.get("attachments"))
+    return without_empty(
+        thoughts="\n\n".join(thoughts),
+        citations=[cited for each in blocks for cited in as_dicts(each.get("citations"))],
+        attachments=[{key: each[key] for key in each if key != "extracted_content"} for each in attached],
+        files=as_dicts(data.get("files")),
+        blocks=[each for each in blocks if each.get("type") not in _KNOWN_BLOCKS and not as_str(each.get("text"))],
+        results=[told for each in blocks if each.get("type") == "tool_result" for told in _result_extras(each)],
+    )
+
+
+def _messages_by_id(given: list[Any]) -> dict[str, tuple[int, dict[str, Any]]]:
+    """Return messages by their ids, with their places; of two with one id, the first one stands."""
+    said: dict[str, tuple[int, dict[str, Any]]] = {}
+    for at, each in enumerate(given):
+        if isinstance(each, dict):
+            said.setdefault(as_id(each.get("uuid")) or str(at), (at, each))
+    return said
+
+
+def _result_extras(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what a tool answered besides texts, such as titles and addresses of pages, and whatever it showed."""
+    content = [{key: each[key] for key in each if key != "text"} for each in as_dicts(block.get("content"))]
+    more = [each for each in content if each.keys() - _TEXT_BLOCK_FIELDS or each.get("type") != "text"]
+    if more:
+        yield {"tool_use_id": as_str(block.get("tool_use_id")), "content": more}
+
+
+def _blocks(data: dict[str, Any]) -> list[dict[str, Any]]:
+    return as_dicts(data.get("content"))
+
+
+def _split_turns(role: Role, data: dict[str, Any]) -> Iterator[tuple[Role, list[Part]]]:
+    """Yield what a message says as messages of one role each: what was said and asked of tools, what they answered."""
+    results = {as_str(block.get("tool_use_id")) for block in _blocks(data) if block.get("type") == "tool_result"}
+    said: list[Part] = []
+    answered: list[Part] = []
+    for block in _blocks(data):
+        if block.get("type") == "tool_result" and any(isinstance(part, ToolCall) for part in said):
+            answered.append(_result(block))
+            continue
+        if answered:
+            yield role, said
+            yield "tool", answered
+            said, answered = [], []
+        said += _block_parts(block, results if role == "assistant" else set())
+    if not any(isinstance(part, Text) for part in said) and not _blocks(data) and as_str(data.get("text")):
+        said.append(Text(text=as_str(data.get("text"))))
+    said += _files(data)
+    if said:
+        yield role, said
+    if answered:
+        yield "tool", answered
+
+
+def _block_parts(block: dict[str, Any], answered: set[str]) -> list[Part]:
+    kind, id = block.get("type"), as_str(block.get("id"))
+    if kind == "tool_use" and id and id in answered:
+        return [ToolCall(id=id, name=as_str(block.get("name")), arguments=_json_arguments(block.get("input")))]
+    if kind == "tool_use":  # what is never answered cannot be asked of a provider
+        return [Text(text=f"[{as_str(block.get('name'))} {_json_arguments(block.get('input'))}]")]
+    if kind == "tool_result":
+        return [Text(text=_result(block).content)]
+    said = as_str(block.get("text"))
+    return [Text(text=said)] if said.strip() else []
+
+
+def _json_arguments(value: Any) -> str:
+    return json.dumps(value if isinstance(value, dict) else {"input": value}, ensure_ascii=False)
+
+
+def _result(block: dict[str, Any]) -> ToolResult:
+    content = block.get("content")
+    said = as_str(content) or "\n\n".join(map(_item_text, as_dicts(content)))
+    return ToolResult(
+        id=as_str(block.get("tool_use_id")),
+        content=said,
+        name=as_str(block.get("name")),
+        is_error=block.get("is_error") is True,
+    )
+
+
+def _item_text(item: dict[str, Any]) -> str:
+    """Return what a part of a result says; of one without a text, a line says what it was."""
+    return as_str(item.get("text")) or (f"[{sort}]" if (sort := as_str(item.get("type"))) not in ("", "text") else "")
+
+
+def _files(data: dict[str, Any]) -> Iterator[Text]:
+    """Yield the text of attachments, and the names of files whose text the export does not have."""
+    for attached in as_dicts(data.get("attachments")):
+        called, said = as_str(attached.get("file_name")), as_str(attached.get("extracted_content"))
+        if said or called:
+            yield Text(text=f"[file {called or 'pasted'}]" + (f"\n{said}" if said else ""))
+    for file in as_dicts(data.get("files")):
+        if called := as_str(file.get("file_name")) or as_id(file.get("file_uuid")) or as_id(file.get("uuid")):
+            yield Text(text=f"[file {called}]")
+
+
+IMPORTER: Final = Format(
+    name="claude",
+    description="Claude's export: the archive, or its conversations, projects and memories; every branch is kept",
+    recognises=recognizes,
+    read=read,
+)

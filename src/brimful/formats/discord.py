@@ -1,0 +1,148 @@
+"""Discord channels, as DiscordChatExporter writes them (`--format Json`): one object with a list of messages.
+
+Messages are read one by one, so files may be of any size. Replies, reactions and embeds are stored in the message's
+metadata; file names and forwarded messages become part of its text. Links to Discord's files expire, so they are only
+stored in the metadata.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from brimful.errors import BrimfulError
+from brimful.formats.ids import join_id
+from brimful.formats.lenient import as_dict, as_dicts, as_id, as_str, parse_time, without_empty
+from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
+from brimful.records import Message, Room
+
+PREFIX: Final = "discord"
+
+
+def recognizes(source: Source) -> bool:
+    """Say whether there is a guild and a channel."""
+    return source.head.lstrip().startswith(b"{") and {"guild", "channel"} <= source.keys
+
+
+def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
+    """Yield the room and its messages."""
+    told: dict[str, Any] = {}
+    channel: _Channel | None = None
+    for key, entry in source.fields("messages"):
+        if isinstance(entry, Skipped):
+            yield entry
+        elif key != "messages":
+            told[key] = entry.data
+        elif isinstance(entry.data, list):
+            yield Skipped(entry.place, "is no message")
+        else:
+            if channel is None:
+                channel = _Channel(source, told)
+                yield from channel.room(source)
+            yield channel.message(entry)
+
+
+class _Channel:
+    """One channel as it is read."""
+
+    def __init__(self, source: Source, told: dict[str, Any]) -> None:
+        self._guild = as_dict(told.get("guild"))
+        self._channel = as_dict(told.get("channel"))
+        self._room = join_id(source.named or PREFIX, as_id(self._channel.get("id")) or source.room)
+        self._at = source.modified
+
+    def room(self, source: Source) -> Iterator[Room | Skipped]:
+        """Yield the room."""
+        about = {key: as_str(self._channel.get(key)) for key in ("type", "category", "topic")}
+        try:
+            yield Room(
+                id=self._room,
+                name=as_str(self._channel.get("name")),
+                metadata=without_empty(guild=as_str(self._guild.get("name")), **about),
+            )
+        except BrimfulError as error:
+            yield Skipped(source.name, str(error))
+
+    def message(self, entry: Entry) -> Message | Skipped:
+        """Return a message, or why it is none."""
+        data = as_dict(entry.data)
+        id = as_id(data.get("id"))
+        if not id:
+            return Skipped(entry.place, "has no id, as every message of Discord has")
+        said = "\n".join(_lines(data))
+        if not said:
+            return Skipped(entry.place, "says nothing")
+        self._at = parse_time(data.get("timestamp")) or self._at
+        author = as_dict(data.get("author"))
+        try:
+            return Message(
+                id=join_id(self._room, id),
+                room=self._room,
+                content=said,
+                sender=as_str(author.get("nickname")) or as_str(author.get("name")),
+                at=self._at,
+                edited=parse_time(data.get("timestampEdited")),
+                metadata=self._beside(data, author),
+            )
+        except BrimfulError as error:
+            return Skipped(entry.place, str(error))
+
+    def _beside(self, data: dict[str, Any], author: dict[str, Any]) -> dict[str, Any]:
+        replied = as_id(as_dict(data.get("reference")).get("messageId"))
+        reactions = {_emoji(each): each.get("count") for each in as_dicts(data.get("reactions"))}
+        return without_empty(
+            type=as_str(data.get("type")) if data.get("type") not in ("Default", "Reply") else None,
+            author=as_id(author.get("id")),
+            bot=author.get("isBot") is True,
+            reply_to=join_id(self._room, replied) if replied else None,
+            pinned=data.get("isPinned") is True,
+            reactions=reactions,
+            files=[as_str(each.get("url")) for each in as_dicts(data.get("attachments"))],
+            embeds=[without_empty(**each) for each in as_dicts(data.get("embeds"))],
+            forwarded=without_empty(**as_dict(data.get("forwardedMessage"))),
+            interaction=as_dict(data.get("interaction")),
+            mentions=[as_str(each.get("name")) for each in as_dicts(data.get("mentions"))],
+        )
+
+
+_EMBED_FIELDS: Final = ("title", "url", "description")
+
+
+def _emoji(reaction: dict[str, Any]) -> str:
+    emoji = as_dict(reaction.get("emoji"))
+    return as_str(emoji.get("name")) or as_str(emoji.get("code")) or "?"
+
+
+def _lines(data: dict[str, Any]) -> Iterator[str]:
+    """Yield what is said: the text, else what is embedded; the names of what is attached, and what was forwarded."""
+    if said := as_str(data.get("content")):
+        yield said
+    else:
+        for embed in as_dicts(data.get("embeds")):
+            yield from _embed_lines(embed)
+    for file in as_dicts(data.get("attachments")):
+        yield f"[file {as_str(file.get('fileName'))}]"
+    for sticker in as_dicts(data.get("stickers")):
+        yield f"[sticker {as_str(sticker.get('name'))}]"
+    if forwarded := as_dict(data.get("forwardedMessage")):
+        yield "[forwarded]"
+        yield from _lines({key: value for key, value in forwarded.items() if key != "forwardedMessage"})
+
+
+def _embed_lines(embed: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of an embed, from its author to its footer; a picture where there is nothing else."""
+    author = as_str(as_dict(embed.get("author")).get("name"))
+    fields = [
+        ": ".join(filter(None, (as_str(field.get("name")), as_str(field.get("value")))))
+        for field in as_dicts(embed.get("fields"))
+    ]
+    footer = as_str(as_dict(embed.get("footer")).get("text"))
+    told = [*filter(None, (author, *(as_str(embed.get(key)) for key in _EMBED_FIELDS), *fields, footer))]
+    shown = [as_dict(embed.get(key)) for key in ("image", "thumbnail", "video")] + as_dicts(embed.get("images"))
+    yield from told or (f"[image {as_str(each.get('url'))}]" for each in shown if as_str(each.get("url")))
+
+
+IMPORTER: Final = Format(
+    name="discord",
+    description="a channel of Discord, as DiscordChatExporter writes it in JSON",
+    recognises=recognizes,
+    read=read,
+)

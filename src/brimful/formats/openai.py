@@ -1,0 +1,309 @@
+"""Messages in OpenAI's format: a list, a request, JSON lines of messages or conversations, and batch files.
+
+An entry of the file is a message or a conversation (it has `messages`, or is a list of messages). Messages go into
+the source's room. So does the first conversation; the n-th goes into `ROOM/n`, and one with an id into `ROOM/id`.
+Formats that can be translated to OpenAI's use `read_conversations` as well.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.content import Media, Part, Text, ToolCall, ToolResult, group_tool_results
+from brimful.core.prompt import Message as Spoken
+from brimful.errors import BrimfulError, InvalidRequest
+from brimful.formats.ids import IdChain, join_id
+from brimful.formats.lenient import as_dict, as_dicts, as_id, as_str, parse_time, without_empty
+from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
+from brimful.records import Content, Message, Room
+from brimful.render import read_history
+
+NO_BATCH_ANSWER = "is a line of a batch without an answer"
+
+
+def unwrap_batch_request(data: Any) -> Any:
+    """Return the request of a line of a batch, by the batch's id for it; what is no such line stays as it is.
+
+    >>> unwrap_batch_request({"custom_id": "a", "method": "POST", "body": {"messages": []}})
+    {'messages': [], 'id': 'a'}
+    """
+    match data:
+        case {"custom_id": id, "body": {"messages": list()} as body}:
+            return {**body, "id": id}
+        case _:
+            return data
+
+
+def batch_answers(line: dict[str, Any]) -> list[dict[str, Any]] | str:
+    """Return the messages of a line that answers, one for each choice, or why there is none.
+
+    >>> batch_answers({"response": {"body": {"id": "c1", "choices": [{"message": {"content": "Hi"}}]}}})
+    [{'content': 'Hi', 'id': 'c1', 'created': None, 'metadata': {}}]
+    >>> batch_answers({"response": None, "error": {"message": "It took too long."}})
+    'is a line of a batch without an answer: It took too long.'
+    """
+    body = as_dict(as_dict(line.get("response")).get("body"))
+    choices = as_dicts(body.get("choices"))
+    if not choices:
+        failure = as_dict(line.get("error")) or as_dict(body.get("error"))
+        return ": ".join(filter(None, (NO_BATCH_ANSWER, as_str(failure.get("message")))))
+    return [
+        {
+            **as_dict(choice.get("message")),
+            "id": as_id(body.get("id")),
+            "created": body.get("created"),
+            "metadata": without_empty(
+                model=as_str(body.get("model")), finish_reason=choice.get("finish_reason"), usage=body.get("usage")
+            ),
+        }
+        for choice in choices
+    ]
+
+
+Translate = Callable[[dict[str, Any]], dict[str, Any]]
+"""Tells a message of another form in OpenAI's; one that it does not know stays as it is."""
+
+_TIMES: Final = ("timestamp", "created", "created_at")
+_TEXT_PARTS: Final = {"input_text": "text", "output_text": "text", "refusal": "refusal"}
+"""Parts that are texts under another name, and the field in which they hold it."""
+
+_MESSAGE_FIELDS: Final = frozenset({"content", "tool_calls", "function_call", "refusal"})
+"""What something with a role must have one of: else it is of a form that we do not know."""
+_KNOWN_FIELDS: Final = frozenset(
+    {"role", "content", "tool_calls", "refusal", "name", "id", "metadata", "tool_call_id", *_TIMES}
+)
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+
+_JSON_TYPE_NAMES: Final[dict[type, str]] = {
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "a truth value",
+    list: "a list",
+}
+
+
+def read_conversations(source: Source, translate: Translate) -> Iterator[ImportedRecord | Skipped]:
+    """Yield messages, and rooms where a request says more than them."""
+    loose = ConversationReader(source.room, source.modified)
+    for found in source.entries():
+        entry = (
+            found if isinstance(found, Skipped) else Entry(found.place, unwrap_batch_request(found.data), found.number)
+        )
+        match entry:
+            case Skipped():
+                yield entry
+            case Entry(data={"custom_id": str() | int() as id, "response": _} as line):
+                yield from _read_answers(source, entry.place, id, line)
+            case Entry(data={"messages": list(messages)} as request) if "role" not in request:
+                room = _room(source, entry)
+                yield from _read_request(room, entry, request)
+                yield from read_conversation(room, source, f"{entry.place}: messages", messages, translate)
+            case Entry(data=list(messages)):
+                room = _room(source, entry)
+                yield from read_conversation(room, source, f"{entry.place}: messages", messages, translate)
+            case _:
+                yield loose.read(entry.place, _translated(entry.data, translate))
+
+
+def _read_answers(source: Source, place: str, id: str | int, line: dict[str, Any]) -> Iterator[Message | Skipped]:
+    """Yield the answer of a batch, into the room of its request; each further choice into a room of its own."""
+    told = batch_answers(line)
+    if isinstance(told, str):
+        yield Skipped(place, told)
+        return
+    for at, message in enumerate(told):
+        room = join_id(source.room, id, at + 1) if at else join_id(source.room, id)
+        yield ConversationReader(room, source.modified).read(f"{place}: choices[{at}]", message)
+
+
+def read_conversation(
+    room: str, source: Source, place: str, messages: list[Any], translate: Translate
+) -> Iterator[Message | Skipped]:
+    """Yield the messages of one room."""
+    conversation = ConversationReader(room, source.modified)
+    for at, message in enumerate(messages):
+        yield conversation.read(f"{place}[{at}]", _translated(message, translate))
+
+
+def _translated(data: Any, translate: Translate) -> Any:
+    return translate(data) if isinstance(data, dict) else data
+
+
+def _read_request(room: str, entry: Entry, request: Mapping[str, Any]) -> Iterator[Room | Skipped]:
+    """Yield the room of a request that says more than messages: it keeps the tools, the model and all else."""
+    metadata = _without_empty({key: value for key, value in request.items() if key not in ("id", "messages")})
+    if metadata:
+        try:
+            yield Room(id=room, metadata=metadata)
+        except BrimfulError as error:
+            yield Skipped(entry.place, f"{', '.join(metadata)}: {error}")
+
+
+def _room(source: Source, entry: Entry) -> str:
+    id = entry.data.get("id") if isinstance(entry.data, dict) else None
+    if isinstance(id, str | int) and str(id):
+        return join_id(source.room, id)
+    return source.room if entry.number == 1 else f"{source.room}/{entry.number}"
+
+
+class ConversationReader:
+    """One room as it is read: the ids, the time of what was said last, and the calls that wait for results."""
+
+    def __init__(self, room: str, start: float) -> None:
+        """Begin a room at this time."""
+        self._room = room
+        self._at = start
+        self._ids = IdChain(room)
+        self._calls: dict[str, str] = {}
+
+    def read(self, place: str, data: Any) -> Message | Skipped:
+        """Return a message as a record, or why it is none."""
+        if not isinstance(data, dict):
+            return Skipped(place, f"must be a JSON object, not {_JSON_TYPE_NAMES.get(type(data), 'null')}")
+        if "role" not in data:
+            return Skipped(place, "has neither a role, as a message has, nor a list of messages")
+        if _MESSAGE_FIELDS.isdisjoint(data) and data["role"] in _ROLES:
+            return Skipped(place, "has no content, as a message has")
+        try:
+            [spoken] = read_history([_normalize_message(data)])
+            return self._record(spoken, data)
+        except InvalidRequest as error:
+            return Skipped(place, error.violations[0].removeprefix("messages[0]").lstrip(".: "))
+        except BrimfulError as error:
+            return Skipped(place, str(error))
+
+    def _record(self, spoken: Spoken, data: Mapping[str, Any]) -> Message:
+        given = _time(data)
+        self._at = self._at if given is None else given
+        parts = tuple(self._named(part) for part in spoken.parts)
+        content: Content = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else parts
+        derived = self._ids.next(spoken.role, spoken.name, content, given)
+        return Message(
+            id=join_id(self._room, data["id"]) if _is_id(data.get("id")) else derived,
+            room=self._room,
+            content=content,
+            sender=spoken.name,
+            role=spoken.role,
+            at=self._at,
+            metadata=_metadata(data),
+        )
+
+    def _named(self, part: Part) -> Part:
+        """Return a result with the name of the tool that was called, which its call told us."""
+        if isinstance(part, ToolCall):
+            self._calls[part.id] = part.name
+        elif isinstance(part, ToolResult):
+            return msgspec.structs.replace(part, name=self._calls.pop(part.id, part.name))
+        return part
+
+
+def _normalize_message(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message with its refusal as its text, and other names of text parts as `text`."""
+    content = data.get("content")
+    if _is_refusal(data):
+        content = data["refusal"]
+    if isinstance(content, list):
+        content = [_normalize_part(part) for part in content]
+    return {**data, "content": content}
+
+
+def _normalize_part(part: Any) -> Any:
+    if isinstance(part, dict) and isinstance(part.get("type"), str) and part["type"] in _TEXT_PARTS:
+        return {"type": "text", "text": part.get(_TEXT_PARTS[part["type"]])}
+    return part
+
+
+def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the message says of itself, and whatever has no place of its own."""
+    given = data.get("metadata")
+    metadata = dict(given) if isinstance(given, dict) else _without_empty({"metadata": given})
+    beside = _without_empty({key: value for key, value in data.items() if key not in _KNOWN_FIELDS})
+    refused = True if _is_refusal(data) else data.get("refusal")
+    return {**beside, **metadata, **_without_empty({"refusal": refused})}
+
+
+def _is_refusal(data: Mapping[str, Any]) -> bool:
+    """Say whether the refusal is all that a message says. Servers write nothing beside it as null, "" or []."""
+    return isinstance(data.get("refusal"), str) and data["refusal"] != "" and data.get("content") in (None, "", [])
+
+
+def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields that say anything; 0 and False do."""
+    return {key: value for key, value in fields.items() if value is not None and value not in ("", [], {})}
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool) and value != ""
+
+
+def _time(data: Mapping[str, Any]) -> float | None:
+    return next((at for at in (parse_time(data.get(key)) for key in _TIMES) if at is not None), None)
+
+
+def recognizes(source: Source) -> bool:
+    """Say whether there is talk of roles or messages. Prompts of SillyTavern's settings are not said."""
+    return not source.keys.isdisjoint(("role", "messages")) and not source.keys >= _PRESET_KEYS
+
+
+def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
+    """Yield messages, and rooms where a request says more than them."""
+    return read_conversations(source, lambda message: message)
+
+
+_PRESET_KEYS: Final = {"prompts", "prompt_order"}
+
+
+IMPORTER: Final = Format(
+    name="openai",
+    description="messages in OpenAI's form: a list, a request, JSON lines of messages or of conversations",
+    recognises=recognizes,
+    read=read,
+)
+
+
+def write_openai_messages(message: Message) -> Iterator[dict[str, Any]]:
+    """Yield a message; what several tools answered is a message each, with what the tool showed.
+
+    >>> next(write_openai_messages(Message(id="m", room="r", content="Hi", sender="Ada", at=60.0)))
+    {'role': 'user', 'name': 'Ada', 'content': 'Hi', 'id': 'm', 'timestamp': 60.0}
+    """
+    beside = {"timestamp": message.at, **({"metadata": message.metadata} if message.metadata else {})}
+    parts = (Text(text=message.content),) if isinstance(message.content, str) else message.content
+    results = group_tool_results(parts)
+    for number, (result, answer) in enumerate(results):
+        id = message.id if number == 0 else f"{message.id}/{number + 1}"
+        yield {"role": "tool", "tool_call_id": result.id, "content": _tool_content(result, answer), "id": id, **beside}
+    if results:
+        return
+    name = {"name": message.sender} if message.sender else {}
+    yield {"role": message.role, **name, **_write_content(message.content), "id": message.id, **beside}
+
+
+def _tool_content(result: ToolResult, parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:
+    shown = [_write_part(part) for part in parts if isinstance(part, Text | Media)]
+    return [_write_part(Text(text=result.content)), *shown] if shown else result.content
+
+
+def _write_content(content: str | tuple[Part, ...]) -> dict[str, Any]:
+    if isinstance(content, str):
+        return {"content": content}
+    said = [_write_part(part) for part in content if isinstance(part, Text | Media)]
+    calls = [_write_call(part) for part in content if isinstance(part, ToolCall)]
+    return {"content": said or None, **({"tool_calls": calls} if calls else {})}
+
+
+def _write_part(part: Text | Media) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    if part.modality == "audio" and part.data:
+        format = part.media_type.removeprefix("audio/") or "wav"
+        return {"type": "input_audio", "input_audio": {"data": part.data, "format": format}}
+    url = f"data:{part.media_type or 'image/png'};base64,{part.data}" if part.data else part.url
+    shown = {"url": url} if part.detail == "auto" else {"url": url, "detail": part.detail}
+    return {"type": "image_url", "image_url": shown}
+
+
+def _write_call(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

@@ -1,0 +1,37 @@
+"""Brimful's own records, one JSON object per line, as `brimful export` writes them.
+
+Ids, positions and times are preserved.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from brimful.errors import BrimfulError
+from brimful.formats.source import Format, ImportedRecord, Skipped, Source
+
+
+def recognizes(source: Source) -> bool:
+    """Say whether objects tell what record they are."""
+    return {"record", "id"} <= source.keys
+
+
+def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
+    """Yield the records."""
+    for entry in source.entries():
+        if isinstance(entry, Skipped):
+            yield entry
+            continue
+        try:
+            yield msgspec.convert(entry.data, ImportedRecord)
+        except (msgspec.ValidationError, BrimfulError) as error:
+            yield Skipped(entry.place, str(error))
+
+
+IMPORTER: Final = Format(
+    name="records",
+    description="records as `brimful export` writes them, one a line",
+    recognises=recognizes,
+    read=read,
+)

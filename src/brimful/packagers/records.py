@@ -1,0 +1,230 @@
+"""Package the records of a store. A package has the id of its record.
+
+Options override the record's values; metadata are merged with the record's.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, Unpack
+
+import msgspec
+
+from brimful.core.content import ContentPackage, Media, Text, ToolCall, ToolResult
+from brimful.core.exclusions import CONSTANT, HELD
+from brimful.core.tokens import TokenCounter
+from brimful.packagers.package import PackageOptions, copy_metadata, lorebook_entry, memory, note, package, summary
+from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary, User
+from brimful.records.character import Character
+from brimful.records.note import Note
+
+RECALLED_SUFFIX: Final = "/recalled"  # behind the id of a message that is a candidate twice, once for having been found
+_FAMILIES: Final = ("message", "memory", "summary")
+
+
+def qualified_id(family: str, id: str) -> str:
+    """Return the id of what bears the same one as something else that is no relative of it.
+
+    >>> qualified_id("memory", "tea")
+    'memory/tea'
+    """
+    return f"{family}/{id}"
+
+
+def context_ids(id: str) -> list[str]:
+    """Return all ids under which a record may stand in contexts."""
+    return [id, id + RECALLED_SUFFIX, *(qualified_id(family, id) for family in _FAMILIES)]
+
+
+_EXAMPLES_SUFFIX: Final = "/examples"  # how the ids of a character's examples end: they may go where a window is small
+_PIN: Final = frozenset({"pinned"})
+_PIN_AND_SOURCE: Final = frozenset({"pinned", "source"})
+"""What metadata of a package say to the fill. Those of a record are its author's, who pins nothing by them."""
+MAX_EXAMPLES_SHARE: Final = (
+    0.25  # of what the rest of the beginning leaves: history and memories tell more than examples
+)
+
+
+def package_message(
+    record: Message, *, counter: TokenCounter, current: bool = False, cluster: str | None = None
+) -> ContentPackage:
+    """Package a message of the recent history, where it stands as a message; `current` is what is to be answered."""
+    options: PackageOptions = {
+        "id": record.id,
+        "role": record.role,
+        "name": record.sender,
+        "timestamp": record.at,
+        "position": record.seq,
+        "metadata": _without_keys(record.metadata, _PIN_AND_SOURCE),
+    }
+    if cluster is not None:
+        options["cluster"] = cluster
+    return package(_kind(record, current=current), record.content, counter=counter, **options)
+
+
+def package_recalled_message(
+    record: Message, *, counter: TokenCounter, source: str = "", **options: Unpack[PackageOptions]
+) -> ContentPackage:
+    """Package an older message that retrieval found: it stands in a labelled block, as text."""
+    whole: PackageOptions = {
+        "id": record.id,
+        "name": record.sender or ("tool" if record.role == "tool" else ""),
+        "timestamp": record.at,
+        "position": record.seq,
+        **options,
+        "metadata": {
+            **_without_keys(record.metadata, _PIN_AND_SOURCE),
+            **({"source": source} if source else {}),
+            **copy_metadata(options),
+        },
+    }
+    if record.role != "tool":
+        whole["role"] = record.role
+    return package("message-older", plain_text(record.content), counter=counter, **whole)
+
+
+def package_memory(record: Memory, *, counter: TokenCounter, **options: Unpack[PackageOptions]) -> ContentPackage:
+    """Package a memory."""
+    source = {"source": record.source} if record.source else {}
+    whole: PackageOptions = {
+        "id": record.id,
+        "importance": record.importance,
+        "timestamp": record.at,
+        **options,
+        "metadata": {**_without_keys(record.metadata, _PIN), **source, **copy_metadata(options)},
+    }
+    return memory(record.content, counter=counter, type=record.type, pinned=record.pinned, **whole)
+
+
+def package_lore_entry(
+    record: LoreEntry, *, counter: TokenCounter, book: str = "", **options: Unpack[PackageOptions]
+) -> ContentPackage:
+    """Package a lorebook entry; its order is its position, so that entries stand as their author meant.
+
+    One that is told in every context is pinned: it stands in the stable part of the prompt. One that only may be, does
+    not, for whatever comes and goes there breaks the prefix.
+    """
+    constant = {CONSTANT: True} if record.constant and not record.steady else {}
+    whole: PackageOptions = {
+        "id": record.id,
+        "importance": record.importance,
+        "position": record.order,
+        **options,
+        "metadata": {**constant, **copy_metadata(options)},
+    }
+    return lorebook_entry(record.content, counter=counter, book=book, constant=record.steady, **whole)
+
+
+def package_summary(record: Summary, *, counter: TokenCounter, **options: Unpack[PackageOptions]) -> ContentPackage:
+    """Package a summary of messages; without named ones, it covers all of its cluster."""
+    whole: PackageOptions = {"id": record.id, "timestamp": record.at, "covers": record.covers, **options}
+    return summary(record.content, of=record.cluster, counter=counter, **whole)
+
+
+def package_header(
+    persona: Persona | None, room: Room, *, counter: TokenCounter, user: User | None = None, available: int
+) -> list[ContentPackage]:
+    """Package what begins every context of a persona in a room.
+
+    A character's examples are held back where they would take much of the tokens that are `available` beside the rest.
+    History plays no part in that: examples that came and went with it would break the prefix that caches keep.
+    """
+    packages = [
+        package("system-prompt", text, counter=counter, id=id, position=at, can_drop=id.endswith(_EXAMPLES_SUFFIX))
+        for at, (id, text) in enumerate(header_texts(persona, room, user).items())
+    ]
+    left = available - sum(each.tokens.upper for each in packages if not each.flex.can_drop)
+    return [_exclude_if_large(each, left) if each.flex.can_drop else each for each in packages]
+
+
+def _exclude_if_large(examples: ContentPackage, left: int) -> ContentPackage:
+    if examples.tokens.upper <= left * MAX_EXAMPLES_SHARE:
+        return examples
+    why = f"more than {MAX_EXAMPLES_SHARE:.0%} of the {max(0, left):,} tokens that the rest of the beginning leaves"
+    return msgspec.structs.replace(examples, metadata={HELD: f"it takes {examples.tokens.upper:,} tokens, {why}"})
+
+
+def header_texts(persona: Persona | None, room: Room, user: User | None = None) -> dict[str, str]:
+    """Return what begins every context: what the persona is told to be, the room's headers, and its goal, by their ids.
+
+    A character's own prompt stands where the persona has none. Notes without a depth stand behind all that.
+    """
+    texts = {} if persona is None else _persona_texts(persona, persona.character or Character())
+    texts |= {f"room/{room.id}/header-{at}": header for at, header in enumerate(room.headers, start=1)}
+    texts[f"room/{room.id}/goal"] = f"Goal of this conversation: {room.goal}" if room.goal else ""
+    texts |= {id: note.text for id, note in collect_notes(persona, room, user).items() if note.depth is None}
+    return {id: text for id, text in texts.items() if text}
+
+
+def collect_notes(persona: Persona | None, room: Room, user: User | None) -> dict[str, Note]:
+    """Return all notes that a context may hold, by their ids; of one depth, the persona's come last."""
+    owners = ((f"room/{room.id}", room), *(((f"user/{user.id}", user),) if user else ()))
+    owners += ((f"persona/{persona.id}", persona),) if persona else ()
+    return dict(each for name, owner in owners for each in _with_note_ids(name, owner.notes))
+
+
+def package_notes(notes: dict[str, Note], turn: int, *, counter: TokenCounter) -> list[ContentPackage]:
+    """Package the notes that stand at a depth; one that is not told in this turn is held back, and on the record."""
+    return [
+        note(
+            each.text,
+            counter=counter,
+            depth=each.depth,
+            id=id,
+            role=each.role,
+            position=at,
+            metadata={}
+            if each.is_due(turn)
+            else {HELD: f"it is told every {each.every} turns, and this is turn {turn:,}"},
+        )
+        for at, (id, each) in enumerate(notes.items())
+        if each.depth is not None and each.text.strip()
+    ]
+
+
+def _with_note_ids(owner: str, notes: tuple[Note, ...]) -> Iterator[tuple[str, Note]]:
+    for at, each in enumerate(notes, start=1):
+        yield f"{owner}/note-{at}" + (f"/{each.name}" if each.name else ""), each
+
+
+def _persona_texts(persona: Persona, character: Character) -> dict[str, str]:
+    name = f"persona/{persona.id}"
+    return {
+        name: persona.prompt or character.prompt,
+        f"{name}/character": character.sheet,
+        f"{name}{_EXAMPLES_SUFFIX}": f"How {persona.called} talks:\n{character.examples}" if character.examples else "",
+    }
+
+
+def plain_text(content: Content) -> str:
+    r"""Return what a content says, in words: a call by name and arguments, a medium by its kind.
+
+    >>> plain_text((Text(text="Look:"), Media(modality="image", url="https://example.org/cat.png")))
+    'Look:\n[image]'
+    """
+    if isinstance(content, str):
+        return content
+    return "\n".join(_part_text(part) for part in content)
+
+
+def _without_keys(metadata: dict[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
+    return metadata if names.isdisjoint(metadata) else {key: metadata[key] for key in metadata if key not in names}
+
+
+def _part_text(part: Text | Media | ToolCall | ToolResult) -> str:
+    match part:
+        case Text():
+            return part.text
+        case Media():
+            return f"[{part.modality}]"
+        case ToolCall():
+            return f"[called {part.name}: {part.arguments}]"
+        case ToolResult():
+            return part.content
+
+
+def _kind(record: Message, *, current: bool) -> str:
+    if record.role == "tool":
+        return "tool-result"
+    if not isinstance(record.content, str) and any(isinstance(part, ToolCall) for part in record.content):
+        return "tool-call"
+    return "message-current" if current else "message-recent"

@@ -1,0 +1,170 @@
+"""Load policies from TOML files and apply overrides. Every error names the file, the key and the reason."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.content import clean_text
+from brimful.core.policy import Method, Policy, apply_overrides, violations
+from brimful.core.validation import preview, require_unicode
+from brimful.errors import InvalidPolicy, InvalidValue, UnknownPolicy
+
+
+class Overrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A persona's tuning: share of the budget for history, least and most messages, how to count.
+
+    >>> Overrides(budget_share=0.9, least_messages=10).keys()
+    {'pools.recent.limit.share': 0.9, 'pools.recent.least': 10}
+    """
+
+    budget_share: float | None = None
+    least_messages: int | None = None
+    most_messages: int | None = None
+    counting: Method | None = None
+
+    def keys(self) -> dict[str, Any]:
+        """Return the policy keys that change, and their values."""
+        said = {
+            "pools.recent.limit.share": self.budget_share,
+            "pools.recent.least": self.least_messages,
+            "pools.recent.most": self.most_messages,
+            "counting": self.counting,
+        }
+        return {key: value for key, value in said.items() if value is not None}
+
+
+_FOLDER: Final = Path(__file__).parent
+
+ENVIRONMENT_KEYS: Final = {
+    "BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": "total_tokens",
+    "BRIMFUL_CONTEXT_RECENT_HISTORY_TOKEN_BUDGET": "pools.recent.limit.tokens",
+    "BRIMFUL_CONTEXT_RAG_TOKEN_BUDGET": "pools.related.limit.tokens",
+    "BRIMFUL_CONTEXT_COMPLETION_TOKENS": "completion.tokens",
+}
+"""Environment variables, and the policy key that each of them sets."""
+
+
+@cache
+def policy_names() -> tuple[str, ...]:
+    """Return the names of the policies that come with Brimful.
+
+    >>> policy_names()
+    ('auction', 'default', 'fit', 'pools', 'split', 'window')
+    """
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def load_policy(
+    name: str | Path | Policy = "default",
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Policy:
+    """Return a policy by name or by the path of a TOML file.
+
+    Overrides win over the environment, and that wins over the file. A policy given as a value is taken as it is.
+
+    >>> load_policy("window", overrides={"pools.recent.most": 50}).pool("recent").most
+    50
+    """
+    if isinstance(name, Policy):
+        policy, file = _require_recordable(name, "policy"), name.name
+    elif isinstance(name, str | Path):
+        policy, file = _read_policy(name)
+        policy = _apply_environment(policy, environ or {})
+    else:
+        raise InvalidValue("policy", f"must be a name, the path of a file, or a Policy, not {preview(name)}")
+    _check_overrides(overrides)
+    return _with_overrides(policy, file, overrides) if overrides else policy
+
+
+def _check_overrides(overrides: object) -> None:
+    if overrides is not None and not isinstance(overrides, Mapping):
+        raise InvalidValue("overrides", f"must be a dict of policy keys, not {preview(overrides)}")
+    for key in overrides or ():
+        require_unicode("overrides: a key", key, InvalidValue)
+
+
+def _apply_environment(policy: Policy, environ: Mapping[str, str]) -> Policy:
+    for variable, key in ENVIRONMENT_KEYS.items():
+        if variable in environ:
+            policy = _with_overrides(policy, variable, {key: _parse_tokens(variable, environ[variable])})
+    return policy
+
+
+def _read_policy(name: str | Path) -> tuple[Policy, str]:
+    if isinstance(name, str) and name in policy_names():
+        return _bundled_policy(name), f"{name}.toml"
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise UnknownPolicy(str(name), policy_names())
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:  # besides what is no UTF-8: a name that no file can have
+        raise InvalidPolicy(clean_text(str(path)), "", f"cannot be read ({error})") from None
+    return _parse_policy(text, str(path)), str(path)
+
+
+@cache
+def _bundled_policy(name: str) -> Policy:
+    return _parse_policy((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml")
+
+
+def _parse_policy(text: str, file: str) -> Policy:
+    try:
+        data = msgspec.toml.decode(text)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # besides bad TOML: a number of too many digits
+        raise InvalidPolicy(file, "", f"is not TOML ({error})") from None
+    return _convert_policy(data, file)
+
+
+def _convert_policy(data: Any, file: str) -> Policy:
+    try:
+        policy = msgspec.convert(data, type=Policy)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$.")
+        raise InvalidPolicy(file, _with_pool_names(path.rstrip("`"), data), reason) from None
+    for key, reason in violations(policy):
+        raise InvalidPolicy(file, key, reason)
+    return _require_recordable(policy, file)
+
+
+def _require_recordable(policy: Policy, file: str) -> Policy:
+    """Refuse what no record could hold. Every context has its policy in its record."""
+    try:
+        msgspec.json.encode(policy)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidPolicy(file, "", f"cannot be recorded ({error})") from None
+    return policy
+
+
+def _with_pool_names(path: str, data: Any) -> str:
+    """Name the pool that a path only numbers.
+
+    >>> _with_pool_names("pools[1].most", {"pools": [{}, {"name": "recent"}]})
+    'pools.recent.most'
+    """
+
+    def name(match: re.Match[str]) -> str:
+        pool = data["pools"][int(match[1])]
+        return f"pools.{pool['name']}" if isinstance(pool, dict) and isinstance(pool.get("name"), str) else match[0]
+
+    return re.sub(r"^pools\[(\d+)\]", name, path)
+
+
+def _with_overrides(policy: Policy, file: str, overrides: Mapping[str, Any]) -> Policy:
+    try:
+        return _convert_policy(apply_overrides(policy, overrides), file)
+    except KeyError as missing:
+        raise InvalidPolicy(file, missing.args[0], f"policy {policy.name!r} has no such key or pool") from None
+
+
+def _parse_tokens(variable: str, text: str) -> int:
+    try:
+        return int(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        raise InvalidPolicy(variable, "", f"must be a whole number of tokens, not {text!r}") from None

@@ -1,0 +1,128 @@
+"""The base class of all records, and the validation of their fields."""
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core import validation
+from brimful.core.content import Part, clean_text
+from brimful.errors import InvalidValue
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="record"):
+    """Whatever has an id in a store. Written out, it says what kind of record it is."""
+
+    id: str
+
+
+UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+MAX_INTEGER: Final = 10**12  # no room, no counter and no order needs more
+
+
+def normalize_fields(
+    record: msgspec.Struct,
+    *,
+    texts: tuple[str, ...] = (),
+    refs: tuple[str, ...] = (),
+    ids: tuple[str, ...] = (),
+    optional: tuple[str, ...] = (),
+    times: tuple[str, ...] = (),
+    objects: tuple[str, ...] = (),
+) -> None:
+    """Check the fields of a record by what they are; texts lose their lone surrogates, which no file can hold."""
+    for field in ("id", *refs):
+        validation.normalize_field(record, field, validate_id, "")
+    for field in optional:
+        if getattr(record, field) is not None:
+            validation.normalize_field(record, field, validate_id, "")
+    for field in texts:
+        validation.normalize_field(record, field, validate_string, "")
+    for field in times:
+        validation.normalize_field(record, field, validate_time, "")
+    for field in ids:
+        check_strings(field, getattr(record, field))
+    for field in (*objects, "metadata") if "metadata" in record.__struct_fields__ else objects:
+        validation.normalize_field(record, field, validate_json_object, "")
+
+
+def check_integer(field: str, value: object, low: int = 0) -> None:
+    """Refuse what is no whole number of a sane size."""
+    if type(value) is not int or not low <= value <= MAX_INTEGER:
+        raise InvalidValue(
+            field, f"must be a whole number from {low:,} to {MAX_INTEGER:,}, not {validation.preview(value)}"
+        )
+
+
+def is_plain_name(name: object) -> bool:
+    """Say whether a name needs no second look."""
+    return type(name) is str and name.isascii() and name != "" and "\0" not in name
+
+
+def validate_id(field: str, value: object) -> str:
+    """Return a name that every store can hold."""
+    plain = validation.require_id(field, value, InvalidValue)
+    if "\0" in plain:
+        raise InvalidValue(field, "has a null character, which no name may have")
+    return plain
+
+
+def validate_share(field: str, value: object) -> float:
+    """Return a number from 0 to 1."""
+    return validation.require_fraction(field, value, InvalidValue)
+
+
+def validate_string(field: str, value: object) -> str:
+    """Return a text without lone surrogates."""
+    return clean_text(validation.require_text(field, value, InvalidValue))
+
+
+def validate_content(field: str, value: object) -> str | tuple[Part, ...]:
+    """Return what a message may hold."""
+    if isinstance(value, str):
+        return validate_string(field, value)
+    if not isinstance(value, tuple) or not value or not all(isinstance(part, Part) for part in value):
+        raise InvalidValue(field, f"must be a text or a tuple of parts, not {validation.preview(value)}")
+    return value
+
+
+def validate_time(field: str, value: object) -> float:
+    """Return a time."""
+    return validation.require_timestamp(field, value, InvalidValue)
+
+
+def parse_duration(value: object, field: str = "time") -> float:
+    """Return the seconds of a time such as 90m, 24h or 7d.
+
+    >>> parse_duration("90m"), parse_duration("30d")
+    (5400.0, 2592000.0)
+    """
+    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)([smhdw])", value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise InvalidValue(field, f"{validation.preview(value)} is not like 90m, 24h or 7d")
+    return float(found[1]) * UNIT_SECONDS[found[2]]
+
+
+def validate_json_object(field: str, value: object) -> dict[str, Any]:
+    """Return plain JSON data."""
+    return validation.require_json_object(field, value, InvalidValue)
+
+
+def check_strings(field: str, values: object) -> None:
+    """Refuse what is no tuple of texts."""
+    if not isinstance(values, tuple):
+        raise InvalidValue(field, f"must be a tuple of texts, not {validation.preview(values)}")
+    for at, value in enumerate(values):
+        validation.require_unicode(f"{field}[{at}]", value, InvalidValue)
+
+
+def check_spans(field: str, values: object) -> None:
+    """Refuse what is no tuple of spans, each from one place to another that is not before it, in order."""
+    if not isinstance(values, tuple):
+        raise InvalidValue(field, f"must be a tuple of spans, not {validation.preview(values)}")
+    end = 0
+    for at, span in enumerate(values):
+        whole = isinstance(span, tuple) and all(validation.is_whole_number(place, 0) for place in span)
+        if not whole or len(span) != len(("first", "last")) or not end <= span[0] <= span[1] <= MAX_INTEGER:
+            raise InvalidValue(f"{field}[{at}]", f"must be two places, in order, not {validation.preview(span)}")
+        end = span[1] + 1

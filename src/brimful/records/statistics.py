@@ -1,0 +1,96 @@
+"""Usage statistics over many contexts and responses."""
+
+from typing import Literal
+
+import msgspec
+
+from brimful.core.notice import WarningKind
+
+GroupKey = Literal["hour", "day", "model", "policy", "persona"]
+"""By what figures may be told apart."""
+Grouping = Literal["", GroupKey]
+"""By what figures are told apart; empty: all together."""
+
+
+class Distribution(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean, the largest and the smallest of a number."""
+
+    mean: float = 0.0
+    max: float = 0.0
+    min: float = 0.0
+
+
+class ComponentShare(msgspec.Struct, frozen=True, kw_only=True):
+    """What a component takes: mean tokens and items a context, and its share of all tokens that were sent."""
+
+    name: str
+    tokens: float
+    items: float
+    share: float
+
+
+class MemoryStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Memories in contexts: how many, by type, and how relevant they were found on average, where that was told."""
+
+    total: int = 0
+    per_context: float = 0.0
+    types: dict[str, int] = {}
+    relevance: float | None = None
+
+
+class ResponseStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Answers, and what providers reported of them.
+
+    `reported` answers told their usage; the numbers after it are sums over those alone. `counted` are our tokens for
+    their prompts, and `naive` what everything that was at hand would have taken. `seconds` is a mean.
+    """
+
+    total: int = 0
+    reported: int = 0
+    prompt: int = 0
+    cached: int = 0
+    expected_cached: int = 0
+    completion: int = 0
+    reasoning: int = 0
+    counted: int = 0
+    naive: int = 0
+    count_error: float | None = None
+    seconds: float | None = None
+
+
+class ModelStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """What went to one model: what a price is worked out from."""
+
+    model: str
+    contexts: int
+    tokens: int
+    answers: ResponseStatistics
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a time.
+
+    `key` is the day, hour, model, policy or persona that they are of, and `begin` when that day or hour began. `tokens`
+    are those of requests, and `share` is theirs of the window. `naive` are the tokens that all candidates would have
+    taken. `warnings` tell in how many contexts there was which kind of warning.
+
+    `vector_uptime` is the share of contexts for which vector search answered, or was not needed; `breaker_openings`
+    says how often it was given up for a while.
+    """
+
+    key: str = ""
+    begin: float | None = None
+    contexts: int = 0
+    tokens: Distribution = Distribution()
+    share: Distribution = Distribution()
+    total_tokens: int = 0
+    components: tuple[ComponentShare, ...] = ()
+    memories: MemoryStatistics = MemoryStatistics()
+    candidates: int = 0
+    left_out: int = 0
+    naive: int = 0
+    warnings: dict[WarningKind, int] = {}
+    breaker_openings: int = 0
+    vector_uptime: float = 1.0
+    answers: ResponseStatistics = ResponseStatistics()
+    models: tuple[ModelStatistics, ...] = ()

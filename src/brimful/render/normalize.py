@@ -1,0 +1,416 @@
+"""Bring a prompt's messages into a regular form that every provider accepts.
+
+1. Blank texts are removed: some providers refuse them. A message left empty is removed too, and its cache mark moves
+to the previous one. 2. Neighbouring texts of a message are joined with an empty line. 3. Media stay in user messages
+if the provider accepts them; otherwise a short placeholder text replaces them. 4. In an assistant message, tool calls
+come last. 5. A run of tool messages becomes one with all results, in the order of the calls. Anything else in it (an
+image that a tool returned) follows as a user message. 6. Ids and names of past calls are made acceptable to every
+provider; speakers' names are put on one line.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, takewhile
+from typing import Final, Literal
+
+import msgspec
+
+from brimful.core.chat_rules import CLOSING, OPENING
+from brimful.core.content import clean_text
+from brimful.core.prompt import Media, Message, Part, Text, ToolCall, ToolResult
+from brimful.errors import InvalidValue
+
+_OPENAI_NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")  # from OpenAI's own error message
+_TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the narrowest of all providers
+_NOT_IN_TOOL_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def single_line(name: str) -> str:
+    r"""Return a name on one line, so that it cannot pass for two messages where it is written into the text.
+
+    >>> single_line(" Ada\n Lovelace ")
+    'Ada Lovelace'
+    """
+    return " ".join(clean_text(name).split())
+
+
+def fits_name_field(name: str) -> bool:
+    """Whether OpenAI takes this as the `name` of a message.
+
+    >>> fits_name_field("Zoë"), fits_name_field("Ada Lovelace"), fits_name_field("")
+    (True, False, False)
+    """
+    return _OPENAI_NAME.fullmatch(name) is not None
+
+
+def is_tool_name(name: object) -> bool:
+    """Whether every provider takes this as the name of a tool.
+
+    >>> is_tool_name("web_search"), is_tool_name("web.search")
+    (True, False)
+    """
+    return isinstance(name, str) and _TOOL_NAME.fullmatch(name) is not None
+
+
+def safe_tool_name(name: str) -> str:
+    """Return the name of a past call as every provider takes it.
+
+    Only the past is renamed. A tool on offer keeps its name, or the program that offers it would not know the call.
+
+    >>> safe_tool_name("web_search"), safe_tool_name("web.search"), safe_tool_name("")
+    ('web_search', 'web_search', 'tool')
+    """
+    return _NOT_IN_TOOL_NAME.sub("_", name)[:64] or "tool"
+
+
+def with_name_in_text(message: Message) -> Message:
+    """Move the name to the head of the text; a message that starts with a medium gets a text of its own for it.
+
+    The name of a message with nothing but tool calls is left out: there is nothing to put it before.
+
+    >>> with_name_in_text(Message(role="user", name="Ada", parts=(Text(text="Hi"),))).parts
+    (Text(text='Ada: Hi'),)
+    """
+    if not message.name:
+        return message
+    parts = message.parts
+    match parts[0] if parts else None:
+        case Text(text=text):
+            parts = (Text(text=f"{message.name}: {text}"), *parts[1:])
+        case Media():
+            parts = (Text(text=f"{message.name}:"), *parts)
+    return msgspec.structs.replace(message, name="", parts=parts)
+
+
+_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")  # Anthropic's letters, OpenAI's length
+
+
+def is_call_id(id: object) -> bool:
+    """Whether every provider takes this as the id of a call.
+
+    >>> is_call_id("call_1"), is_call_id("call 1"), is_call_id("")
+    (True, False, False)
+    """
+    return isinstance(id, str) and _CALL_ID.fullmatch(id) is not None
+
+
+def pair_calls(messages: Iterable[Message]) -> list[Message]:
+    """Give each call a unique id that every provider accepts; give its result the same id, its name and its place.
+
+    An id that is accepted and new stays. Another becomes a hash of itself and of how often it was seen, so that it is
+    the same in the next request of the conversation.
+
+    >>> call = Message(role="assistant", parts=(ToolCall(id="#1", name="look.up"),))
+    >>> result = Message(role="tool", parts=(ToolResult(id="#1", content="tea"),))
+    >>> [(message.parts[0].id, message.parts[0].name) for message in pair_calls([call, result])]
+    [('call_613ca892e9b25f5b', 'look_up'), ('call_613ca892e9b25f5b', 'look_up')]
+    """
+    used: set[str] = set()
+    waiting: list[tuple[str, ToolCall]] = []
+    paired: list[Message] = []
+    for message in messages:
+        parts = message.parts
+        if message.role == "tool":
+            parts = _match_results(parts, waiting)
+        else:
+            waiting = [(part.id, _with_safe_id(part, used)) for part in parts if isinstance(part, ToolCall)]
+            if waiting:
+                renamed = iter(call for _, call in waiting)
+                parts = tuple(next(renamed) if isinstance(part, ToolCall) else part for part in parts)
+        paired.append(message if parts is message.parts else msgspec.structs.replace(message, parts=parts))
+    return paired
+
+
+def _with_safe_id(call: ToolCall, used: set[str]) -> ToolCall:
+    seen = 0
+    id = call.id if is_call_id(call.id) else _hashed_id(call.id, seen)
+    while id in used:
+        seen += 1
+        id = _hashed_id(call.id, seen)
+    used.add(id)
+    return msgspec.structs.replace(call, id=id, name=safe_tool_name(call.name))
+
+
+def _match_results(parts: tuple[Part, ...], waiting: list[tuple[str, ToolCall]]) -> tuple[Part, ...]:
+    """Name each result after its call, and sort by call. A result without one stays, last, for `check` to name."""
+    placed: list[tuple[int, Part]] = []
+    open_places = list(range(len(waiting)))
+    for part in parts:
+        if not isinstance(part, ToolResult):
+            continue
+        place = next((place for place in open_places if waiting[place][0] == part.id), None)
+        if place is None:
+            id = part.id if is_call_id(part.id) else _hashed_id(part.id, 0)
+            placed.append((len(waiting), msgspec.structs.replace(part, id=id, name=safe_tool_name(part.name))))
+            continue
+        open_places.remove(place)
+        call = waiting[place][1]
+        placed.append((place, msgspec.structs.replace(part, id=call.id, name=call.name)))
+    return tuple(part for _, part in sorted(placed, key=lambda entry: entry[0]))
+
+
+def _hashed_id(id: str, seen: int) -> str:
+    return "call_" + hashlib.blake2b(f"{seen}:{id}".encode(), digest_size=8).hexdigest()
+
+
+_DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
+_MAX_URL_CHARACTERS: Final = 120  # characters of a URL in a placeholder: enough to recognise it, about 40 tokens
+
+_SIGNATURES: Final = {
+    "image": (
+        ("iVBORw0KGgo", "image/png"),
+        ("/9j/", "image/jpeg"),
+        ("R0lGOD", "image/gif"),
+        ("UklGR", "image/webp"),
+    ),
+    "audio": (("UklGR", "audio/wav"), ("SUQz", "audio/mpeg"), ("//", "audio/mpeg"), ("T2dnUw", "audio/ogg")),
+    "video": (("GkXfo", "video/webm"),),
+}
+"""How base64 of each format begins."""
+
+_SUFFIXES: Final = {
+    "image": {"png": "image/png", "gif": "image/gif", "webp": "image/webp"},
+    "audio": {"wav": "audio/wav", "ogg": "audio/ogg", "flac": "audio/flac"},
+    "video": {"webm": "video/webm", "mov": "video/quicktime"},
+}
+_DEFAULT_TYPES: Final = {"image": "image/jpeg", "audio": "audio/mpeg", "video": "video/mp4"}
+_ALIASES: Final = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg", "audio/x-wav": "audio/wav"}
+
+
+def decode_data_url(media: Media) -> Media:
+    """Return a medium that is given as a `data:` URL as what it is: base64 data with its type.
+
+    >>> decode_data_url(Media(modality="image", url="data:image/png;base64,iVBO")).data
+    'iVBO'
+    """
+    found = _DATA_URL.match(media.url)
+    if found is None or found.end() == len(media.url):
+        return media
+    data, declared = media.url[found.end() :], found.group(1).lower()
+    return msgspec.structs.replace(media, url="", data=data, media_type=declared or media.media_type)
+
+
+def mime_type(media: Media) -> str:
+    """Return the type: as declared, else by how the data begins or the URL ends, else the modality's commonest.
+
+    >>> mime_type(Media(modality="image", data="iVBORw0KGgoAAAA"))
+    'image/png'
+    >>> mime_type(Media(modality="audio", url="https://a.example/b.wav?x=1"))
+    'audio/wav'
+    """
+    if media.media_type:
+        declared = media.media_type.lower()
+        return _ALIASES.get(declared, declared)
+    for start, found in _SIGNATURES[media.modality]:
+        if media.data.startswith(start):
+            return found
+    suffix = _url_path(media.url).rpartition(".")[2].lower()
+    return _SUFFIXES[media.modality].get(suffix, _DEFAULT_TYPES[media.modality])
+
+
+def data_url(media: Media) -> str:
+    """Return the medium as one URL, its data inside where there is no other.
+
+    >>> data_url(Media(modality="image", data="/9j/4AA"))
+    'data:image/jpeg;base64,/9j/4AA'
+    """
+    return media.url or f"data:{mime_type(media)};base64,{media.data}"
+
+
+def placeholder(media: Media) -> Text:
+    """Return the text that stands for a medium that the wire cannot carry. Secrets in a URL's query stay behind.
+
+    >>> placeholder(Media(modality="image", url="https://a.example/cat.png?key=1")).text
+    '[image: https://a.example/cat.png]'
+    >>> placeholder(Media(modality="video", data="AAAA")).text
+    '[video]'
+    """
+    if media.data:
+        return Text(text=f"[{media.modality}]")
+    path = _url_path(media.url)
+    shown = path if len(path) <= _MAX_URL_CHARACTERS else path[: _MAX_URL_CHARACTERS - 1] + "…"
+    return Text(text=f"[{media.modality}: {shown}]")
+
+
+def _url_path(url: str) -> str:
+    return url.partition("#")[0].partition("?")[0]
+
+
+AcceptsMedia = Callable[[Media], bool]
+"""Whether a wire carries this medium in a user message."""
+
+
+def normalize_messages(messages: Iterable[Message], carries: AcceptsMedia) -> list[Message]:
+    r"""Return the messages in regular form.
+
+    >>> said = Message(role="user", parts=(Text(text="Hi"), Text(text=" "), Text(text="there")))
+    >>> normalize_messages([said], lambda media: False)[0].parts
+    (Text(text='Hi\n\nthere'),)
+    """
+    placed = list(messages)
+    if all(map(_is_plain_message, placed)):  # a conversation without tools and media, as most are
+        return [_with_single_line_name(message) if message.name else message for message in placed]
+    _check_part_roles(placed)
+    shown = [_replace_media(message, carries) for message in _split_tool_runs(placed)]
+    regular = [_normalize_parts(message) for message in pair_calls(shown)]
+    return _drop_empty(regular)
+
+
+def _check_part_roles(messages: list[Message]) -> None:
+    for index, message in enumerate(messages):
+        for part in message.parts:
+            if isinstance(part, ToolCall) and message.role != "assistant":
+                reason = f"tool call {part.id!r} belongs in an assistant message, not in one of role {message.role!r}"
+                raise InvalidValue(f"messages[{index}]", reason)
+            if isinstance(part, ToolResult) and message.role != "tool":
+                reason = f"tool result {part.id!r} belongs in a tool message, not in one of role {message.role!r}"
+                raise InvalidValue(f"messages[{index}]", reason)
+
+
+def _split_tool_runs(messages: list[Message]) -> Iterator[Message]:
+    run: list[Message] = []
+    for message in messages:
+        if message.role == "tool":
+            run.append(message)
+            continue
+        if run:
+            yield from _split_tool_run(run)
+            run = []
+        yield message
+    if run:
+        yield from _split_tool_run(run)
+
+
+def _split_tool_run(run: list[Message]) -> Iterator[Message]:
+    parts = [part for message in run for part in message.parts]
+    results = tuple(part for part in parts if isinstance(part, ToolResult))
+    rest = tuple(part for part in parts if not isinstance(part, ToolResult))
+    sources = tuple(source for message in run for source in message.sources)
+    cache = any(message.cache for message in run)
+    yield Message(role="tool", parts=results, sources=sources, cache=cache and not rest)
+    if rest:
+        yield Message(role="user", parts=rest, sources=sources, cache=cache)
+
+
+def _replace_media(message: Message, carries: AcceptsMedia) -> Message:
+    if _is_single_text(message.parts):
+        return message
+
+    def shown(media: Media) -> Part:
+        whole = decode_data_url(media)
+        return whole if message.role == "user" and carries(whole) else placeholder(whole)
+
+    parts = tuple(shown(part) if isinstance(part, Media) else part for part in message.parts)
+    return msgspec.structs.replace(message, parts=parts)
+
+
+def _normalize_parts(message: Message) -> Message:
+    if _is_single_text(message.parts):
+        return _with_single_line_name(message) if message.name else message
+    full = [part for part in message.parts if not (isinstance(part, Text) and not part.text.strip())]
+    calls_last = sorted(full, key=lambda part: isinstance(part, ToolCall))
+    return msgspec.structs.replace(message, parts=tuple(join_texts(calls_last)), name=single_line(message.name))
+
+
+def _with_single_line_name(message: Message) -> Message:
+    name = single_line(message.name)
+    return message if name == message.name else msgspec.structs.replace(message, name=name)
+
+
+def _is_plain_message(message: Message) -> bool:
+    """Say whether a message is a text of somebody, and so regular but for a name."""
+    return message.role != "tool" and _is_single_text(message.parts)
+
+
+def _is_single_text(parts: tuple[Part, ...]) -> bool:
+    """Say whether parts are one text that says something."""
+    if len(parts) != 1:
+        return False
+    (part,) = parts
+    return isinstance(part, Text) and part.text != "" and not part.text.isspace()
+
+
+def join_texts(parts: Iterable[Part]) -> Iterator[Part]:
+    """Join neighbouring texts with an empty line between."""
+    for is_text, run in groupby(parts, key=lambda part: isinstance(part, Text)):
+        if is_text:
+            yield Text(text="\n\n".join(part.text for part in run if isinstance(part, Text)))
+        else:
+            yield from run
+
+
+def _drop_empty(messages: list[Message]) -> list[Message]:
+    kept: list[Message] = []
+    for message in messages:
+        if message.parts:
+            kept.append(message)
+        elif message.cache and kept:
+            kept[-1] = msgspec.structs.replace(kept[-1], cache=True)
+    return kept
+
+
+Speaker = Literal["user", "assistant", "system"]
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What one speaker says before the other does. Tools speak as the user, and so do most later system messages."""
+
+    speaker: Speaker
+    messages: tuple[Message, ...]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts of the turn, in order."""
+        return tuple(part for message in self.messages for part in message.parts)
+
+
+def split_system(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    """Return the leading system messages, and the rest."""
+    system = list(takewhile(lambda message: message.role == "system", messages))
+    return system, list(messages[len(system) :])
+
+
+def alternating_turns(messages: Sequence[Message], *, system_turns: bool = False) -> list[Turn]:
+    """Merge neighbours of one speaker into turns that alternate, with the user first and last.
+
+    With `system_turns`, a system message between the user and the assistant, or behind the user at the end, has a turn
+    of its own. Anywhere else it would be refused, and speaks as the user.
+
+    >>> hello = Message(role="assistant", parts=(Text(text="Hello!"),))
+    >>> [(turn.speaker, turn.parts[0].text) for turn in alternating_turns([hello])]
+    [('user', '(conversation continues)'), ('assistant', 'Hello!'), ('user', '(continue)')]
+    """
+    runs = [(speaker, tuple(run)) for speaker, run in groupby(messages, key=_message_speaker)]
+    spoken = [
+        (_system_speaker(runs, at) if system_turns else _as_user(speaker), run)
+        for at, (speaker, run) in enumerate(runs)
+    ]
+    turns = [
+        Turn(speaker=speaker, messages=tuple(message for _, run in group for message in run))
+        for speaker, group in groupby(spoken, key=lambda row: row[0])
+    ]
+    if not turns or turns[0].speaker == "assistant":
+        turns.insert(0, _user_turn(OPENING))
+    if turns[-1].speaker == "assistant":
+        turns.append(_user_turn(CLOSING))
+    return turns
+
+
+def _message_speaker(message: Message) -> Speaker:
+    return "user" if message.role == "tool" else message.role
+
+
+def _as_user(speaker: Speaker) -> Speaker:
+    return "user" if speaker == "system" else speaker
+
+
+def _system_speaker(runs: Sequence[tuple[Speaker, tuple[Message, ...]]], at: int) -> Speaker:
+    """Return who speaks a run: the system only right behind the user, and with nobody but the assistant behind it."""
+    before = runs[at - 1][0] if at else ""
+    after = runs[at + 1][0] if at + 1 < len(runs) else "assistant"
+    return runs[at][0] if (before, after) == ("user", "assistant") else _as_user(runs[at][0])
+
+
+def _user_turn(text: str) -> Turn:
+    return Turn(speaker="user", messages=(Message(role="user", parts=(Text(text=text),)),))

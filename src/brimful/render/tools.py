@@ -1,0 +1,135 @@
+"""Tool definitions and arguments as JSON, in the forms that providers share."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.prompt import Request, Tool
+from brimful.errors import InvalidRequest
+from brimful.render.rules import Object, Report
+
+RAW_ARGUMENTS: Final = "arguments"
+"""The key under which arguments travel that are no JSON object, where the provider takes only an object."""
+
+
+def request_bytes(request: Request) -> bytes:
+    r"""Return the request as JSON: UTF-8, no spaces, keys in the order in which they were built.
+
+    >>> request_bytes({"b": "é", "a": [1, None]})
+    b'{"b":"\xc3\xa9","a":[1,null]}'
+    """
+    return msgspec.json.encode(request)
+
+
+def json_text(value: object) -> str:
+    """Return a value as compact JSON text.
+
+    >>> json_text({"q": "tea", "n": 2})
+    '{"q":"tea","n":2}'
+    """
+    return msgspec.json.encode(value).decode()
+
+
+def object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool's JSON schema with sorted keys at every depth, and as the object that providers insist on.
+
+    A schema that was built in another order, by another process, must not cost the provider's prompt cache.
+
+    >>> object_schema({"required": ["q"], "properties": {"q": {"type": "string", "maxLength": 9}}})
+    {'properties': {'q': {'maxLength': 9, 'type': 'string'}}, 'required': ['q'], 'type': 'object'}
+    >>> object_schema({})
+    {'properties': {}, 'type': 'object'}
+    """
+    whole = {"type": "object", "properties": {}, **parameters}
+    schema: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(whole, order="sorted"))
+    return schema
+
+
+def arguments_text(arguments: str) -> str:
+    r"""Return a call's arguments as the text of an object: untouched if they are one, else as the object they become.
+
+    OpenAI takes any text back; servers that render chat templates refuse the whole request for one that is no JSON.
+
+    >>> arguments_text('{"q":  "tea"}'), arguments_text("[1]")
+    ('{"q":  "tea"}', '{"arguments":"[1]"}')
+    """
+    return arguments if _parse_object(arguments) is not None else json_text(arguments_object(arguments))
+
+
+def arguments_object(arguments: str) -> dict[str, Any]:
+    """Return a call's arguments as the object that most providers take.
+
+    A model can write arguments that are no JSON object. They stay readable under one key: a past mistake must not make
+    the whole conversation invalid.
+
+    >>> arguments_object('{"q": "tea"}')
+    {'q': 'tea'}
+    >>> arguments_object('{"q": "te'), arguments_object(" ")
+    ({'arguments': '{"q": "te'}, {})
+    """
+    if not arguments.strip():
+        return {}
+    value = _parse_object(arguments)
+    return {RAW_ARGUMENTS: arguments} if value is None else value
+
+
+def _parse_object(arguments: str) -> dict[str, Any] | None:
+    try:
+        value = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def function_tool(tool: Tool) -> dict[str, Any]:
+    """Write a tool.
+
+    >>> function_tool(Tool(name="now"))
+    {'type': 'function', 'function': {'name': 'now', 'parameters': {'properties': {}, 'type': 'object'}}}
+    """
+    described = {"description": tool.description} if tool.description else {}
+    function = {"name": tool.name, **described, "parameters": object_schema(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+def read_function(function: dict[str, Any]) -> Tool:
+    """Read a tool from its function.
+
+    >>> read_function({"name": "now"})
+    Tool(name='now', description='', parameters={})
+    """
+    return Tool(
+        name=function["name"],
+        description=function.get("description") or "",
+        parameters=function.get("parameters") or {},
+    )
+
+
+def read_tool(tool: dict[str, Any], place: str) -> Tool:
+    """Read a tool that a caller gives in OpenAI's form.
+
+    >>> read_tool({"type": "function", "function": {"name": "now"}}, "tools[0]").name
+    'now'
+    >>> read_tool({"type": "function", "function": {"name": 7}}, "t[0]")
+    Traceback (most recent call last):
+    ...
+    brimful.errors.InvalidRequest: openai would refuse this request: t[0].function.name: must be a text, not a number
+    """
+    report = Report()
+    for _, function in check_functions(report, [tool]):
+        report.want_filled("tools[0].function.name", function.get("name"))
+    if report.violations:
+        raise InvalidRequest("openai", [finding.replace("tools[0]", place, 1) for finding in report.violations])
+    return read_function(tool["function"])
+
+
+def check_functions(report: Report, tools: object) -> Iterator[tuple[str, Object]]:
+    """Go through the functions of a list of tools, and check their schemas."""
+    for place, tool in report.want_objects("tools", tools):
+        report.want_one_of(f"{place}.type", tool.get("type"), ("function",))
+        function = report.want_object(f"{place}.function", tool.get("function"))
+        if function is not None:
+            if function.get("parameters") is not None:
+                report.want_object(f"{place}.function.parameters", function["parameters"])
+            yield f"{place}.function", function

@@ -1,0 +1,67 @@
+"""A thread pool for CPU-bound work that runs the newest request of each tenant first.
+
+Dragging a slider sends a new request before the last one is answered. The newest must not wait for outdated ones, and
+one tenant must not hold up another.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+WORKERS: Final = 2  # pieces of work at a time; each holds the interpreter for most of its time
+
+T = TypeVar("T")
+
+
+class NewestFirstExecutor:
+    """Runs work on threads of its own: tenants in turn, and of each what came last."""
+
+    def __init__(self, slots: int = WORKERS) -> None:
+        """Run so much at a time."""
+        self._free = slots
+        self._pool = ThreadPoolExecutor(slots, thread_name_prefix="brimful-what-if")
+        self._waiting: OrderedDict[str, list[asyncio.Future[None]]] = OrderedDict()
+
+    async def run(self, tenant: str, work: Callable[[], T]) -> T:
+        """Do a piece of work. Who is gone before it begins is forgotten; what has begun is done to its end."""
+        await self._enter(tenant)
+        loop = asyncio.get_running_loop()
+        job = self._pool.submit(work)
+
+        def ended(_: Future[Any]) -> None:
+            loop.call_soon_threadsafe(self._leave)
+
+        job.add_done_callback(ended)
+        return await asyncio.wrap_future(job)
+
+    async def close(self) -> None:
+        """Wait for what is being done."""
+        await asyncio.to_thread(self._pool.shutdown)
+
+    async def _enter(self, tenant: str) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, []).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # its turn came in the moment in which it was given up
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """Give the place to who waits: the next tenant's newest."""
+        while self._waiting:
+            tenant, turns = next(iter(self._waiting.items()))
+            turn = turns.pop()
+            self._waiting.move_to_end(tenant)
+            if not turns:
+                del self._waiting[tenant]
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1

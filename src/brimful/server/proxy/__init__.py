@@ -1,0 +1,1 @@
+"""The proxy: forwards OpenAI and Anthropic requests, trimmed to fit or built from a stored conversation."""

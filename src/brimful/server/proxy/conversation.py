@@ -1,0 +1,156 @@
+"""Find the conversation, the user and the new messages of a request, from its headers or its body."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.content import Text
+from brimful.core.prompt import Message as Said
+from brimful.core.prompt import Tool
+from brimful.records import Content, Message
+from brimful.render.incoming import read_incoming
+from brimful.server.errors import ApiError
+from brimful.server.proxy.reasoning import ToolStep, tool_steps, without_reasoning
+from brimful.server.proxy.request import ProxyRequest
+from brimful.server.proxy.storable import check_storable
+
+CONVERSATION_HEADER: Final = "x-brimful-conversation"
+USER_HEADER: Final = "x-brimful-user"
+_CONVERSATION_FIELDS: Final = ("conversation", "conversation_id", "thread_id", "session_id")
+_USER_FIELDS: Final = ("user_id", "user")
+_PROMPT_ROLES: Final = ("system", "developer")  # roles of what many conversations begin with alike
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request says to a room: `system` is its prompt, `said` are its turns, oldest first, not stored yet.
+
+    `places` tell which of the request's messages each of them is. `steps` are those that go out as they came.
+    """
+
+    room: str
+    user: str | None
+    system: str | None
+    said: tuple[Message, ...]
+    places: tuple[int, ...]
+    tools: tuple[Tool, ...]
+    steps: tuple[ToolStep, ...]
+    completion: int | None
+
+
+def parse_conversation(asked: ProxyRequest) -> Conversation:
+    """Read a request as a part of a conversation."""
+    read_incoming(asked.body, asked.wire)
+    messages = asked.body["messages"]
+    check_storable(messages, asked.wire)
+    given = read_incoming(asked.body | {"messages": without_reasoning(messages, asked.wire)}, asked.wire)
+    room = conversation_room(asked)
+    spoken = [(at, message) for at, turn in enumerate(given.turns) for message in turn.said]
+    prompts = [*given.system, *(message for _, message in spoken if message.role == "system")]
+    said = [(at, message) for at, message in spoken if message.role != "system" and _has_content(message)]
+    if not said:
+        raise ApiError(
+            "invalid", "messages: there is nothing but system messages, and nothing to answer", param="messages"
+        )
+    return Conversation(
+        room=room,
+        user=named_user(asked),
+        system="\n\n".join(map(_text, prompts)) if prompts else None,
+        said=tuple([_to_message(message, room, asked.at) for _, message in said]),
+        places=tuple([at for at, _ in said]),
+        tools=given.tools,
+        steps=tool_steps(messages, asked.wire),
+        completion=given.completion,
+    )
+
+
+def conversation_room(asked: ProxyRequest) -> str:
+    """Return the room of a request: the conversation that it names, or its user's own."""
+    user = named_user(asked)
+    room = named_room(asked) or (f"user/{user}" if user else "")
+    if not room:
+        raise ApiError(
+            "invalid",
+            "to remember, a conversation must be named: by the header X-Brimful-Conversation, or metadata.conversation",
+            param="metadata.conversation",
+        )
+    return room
+
+
+def named_room(asked: ProxyRequest) -> str:
+    """Return the conversation that a request names; nothing if it names none."""
+    return asked.headers.get(CONVERSATION_HEADER) or _first(_metadata(asked.body), _CONVERSATION_FIELDS)
+
+
+def opening_digest(asked: ProxyRequest) -> str:
+    """Return a digest of how a request begins, up to its first turn: clients send all of a conversation each time."""
+    messages = asked.body.get("messages")
+    listed = messages if isinstance(messages, list) else []
+    turns = (
+        at
+        for at, message in enumerate(listed)
+        if isinstance(message, dict) and message.get("role") not in _PROMPT_ROLES
+    )
+    opening = listed[: next(turns, 0) + 1]
+    return hashlib.blake2b(msgspec.json.encode(opening), digest_size=12).hexdigest()
+
+
+def named_user(asked: ProxyRequest) -> str | None:
+    """Return the user that a request names: by header, as OpenAI's `user`, or in `metadata`."""
+    named = (
+        asked.headers.get(USER_HEADER) or _first(asked.body, ("user",)) or _first(_metadata(asked.body), _USER_FIELDS)
+    )
+    return named or None
+
+
+def assign_ids(messages: Sequence[Message], room: str, after: Message | None, left: int = 0) -> list[Message]:
+    """Give messages the ids that they get whenever they are sent to the same place: sent again, they are the same.
+
+    `left` is the place of the last message that the conversation left behind: said again after that, it is another.
+
+    >>> hi = Message(id="(new)", room="r", content="Hi")
+    >>> first, second = assign_ids([hi, hi], "r", None)
+    >>> assign_ids([hi], "r", None) == [first], first.id == second.id
+    (True, False)
+    """
+    place = [room, after.id if after else "", after.seq if after else 0]
+    digest = hashlib.blake2b(msgspec.json.encode([*place, left] if left else place))
+    named = []
+    for message in messages:
+        digest.update(msgspec.json.encode([message.role, message.content]))
+        named.append(msgspec.structs.replace(message, id=f"msg-{digest.hexdigest()[:32]}"))
+    return named
+
+
+def _to_message(message: Said, room: str, at: float) -> Message:
+    return Message(id="(new)", room=room, content=_content(message), sender=message.name, role=message.role, at=at)
+
+
+def _has_content(message: Said) -> bool:
+    """Say whether there is anything to keep: an assistant may have done nothing but think."""
+    return message.role != "assistant" or bool(message.parts)
+
+
+def _content(message: Said) -> Content:
+    """Return plain text as such: it is counted once."""
+    match message.parts:
+        case (Text(text=text),):
+            return text
+        case ():
+            return ""
+        case parts:
+            return parts
+
+
+def _text(message: Said) -> str:
+    return "\n\n".join(part.text for part in message.parts if isinstance(part, Text))
+
+
+def _metadata(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = body.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _first(fields: Mapping[str, Any], names: Sequence[str]) -> str:
+    return next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), "")

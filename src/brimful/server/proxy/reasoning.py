@@ -1,0 +1,145 @@
+"""Preserve the model's reasoning between tool calls.
+
+Reasoning is not stored, but Anthropic and others reject tool results if the reasoning before the call is missing. So
+the steps since the last user message are sent exactly as the client sent them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.frame import part_text
+from brimful.core.prompt import Request
+from brimful.core.tokens import TokenCounter
+from brimful.render.incoming import IncomingWire
+from brimful.render.incoming.parts import read_unknown
+
+WireMessage = dict[str, Any]
+
+_REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
+"""Where OpenAI's dialects put what a model thought."""
+_STORED_BLOCKS: Final = ("text", "image", "tool_use")
+_CACHE: Final = "cache_control"
+_CALL_FIELDS: Final = frozenset(("id", "type", "function", "index"))
+
+
+class ToolStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A message with calls, as the caller sent it, and the ids of its calls."""
+
+    said: WireMessage
+    calls: tuple[str, ...]
+
+
+def without_reasoning(messages: Sequence[WireMessage], wire: IncomingWire) -> list[WireMessage]:
+    """Return messages as they are kept: of what an assistant said, texts, images and calls.
+
+    >>> thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    >>> without_reasoning([{"role": "assistant", "content": [thought, {"type": "text", "text": "Yes."}]}], "anthropic")
+    [{'role': 'assistant', 'content': [{'type': 'text', 'text': 'Yes.'}]}]
+    """
+    return [_stored_form(message, wire) if message["role"] == "assistant" else message for message in messages]
+
+
+def tool_steps(messages: Sequence[WireMessage], wire: IncomingWire) -> tuple[ToolStep, ...]:
+    """Return what was said with calls since the user last spoke, where there is more to it than is kept."""
+    last_words = max((at for at, message in enumerate(messages) if _is_user_text(message)), default=-1)
+    since = (message for message in messages[last_words + 1 :] if message["role"] == "assistant")
+    steps = (
+        ToolStep(said=message, calls=_call_ids(message, wire)) for message in since if _needs_original(message, wire)
+    )
+    return tuple(step for step in steps if step.calls)
+
+
+def reasoning_tokens(steps: Sequence[ToolStep], wire: IncomingWire, counter: TokenCounter) -> int:
+    """Return how many tokens go to what is not kept of some steps, at the most."""
+    texts = [part_text(part) for step in steps for part in read_unknown(_reasoning_part(step.said, wire))]
+    return counter.text("\n".join(texts)).upper if texts else 0
+
+
+def restore_steps(request: Request, steps: Sequence[ToolStep], wire: IncomingWire) -> Request:
+    """Return a request in which steps stand as the caller sent them; one that it does not hold is left out."""
+    if not steps:
+        return request
+    place = _restore_anthropic if wire == "anthropic" else _restore_openai
+    return request | {"messages": [place(message, steps) for message in request["messages"]]}
+
+
+def _restore_openai(message: WireMessage, steps: Sequence[ToolStep]) -> WireMessage:
+    calls = _call_ids(message, "openai")
+    return next((step.said for step in steps if calls and step.calls == calls), message)
+
+
+def _restore_anthropic(turn: WireMessage, steps: Sequence[ToolStep]) -> WireMessage:
+    """Put steps in the place of their blocks: a turn of ours may hold more than one message."""
+    blocks = turn["content"]
+    for step in steps if isinstance(blocks, list) else ():
+        kept = _stored_form(step.said, "anthropic")["content"]
+        ends = ((at, at + len(kept)) for at in range(len(blocks)))
+        found = next(((start, end) for start, end in ends if _is_same(blocks[start:end], kept)), None)
+        if found is not None:
+            start, end = found
+            blocks = [*blocks[:start], *_with_cache_mark(step.said["content"], blocks[start:end]), *blocks[end:]]
+    return turn | {"content": blocks}
+
+
+def _is_same(ours: Sequence[WireMessage], theirs: Sequence[WireMessage]) -> bool:
+    return [_block_key(block) for block in ours] == [_block_key(block) for block in theirs]
+
+
+def _with_cache_mark(theirs: Sequence[WireMessage], ours: Sequence[WireMessage]) -> list[WireMessage]:
+    """Return their blocks with our breakpoint, which stands at the end if there is one."""
+    mark = {key: value for key, value in ours[-1].items() if key == _CACHE}
+    *before, last = [{key: value for key, value in block.items() if key != _CACHE} for block in theirs]
+    return [*before, last | mark]
+
+
+def _block_key(block: WireMessage) -> tuple[object, ...]:
+    if block.get("type") == "tool_use":
+        return ("tool_use", block.get("id"))
+    return (block.get("type"), str(block.get("text", "")).strip())
+
+
+def _stored_form(message: WireMessage, wire: IncomingWire) -> WireMessage:
+    content = message.get("content")
+    if wire == "openai":
+        return {key: value for key, value in message.items() if key not in _REASONING_FIELDS}
+    if not isinstance(content, list):
+        return message
+    return message | {"content": [block for block in content if _is_stored(block)]}
+
+
+def _reasoning_part(message: WireMessage, wire: IncomingWire) -> object:
+    """Return what is not kept of a message."""
+    if wire == "openai":
+        return {key: value for key, value in message.items() if key in _REASONING_FIELDS}
+    content = message.get("content")
+    return [block for block in content if not _is_stored(block)] if isinstance(content, list) else []
+
+
+def _is_stored(block: object) -> bool:
+    return not isinstance(block, dict) or block.get("type") in _STORED_BLOCKS
+
+
+def _needs_original(message: WireMessage, wire: IncomingWire) -> bool:
+    """Say whether a provider may want to see a message just as it was."""
+    if _reasoning_part(message, wire):
+        return True
+    calls = message.get("tool_calls") if wire == "openai" else None
+    return any(isinstance(call, dict) and not _CALL_FIELDS.issuperset(call) for call in calls or ())
+
+
+def _is_user_text(message: WireMessage) -> bool:
+    """Say whether a message holds words of the user, and not only what tools answered."""
+    content = message.get("content")
+    if message["role"] != "user":
+        return False
+    return not isinstance(content, list) or any(
+        not isinstance(block, dict) or block.get("type") != "tool_result" for block in content
+    )
+
+
+def _call_ids(message: WireMessage, wire: IncomingWire) -> tuple[str, ...]:
+    listed = message.get("tool_calls" if wire == "openai" else "content")
+    calls = [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+    return tuple(str(call.get("id")) for call in calls if wire == "openai" or call.get("type") == "tool_use")

@@ -1,0 +1,82 @@
+"""Check that the messages of a request can be stored."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from brimful.core.content import ToolCall, ToolResult
+from brimful.core.validation import preview
+from brimful.records import Message
+from brimful.render.incoming import IncomingWire
+from brimful.server.errors import ApiError
+
+_ROLES: Final[dict[IncomingWire, tuple[str, ...]]] = {
+    "openai": ("system", "developer", "user", "assistant", "tool", "function"),
+    "anthropic": ("user", "assistant", "system"),
+}
+
+
+def check_storable(messages: Sequence[dict[str, Any]], wire: IncomingWire) -> None:
+    """Refuse messages of nobody, empty questions, and parts that are neither text nor images nor of tools.
+
+    >>> check_storable([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}], "openai")
+    """
+    for at, message in enumerate(messages):
+        place, role, content = f"messages[{at}]", message["role"], message.get("content")
+        if role not in _ROLES[wire]:
+            raise _invalid(f"{place}.role", f"must be one of {', '.join(_ROLES[wire])}, not {preview(role)}")
+        if role == "tool" and not isinstance(message.get("tool_call_id"), str):
+            raise _invalid(f"{place}.tool_call_id", "must name the call that is answered")
+        if not isinstance(content, str | list) and not (role == "assistant" and content is None):
+            raise _invalid(f"{place}.content", f"must be a text or a list of parts, not {preview(content)}")
+        if role != "assistant" and not _check_content(content, f"{place}.content", wire) and role == "user":
+            raise _invalid(f"{place}.content", "is empty: there is nothing to keep, and nothing to answer")
+
+
+def check_tool_results(said: Sequence[Message], places: Sequence[int], tail: Sequence[Message]) -> None:
+    """Refuse results of tools that nobody called, neither in the request nor at the end of its room."""
+    called = {part.id for message in tail for part in _parts(message) if isinstance(part, ToolCall)}
+    for message, at in zip(said, places, strict=True):
+        for part in _parts(message):
+            if isinstance(part, ToolCall):
+                called.add(part.id)
+            elif isinstance(part, ToolResult) and part.id not in called:
+                raise _invalid(
+                    f"messages[{at}]", f"answers a call {preview(part.id)} that is not in this conversation: send it"
+                )
+
+
+def _check_content(content: object, place: str, wire: IncomingWire) -> bool:
+    """Say whether there is anything in a content; refuse what cannot be kept of it."""
+    blocks = content if isinstance(content, list) else [content]
+    said = [_check_block(block, f"{place}[{at}]", wire) for at, block in enumerate(blocks)]
+    return any(said)
+
+
+def _check_block(block: object, place: str, wire: IncomingWire) -> bool:
+    match wire, block:
+        case _, str(text) | {"type": "text", "text": str(text)}:
+            return bool(text.strip())
+        case "openai", {"type": "image_url", "image_url": str(url) | {"url": str(url)}} if url:
+            return True
+        case "anthropic", {"type": "image", "source": {"type": "url", "url": str(data)}} if data:
+            return True
+        case "anthropic", {"type": "image", "source": {"type": "base64", "data": str(data)}} if data:
+            return True
+        case "anthropic", {"type": "tool_result", "tool_use_id": str(), **rest}:
+            _check_content(rest.get("content") or "", f"{place}.content", wire)
+            return True
+        case _:
+            kind = block.get("type") if isinstance(block, dict) else block
+            raise _invalid(
+                place,
+                f"this part ({preview(kind)}) cannot be kept: the mode remember carries texts, images and tools, each "
+                "in its usual form; the mode fit passes all on (X-Brimful-Mode: fit)",
+            )
+
+
+def _parts(message: Message) -> Sequence[object]:
+    return () if isinstance(message.content, str) else message.content
+
+
+def _invalid(place: str, why: str) -> ApiError:
+    return ApiError("invalid", f"{place}: {why}", param=place)

@@ -1,0 +1,268 @@
+"""Reading of streamed answers: wait for the first event, listen to a passing stream, and filter out usage events.
+
+Some upstreams report an overlong prompt only in the stream, after a comment or two. So comments are held back until
+the first event arrives, but only for a few seconds, since they keep clients from timing out.
+
+Upstreams report the usage of a stream only if asked. If the client did not ask, the server may, and then removes the
+extra event, which the client may not expect.
+"""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from brimful.core.decode import decode_json
+from brimful.errors import ContextOverflow, ProviderError
+from brimful.providers import Dialect, HttpStream
+from brimful.providers.dialect import Reader
+from brimful.providers.event_stream import ServerEventDecoder
+from brimful.records.reply import Reply
+from brimful.server.config import ModeName
+from brimful.server.proxy.request import ProxyRequest
+from brimful.server.proxy.upstreams import Upstream
+
+COMMENT_SECONDS: Final = (
+    5.0  # seconds after the first comment; what comes later is handed on at once, and all before it
+)
+MAX_HELD_BYTES: Final = 65_536  # bytes without a whole event
+
+
+async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Callable[[], float]) -> None:
+    """Wait for the first event of a stream; raise `ContextOverflow` if it tells that."""
+    reader, events = line.dialect.reader(line.route), ServerEventDecoder()
+    held: list[bytes] = []
+    first = clock()
+    async for chunk in answering.chunks:
+        first = first if held else clock()
+        held.append(chunk)
+        if (
+            _has_event(chunk, reader, events)
+            or sum(map(len, held)) > MAX_HELD_BYTES
+            or clock() - first > COMMENT_SECONDS
+        ):
+            break
+    answering.chunks = _prepend(held, answering.chunks)
+
+
+def _has_event(chunk: bytes, reader: Reader, events: ServerEventDecoder) -> bool:
+    """Say whether something was said by now that is no comment."""
+    try:
+        reader.feed(chunk)
+    except ContextOverflow:
+        raise
+    except ProviderError:
+        return True  # whatever else it says is the caller's
+    return bool(events.feed(chunk))
+
+
+async def _prepend(held: Sequence[bytes], rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    for chunk in held:
+        yield chunk
+    async for chunk in rest:
+        yield chunk
+
+
+_EDGE_BYTES: Final = 16_384  # bytes of a stream's beginning, and of its end; finish and usage stand there
+_EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
+
+
+class StreamListener(Protocol):
+    """Is told an answer's bytes as they pass."""
+
+    def feed(self, chunk: bytes) -> None:
+        """Take note of some bytes. Never fails: what goes by is not to suffer from who listens."""
+        ...
+
+    def reply(self) -> Reply | None:
+        """Return what was said as far as it was heard; None if it could not be understood."""
+        ...
+
+    @property
+    def over(self) -> bool:
+        """Whether the answer has just come to its end, as far as that is listened for."""
+        ...
+
+    @property
+    def whole(self) -> bool:
+        """Whether the answer came to its end. Known after `reply`."""
+        ...
+
+    @property
+    def cut(self) -> bool:
+        """Whether it ended before, and without a word of why. Known after `reply`."""
+        ...
+
+
+class EdgeListener:
+    """Keeps the two ends of a stream, so that a long answer costs little to listen to."""
+
+    def __init__(self, dialect: Dialect, route: str, most: int = _EDGE_BYTES) -> None:
+        """Keep so many bytes of each."""
+        self._dialect = dialect
+        self._route = route
+        self._most = most
+        self._head = b""
+        self._tail: list[bytes] = []
+        self._tail_size = 0
+        self._left_out = False
+        self.over = False  # the ends are read when all is said
+        self.whole = False
+        self.cut = False
+
+    def __len__(self) -> int:
+        """Return how many bytes are held."""
+        return len(self._head) + self._tail_size
+
+    def feed(self, chunk: bytes) -> None:
+        """Take note of some bytes."""
+        room = self._most - len(self._head)
+        if room > 0 and not self._tail:
+            self._head += chunk[:room]
+            chunk = chunk[room:]
+        if chunk:
+            self._tail.append(chunk)
+            self._tail_size += len(chunk)
+            if self._tail_size > 4 * self._most:
+                self._shorten()
+
+    def reply(self) -> Reply | None:
+        """Read what stands in the ends."""
+        self._shorten()
+        tail = b"".join(self._tail)
+        if not self._left_out:
+            return self._read(self._head + tail)
+        head_ends = [found.end() for found in _EVENT_END.finditer(self._head)]
+        begun = _EVENT_END.search(tail)
+        return self._read(self._head[: head_ends[-1] if head_ends else 0] + (tail[begun.end() :] if begun else b""))
+
+    def _shorten(self) -> None:
+        tail = b"".join(self._tail)
+        self._left_out = self._left_out or len(tail) > self._most
+        self._tail = [tail[-self._most :]] if tail else []
+        self._tail_size = min(len(tail), self._most)
+
+    def _read(self, data: bytes) -> Reply | None:
+        listener = FullListener(self._dialect, self._route)
+        listener.feed(data)
+        reply = listener.reply()
+        self.whole, self.cut = listener.whole, listener.cut
+        return reply
+
+
+class FullListener:
+    """Hears all of an answer."""
+
+    def __init__(self, dialect: Dialect, route: str) -> None:
+        """Begin with nothing."""
+        self._reader = dialect.reader(route)
+        self._understood = True
+        self.whole = False
+        self.cut = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the upstream said that this was all."""
+        return self._understood and self._reader.over
+
+    def feed(self, chunk: bytes) -> None:
+        """Take note of some bytes; after something that is no answer, of nothing more."""
+        if self._understood:
+            try:
+                self._reader.feed(chunk)
+            except ProviderError:
+                self._understood = False
+
+    def reply(self) -> Reply | None:
+        """Return what was heard."""
+        try:
+            self._reader.last()
+        except ProviderError:
+            self._understood = False
+        if self._understood:
+            try:
+                reply = self._reader.end()
+            except ProviderError:
+                self.cut = self._reader.so_far.finish == "broken-off"
+                return self._reader.so_far
+            self.whole = True
+            return reply
+        return self._reader.so_far
+
+
+_STREAM_OPTIONS: Final = "stream_options"
+_INCLUDE_USAGE: Final = "include_usage"
+_SSE_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_LONGEST_SEPARATOR: Final = b"\r\n\r\n"
+_USAGE_KEY: Final = b'"usage"'
+_MAX_BUFFERED: Final = 8_192  # bytes of an event that is waited for; what tells usage is far shorter
+
+
+def with_usage_requested(asked: ProxyRequest, mode: ModeName) -> ProxyRequest:
+    """Return a request whose stream tells its usage, if that is wanted of its upstream; `withholds` says so.
+
+    Nothing but the question is added: all that the caller wrote stands as it was written.
+    """
+    wanted = asked.line.asks_usage(mode)
+    if not (wanted and asked.streams and asked.wire == "openai") or _mentions_usage(asked.body.get(_STREAM_OPTIONS)):
+        return asked
+    options = asked.body.get(_STREAM_OPTIONS)
+    question = (options if isinstance(options, dict) else {}) | {_INCLUDE_USAGE: True}
+    body = asked.body | {_STREAM_OPTIONS: question}
+    raw = _append_field(asked.raw, question) if _STREAM_OPTIONS not in asked.body else msgspec.json.encode(body)
+    return msgspec.structs.replace(asked, body=body, raw=raw, withholds=True)
+
+
+def _mentions_usage(options: object) -> bool:
+    """Say whether the caller has spoken of it, or wrote what the upstream has to judge."""
+    return options is not None and (not isinstance(options, dict) or _INCLUDE_USAGE in options)
+
+
+def _append_field(raw: bytes, question: dict[str, object]) -> bytes:
+    """Put one more field at the end of an object."""
+    return raw[: raw.rindex(b"}")].rstrip() + b"," + msgspec.json.encode({_STREAM_OPTIONS: question})[1:]
+
+
+class UsageFilter:
+    r"""Hands a stream on without the event that tells nothing but usage.
+
+    >>> withheld = UsageFilter()
+    >>> withheld.feed(b'data: {"choices":[{}],"usage":null}\n\ndata: {"choices":[],"usage":{"prompt_tokens":9}}')
+    b'data: {"choices":[{}],"usage":null}\n\n'
+    >>> withheld.feed(b'\n\ndata: [DONE]\n\n') + withheld.end()
+    b'data: [DONE]\n\n'
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Return all events that are whole now, but that one."""
+        data, done, kept = self._held + chunk, 0, []
+        for end in _SSE_EVENT_END.finditer(data, max(0, len(self._held) - len(_LONGEST_SEPARATOR))):
+            event = data[done : end.end()]
+            if not _is_usage_only(event):
+                kept.append(event)
+            done = end.end()
+        self._held = data[done:]
+        if len(self._held) > _MAX_BUFFERED:
+            kept.append(self._held)
+            self._held = b""
+        return b"".join(kept)
+
+    def end(self) -> bytes:
+        """Return what came after the last whole event."""
+        held, self._held = self._held, b""
+        return b"" if _is_usage_only(held) else held
+
+
+def _is_usage_only(event: bytes) -> bool:
+    if _USAGE_KEY not in event:
+        return False
+    try:
+        said = decode_json(event.strip().removeprefix(b"data:"))
+    except ValueError:
+        return False
+    return isinstance(said, dict) and said.get("choices") == [] and isinstance(said.get("usage"), dict)

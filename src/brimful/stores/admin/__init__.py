@@ -1,0 +1,1 @@
+"""Administration: backup, export, integrity checks, keys and the janitor."""

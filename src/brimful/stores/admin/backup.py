@@ -1,0 +1,156 @@
+"""Backups: copy a database to a file or to another database, row by row.
+
+A backup is written to a temporary file and renamed when it is complete.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from brimful.errors import InvalidValue
+from brimful.stores.index.documents import list_embedders
+from brimful.stores.log.usage import USAGE_COLUMNS as OBSERVED
+from brimful.stores.session import Row, Session
+
+_SIDE_FILES: Final = ("-wal", "-shm", "-journal")  # SQLite's own files beside a database, found by name
+
+
+def begin_backup(path: Path, store: str) -> Path:
+    """Return where to write a backup first; the file of the store that is copied, if it is one, is not touched."""
+    part = Path(f"{path}.part")
+    if store and any(_is_same_file(each, Path(store)) for each in (path, part)):
+        raise InvalidValue("path", f"{path} is the store itself; write the copy to another file")
+    discard_backup(part)
+    return part
+
+
+def finish_backup(part: Path, path: Path) -> None:
+    """Let a backup take its place. It keeps no log beside it until it is opened as a store: it can be read anywhere.
+
+    The copy that stood there may have been opened, and left by a process that was killed. What is in its log then would
+    be taken for the newest pages of the new one.
+    """
+    with closing(sqlite3.connect(part)) as copy:
+        copy.execute("PRAGMA journal_mode = DELETE")
+    _remove_side_files(path)
+    part.replace(path)
+
+
+def read_only_uri(path: Path) -> str:
+    """Return the address by which SQLite reads a backup and writes nothing, not even beside it, if it need not."""
+    alone = not Path(f"{path}{_SIDE_FILES[0]}").exists()
+    return f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
+
+
+def discard_backup(part: Path) -> None:
+    """Leave nothing of a backup that did not become whole: where the disk is full, it is the last that should stay."""
+    part.unlink(missing_ok=True)
+    _remove_side_files(part)
+
+
+def _remove_side_files(path: Path) -> None:
+    for ending in _SIDE_FILES:
+        Path(f"{path}{ending}").unlink(missing_ok=True)
+
+
+def _is_same_file(path: Path, store: Path) -> bool:
+    return path.exists() and store.exists() and path.samefile(store)
+
+
+PAGE_ROWS: Final = 1_000  # rows at once
+
+COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
+    "tenants": (1, ("tenant",)),
+    "keys": (1, ("number", "wrapped", "kek", "created", "retired", "mixed")),
+    "callers": (1, ("id", "digest", "name", "scopes", "created", "revoked")),
+    "users": (1, ("id", "body")),
+    "personas": (1, ("id", "body")),
+    "lorebooks": (1, ("id", "body")),
+    "contents": (1, ("hash", "body", "uses", "seen")),
+    "counts": (2, ("tokenizer", "hash", "tokens")),
+    "rooms": (1, ("number", "id", "body", "owner", "last", "spoken")),
+    "messages": (2, ("room", "seq", "id", "hash", "at", "edited", "deleted", "aside", "detail")),
+    "memories": (
+        1,
+        (
+            *("id", "scope", "type", "persona", "person", "room", "hash", "at"),
+            *("pinned", "accesses", "accessed", "aside", "detail"),
+        ),
+    ),
+    "lore_entries": (1, ("id", "lorebook", "hash", "place", "detail")),
+    "summaries": (1, ("id", "room", "hash", "at", "detail")),
+    "snapshots": (1, ("number", "id", "room", "persona", "at", "message", "digest", "refs", "body")),
+    "inclusions": (2, ("snapshot", "place", "item", "kind", "outcome", "reason", "tokens", "relevance")),
+    "responses": (1, ("id", "context", "room", "at", "message", "body")),
+    "log": (1, ("place", "kind", "item", "room", "at", "persona", "model", "policy", "body")),
+    "log_ends": (1, ("tenant", "last", "pruned")),
+    "tallies": (6, ("room", "size", "hour", "persona", "model", "policy", "body")),
+    "observations": (1, ("number", *OBSERVED)),
+    "tidyings": (1, ("number", "state", "holder", "begun", "beat", "ended", "facts")),
+    "tidied": (1, ("number", "run", "item", "room", "body")),
+    "scopes": (1, ("number", "scope", "documents", "words", "changes")),
+    "documents": (1, ("doc", "scope", "kind", "item", "seq", "at", "length", "passage", "terms")),
+    "embedders": (1, ("id", "since", "dims", "dropped")),
+    "pending": (2, ("embedder", "doc", "passage")),
+}
+"""The tables in an order that keeps every reference: how many columns, after the tenant, are the key; all columns."""
+NUMBERED_TABLES: Final = ("rooms", "snapshots", "observations", "tidyings", "tidied", "scopes", "documents")
+
+Write = Callable[[Callable[[Session], None]], None]
+
+
+def copy_tenant(source: Session, write: Write, write_sealed: Write) -> None:
+    """Copy all that a tenant has. Vectors are told anew, since each sort of database keeps them in its own way."""
+    for table in COPIED_TABLES:
+        for rows in _read_pages(source, table):
+            write(partial(_insert_rows, source=source, table=table, rows=rows))
+    for embedder in list_embedders(source):
+        for passages, vectors in _read_vectors(source, embedder):
+            write_sealed(partial(_save_vectors, embedder=embedder, passages=passages, vectors=vectors))
+        for rows in _read_pages(source, "documents"):
+            placed = [(row[0], row[1], row[7]) for row in rows if row[7]]
+            write_sealed(partial(_index_vectors, embedder=embedder, placed=placed))
+
+
+def _save_vectors(target: Session, *, embedder: str, passages: list[str], vectors: Any) -> None:
+    target.dialect.nearness.keep(target, embedder, passages, vectors)
+
+
+def _index_vectors(target: Session, *, embedder: str, placed: list[tuple[int, int, str]]) -> None:
+    target.dialect.nearness.place(target, embedder, placed)
+
+
+def _insert_rows(target: Session, *, source: Session, table: str, rows: list[Row]) -> None:
+    columns = [column for column in COPIED_TABLES[table][1] if column != "tenant"]
+    names = ", ".join(["tenant", *columns])
+    values = ", ".join(f":{name}" for name in ["tenant", *columns])
+    written = [dict(zip(COPIED_TABLES[table][1], row, strict=True)) for row in rows]
+    if table == "documents":
+        for row in written:
+            row["terms"] = source.dialect.listed(row["terms"])
+    target.many(f"INSERT INTO {table} ({names}) VALUES ({values})", written)  # noqa: S608 - our own tables
+    if table == "documents":
+        target.dialect.lexicon.add(target, [(row["doc"], row["terms"]) for row in written])
+    if table in NUMBERED_TABLES:
+        target.dialect.advance(target, table, max(row[0] for row in rows))
+
+
+def _read_pages(source: Session, table: str) -> Iterator[list[Row]]:
+    keys, columns = COPIED_TABLES[table]
+    key, begins = ", ".join(columns[:keys]), ", ".join(f":after{at}" for at in range(keys))
+    select = f"SELECT {', '.join(columns)} FROM {table} WHERE tenant = :tenant"  # noqa: S608 - our own tables
+    rows = source.rows(f"{select} ORDER BY {key} LIMIT {PAGE_ROWS}")
+    while rows:
+        yield rows
+        after = {f"after{at}": rows[-1][at] for at in range(keys)}
+        rows = source.rows(f"{select} AND ({key}) > ({begins}) ORDER BY {key} LIMIT {PAGE_ROWS}", **after)
+
+
+def _read_vectors(source: Session, embedder: str) -> Iterator[tuple[list[str], Any]]:
+    passages, vectors = source.dialect.nearness.kept(source, embedder, "", PAGE_ROWS)
+    while passages:
+        yield passages, vectors
+        passages, vectors = source.dialect.nearness.kept(source, embedder, passages[-1], PAGE_ROWS)

@@ -1,0 +1,148 @@
+"""Manage the encryption of one tenant: list keys, rotate them, or encrypt an existing store."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from brimful.errors import EncryptionError
+from brimful.stores.admin.rekey import REKEY_JOBS
+from brimful.stores.admin.rotate_keys import OnProgress, count_rows_by_key, reencryption_jobs, run_batches
+from brimful.stores.backends.driver import Driver
+from brimful.stores.encryption.keyring import Keyring, add_key, read_keys, retire_key, update_key
+from brimful.stores.encryption.keys import Keys
+from brimful.stores.encryption.tenant_keys import ADDRESS_KEY, KeyRow, new_key, rewrap_key
+from brimful.stores.session import Session
+from brimful.stores.settling import settle_some
+
+T = TypeVar("T")
+
+
+class KeyUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """A key and how many rows it seals. `number` is None for what is in the clear, 0 for the secret of addresses."""
+
+    number: int | None
+    rows: int
+    kek: str = ""
+    created: float | None = None
+    retired: float | None = None
+    current: bool = False
+
+
+class Encryption:
+    """What can be done about a tenant's keys while its store is in use."""
+
+    def __init__(self, driver: Driver, tenant: str, vault: Keyring) -> None:
+        """Bind a database to a tenant."""
+        self._driver = driver
+        self._tenant = tenant
+        self._vault = vault
+
+    def __repr__(self) -> str:
+        """Name the tenant."""
+        return f"Encryption({self._tenant!r})"
+
+    async def keys(self) -> list[KeyUsage]:
+        """Return the tenant's keys by number, with their rows; what is in the clear comes first. It takes no key."""
+        return await self._driver.read(self._tenant, _key_usage)
+
+    async def rotate_kek(self) -> int:
+        """Wrap the tenant's keys with the current key from outside; return how many others had wrapped."""
+        keys = self._keys()
+        return await self._write(lambda session: _rewrap(session, keys))
+
+    async def rotate_data_key(self, told: OnProgress = lambda _: None) -> int:
+        """Seal with a new key from now on, and all rows anew; return how many rows were changed.
+
+        A rotation that was interrupted is finished; whoever joins in helps.
+        """
+        keys = self._keys()
+        await self._write(lambda session: _add_data_key(session, keys, self._vault.clock()))
+        return await self._reseal(told, 0)
+
+    async def encrypt(self, told: OnProgress = lambda _: None) -> int:
+        """Seal all that is in the clear, or sealed by an older key; return how many rows were changed."""
+        keys, done = self._keys(), 0
+        if (await self._rows())[None]:
+            await self._write(lambda session: _mark_mixed(session, keys, mixed=True))
+        for each in REKEY_JOBS:
+            done = await run_batches(self._write, each, told, done)
+        done = await self._reseal(told, done)
+        await self._write(lambda session: session.dialect.lexicon.purge(session))
+        if not (await self._rows())[None]:
+            await self._write(lambda session: _mark_mixed(session, keys, mixed=False))
+        return done
+
+    async def _reseal(self, told: OnProgress, done: int) -> int:
+        """Seal what the current key did not seal, and retire the keys that seal nothing any more."""
+        while await self._write(settle_some):  # an older version of Brimful kept digests in the clear
+            continue
+        for each in await self._write(reencryption_jobs):
+            done = await run_batches(self._write, each, told, done)
+        rows, now = await self._rows(), self._vault.clock()
+        await self._write(lambda session: _retire(session, rows, now))
+        return done
+
+    async def _rows(self) -> Counter[int | None]:
+        return await self._driver.read(self._tenant, count_rows_by_key)
+
+    async def _write(self, function: Callable[[Session], T]) -> T:
+        return await self._driver.write(self._tenant, self._vault.writing(function))
+
+    def _keys(self) -> Keys:
+        if self._vault.keys is None:
+            raise EncryptionError(
+                self._tenant, "no-key", "no key is given; make one with: openssl rand -base64 32, and set BRIMFUL_KEY"
+            )
+        return self._vault.keys
+
+
+def _key_usage(session: Session) -> list[KeyUsage]:
+    rows, keys = count_rows_by_key(session), read_keys(session)
+    clear = [KeyUsage(number=None, rows=rows[None])] if rows[None] else []
+    return clear + [
+        KeyUsage(
+            number=key.number,
+            rows=rows[key.number],
+            kek=key.kek,
+            created=key.created,
+            retired=key.retired,
+            current=key is keys[-1],
+        )
+        for key in keys
+    ]
+
+
+def _rewrap(session: Session, keys: Keys) -> int:
+    session.dialect.alone(session, "keys")
+    old = [row for row in read_keys(session) if row.kek != keys.id]
+    for row in old:
+        update_key(session, rewrap_key(keys, session.tenant, row, mixed=row.mixed))
+    return len(old)
+
+
+def _add_data_key(session: Session, keys: Keys, now: float) -> None:
+    """Make a new key, unless an older one is still in use: then a rotation was begun, and is not finished."""
+    session.dialect.alone(session, "keys")
+    rows = read_keys(session)
+    if not _old_keys(rows):
+        add_key(session, new_key(keys, session.tenant, rows[-1].number + 1, now=now))
+
+
+def _retire(session: Session, rows: Counter[int | None], now: float) -> None:
+    for row in _old_keys(read_keys(session)):
+        if not rows[row.number]:
+            retire_key(session, row.number, now)
+
+
+def _mark_mixed(session: Session, keys: Keys, *, mixed: bool) -> None:
+    """Note whether rows may be in the clear: where none may be, one that is found in the clear is refused."""
+    naming = read_keys(session)[ADDRESS_KEY]
+    if naming.mixed != mixed:
+        update_key(session, rewrap_key(keys, session.tenant, naming, mixed=mixed))
+
+
+def _old_keys(rows: list[KeyRow]) -> list[KeyRow]:
+    """Return keys that seal no longer, and may still open something."""
+    return [row for row in rows[:-1] if row.number != ADDRESS_KEY and row.retired is None]

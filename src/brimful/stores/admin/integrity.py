@@ -1,0 +1,99 @@
+"""Check that the rows of a tenant are consistent."""
+
+from typing import Final
+
+import msgspec
+
+from brimful.stores.backends.driver import Finding, Severity
+from brimful.stores.session import Session
+
+_USES: Final = """
+SELECT count(*) FROM (
+  SELECT c.hash FROM contents c LEFT JOIN (
+    SELECT hash, count(*) AS times FROM (
+      SELECT hash FROM messages WHERE tenant = :tenant AND deleted = 0
+      UNION ALL SELECT hash FROM memories WHERE tenant = :tenant
+      UNION ALL SELECT hash FROM lore_entries WHERE tenant = :tenant
+      UNION ALL SELECT hash FROM summaries WHERE tenant = :tenant
+    ) said GROUP BY hash
+  ) used ON used.hash = c.hash WHERE c.tenant = :tenant AND c.uses <> coalesce(used.times, 0)
+) wrong
+"""
+_MISSING: Final = """
+SELECT count(*) FROM (
+  SELECT hash FROM messages WHERE tenant = :tenant AND deleted = 0
+  UNION ALL SELECT hash FROM memories WHERE tenant = :tenant
+  UNION ALL SELECT hash FROM lore_entries WHERE tenant = :tenant
+  UNION ALL SELECT hash FROM summaries WHERE tenant = :tenant
+) said WHERE NOT EXISTS (SELECT 1 FROM contents c WHERE c.tenant = :tenant AND c.hash = said.hash)
+"""
+_TOTALS: Final = """
+SELECT count(*) FROM scopes s LEFT JOIN (
+  SELECT scope, count(*) AS documents, sum(length) AS words FROM documents WHERE tenant = :tenant GROUP BY scope
+) d ON d.scope = s.number
+WHERE s.tenant = :tenant AND (s.documents <> coalesce(d.documents, 0) OR s.words <> coalesce(d.words, 0))
+"""
+_POSITIONS: Final = """
+SELECT count(*) FROM (
+  SELECT room, max(seq) AS last, count(*) AS times FROM messages WHERE tenant = :tenant GROUP BY room
+) m JOIN rooms r ON r.tenant = :tenant AND r.number = m.room WHERE m.last <> r.last OR m.times <> r.last
+"""
+_LOST: Final = """
+SELECT count(*) FROM documents d WHERE d.tenant = :tenant AND (
+  (d.kind = 'message' AND NOT EXISTS (
+    SELECT 1 FROM messages m WHERE m.tenant = :tenant AND m.id = d.item AND m.deleted = 0))
+  OR (d.kind = 'memory' AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.tenant = :tenant AND m.id = d.item))
+  OR (d.kind = 'lore' AND NOT EXISTS (SELECT 1 FROM lore_entries e WHERE e.tenant = :tenant AND e.id = d.item))
+  OR (d.kind = 'summary' AND NOT EXISTS (SELECT 1 FROM summaries s WHERE s.tenant = :tenant AND s.id = d.item)))
+"""
+_WAITING: Final = """
+SELECT count(*) FROM pending p WHERE p.tenant = :tenant
+  AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.tenant = :tenant AND d.doc = p.doc)
+"""
+_UNLOGGED: Final = """
+SELECT count(*) FROM (
+  SELECT 'build' AS kind, id FROM snapshots WHERE tenant = :tenant
+  UNION ALL SELECT 'answer', id FROM responses WHERE tenant = :tenant
+) kept WHERE NOT EXISTS (SELECT 1 FROM log l WHERE l.tenant = :tenant AND l.kind = kept.kind AND l.item = kept.id)
+"""
+_CHECKS: Final[tuple[tuple[str, Severity, str], ...]] = (
+    (_MISSING, "error", "records whose content is gone"),
+    (_USES, "error", "contents whose number of uses is wrong"),
+    (_TOTALS, "error", "scopes whose totals are wrong"),
+    (_LOST, "error", "documents of the index that lead to no record"),
+    (_WAITING, "error", "documents wait for a vector, and are gone"),
+    (_UNLOGGED, "error", "builds and answers that are not in the log"),
+    (_POSITIONS, "warning", "rooms whose messages are not numbered without gaps"),
+)
+
+
+def check_tenant(session: Session) -> list[Finding]:
+    """Return what is wrong with a tenant's rows."""
+    found = [Finding(level, f"{count} {what}") for sql, level, what in _CHECKS if (count := _count(session, sql))]
+    if miscounted := session.dialect.lexicon.miscounted(session):
+        found.append(Finding("error", f"{miscounted} terms whose number of documents is wrong"))
+    orphans = _count_orphans(session)
+    return [*found, Finding("warning", f"{orphans} contents that nothing refers to")] if orphans else found
+
+
+def _count(session: Session, sql: str) -> int:
+    row = session.row(sql)
+    return int(row[0]) if row else 0
+
+
+def _count_orphans(session: Session) -> int:
+    """Return how many contents are neither used by a record nor seen in a past context."""
+    unused = session.rows("SELECT hash FROM contents WHERE tenant = :tenant AND uses <= 0")
+    orphans = {hash for (hash,) in unused}
+    last = 0
+    while orphans:
+        rows = session.rows(_REFS, last=last)
+        for number, refs in rows:
+            orphans.difference_update(msgspec.json.decode(refs, type=list[str]))
+            last = number
+        if not rows:
+            break
+    return len(orphans)
+
+
+_REFS: Final = "SELECT number, refs FROM snapshots WHERE tenant = :tenant AND number > :last ORDER BY number LIMIT 100"

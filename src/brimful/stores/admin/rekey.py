@@ -1,0 +1,177 @@
+"""Convert a plain-text store to keyed content addresses and hashed terms, in batches, while it is in use.
+
+Each batch takes the next rows with plain addresses, so an interrupted run can be continued.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from brimful.stores.admin.rotate_keys import BATCH_ROWS, OWNERS, BatchJob
+from brimful.stores.encryption.cipher import decrypt, encrypt, is_keyed_address
+from brimful.stores.encryption.tenant_keys import KEYED_PREFIX
+from brimful.stores.index.documents import list_embedders
+from brimful.stores.index.terms import passage_address, rekey_tokens
+from brimful.stores.session import Row, Session
+from brimful.stores.tables.contents import rekey_contents, save_counts
+
+_PLAIN: Final = (
+    f"(hash < '{KEYED_PREFIX}' OR hash >= '{KEYED_PREFIX[:-1]};')"  # the sign after the colon: an index finds it
+)
+_COUNTS: Final = f"""
+SELECT tokenizer, hash, tokens FROM counts
+WHERE tenant = :tenant AND (tokenizer, hash) > (:tokenizer, :hash) AND {_PLAIN} ORDER BY tokenizer, hash LIMIT :limit
+"""  # noqa: S608 - our own
+_OLD_COUNTS: Final = f"""
+DELETE FROM counts WHERE tenant = :tenant AND (tokenizer, hash) IN
+  (SELECT tokenizer, hash FROM counts WHERE tenant = :tenant AND {_PLAIN} LIMIT :limit)
+"""  # noqa: S608 - our own
+_UNUSED: Final = f"""
+DELETE FROM contents WHERE tenant = :tenant AND hash IN
+  (SELECT hash FROM contents WHERE tenant = :tenant AND uses <= 0 AND {_PLAIN} LIMIT :limit)
+"""  # noqa: S608 - our own
+
+
+def _copy_counts(session: Session, after: tuple[str, str]) -> tuple[tuple[str, str] | None, int]:
+    """Copy counts to keyed addresses; records still refer to the plain ones."""
+    found = session.rows(_COUNTS, tokenizer=after[0], hash=after[1], limit=BATCH_ROWS)
+    for tokenizer, hash, tokens in found:
+        save_counts(session, tokenizer, {hash: tokens})
+    return (found[-1][:2] if len(found) == BATCH_ROWS else None), len(found)
+
+
+def _rekey_records(table: str, session: Session, after: str) -> tuple[str | None, int]:
+    """Let records refer to keyed addresses, and move what they refer to."""
+    found = session.rows(
+        f"UPDATE {table} SET hash = hash WHERE tenant = :tenant AND id IN "  # noqa: S608 - our own
+        f"(SELECT id FROM {table} WHERE tenant = :tenant AND id > :after AND {_PLAIN} ORDER BY id LIMIT :limit) "
+        f"RETURNING id, {OWNERS[table]}, hash, detail, {'deleted' if table == 'messages' else '0'}",
+        after=after,
+        limit=BATCH_ROWS,
+    )
+    uses = Counter({hash: 0 for _, _, hash, _, _ in found})
+    uses.update(hash for _, _, hash, _, gone in found if not gone)
+    moved = rekey_contents(session, uses)
+    session.many(
+        f"UPDATE {table} SET hash = :hash, detail = :detail WHERE tenant = :tenant AND id = :id",  # noqa: S608
+        (_rekeyed_row(session, table, row, moved) for row in found),
+    )
+    return (max(row[0] for row in found) if len(found) == BATCH_ROWS else None), len(found)
+
+
+def _rekey_snapshots(session: Session, after: str) -> tuple[str | None, int]:
+    """Let builds refer to keyed addresses."""
+    found = session.rows(
+        "SELECT id, room, refs, body FROM snapshots WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :limit",
+        after=after,
+        limit=BATCH_ROWS,
+    )
+    changed = sum(_rekey_snapshot(session, *row) for row in found)
+    return (found[-1][0] if len(found) == BATCH_ROWS else None), changed
+
+
+def _rekey_documents(session: Session, after: int) -> tuple[int | None, int]:
+    """Blind terms, and move passages with their vectors."""
+    found = session.rows(
+        "SELECT doc, passage, terms FROM documents WHERE tenant = :tenant AND doc > :after ORDER BY doc LIMIT :limit",
+        after=after,
+        limit=BATCH_ROWS,
+    )
+    changed = [document for row in found if (document := _RekeyedDocument.of(session, row)) is not None]
+    session.dialect.lexicon.remove(session, [(each.doc, each.old_terms) for each in changed])
+    session.dialect.lexicon.add(session, [(each.doc, each.terms) for each in changed])
+    session.many(
+        "UPDATE documents SET passage = :passage, terms = :terms WHERE tenant = :tenant AND doc = :doc",
+        ({"doc": each.doc, "passage": each.passage, "terms": each.terms} for each in changed),
+    )
+    _rekey_vectors(session, {each.old_passage: each.passage for each in changed if each.old_passage != each.passage})
+    return (found[-1][0] if len(found) == BATCH_ROWS else None), len(changed)
+
+
+def _drop_plain_contents(session: Session, after: int) -> tuple[int | None, int]:
+    """Remove contents at plain addresses; all that is still referred to was moved before."""
+    return _next_batch(after, session.run(_UNUSED, limit=BATCH_ROWS))
+
+
+def _drop_plain_counts(session: Session, after: int) -> tuple[int | None, int]:
+    """Remove counts at plain addresses, to which nothing refers any more."""
+    return _next_batch(after, session.run(_OLD_COUNTS, limit=BATCH_ROWS))
+
+
+def _next_batch(after: int, changed: int) -> tuple[int | None, int]:
+    """Go on while there is more: rows that were changed are not found again."""
+    return (after if changed == BATCH_ROWS else None), changed
+
+
+class _RekeyedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A document whose terms were in the clear, or whose passage had a plain address."""
+
+    doc: int
+    old_passage: str
+    passage: str
+    old_terms: list[str]
+    terms: list[str]
+
+    @classmethod
+    def of(cls, session: Session, row: Row) -> "_RekeyedDocument | None":
+        doc, old_passage, stored = row
+        old_terms = session.dialect.listed(stored)
+        moved = cls(
+            doc=doc,
+            old_passage=old_passage,
+            passage=passage_address(session, old_passage),
+            old_terms=old_terms,
+            terms=rekey_tokens(session, old_terms),
+        )
+        return None if (moved.passage, moved.terms) == (old_passage, old_terms) else moved
+
+
+def _rekeyed_row(session: Session, table: str, row: Row, moved: Mapping[str, str]) -> dict[str, Any]:
+    id, owner, hash, detail, _ = row
+    body = decrypt(session, detail, table, id, owner, hash)
+    return {"id": id, "hash": moved[hash], "detail": encrypt(session, body, table, id, owner, moved[hash])}
+
+
+def _rekey_snapshot(session: Session, id: str, room: str, refs: bytes, body: bytes) -> int:
+    addresses = msgspec.json.decode(refs, type=list[str])
+    plain = _plain_addresses(addresses)
+    if not plain:
+        return 0
+    moved = rekey_contents(session, dict.fromkeys(plain, 0))
+    named = msgspec.json.encode([moved.get(each, each) for each in addresses])
+    return session.run(
+        "UPDATE snapshots SET refs = :named, body = :sealed WHERE tenant = :tenant AND id = :id AND body = :body",
+        id=id,
+        named=named,
+        body=body,
+        sealed=encrypt(session, decrypt(session, body, "snapshots", id, room, refs), "snapshots", id, room, named),
+    )
+
+
+def _rekey_vectors(session: Session, passages: Mapping[str, str]) -> None:
+    for embedder in list_embedders(session):
+        session.dialect.nearness.rename(session, embedder, passages)
+        session.many(
+            "UPDATE pending SET passage = :new WHERE tenant = :tenant AND embedder = :embedder AND passage = :old",
+            ({"embedder": embedder, "old": old, "new": new} for old, new in passages.items()),
+        )
+        session.run(
+            "DELETE FROM pending WHERE tenant = :tenant AND embedder = :embedder AND passage = ''", embedder=embedder
+        )
+
+
+def _plain_addresses(addresses: Iterable[str]) -> list[str]:
+    return sorted({each for each in addresses if not is_keyed_address(each)})
+
+
+REKEY_JOBS: Final = (
+    BatchJob("counts", ("", ""), _copy_counts),
+    *(BatchJob(table, "", partial(_rekey_records, table)) for table in OWNERS),
+    BatchJob("snapshots", "", _rekey_snapshots),
+    BatchJob("documents", 0, _rekey_documents),
+    BatchJob("contents", 0, _drop_plain_contents),
+    BatchJob("counts", 0, _drop_plain_counts),
+)

@@ -1,0 +1,301 @@
+"""PostgreSQL backend: a connection pool, with each call on a worker thread.
+
+Row-level security binds every transaction to its tenant on the server as well.
+"""
+
+import asyncio
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import IsolationLevel, errors, sql
+from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
+
+from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
+from brimful.stores.backends.driver import Finding, raise_if_closed
+from brimful.stores.backends.postgres_index import PostgresTextIndex, PostgresVectorIndex
+from brimful.stores.migrations import pending_migrations
+from brimful.stores.session import Session
+from brimful.stores.urls import Target
+
+RETRYABLE: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
+"""Two writers met. Whoever lost begins again, and finds what the other one wrote."""
+
+_LOST: Final = "the connection is lost; call again: what was written twice is there once"
+_UNREACHABLE: Final = "cannot be reached; check the address, the user and the password, and that the server runs"
+_UNAVAILABLE: Final = (
+    ((errors.DiskFull,), "the server's disk is full; make room and try again"),
+    ((errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction), "the role may not do this; grant it what it needs"),
+)
+_TOO_LONG: Final = "an id, or the ids that a record names, are too long for the server's index; give shorter ones"
+_MISSING_FEATURE: Final = (errors.FeatureNotSupported, errors.UndefinedFile)
+_CORRUPT: Final = (errors.DataCorrupted, errors.IndexCorrupted)
+_BUSY: Final = (PoolTimeout, TooManyRequests, errors.TooManyConnections, errors.LockNotAvailable)
+
+
+@contextmanager
+def raise_store_errors(store: str) -> Iterator[None]:
+    """Raise errors of PostgreSQL as our own."""
+    try:
+        yield
+    except (psycopg.Error, PoolTimeout, TooManyRequests) as error:
+        raise _to_store_error(store, error) from error
+    except UnicodeEncodeError as error:
+        raise InvalidValue("text", f"has a lone surrogate at character {error.start}") from None
+
+
+def unreachable_error(store: str, error: psycopg.OperationalError) -> StoreUnavailable:
+    """Return what to say where there never was a connection: nothing of it is lost."""
+    return StoreUnavailable(store, f"{_UNREACHABLE} ({_one_line(error)})", retriable=True)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _to_store_error(store: str, error: Exception) -> StoreError:
+    said = _one_line(error)
+    for kinds, reason in _UNAVAILABLE:
+        if isinstance(error, kinds):
+            return StoreUnavailable(store, f"{reason} ({said})")
+    if isinstance(error, _MISSING_FEATURE):
+        return MigrationError(store, f"the server lacks something; pgvector must be installed there ({said})")
+    if isinstance(error, _CORRUPT):
+        return StoreCorrupt(store, f"the database is damaged ({said}); restore a backup")
+    if isinstance(error, _BUSY):
+        return StoreUnavailable(store, "is too busy, or out of reach; try again", retriable=True)
+    if isinstance(error, psycopg.OperationalError) and not isinstance(error, errors.ProgramLimitExceeded):
+        return StoreUnavailable(store, f"{_LOST} ({said})", retriable=True)
+    return StoreError(store, f"{_TOO_LONG} ({said})" if isinstance(error, errors.ProgramLimitExceeded) else said)
+
+
+_LISTS: Final = re.compile(r"\bIN (:\w+)")
+_NAMES: Final = re.compile(r"(?<![:\w]):(\w+)")
+_NEXT: Final = """
+SELECT nextval(pg_get_serial_sequence('documents', 'doc')) FROM generate_series(1, :count) WHERE :tenant::text <> ''
+"""
+_ADVANCE: Final = """
+SELECT setval(s.name, greatest(:number::bigint, coalesce(pg_sequence_last_value(s.name), 1)))
+FROM (SELECT pg_get_serial_sequence(:table, :column)::regclass AS name) s WHERE :tenant::text <> ''
+"""
+
+
+class PostgresDialect:
+    """SQL with the names of psycopg; a list is an array."""
+
+    name = "postgres"
+
+    def __init__(self) -> None:
+        """Hold what searches."""
+        self.lexicon = PostgresTextIndex()
+        self.nearness = PostgresVectorIndex()
+
+    def statement(self, sql: str) -> str:
+        """Return the statement with names and lists as psycopg knows them."""
+        return _translate(sql)
+
+    def written(self, given: list[Any]) -> list[Any]:
+        """Return a list as it is."""
+        return given
+
+    def listed(self, stored: list[str]) -> list[str]:
+        """Return a list as it is."""
+        return stored
+
+    def next_documents(self, session: Session, count: int) -> list[int]:
+        """Return numbers for documents, from their sequence."""
+        return [number for (number,) in session.rows(_NEXT, count=count)]
+
+    def advance(self, session: Session, table: str, number: int) -> None:
+        """Set a sequence forward, never back."""
+        session.rows(_ADVANCE, table=table, column="doc" if table == "documents" else "number", number=number)
+
+    def alone(self, session: Session, what: str) -> None:
+        """Let no other transaction of the tenant do the same before this one ends."""
+        session.rows("SELECT pg_advisory_xact_lock(hashtextextended(:what || ' ' || :tenant, 0))", what=what)
+
+    def together(self, session: Session, what: str) -> None:
+        """Do the same as others of the tenant, while nobody does it alone."""
+        session.rows("SELECT pg_advisory_xact_lock_shared(hashtextextended(:what || ' ' || :tenant, 0))", what=what)
+
+
+@lru_cache(maxsize=512)
+def _translate(sql: str) -> str:
+    """Return a statement as psycopg takes it.
+
+    >>> _translate("SELECT body FROM users WHERE tenant = :tenant AND id IN :ids AND x::text LIKE 'a%'")
+    "SELECT body FROM users WHERE tenant = %(tenant)s AND id = ANY(%(ids)s) AND x::text LIKE 'a%%'"
+    """
+    return _NAMES.sub(r"%(\1)s", _LISTS.sub(r"= ANY(\1)", sql.replace("%", "%%")))
+
+
+T = TypeVar("T")
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+CONNECTIONS: Final = 8
+ATTEMPTS: Final = 10  # of a transaction that meets others
+ROLE: Final = "brimful_app"
+_MIGRATION_LOCK: Final = 0x6272696D  # one process migrates at a time
+_BIND: Final = "SELECT set_config('brimful.tenant', %s, true)"
+_BIND_AS: Final = f"SELECT set_config('role', '{ROLE}', true), set_config('brimful.tenant', %s, true)"
+_BYPASSES: Final = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+# The role is there for all databases of a server. Where another one made the tables, it has no rights on them.
+_CAN_USE_ROLE: Final = f"""
+SELECT pg_has_role(oid, 'SET') AND has_table_privilege(oid, to_regclass('messages'), 'INSERT')
+FROM pg_roles WHERE rolname = '{ROLE}'
+"""  # noqa: S608 - our own role
+_SETTINGS: Final = (
+    # Which index is right depends on the values: one scope or a hundred, an embedder with a graph or without.
+    "SET plan_cache_mode = force_custom_plan",
+    "SET hnsw.iterative_scan = strict_order",
+    "SET synchronous_commit = on",  # what was acknowledged is on the server's disk
+)
+
+# Where nobody set up a log, it would print each lost connection, which our errors tell.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+
+_CREATE_HNSW: Final = """
+CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON vectors
+USING hnsw ((vector::halfvec({dims})) halfvec_ip_ops) WHERE embedder = {embedder}
+"""
+
+
+class PostgresDriver:
+    """Runs functions in transactions of a PostgreSQL database."""
+
+    def __init__(self, target: Target, *, wait: float) -> None:
+        """Take up no connection yet. `wait` is how many seconds a call waits for one."""
+        self.dialect = PostgresDialect()
+        self._target = target
+        self._wait = wait
+        self._bind = _BIND
+        self._bound = True
+        self._threads = ThreadPoolExecutor(CONNECTIONS, "brimful-postgres")
+        self._pool = ConnectionPool(
+            target.url,
+            kwargs={"connect_timeout": max(1, round(wait)), "autocommit": False},
+            min_size=1,
+            max_size=CONNECTIONS,
+            open=False,
+            timeout=wait,
+            configure=_configure,
+        )
+
+    async def open(self, *, migrate: bool) -> None:
+        """Connect, and bring the tables up to date."""
+        await self._on(lambda: self._prepare(migrate=migrate))
+
+    async def close(self) -> None:
+        """Close all connections, once what is under way has ended."""
+        await asyncio.to_thread(self._threads.shutdown)
+        await asyncio.to_thread(self._pool.close)
+
+    async def write(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function in a transaction; again, if it met another one."""
+        return await self._on(lambda: self._attempt(tenant, function, reads=False))
+
+    async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function on one state of the database."""
+        return await self._on(lambda: self._attempt(tenant, function, reads=True))
+
+    def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function in a transaction, on the thread that asks."""
+        return self._attempt(tenant, function, reads=False)
+
+    async def tenants(self) -> list[str]:
+        """Return the names of all tenants, sorted."""
+        return await self._on(self._named)
+
+    async def inspect(self) -> list[Finding]:
+        """Say where the server does not keep tenants apart; all else of the database is the server's to keep right."""
+        if self._bound:
+            return []
+        return [Finding("warning", f"the role bypasses row-level security and may not act as {ROLE}; use a plain role")]
+
+    async def index_vectors(self, embedder: str, dims: int) -> None:
+        """Build a graph of an embedder's vectors, while others write on."""
+        await self._on(lambda: self._graphed(embedder, dims))
+
+    async def _on(self, function: Callable[[], T]) -> T:
+        with raise_if_closed(self._target.shown):
+            future = asyncio.get_running_loop().run_in_executor(self._threads, function)
+        return await future
+
+    def _attempt(self, tenant: str, function: Callable[[Session], T], *, reads: bool) -> T:
+        with raise_store_errors(self._target.shown):
+            for _ in range(ATTEMPTS - 1):
+                try:
+                    return self._transact(tenant, function, reads=reads)
+                except RETRYABLE:
+                    continue
+                except _StaleConnectionError:
+                    self._pool.check()
+            return self._transact(tenant, function, reads=reads)
+
+    def _transact(self, tenant: str, function: Callable[[Session], T], *, reads: bool) -> T:
+        with self._pool.connection() as connection:
+            connection.isolation_level = IsolationLevel.REPEATABLE_READ if reads else IsolationLevel.READ_COMMITTED
+            connection.read_only = reads
+            cursor = connection.cursor()
+            try:
+                cursor.execute(self._bind, (tenant,))
+            except psycopg.OperationalError as error:
+                raise _StaleConnectionError(str(error)) from error
+            return function(Session(cursor, self.dialect, tenant))
+
+    def _prepare(self, *, migrate: bool) -> None:
+        with raise_store_errors(self._target.shown):
+            with self._connected() as connection:
+                self._migrate(connection, migrate=migrate)
+                bypasses, may_act = _is_true(connection, _BYPASSES), _is_true(connection, _CAN_USE_ROLE)
+                self._bind = _BIND_AS if bypasses and may_act else _BIND
+                self._bound = may_act or not bypasses
+            self._pool.open(wait=True, timeout=self._wait)
+
+    def _connected(self) -> Connection:
+        try:
+            return psycopg.connect(self._target.url, connect_timeout=max(1, round(self._wait)))
+        except psycopg.OperationalError as error:
+            raise unreachable_error(self._target.shown, error) from error
+
+    def _named(self) -> list[str]:
+        with raise_store_errors(self._target.shown), self._pool.connection() as connection:
+            connection.execute("SELECT set_config('brimful.names', 'all', true)")
+            return [name for (name,) in connection.execute("SELECT tenant FROM tenants ORDER BY tenant")]
+
+    def _graphed(self, embedder: str, dims: int) -> None:
+        name = f"vectors_near_{hashlib.blake2b(embedder.encode(), digest_size=8).hexdigest()}"
+        statement = sql.SQL(_CREATE_HNSW).format(name=sql.Identifier(name), dims=sql.Literal(dims), embedder=embedder)
+        with raise_store_errors(self._target.shown), psycopg.connect(self._target.url, autocommit=True) as connection:
+            connection.execute(statement)
+
+    def _migrate(self, connection: Connection, *, migrate: bool) -> None:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+        known = _is_true(connection, "SELECT to_regclass('migrations') IS NOT NULL")
+        rows = connection.execute("SELECT name, checksum FROM migrations").fetchall() if known else []
+        for script in pending_migrations(self.dialect.name, dict(rows), self._target.shown, migrate=migrate):
+            connection.execute(script.text.encode())
+            connection.execute(
+                "INSERT INTO migrations (name, checksum) VALUES (%s, %s)", (script.name, script.checksum)
+            )
+
+
+class _StaleConnectionError(psycopg.OperationalError):
+    """A connection was lost before anything was asked of it."""
+
+
+def _configure(connection: Connection) -> None:
+    for setting in _SETTINGS:
+        connection.execute(setting.encode())
+    connection.commit()
+
+
+def _is_true(connection: Connection, statement: str) -> bool:
+    row = connection.execute(statement.encode()).fetchone()
+    return bool(row and row[0])

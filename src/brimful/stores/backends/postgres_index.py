@@ -1,0 +1,176 @@
+"""Search indexes in PostgreSQL: full text in a table of postings, and vectors with pgvector.
+
+An inverted index (GIN) would take a fifth of the space, but row-level security makes the server check the tenant of
+every row before it applies an array operator, so it would not be used.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from brimful.records.search import VectorHit
+from brimful.stores.index import terms
+from brimful.stores.session import DocumentRef, Row, Session
+
+if TYPE_CHECKING:
+    from brimful.protocols import Vectors
+    from brimful.stores.session import Occurrences
+
+
+_ADD_POSTINGS: Final = """
+INSERT INTO postings (tenant, token, doc, seq, length, times)
+SELECT d.tenant, p.token, d.doc, d.seq, d.length, p.times
+FROM unnest(:tokens::text[], :docs::bigint[], :times::bigint[]) AS p (token, doc, times)
+JOIN documents d ON d.tenant = :tenant AND d.doc = p.doc ORDER BY p.token, d.doc
+"""
+_REMOVE_POSTINGS: Final = "DELETE FROM postings WHERE tenant = :tenant AND token IN :tokens AND doc IN :docs"
+_DOCUMENT_COUNTS: Final = "SELECT token, count(*) AS documents FROM postings WHERE tenant = :tenant GROUP BY token"
+_POSTINGS: Final = """
+SELECT token, doc, seq, length, times FROM postings WHERE tenant = :tenant AND token IN :tokens ORDER BY doc
+"""
+_NEWEST: Final = """
+SELECT doc, seq, length, times FROM postings WHERE tenant = :tenant AND token = :token ORDER BY doc DESC LIMIT :most
+"""
+
+
+class PostgresTextIndex:
+    """Which documents hold a token, and how often."""
+
+    def add(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """Take up documents with their tokens."""
+        rows = [(token, doc, times) for doc, tokens in documents for token, times in Counter(tokens).items()]
+        if rows:
+            tokens, docs, times = zip(*rows, strict=True)
+            session.run(_ADD_POSTINGS, tokens=list(tokens), docs=list(docs), times=list(times))
+        terms.add_counts(session, [tokens for _, tokens in documents])
+
+    def remove(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """Take documents out again."""
+        tokens = sorted({token for _, held in documents for token in held})
+        session.run(_REMOVE_POSTINGS, tokens=tokens, docs=[doc for doc, _ in documents])
+        terms.subtract_counts(session, [tokens for _, tokens in documents])
+
+    def places(self, session: Session, tokens: Sequence[str]) -> dict[str, Occurrences]:
+        """Return all documents that hold each token, the oldest first."""
+        rows: dict[str, list[Row]] = {token: [] for token in tokens}
+        for token, *row in session.rows(_POSTINGS, tokens=list(tokens)):
+            rows[token].append(tuple(row))
+        return {token: _columns(held) for token, held in rows.items()}
+
+    def newest(self, session: Session, token: str, most: int) -> Occurrences:
+        """Return the newest documents that hold a token, the oldest of them first."""
+        return _columns(session.rows(_NEWEST, token=token, most=most)[::-1])
+
+    def miscounted(self, session: Session) -> int:
+        """Return of how many tokens it is not known how many documents hold them."""
+        return terms.count_mismatches(session, _DOCUMENT_COUNTS)
+
+    def purge(self, session: Session) -> None:
+        """Do nothing: the server clears away what was removed."""
+
+
+def _columns(rows: Sequence[Row]) -> Occurrences:
+    import numpy as np  # noqa: PLC0415 - only where something is searched
+
+    return np.array(rows, np.int64).reshape(-1, 4).T
+
+
+HNSW_THRESHOLD: Final = 20_000  # documents from which a graph is quicker than comparing all
+
+_INSERT: Final = """
+INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder, :hash, :vector::halfvec)
+ON CONFLICT DO NOTHING
+"""
+_FIND: Final = "SELECT hash FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages"
+_RENAME: Final = """
+INSERT INTO vectors (tenant, embedder, hash, vector)
+SELECT tenant, embedder, :new, vector FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash = :old
+ON CONFLICT DO NOTHING
+"""
+_REMOVE_VECTORS: Final = "DELETE FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages"
+_LIST: Final = """
+SELECT hash, vector::text FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash > :after
+ORDER BY hash LIMIT :limit
+"""
+# Vectors have a length of 1, so the inner product is the cosine, also with a vector of nothing.
+_EXACT: Final = """
+SELECT d.doc, d.seq, -(v.vector <#> :query::halfvec) AS cosine
+FROM documents d JOIN vectors v ON v.tenant = d.tenant AND v.embedder = :embedder AND v.hash = d.passage
+WHERE d.tenant = :tenant AND d.scope IN :scopes AND d.passage <> '' ORDER BY cosine DESC, d.doc DESC LIMIT :limit
+"""
+_APPROXIMATE: Final = """
+SELECT d.doc, d.seq, -((v.vector::halfvec({dims})) <#> :query::halfvec({dims})) AS cosine
+FROM vectors v JOIN documents d ON d.tenant = v.tenant AND d.passage = v.hash
+WHERE v.tenant = :tenant AND v.embedder = :embedder AND d.scope IN :scopes AND d.passage <> ''
+ORDER BY (v.vector::halfvec({dims})) <#> :query::halfvec({dims}) LIMIT :limit
+"""
+_LARGE: Final = """
+SELECT e.id, e.dims FROM embedders e WHERE e.tenant = :tenant AND e.dims IS NOT NULL AND e.dropped = 0
+  AND (SELECT count(*) FROM vectors v WHERE v.tenant = e.tenant AND v.embedder = e.id) > :many
+"""
+_SIZE: Final = "SELECT coalesce(sum(documents), 0) FROM scopes WHERE tenant = :tenant AND number IN :scopes"
+
+
+class PostgresVectorIndex:
+    """Which documents have a vector, and which are near."""
+
+    def keep(self, session: Session, embedder: str, passages: Sequence[str], vectors: Vectors) -> None:
+        """Keep one vector for each passage."""
+        from brimful.stores.vectors.float16 import normalize  # noqa: PLC0415 - numpy, only where there are vectors
+
+        rows = zip(passages, normalize(vectors), strict=True)
+        session.many(
+            _INSERT,
+            ({"embedder": embedder, "hash": passage, "vector": format_vector(vector)} for passage, vector in rows),
+        )
+
+    def place(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
+        """Return the passages that have a vector; documents are found by them."""
+        passages = sorted({passage for _, _, passage in documents})
+        return {hash for (hash,) in session.rows(_FIND, embedder=embedder, passages=passages)}
+
+    def displace(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> None:
+        """Do nothing: what is no document is not found."""
+
+    def rename(self, session: Session, embedder: str, passages: Mapping[str, str]) -> None:
+        """Give vectors the new addresses of their passages; without a new one, a vector is removed."""
+        moved = {old: new for old, new in passages.items() if new}
+        session.many(_RENAME, ({"embedder": embedder, "old": old, "new": moved[old]} for old in sorted(moved)))
+        session.run(_REMOVE_VECTORS, embedder=embedder, passages=[old for old, new in passages.items() if old != new])
+
+    def kept(self, session: Session, embedder: str, after: str, limit: int) -> tuple[list[str], Vectors]:
+        """Return passages after one of them, and their vectors."""
+        import numpy as np  # noqa: PLC0415 - only where there are vectors
+
+        rows = session.rows(_LIST, embedder=embedder, after=after, limit=limit)
+        numbers = [msgspec.json.decode(vector, type=list[float]) for _, vector in rows]
+        return [hash for hash, _ in rows], np.asarray(numbers, dtype=np.float32)
+
+    def drop(self, session: Session, embedder: str) -> None:
+        """Do nothing: the vectors are all that there is."""
+
+    def nearest(
+        self, session: Session, embedder: str, scopes: Sequence[int], query: Vectors, limit: int
+    ) -> list[VectorHit]:
+        """Return the documents nearest to a query of length 1, nearest first."""
+        size = session.row(_SIZE, scopes=list(scopes))
+        many = size is not None and size[0] > HNSW_THRESHOLD
+        sql = _APPROXIMATE.format(dims=len(query)) if many else _EXACT
+        found = session.rows(sql, embedder=embedder, scopes=list(scopes), query=format_vector(query), limit=limit)
+        found.sort(key=lambda row: (-row[2], -row[0]))
+        return [VectorHit(doc=doc, seq=seq, similarity=float(cosine)) for doc, seq, cosine in found]
+
+
+def format_vector(vector: Vectors) -> str:
+    """Return a vector as pgvector reads it."""
+    return "[" + ",".join(f"{number:.6g}" for number in vector.tolist()) + "]"
+
+
+def large_embedders(session: Session) -> list[tuple[str, int]]:
+    """Return the embedders in use, with their dimensions, of which a tenant has very many vectors."""
+    found = session.rows(_LARGE, many=HNSW_THRESHOLD)
+    return [(embedder, dims) for embedder, dims in found]

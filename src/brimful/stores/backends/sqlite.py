@@ -1,0 +1,360 @@
+"""SQLite backend: one writer thread, a few reader threads, and a pool of connections.
+
+A connection caches the pages it read until another one writes, so the most recently used connection is reused first.
+
+With `synchronous=FULL` in WAL mode, a commit returns when the log is on disk: acknowledged writes survive a crash or
+a power failure. This costs one `fsync` per writing call; bulk imports batch their writes.
+"""
+
+import asyncio
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
+from brimful.stores.admin import backup
+from brimful.stores.backends.driver import Finding, raise_if_closed
+from brimful.stores.backends.sqlite_index import SqliteTextIndex, SqliteVectorIndex
+from brimful.stores.migrations import Migration, pending_migrations
+from brimful.stores.session import Session
+from brimful.stores.urls import Target
+
+_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_CORRUPT: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_UNAVAILABLE: Final = {
+    sqlite3.SQLITE_FULL: "the disk is full; make room and try again",
+    sqlite3.SQLITE_READONLY: "the database may not be written; check the rights of the file and of its folder",
+    sqlite3.SQLITE_PERM: "the database may not be used; check the rights of the file and of its folder",
+    sqlite3.SQLITE_AUTH: "the database may not be used; check the rights of the file and of its folder",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened; check that the folder exists and may be written",
+    sqlite3.SQLITE_IOERR: "reading or writing failed; check the disk and how much room it has",
+    sqlite3.SQLITE_NOMEM: "there is not enough memory",
+    sqlite3.SQLITE_TOOBIG: "a value is larger than SQLite can hold",
+}
+
+
+@contextmanager
+def raise_store_errors(store: str) -> Iterator[None]:
+    """Raise errors of SQLite as our own."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _to_store_error(store, error) from error
+    except UnicodeEncodeError as error:
+        raise InvalidValue("text", f"has a lone surrogate at character {error.start}") from None
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Say whether another connection is in the way."""
+    return _error_kind(error) in _BUSY
+
+
+def _error_kind(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF  # the lower byte is the kind of error
+
+
+def _to_store_error(store: str, error: sqlite3.Error) -> StoreError:
+    code = _error_kind(error)
+    if code in _BUSY:
+        return StoreUnavailable(store, "another process holds the lock; try again", retriable=True)
+    if code in _CORRUPT:
+        return StoreCorrupt(store, f"not a database, or a damaged one ({error}); restore a backup")
+    if code in _UNAVAILABLE:
+        return StoreUnavailable(store, f"{_UNAVAILABLE[code]} ({error})")
+    return StoreError(store, str(error))
+
+
+_LISTS: Final = re.compile(r"\bIN :(\w+)")
+
+
+class SqliteDialect:
+    """SQL as it is written; a list is a JSON array."""
+
+    name = "sqlite"
+
+    def __init__(self) -> None:
+        """Hold what searches."""
+        self.lexicon = SqliteTextIndex()
+        self.nearness = SqliteVectorIndex()
+
+    def statement(self, sql: str) -> str:
+        """Return the statement with its lists unfolded."""
+        return _expand_lists(sql)
+
+    def written(self, given: list[Any]) -> str:
+        """Return a list as JSON."""
+        return msgspec.json.encode(given).decode()
+
+    def listed(self, stored: str) -> list[str]:
+        """Return a list that was written as JSON."""
+        return msgspec.json.decode(stored, type=list[str])
+
+    def next_documents(self, session: Session, count: int) -> list[int]:
+        """Return the numbers after the largest there ever was; the write lock keeps others away."""
+        row = session.row("SELECT seq FROM sqlite_sequence WHERE name = 'documents' AND :tenant = :tenant")
+        first = row[0] + 1 if row else 1
+        return list(range(first, first + count))
+
+    def advance(self, session: Session, table: str, number: int) -> None:
+        """Do nothing: numbers go on after the largest there ever was."""
+
+    def alone(self, session: Session, what: str) -> None:
+        """Do nothing: whoever writes holds the one write lock."""
+
+    def together(self, session: Session, what: str) -> None:
+        """Do nothing, for the same reason."""
+
+
+@lru_cache(maxsize=512)
+def _expand_lists(sql: str) -> str:
+    """Return a statement whose lists are read from JSON.
+
+    >>> _expand_lists("SELECT body FROM users WHERE id IN :ids")
+    'SELECT body FROM users WHERE id IN (SELECT value FROM json_each(:ids))'
+    """
+    return _LISTS.sub(r"IN (SELECT value FROM json_each(:\1))", sql)
+
+
+T = TypeVar("T")
+
+READERS: Final = 4
+MIN_VERSION: Final = (3, 37, 0)  # strict tables
+_SETTINGS: Final = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA secure_delete = ON",  # what was erased is overwritten
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA cache_size = -32768",  # KiB
+)
+_TENANTS: Final = "SELECT tenant FROM tenants ORDER BY tenant"
+_UNREADABLE: Final = "it cannot be read to its end"
+_BACKUP_PAGES: Final = 2_000  # of a copy, between two words on its progress
+_RETRY_DELAY: Final = 0.01  # seconds until a new file is asked anew for its log
+
+Progress = Callable[[int, int], None]
+"""Is told how much is done, and of how much."""
+
+
+class SqliteDriver:
+    """Runs functions in transactions of a SQLite database. Several processes may use one file at once."""
+
+    def __init__(self, target: Target, *, wait: float) -> None:
+        """Take up no connection yet. `wait` is how many seconds a writer waits for another process."""
+        self.dialect = SqliteDialect()
+        self._target = target
+        # Whole: connections are made as they are needed, and the program may stand in another folder by then.
+        self.path = str(Path(target.path).absolute()) if target.path else ""
+        self._wait = wait
+        self._open: list[sqlite3.Connection] = []
+        self._idle: list[sqlite3.Connection] = []  # the one that was used last is the last
+        self._writer = ThreadPoolExecutor(1, "brimful-write")
+        # A database in memory is its one connection.
+        self._readers = self._writer if target.in_memory else ThreadPoolExecutor(READERS, "brimful-read")
+
+    async def open(self, *, migrate: bool) -> None:
+        """Open the file and bring its tables up to date."""
+        await self._on(self._writer, lambda: self._prepare(migrate=migrate))
+
+    async def close(self) -> None:
+        """Close all connections, once what is under way has ended."""
+        for pool in {self._writer, self._readers}:
+            await asyncio.to_thread(pool.shutdown)
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
+        self._idle.clear()
+
+    async def write(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function in a transaction that alone may write."""
+        return await self._on(self._writer, lambda: self._transact("BEGIN IMMEDIATE", tenant, function))
+
+    async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function on one state of the database."""
+        return await self._on(self._readers, lambda: self._transact("BEGIN", tenant, function))
+
+    def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
+        """Run a function in a transaction, on the thread that asks."""
+        return self._transact("BEGIN IMMEDIATE", tenant, function)
+
+    async def tenants(self) -> list[str]:
+        """Return the names of all tenants, sorted."""
+        return await self._on(self._readers, lambda: [name for (name,) in self._asked(_TENANTS)])
+
+    async def inspect(self) -> list[Finding]:
+        """Return what is wrong with the file, its references and its full-text index."""
+        return await self._on(self._writer, self._inspected)
+
+    async def copy_to(self, path: Path, progress: Progress) -> None:
+        """Copy the database as it stands to a file, while others write on."""
+        await self._on(self._readers, lambda: self._copied(path, progress))
+
+    async def copy_from(self, path: Path, progress: Progress) -> None:
+        """Take over all of a file."""
+        await self._on(self._writer, lambda: self._taken(path, progress))
+
+    async def _on(self, pool: ThreadPoolExecutor, function: Callable[[], T]) -> T:
+        with raise_if_closed(self._target.shown):
+            future = asyncio.get_running_loop().run_in_executor(pool, function)
+        return await future
+
+    def _transact(self, begin: str, tenant: str, function: Callable[[Session], T]) -> T:
+        with raise_store_errors(self._target.shown), self._connection() as connection:
+            connection.execute(begin)
+            try:
+                result = function(Session(connection.cursor(), self.dialect, tenant))
+                connection.execute("COMMIT")
+            except BaseException:
+                # Where a statement failed for want of room, SQLite may have rolled back by itself.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            return result
+
+    def _asked(self, sql: str) -> list[tuple[Any, ...]]:
+        with raise_store_errors(self._target.shown), self._connection() as connection:
+            return connection.execute(sql).fetchall()
+
+    def _inspected(self) -> list[Finding]:
+        found = [Finding("error", f"the file is damaged: {what}") for what in self._broken()]
+        try:
+            loose = {row[0] for row in self._asked("PRAGMA foreign_key_check")}
+            found += [Finding("error", f"rows of {table} belong to nothing") for table in sorted(loose)]
+        except StoreCorrupt:
+            found.append(Finding("error", "what rows refer to cannot be read"))
+        try:
+            self._asked("INSERT INTO lexicon (lexicon) VALUES ('integrity-check')")
+        except StoreCorrupt:
+            found.append(Finding("error", "the full-text index is damaged"))
+        return found
+
+    def _broken(self) -> list[str]:
+        """Return what SQLite finds. Where the damage is such that it gives up, the quicker check often still tells."""
+        try:
+            return [row[0] for row in self._asked("PRAGMA integrity_check") if row[0] != "ok"]
+        except StoreCorrupt:
+            with suppress(StoreCorrupt):
+                return [row[0] for row in self._asked("PRAGMA quick_check") if row[0] != "ok"] or [_UNREADABLE]
+            return [_UNREADABLE]
+
+    def _copied(self, path: Path, progress: Progress) -> None:
+        with raise_store_errors(self._target.shown), self._connection() as connection:
+            connection.execute("BEGIN")  # holds one state: without it, the copy would begin anew with every write
+            try:
+                connection.execute("SELECT count(*) FROM migrations").fetchone()
+                with raise_store_errors(str(path)), closing(sqlite3.connect(path)) as copy:
+                    connection.backup(copy, pages=_BACKUP_PAGES, progress=_backup_progress(progress))
+            finally:
+                connection.execute("ROLLBACK")
+
+    def _taken(self, path: Path, progress: Progress) -> None:
+        with raise_store_errors(str(path)), closing(sqlite3.connect(backup.read_only_uri(path), uri=True)) as copy:
+            applied = _applied_migrations(copy)
+            if not applied:
+                raise StoreError(str(path), "is a database, but no backup of a store")
+            pending_migrations(
+                self.dialect.name, applied, str(path), migrate=True
+            )  # refuses what a newer version wrote
+            with raise_store_errors(self._target.shown), self._connection() as connection:
+                copy.backup(connection, pages=_BACKUP_PAGES, progress=_backup_progress(progress))
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection that was used last, or a new one while all are in use."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connected()
+        try:
+            yield connection
+        finally:
+            if not connection.in_transaction:  # one that could not end its own is no use to anybody
+                self._idle.append(connection)
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = self._connect()
+        self._open.append(connection)  # first of all: a damaged file may fail at its settings, and is to be closed
+        for setting in _SETTINGS:
+            connection.execute(setting)
+        return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(
+            self.path or ":memory:",
+            timeout=self._wait,
+            isolation_level=None,  # transactions are begun and ended here, and nowhere else
+            check_same_thread=False,  # closing is done by another thread
+            cached_statements=256,
+        )
+
+    def _prepare(self, *, migrate: bool) -> None:
+        if sqlite3.sqlite_version_info < MIN_VERSION:
+            needed = ".".join(map(str, MIN_VERSION))
+            raise MigrationError(self._target.shown, f"needs SQLite {needed}, and this is {sqlite3.sqlite_version}")
+        with raise_store_errors(self._target.shown), self._connection() as connection:
+            self._keep_log(connection)
+            if not self._pending(connection, migrate=migrate):
+                return  # whoever only reads waits for no writer
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                for script in self._pending(connection, migrate=migrate):  # … that others have not applied by now
+                    _apply_migration(connection, script)
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+
+    def _keep_log(self, connection: sqlite3.Connection) -> None:
+        """Turn WAL on. Where others open the same new file, SQLite gives this statement up without waiting for them."""
+        end = time.monotonic() + self._wait
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() >= end:
+                    raise
+                time.sleep(_RETRY_DELAY)
+            else:
+                return
+
+    def _pending(self, connection: sqlite3.Connection, *, migrate: bool) -> list[Migration]:
+        return pending_migrations(
+            self.dialect.name, _applied_migrations(connection), self._target.shown, migrate=migrate
+        )
+
+
+def is_store_file(path: Path) -> bool:
+    """Say whether a file holds a store. It is only read; if that cannot be done, whoever opens it will say why."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            return bool(_applied_migrations(connection))
+    except sqlite3.Error:
+        return True
+
+
+def _applied_migrations(connection: sqlite3.Connection) -> dict[str, str]:
+    """Return the migrations that were applied, by name, with their checksums."""
+    known = connection.execute("SELECT name FROM sqlite_schema WHERE name = 'migrations'").fetchall()
+    return dict(connection.execute("SELECT name, checksum FROM migrations").fetchall()) if known else {}
+
+
+def _apply_migration(connection: sqlite3.Connection, script: Migration) -> None:
+    """Run a script statement by statement: `executescript` would end the transaction."""
+    for statement in script.statements:
+        connection.execute(statement)
+    connection.execute("INSERT INTO migrations (name, checksum) VALUES (?, ?)", (script.name, script.checksum))
+
+
+def _backup_progress(progress: Progress) -> Callable[[int, int, int], None]:
+    def tell(_: int, remaining: int, total: int) -> None:
+        progress(total - remaining, total)
+
+    return tell

@@ -1,0 +1,242 @@
+"""Search indexes in SQLite: full text with FTS5, and vectors in a table that is searched in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from brimful.records.search import VectorHit
+from brimful.stores.encryption.cipher import decrypt, encrypt
+from brimful.stores.index import terms
+from brimful.stores.session import DocumentRef, Row, Session
+from brimful.stores.vectors import log
+
+if TYPE_CHECKING:
+    from brimful.protocols import Vectors
+    from brimful.stores.vectors.cache import VectorCache
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from brimful.stores.session import Occurrences
+
+    Numbers = npt.NDArray[np.int64]
+
+# The index has no column for a tenant: a token begins with the number of a scope, and a scope belongs to one tenant.
+# Documents are read by tenant all the same. Columns come as JSON: one row of it takes a third of the time of thousands.
+_POSTINGS: Final = """
+SELECT json_group_array(asked.key), json_group_array(p.doc)
+FROM json_each(:tokens) asked CROSS JOIN lexicon_places p ON p.term = asked.value WHERE :tenant = :tenant
+"""
+_DOCUMENTS: Final = """
+SELECT json_group_array(doc), json_group_array(seq), json_group_array(length)
+FROM documents WHERE tenant = :tenant AND doc IN :docs
+"""
+_NEWEST: Final = """
+SELECT json_group_array(d.doc), json_group_array(d.seq), json_group_array(d.length),
+  json_group_array((length(d.terms) - length(replace(d.terms, :written, ''))) / length(:written))
+FROM (SELECT rowid AS doc FROM lexicon WHERE lexicon MATCH :written ORDER BY rowid DESC LIMIT :most) p
+CROSS JOIN documents d ON d.doc = p.doc WHERE d.tenant = :tenant
+"""  # where it is kept, in JSON, and where it is looked for, a token is written in the same way
+_DOCUMENT_COUNTS: Final = """
+SELECT f.term AS token, f.doc AS documents FROM scopes s
+CROSS JOIN lexicon_found f ON f.term >= printf('%x:', s.number) AND f.term < printf('%x;', s.number)
+WHERE s.tenant = :tenant
+"""
+_ADD_DOCUMENT: Final = "INSERT INTO lexicon (rowid, terms) VALUES (:doc, iif(:tenant <> '', :terms, NULL))"
+_REMOVE_DOCUMENT: Final = (
+    "INSERT INTO lexicon (lexicon, rowid, terms) SELECT 'delete', :doc, :terms WHERE :tenant = :tenant"
+)
+_NUMBERS: Final = msgspec.json.Decoder(list[int])
+
+
+class SqliteTextIndex:
+    """Which documents hold a token, and how often."""
+
+    def add(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """Take up documents with their tokens."""
+        session.many(_ADD_DOCUMENT, ({"doc": doc, "terms": " ".join(tokens)} for doc, tokens in documents))
+        terms.add_counts(session, [tokens for _, tokens in documents])
+
+    def remove(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """Take documents out again; an index without content must be told what they held."""
+        session.many(_REMOVE_DOCUMENT, ({"doc": doc, "terms": " ".join(tokens)} for doc, tokens in documents))
+        terms.subtract_counts(session, [tokens for _, tokens in documents])
+
+    def places(self, session: Session, tokens: Sequence[str]) -> dict[str, Occurrences]:
+        """Return all documents that hold each token, the oldest first."""
+        import numpy as np  # noqa: PLC0415 - only where something is searched
+
+        token, held = _columns(session.row(_POSTINGS, tokens=list(tokens)))
+        order = np.lexsort((held, token))
+        token, held = token[order], held[order]
+        first = np.flatnonzero(np.diff(held, prepend=-1) | np.diff(token, prepend=-1))  # each document once for a token
+        token, docs, times = token[first], held[first], np.diff(first, append=len(held))
+        ordered = np.sort(docs)  # np.unique takes longer, and loads masked arrays, which nobody needs here
+        once = ordered[np.diff(ordered, prepend=-1) > 0]
+        placed = _columns(session.row(_DOCUMENTS, docs=once.tolist()))
+        placed = placed[:, np.argsort(placed[0], kind="stable")]
+        at = np.searchsorted(placed[0], docs)
+        own = np.append(placed[0], -1)[at] == docs
+        found = np.concatenate([placed[:, at[own]], times[None, own]])
+        ends = np.searchsorted(token[own], np.arange(len(tokens)), side="right")
+        return dict(zip(tokens, np.split(found, ends[:-1], axis=1), strict=True))
+
+    def newest(self, session: Session, token: str, most: int) -> Occurrences:
+        """Return the newest documents that hold a token, the oldest of them first."""
+        found = _columns(session.row(_NEWEST, written=f'"{token}"', most=most))
+        return found[:, found[0].argsort()]
+
+    def miscounted(self, session: Session) -> int:
+        """Return of how many tokens it is not known how many documents hold them."""
+        return terms.count_mismatches(session, _DOCUMENT_COUNTS)
+
+    def purge(self, session: Session) -> None:
+        """Merge the index into one segment, which holds nothing that was removed."""
+        session.run("INSERT INTO lexicon (lexicon) SELECT 'optimize' WHERE :tenant = :tenant")
+
+
+def _columns(row: Row | None) -> Numbers:
+    """Return columns of whole numbers, each of which is written as a list in JSON."""
+    import numpy as np  # noqa: PLC0415 - only where something is searched
+
+    return np.array([_NUMBERS.decode(column) for column in row or ()], np.int64)
+
+
+MAX_BYTES: Final = 512 * 2**20  # of vectors in memory
+
+_INSERT: Final = """
+INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder, :hash, :vector) ON CONFLICT DO NOTHING
+"""
+_FIND: Final = """
+SELECT hash, number FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages
+"""
+_LIST: Final = """
+SELECT hash, vector FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash > :after
+ORDER BY hash LIMIT :limit
+"""
+_RELINK: Final = "UPDATE embedded SET vector = :new WHERE tenant = :tenant AND embedder = :embedder AND vector = :old"
+_READ_VECTORS: Final = "SELECT number, vector, hash FROM vectors WHERE tenant = :tenant AND number IN :numbers"
+
+
+class SqliteVectorIndex:
+    """Which documents have a vector, and which are near."""
+
+    def __init__(self) -> None:
+        """Hold nothing in memory yet."""
+        self._held: VectorCache | None = None
+
+    def keep(self, session: Session, embedder: str, passages: Sequence[str], vectors: Vectors) -> None:
+        """Keep one vector for each passage."""
+        from brimful.stores.vectors.float16 import encode_float16, normalize  # noqa: PLC0415 - numpy, only where there are vectors
+
+        rows = [(passage, encode_float16(vector)) for passage, vector in zip(passages, normalize(vectors), strict=True)]
+        session.many(
+            _INSERT,
+            (
+                {
+                    "embedder": embedder,
+                    "hash": passage,
+                    "vector": encrypt(session, vector, "vectors", embedder, passage),
+                }
+                for passage, vector in rows
+            ),
+        )
+
+    def place(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
+        """Take up documents whose passage has a vector, and return those passages."""
+        passages = sorted({passage for _, _, passage in documents})
+        known: dict[str, int] = dict(session.rows(_FIND, embedder=embedder, passages=passages))
+        rows = [(scope, doc, known[passage]) for doc, scope, passage in documents if passage in known]
+        if rows:
+            from brimful.stores.vectors.blocks import write_blocks  # noqa: PLC0415 - numpy, only where there are vectors
+
+            log.log_added(session, embedder, rows)
+            for scope in sorted({scope for scope, _, _ in rows}):
+                write_blocks(session, embedder, scope)
+        return set(known)
+
+    def displace(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> None:
+        """Note that documents are gone."""
+        log.log_removed(session, embedder, documents)
+
+    def rename(self, session: Session, embedder: str, passages: Mapping[str, str]) -> None:
+        """Give vectors the new addresses of their passages; without a new one, a vector is removed."""
+        log.drop_blocks(session, embedder)
+        addresses = [*passages.keys(), *passages.values()]
+        known: dict[str, int] = dict(session.rows(_FIND, embedder=embedder, passages=addresses))
+        for old, new in passages.items():
+            if old in known and new in known:  # the same was said and embedded since then
+                session.run(_RELINK, embedder=embedder, old=known[old], new=known[new])
+            if old in known and new and new not in known:
+                _rename_vector(session, embedder, known[old], new)
+            elif old in known:
+                session.run("DELETE FROM vectors WHERE tenant = :tenant AND number = :old", old=known[old])
+
+    def kept(self, session: Session, embedder: str, after: str, limit: int) -> tuple[list[str], Vectors]:
+        """Return passages after one of them, and their vectors."""
+        from brimful.stores.vectors.float16 import decode_float16  # noqa: PLC0415 - numpy, only where there are vectors
+
+        rows = session.rows(_LIST, embedder=embedder, after=after, limit=limit)
+        return [hash for hash, _ in rows], decode_float16([_decrypt_vector(session, embedder, *row) for row in rows])
+
+    def drop(self, session: Session, embedder: str) -> None:
+        """Forget the log of an embedder."""
+        log.drop_log(session, embedder)
+
+    def nearest(
+        self, session: Session, embedder: str, scopes: Sequence[int], query: Vectors, limit: int
+    ) -> list[VectorHit]:
+        """Return the documents nearest to a query of length 1, nearest first."""
+        from brimful.stores.vectors.blocks import follow_log  # noqa: PLC0415 - numpy, only where there are vectors
+
+        found: list[tuple[int, int, float]] = []
+        since = _generation(session, embedder)
+        for scope in scopes:
+            shelf = self._shelves().shelf((session.tenant, embedder, since, scope), len(query))
+            follow_log(session, embedder, scope, shelf, len(query))
+            found += shelf.nearest(query, limit, lambda numbers: _read_vectors(session, embedder, numbers))
+        self._shelves().settle()
+        found.sort(key=lambda near: (-near[2], -near[0]))
+        return [VectorHit(doc=doc, seq=seq, similarity=similarity) for doc, seq, similarity in found[:limit]]
+
+    def _shelves(self) -> VectorCache:
+        from brimful.stores.vectors.cache import VectorCache  # noqa: PLC0415 - numpy, only where there are vectors
+
+        if self._held is None:
+            self._held = VectorCache(MAX_BYTES)
+        return self._held
+
+
+def _generation(session: Session, embedder: str) -> int:
+    """Return what tells an embedder from the one of that name which was dropped: its log begins anew."""
+    found = session.row("SELECT since FROM embedders WHERE tenant = :tenant AND id = :id", id=embedder)
+    return int(found[0]) if found else 0
+
+
+def _read_vectors(session: Session, embedder: str, numbers: Sequence[int]) -> Vectors:
+    """Return vectors by their numbers, in order; one that was removed meanwhile is nowhere near."""
+    from brimful.stores.vectors.float16 import decode_float16  # noqa: PLC0415 - numpy, only where there are vectors
+
+    rows = session.rows(_READ_VECTORS, numbers=list(numbers))
+    kept = {number: _decrypt_vector(session, embedder, hash, vector) for number, vector, hash in rows}
+    blank = bytes(len(next(iter(kept.values()), b"")))
+    return decode_float16([kept.get(number, blank) for number in numbers])
+
+
+def _rename_vector(session: Session, embedder: str, number: int, new: str) -> None:
+    for _, vector, old in session.rows(_READ_VECTORS, numbers=[number]):
+        session.run(
+            "UPDATE vectors SET hash = :new, vector = :vector WHERE tenant = :tenant AND number = :number",
+            number=number,
+            new=new,
+            vector=encrypt(session, _decrypt_vector(session, embedder, old, vector), "vectors", embedder, new),
+        )
+
+
+def _decrypt_vector(session: Session, embedder: str, hash: str, vector: bytes) -> bytes:
+    return decrypt(session, vector, "vectors", embedder, hash)

@@ -1,0 +1,65 @@
+"""Encrypt and decrypt stored values.
+
+Every value with content is encrypted before it is written. Its table, row id and references are bound to it as
+associated data. Without keys, values are stored in plain text.
+"""
+
+from brimful.errors import EncryptionError
+from brimful.stores.encryption.keyring import missing_key_error, read_keys
+from brimful.stores.encryption.tenant_keys import KEYED_PREFIX, TenantKeys, is_encrypted, key_number
+from brimful.stores.encryption.xaes import DamagedError
+from brimful.stores.session import Session
+
+
+def encrypt(session: Session, body: bytes, *place: str | bytes) -> bytes:
+    """Return a body as it is kept at its place."""
+    return body if session.keys is None else session.keys.seal(body, _associated_data(place))
+
+
+def decrypt(session: Session, body: bytes, *place: str | bytes) -> bytes:
+    """Return the body that was sealed for this place."""
+    keys = session.keys
+    if not is_encrypted(body):
+        if keys is not None and not keys.mixed:
+            raise EncryptionError(
+                session.tenant,
+                "clear",
+                f"{_describe(place)} is in the clear; if that is right, run: brimful db encrypt",
+            )
+        return body
+    if keys is None:
+        raise missing_key_error(session.tenant)
+    try:
+        return _keys_for(session, keys, body).open(body, _associated_data(place))
+    except DamagedError:
+        raise EncryptionError(
+            session.tenant, "damaged", f"{_describe(place)} was changed after it was sealed; restore a backup"
+        ) from None
+
+
+def storage_address(session: Session, hash: str) -> str:
+    """Return the name under which a content of that hash is kept, counted and embedded."""
+    return hash if session.keys is None else session.keys.address(hash)
+
+
+def is_keyed_address(address: str) -> bool:
+    """Say whether an address tells nothing of its content."""
+    return address.startswith(KEYED_PREFIX)
+
+
+def _keys_for(session: Session, keys: TenantKeys, body: bytes) -> TenantKeys:
+    """Return keys that open a body, whose key another process may have made."""
+    if not keys.knows(body):
+        keys.learn(read_keys(session))
+        if not keys.knows(body):
+            raise EncryptionError(session.tenant, "damaged", f"there is no key {key_number(body)}; restore a backup")
+    return keys
+
+
+def _associated_data(place: tuple[str | bytes, ...]) -> bytes:
+    """Return a place as one name; no part of it has a null character."""
+    return b"\0".join([part if isinstance(part, bytes) else part.encode() for part in place])
+
+
+def _describe(place: tuple[str | bytes, ...]) -> str:
+    return f"{place[0]!s} {place[1]!s}"

@@ -1,0 +1,223 @@
+"""The search index: documents, the scopes they belong to, and the queue of documents without a vector."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.content import content_hash
+from brimful.records.search import Document, DocumentKind, IndexEntry
+from brimful.stores.encryption.cipher import storage_address
+from brimful.stores.index.terms import filter_searchable, index_tokens
+from brimful.stores.session import DocumentRef, Session
+
+_ADD_TO_SCOPE: Final = """
+UPDATE scopes SET documents = documents + :documents, words = words + :words, changes = changes + 1
+WHERE tenant = :tenant AND scope = :scope RETURNING number
+"""
+_CREATE_SCOPE: Final = "INSERT INTO scopes (tenant, scope) VALUES (:tenant, :scope) ON CONFLICT DO NOTHING"
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """A scope as it stands."""
+
+    number: int
+    documents: int
+    words: int
+    changes: int
+
+
+def get_scopes(session: Session, names: Sequence[str]) -> list[Scope]:
+    """Return the scopes of these names, those that are there, by number."""
+    found = session.rows(
+        "SELECT number, documents, words, changes FROM scopes WHERE tenant = :tenant AND scope IN :names "
+        "ORDER BY number",
+        names=list(dict.fromkeys(names)),
+    )
+    return [Scope(*row) for row in found]
+
+
+def add_to_scopes(session: Session, totals: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    """Add (documents, words) to scopes, which are made where there are none, and return their numbers."""
+    numbers = {}
+    for scope in sorted(totals):  # one order for all writers, so that none waits for another in a circle
+        documents, words = totals[scope]
+        numbers[scope] = _add_to_scope(session, scope, documents, words)
+    return numbers
+
+
+def subtract_from_scopes(session: Session, totals: Mapping[int, tuple[int, int]]) -> None:
+    """Take (documents, words) from scopes, by their numbers."""
+    session.many(
+        "UPDATE scopes SET documents = documents - :documents, words = words - :words, changes = changes + 1 "
+        "WHERE tenant = :tenant AND number = :number",
+        (
+            {"number": number, "documents": documents, "words": words}
+            for number, (documents, words) in sorted(totals.items())
+        ),
+    )
+
+
+def mark_changed(session: Session, numbers: Sequence[int]) -> None:
+    """Note that something in these scopes is other than it was."""
+    session.many(
+        "UPDATE scopes SET changes = changes + 1 WHERE tenant = :tenant AND number = :number",
+        ({"number": number} for number in sorted(set(numbers))),
+    )
+
+
+def mark_scope_changed(session: Session, scope: str) -> None:
+    """Note the same of one scope, by its name."""
+    session.run("UPDATE scopes SET changes = changes + 1 WHERE tenant = :tenant AND scope = :scope", scope=scope)
+
+
+def scope_version(session: Session, names: Sequence[str]) -> str:
+    """Return a text that changes with every write to the scopes."""
+    return " ".join(f"{scope.number}.{scope.changes}" for scope in get_scopes(session, names))
+
+
+def _add_to_scope(session: Session, scope: str, documents: int, words: int) -> int:
+    found = session.row(_ADD_TO_SCOPE, scope=scope, documents=documents, words=words)
+    if found is None:
+        session.run(_CREATE_SCOPE, scope=scope)
+        found = session.row(_ADD_TO_SCOPE, scope=scope, documents=documents, words=words)
+    if found is None:
+        raise LookupError(f"scope {scope!r} was made and is not there")
+    return int(found[0])
+
+
+_ENQUEUE: Final = """
+INSERT INTO pending (tenant, embedder, doc, passage) VALUES (:tenant, :embedder, :doc, :passage)
+ON CONFLICT DO NOTHING
+"""
+_DELETE_VECTORS: Final = """
+DELETE FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN :passages AND NOT EXISTS (
+  SELECT 1 FROM documents d WHERE d.tenant = vectors.tenant AND d.passage = vectors.hash AND d.passage <> '')
+"""
+
+
+def list_embedders(session: Session) -> list[str]:
+    """Return the embedders in use, the newest first."""
+    found = session.rows("SELECT id FROM embedders WHERE tenant = :tenant AND dropped = 0 ORDER BY since DESC")
+    return [id for (id,) in found]
+
+
+def enqueue_documents(session: Session, documents: Sequence[DocumentRef]) -> None:
+    """Let new documents wait for a vector by each embedder that has none of their passage."""
+    session.dialect.together(session, "embedders")
+    for embedder in list_embedders(session):
+        known = session.dialect.nearness.place(session, embedder, documents)
+        waiting = [(doc, passage) for doc, _, passage in documents if passage not in known]
+        session.many(_ENQUEUE, ({"embedder": embedder, "doc": doc, "passage": passage} for doc, passage in waiting))
+
+
+def dequeue_documents(session: Session, documents: Sequence[DocumentRef]) -> None:
+    """Forget that removed documents wait, and the vectors of passages that no document has any more."""
+    if not documents:
+        return
+    for embedder in list_embedders(session):
+        session.run(
+            "DELETE FROM pending WHERE tenant = :tenant AND embedder = :embedder AND doc IN :docs",
+            embedder=embedder,
+            docs=[doc for doc, _, _ in documents],
+        )
+        session.dialect.nearness.displace(session, embedder, documents)
+        session.run(_DELETE_VECTORS, embedder=embedder, passages=sorted({passage for _, _, passage in documents}))
+
+
+_INSERT: Final = """
+INSERT INTO documents (tenant, doc, scope, kind, item, seq, at, length, passage, terms)
+VALUES (:tenant, :doc, :scope, :kind, :item, :seq, :at, :length, :passage, :terms)
+"""
+_READ_DOCUMENTS: Final = """
+SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at FROM documents d
+JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
+WHERE d.tenant = :tenant AND d.doc IN :docs
+"""
+
+
+class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that shall be found."""
+
+    kind: DocumentKind
+    item: str
+    scope: str
+    indexed: IndexEntry
+    seq: int = 0
+    at: float = 0.0
+
+
+def add_documents(session: Session, entries: Sequence[NewDocument]) -> None:
+    """Take records up into the index."""
+    if not entries:
+        return
+    entries = [_filter_document(session, entry) for entry in entries]
+    numbers = add_to_scopes(session, _totals(entries))
+    docs = session.dialect.next_documents(session, len(entries))
+    rows = [_row(session, entry, doc, numbers[entry.scope]) for entry, doc in zip(entries, docs, strict=True)]
+    session.many(_INSERT, rows)
+    session.dialect.lexicon.add(session, [(row["doc"], row["terms"]) for row in rows])
+    enqueue_documents(session, [(row["doc"], row["scope"], row["passage"]) for row in rows if row["passage"]])
+
+
+def remove_documents(session: Session, kind: DocumentKind, items: Sequence[str]) -> None:
+    """Take records out of the index."""
+    found = session.rows(
+        "DELETE FROM documents WHERE tenant = :tenant AND kind = :kind AND item IN :items "
+        "RETURNING doc, scope, length, passage, terms",
+        kind=kind,
+        items=list(items),
+    )
+    totals: dict[int, tuple[int, int]] = {}
+    for _, scope, length, _, _ in found:
+        documents, words = totals.get(scope, (0, 0))
+        totals[scope] = (documents + 1, words + length)
+    subtract_from_scopes(session, totals)
+    session.dialect.lexicon.remove(session, [(row[0], session.dialect.listed(row[4])) for row in found])
+    dequeue_documents(session, [(doc, scope, passage) for doc, scope, _, passage, _ in found if passage])
+
+
+def replace_documents(session: Session, entries: Sequence[NewDocument]) -> None:
+    """Take records up into the index, each in the place of the one with its id."""
+    if entries:
+        remove_documents(session, entries[0].kind, [entry.item for entry in entries])
+        add_documents(session, entries)
+
+
+def get_documents(session: Session, docs: Sequence[int]) -> list[Document]:
+    """Return the entries of these numbers, in this order, those that are there."""
+    found = {row[0]: decode_document(row) for row in session.rows(_READ_DOCUMENTS, docs=[int(doc) for doc in docs])}
+    return [found[doc] for doc in docs if doc in found]
+
+
+def decode_document(row: Sequence[Any]) -> Document:
+    """Return the document of a row."""
+    doc, scope, kind, item, seq, at = row
+    return Document(doc=doc, scope=scope, kind=kind, item=item, seq=seq, at=at)
+
+
+def _filter_document(session: Session, entry: NewDocument) -> NewDocument:
+    return msgspec.structs.replace(entry, indexed=filter_searchable(session, entry.indexed))
+
+
+def _totals(entries: Sequence[NewDocument]) -> dict[str, tuple[int, int]]:
+    totals: dict[str, tuple[int, int]] = {}
+    for entry in entries:
+        documents, words = totals.get(entry.scope, (0, 0))
+        totals[entry.scope] = (documents + 1, words + len(entry.indexed.terms))
+    return totals
+
+
+def _row(session: Session, entry: NewDocument, doc: int, scope: int) -> dict[str, Any]:
+    passage = entry.indexed.passage
+    return {
+        "doc": doc,
+        "scope": scope,
+        "kind": entry.kind,
+        "item": entry.item,
+        "seq": entry.seq,
+        "at": entry.at,
+        "length": len(entry.indexed.terms),
+        "passage": storage_address(session, content_hash(passage)) if passage else "",
+        "terms": index_tokens(session, scope, entry.indexed.terms),
+    }

@@ -1,0 +1,108 @@
+"""Full-text search: the documents in which terms occur."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from brimful.records.search import Postings, TermQuery
+from brimful.stores.index.documents import Scope, get_scopes
+from brimful.stores.index.terms import document_counts, query_tokens
+from brimful.stores.session import Session
+
+if TYPE_CHECKING:
+    from brimful.stores.session import Occurrences
+
+
+class _Term(msgspec.Struct, frozen=True):
+    """A term that is asked for: its place in the question, its tokens in each scope, and how often it is found."""
+
+    number: int
+    tokens: tuple[str, ...]
+    total: int
+
+
+class _Search(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked, where, and which terms are read: rare ones are, common ones are only counted."""
+
+    asked: TermQuery
+    scopes: list[Scope]
+    terms: list[_Term]
+    read: list[_Term]
+
+    @property
+    def rarest(self) -> _Term | None:
+        """The rarest term, if even that is too common to be read whole, and is wanted all the same."""
+        held = [term for term in self.terms if term.total]
+        return None if self.read or self.asked.rare_alone or not held else min(held, key=_rarity)
+
+
+def find_postings(session: Session, asked: Sequence[TermQuery]) -> list[Postings]:
+    """Return where terms occur in scopes, question by question: rare terms are read, common ones counted."""
+    questions = _make_searches(session, asked)
+    tokens = sorted({token for question in questions for term in question.read for token in term.tokens})
+    held = session.dialect.lexicon.places(session, tokens) if tokens else {}
+    return [_make_result(session, question, held) for question in questions]
+
+
+def _make_searches(session: Session, asked: Sequence[TermQuery]) -> list[_Search]:
+    scopes = {names: get_scopes(session, names) for names in dict.fromkeys(each.scopes for each in asked)}
+    tokens = [[_tokens(session, scopes[each.scopes], term) for term in each.terms] for each in asked]
+    totals = document_counts(session, sorted(set(chain.from_iterable(chain.from_iterable(tokens)))))
+    return [_make_search(each, scopes[each.scopes], mine, totals) for each, mine in zip(asked, tokens, strict=True)]
+
+
+def _tokens(session: Session, scopes: Sequence[Scope], term: str) -> tuple[str, ...]:
+    return tuple(token for scope in scopes for token in query_tokens(session, scope.number, term))
+
+
+def _make_search(
+    asked: TermQuery, scopes: list[Scope], tokens: Sequence[tuple[str, ...]], totals: Mapping[str, int]
+) -> _Search:
+    terms = [_Term(at, group, sum(totals.get(token, 0) for token in group)) for at, group in enumerate(tokens)]
+    rarest = sorted((term for term in terms if term.total), key=_rarity)
+    sums = accumulate(term.total for term in rarest)
+    read = [term for term, total in zip(rarest, sums, strict=True) if total <= asked.most]
+    return _Search(asked=asked, scopes=scopes, terms=terms, read=sorted(read, key=lambda term: term.number))
+
+
+def _rarity(term: _Term) -> tuple[int, int]:
+    return term.total, term.number
+
+
+def _make_result(session: Session, question: _Search, held: Mapping[str, Occurrences]) -> Postings:
+    rarest = question.rarest
+    if rarest is None:
+        parts = [(term.number, _merge_by_document([held[token] for token in term.tokens])) for term in question.read]
+    else:
+        most = question.asked.most
+        newest = _merge_by_document([session.dialect.lexicon.newest(session, token, most) for token in rarest.tokens])
+        parts = [(rarest.number, newest[:, ::-1][:, :most])]
+    doc, seq, length, frequency = _join(rows for _, rows in parts)
+    return Postings(
+        terms=question.asked.terms,
+        found=tuple(term.total for term in question.terms),
+        documents=sum(scope.documents for scope in question.scopes),
+        words=sum(scope.words for scope in question.scopes),
+        doc=doc,
+        seq=seq,
+        length=length,
+        term=np.repeat([number for number, _ in parts], [rows.shape[1] for _, rows in parts]),
+        frequency=frequency,
+    )
+
+
+def _merge_by_document(parts: Sequence[Occurrences]) -> Occurrences:
+    """Return all of several, each of which has the oldest document first, in the same order."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = _join(parts)
+    return rows[:, np.argsort(rows[0], kind="stable")]
+
+
+def _join(parts: Iterable[Occurrences]) -> Occurrences:
+    return np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)

@@ -1,0 +1,125 @@
+"""Index terms: how they are stored, in plain text or as keyed hashes, and how many documents contain each."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from brimful.records.search import IndexEntry
+from brimful.stores.encryption.cipher import is_keyed_address, storage_address
+from brimful.stores.encryption.tenant_keys import HASHED_TERM_PREFIX, TenantKeys
+from brimful.stores.session import Session
+
+_PLAIN_TERM = re.compile(r"[a-z0-9_\u0080-\ud7ff\ue000-\U0010ffff]{1,40}")
+"""What every index keeps as it is: nothing that a tokenizer folds or parts, and nothing that is long."""
+
+
+def make_tokens(scope: int, terms: Iterable[str]) -> list[str]:
+    """Return the tokens of terms in a scope.
+
+    >>> make_tokens(63, ["tea", "größe"])
+    ['3f:tea', '3f:größe']
+    """
+    begin = f"{scope:x}:"
+    return [begin + normalize_term(term) for term in terms]
+
+
+@lru_cache(maxsize=65_536)
+def normalize_term(term: str) -> str:
+    """Return a term as it is, or a hash of what no index would keep whole. No two terms are spelled alike.
+
+    >>> normalize_term("tea"), normalize_term("Tea")
+    ('tea', '=2b6e2daef3eb5fd975ee1d541f7725c1')
+    """
+    if _PLAIN_TERM.fullmatch(term):
+        return term
+    return "=" + hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def filter_searchable(session: Session, indexed: IndexEntry) -> IndexEntry:
+    """Return what of a record may be found: a sealed store may keep no terms, or no vectors that its database reads."""
+    if session.keys is None or session.keys.keys.search == "vectors":
+        return indexed
+    if session.keys.keys.search == "none":
+        return IndexEntry()
+    return IndexEntry(terms=indexed.terms, passage="" if session.dialect.name == "postgres" else indexed.passage)
+
+
+def passage_address(session: Session, passage: str) -> str:
+    """Return the address of a passage as this store may keep it."""
+    kept = filter_searchable(session, IndexEntry(passage=passage)).passage
+    return kept if not kept or is_keyed_address(kept) else storage_address(session, kept)
+
+
+def rekey_tokens(session: Session, tokens: Sequence[str]) -> list[str]:
+    """Return tokens, which may be in the clear, as this store may keep them."""
+    if session.keys is None:
+        return list(tokens)
+    kept = filter_searchable(session, IndexEntry(terms=tuple(tokens))).terms
+    return sorted(_hash_token(session.keys, token) for token in kept)
+
+
+def index_tokens(session: Session, scope: int, terms: Sequence[str]) -> list[str]:
+    """Return the tokens of terms as the index of this store holds them."""
+    if session.keys is None:
+        return make_tokens(scope, terms)
+    return sorted(session.keys.token(scope, normalize_term(term)) for term in terms)
+
+
+def query_tokens(session: Session, scope: int, term: str) -> list[str]:
+    """Return the tokens under which a term may be found: two while some documents are still in the clear."""
+    plain = make_tokens(scope, [term])
+    if session.keys is None:
+        return plain
+    blind = session.keys.token(scope, normalize_term(term))
+    return [blind, *plain] if session.keys.mixed else [blind]
+
+
+def _hash_token(keys: TenantKeys, token: str) -> str:
+    scope, _, term = token.partition(":")
+    return token if term.startswith(HASHED_TERM_PREFIX) else keys.token(int(scope, 16), term)
+
+
+_INCREASE: Final = """
+INSERT INTO terms (tenant, token, documents) VALUES (:tenant, :token, :documents)
+ON CONFLICT (tenant, token) DO UPDATE SET documents = terms.documents + excluded.documents
+"""
+_DECREASE: Final = "UPDATE terms SET documents = documents - :documents WHERE tenant = :tenant AND token = :token"
+_DELETE_ZERO: Final = "DELETE FROM terms WHERE tenant = :tenant AND documents <= 0 AND token IN :tokens"
+_MISMATCHES: Final = """
+SELECT count(DISTINCT token) FROM (
+  SELECT * FROM (SELECT token, documents FROM terms WHERE tenant = :tenant EXCEPT {held}) more
+  UNION ALL SELECT * FROM ({held} EXCEPT SELECT token, documents FROM terms WHERE tenant = :tenant) fewer
+) wrong
+"""
+_READ_COUNTS: Final = "SELECT token, documents FROM terms WHERE tenant = :tenant AND token IN :tokens"
+
+
+def add_counts(session: Session, held: Iterable[Sequence[str]]) -> None:
+    """Count documents that came, each by the tokens that it holds."""
+    session.many(_INCREASE, ({"token": token, "documents": documents} for token, documents in _count_documents(held)))
+
+
+def subtract_counts(session: Session, held: Iterable[Sequence[str]]) -> None:
+    """Count documents that went, each by the tokens that it held."""
+    gone = _count_documents(held)
+    session.many(_DECREASE, ({"token": token, "documents": documents} for token, documents in gone))
+    session.run(_DELETE_ZERO, tokens=[token for token, _ in gone])
+
+
+def document_counts(session: Session, tokens: Sequence[str]) -> dict[str, int]:
+    """Return in how many documents each token occurs; those that occur nowhere are left out."""
+    return dict(session.rows(_READ_COUNTS, tokens=list(tokens)))
+
+
+def count_mismatches(session: Session, held: str) -> int:
+    """Return how many tokens are counted otherwise than the index holds them, by a query for (token, documents)."""
+    row = session.row(_MISMATCHES.format(held=held))
+    return int(row[0]) if row else 0
+
+
+def _count_documents(held: Iterable[Sequence[str]]) -> list[tuple[str, int]]:
+    """Return tokens with the number of documents that hold them, in one order for all writers."""
+    return sorted(Counter(token for tokens in held for token in set(tokens)).items())

@@ -1,0 +1,1 @@
+"""The log of contexts, responses and usage."""

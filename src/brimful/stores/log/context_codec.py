@@ -1,0 +1,225 @@
+"""Encode a context without its contents, and decode it again.
+
+The contents of packages, and the strings of the request, are stored once and referenced from the context. This keeps
+contexts small, and erasing a content erases it from past contexts too.
+"""
+
+import copy
+import zlib
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
+from brimful.core.context import Context
+from brimful.errors import InvalidRecord
+from brimful.records import Content
+
+_MARK: Final = "\0"  # begins a text of the request that is told in pieces
+_MIN_LENGTH: Final = 8  # characters of a text that is looked for within another
+_EMPTY_TEXT: Final = Text(text="")
+_NO_ARGUMENTS: Final = "{}"
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+Piece = str | tuple[int, int]
+"""A text as it is, or a content by its place, and which of its texts."""
+
+
+class EncodedContext(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of a context. `loose` are the contents that its request may hold in other words."""
+
+    context: msgspec.Raw
+    request: Any
+    texts: tuple[tuple[Piece, ...], ...]
+    loose: tuple[int, ...]
+
+
+_DECODER: Final = msgspec.json.Decoder(EncodedContext)
+
+
+def encode_context(context: Context) -> tuple[bytes, list[Content]]:
+    """Return a context without its contents, packed, and the contents in the order of its packages."""
+    packages = context.inputs.packages
+    included = {decision.id for decision in context.decisions if decision.included}
+    places = [at for at, package in enumerate(packages) if package.id in included]
+    pieces = _RequestEncoder(packages, places)
+    request = pieces.told(context.request)
+    bare = copy.copy(context.inputs)
+    msgspec.structs.force_setattr(bare, "packages", tuple([_empty_package(package) for package in packages]))
+    shell = copy.copy(context)
+    msgspec.structs.force_setattr(shell, "inputs", bare)
+    msgspec.structs.force_setattr(shell, "request", {})
+    kept = EncodedContext(
+        msgspec.Raw(msgspec.json.encode(shell)),
+        request,
+        tuple(pieces.texts),
+        tuple(at for at in places if at not in pieces.met),
+    )
+    return _compress(kept), [package.content for package in packages]
+
+
+def decode_context(body: bytes, addresses: Sequence[str], contents: Mapping[str, Content]) -> Context:
+    """Return the context; what is no longer among the contents is empty."""
+    kept = _decompress(body)
+    context = Context.from_json(bytes(kept.context))
+    for package, address in zip(context.inputs.packages, addresses, strict=True):
+        if address in contents:
+            msgspec.structs.force_setattr(package, "content", contents[address])
+    gone = any(addresses[at] not in contents for at in kept.loose)
+    texts = [content_strings(package.content) for package in context.inputs.packages]
+    msgspec.structs.force_setattr(context, "request", {} if gone else _decode_request(kept, texts))
+    return context
+
+
+def package_positions(body: bytes, ids: Collection[str]) -> list[int]:
+    """Return the places of all packages of these ids."""
+    context = Context.from_json(bytes(_decompress(body).context))
+    return [at for at, package in enumerate(context.inputs.packages) if package.id in ids]
+
+
+def without_request(body: bytes, places: Sequence[int]) -> bytes | None:
+    """Return a context whose request is gone, if it may hold one of these contents in other words; else None."""
+    kept = _decompress(body)
+    if not set(kept.loose) & set(places):
+        return None
+    return _compress(msgspec.structs.replace(kept, request={}, texts=(), loose=()))
+
+
+def content_strings(content: Content) -> list[str]:
+    """Return the texts of a content that may stand in a request."""
+    return [content] if isinstance(content, str) else [_part_string(part) for part in content]
+
+
+def _part_string(part: Part) -> str:
+    match part:
+        case Text():
+            return part.text
+        case Media():
+            return part.data or part.url
+        case ToolCall():
+            return part.arguments
+        case ToolResult():
+            return part.content
+
+
+class _RequestEncoder:
+    """Tells texts in pieces. `met` are the contents that were found."""
+
+    def __init__(self, packages: Sequence[ContentPackage], places: Sequence[int]) -> None:
+        self.texts: list[tuple[Piece, ...]] = []
+        self.met: set[int] = set()
+        self._marks: dict[str, str] = {}
+        self._known: dict[str, tuple[int, int]] = {}
+        for at in places:
+            for number, text in enumerate(content_strings(packages[at].content)):
+                if text:
+                    self._known.setdefault(text, (at, number))
+        self._by_length = sorted((text for text in self._known if len(text) >= _MIN_LENGTH), key=len)
+        self._lengths = list(map(len, self._by_length))
+
+    def told(self, value: Any) -> Any:
+        """Return JSON data whose texts are marks where they hold contents."""
+        if isinstance(value, str):
+            mark = self._marks.get(value)
+            return self._marked(value) if mark is None else mark
+        if isinstance(value, dict):
+            return {key: self.told(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.told(item) for item in value]
+        return value
+
+    def _marked(self, text: str) -> str:
+        """Return the mark of a text that is met for the first time; roles, names and ids are met again and again."""
+        pieces = self._split(text)
+        if pieces == (text,) and not text.startswith(_MARK):
+            mark = text
+        else:
+            self.texts.append(pieces)
+            mark = f"{_MARK}{len(self.texts) - 1}"
+        self._marks[text] = mark
+        return mark
+
+    def _split(self, text: str) -> tuple[Piece, ...]:
+        if text in self._known:
+            place = self._known[text]
+            self.met.add(place[0])
+            return (place,)
+        return tuple(self._cut(text)) if len(text) > _MIN_LENGTH else (text,)
+
+    def _cut(self, text: str) -> Iterator[Piece]:
+        """Yield a text in pieces: contents where they stand, from the left, and what is between them."""
+        end = 0
+        for start, known in self._found(text):
+            if start < end:
+                continue
+            if start > end:
+                yield text[end:start]
+            self.met.add(self._known[known][0])
+            yield self._known[known]
+            end = start + len(known)
+        if end < len(text):
+            yield text[end:]
+
+    def _found(self, text: str) -> list[tuple[int, str]]:
+        """Return where contents begin in a text; of several that begin together, the longest first."""
+        shorter = self._by_length[: bisect_left(self._lengths, len(text))]
+        found = ((text.find(known), known) for known in shorter)
+        return sorted(((at, known) for at, known in found if at >= 0), key=lambda each: (each[0], -len(each[1])))
+
+
+def _decode_request(kept: EncodedContext, texts: Sequence[Sequence[str]]) -> Any:
+    written = ["".join(_decode_piece(piece, texts) for piece in pieces) for pieces in kept.texts]
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, str):
+            return written[int(value[1:])] if value.startswith(_MARK) else value
+        if isinstance(value, dict):
+            return {key: whole(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [whole(item) for item in value]
+        return value
+
+    return whole(kept.request)
+
+
+def _decode_piece(piece: Piece, texts: Sequence[Sequence[str]]) -> str:
+    return piece if isinstance(piece, str) else texts[piece[0]][piece[1]]
+
+
+def _empty_package(package: ContentPackage) -> ContentPackage:
+    content = "" if isinstance(package.content, str) else tuple([_empty_part(part) for part in package.content])
+    return _with(package, "content", content)
+
+
+def _empty_part(part: Part) -> Part:
+    """Return a part of the same form that says nothing: a context whose contents were erased can still be read."""
+    match part:
+        case Text():
+            return _EMPTY_TEXT
+        case Media():
+            return Media(modality=part.modality, url="about:blank", width=part.width, height=part.height)
+        case ToolCall():
+            return _with(part, "arguments", _NO_ARGUMENTS)
+        case ToolResult():
+            return _with(part, "content", "")
+
+
+def _with(value: S, field: str, content: object) -> S:
+    """Return a value with another content, not checked again: what says nothing is as right as what it was."""
+    bare = copy.copy(value)
+    msgspec.structs.force_setattr(bare, field, content)
+    return bare
+
+
+def _compress(kept: EncodedContext) -> bytes:
+    return zlib.compress(msgspec.json.encode(kept), 1)
+
+
+def _decompress(body: bytes) -> EncodedContext:
+    try:
+        return _DECODER.decode(zlib.decompress(body))
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise InvalidRecord("context", f"its record is damaged: {error}") from None

@@ -1,0 +1,263 @@
+"""Built contexts: snapshots with every decision, and their one-line summaries."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.budget import rules_digest
+from brimful.core.context import Context
+from brimful.packagers.records import qualified_id
+from brimful.records import Inclusion, Snapshot
+from brimful.records.search import Build
+from brimful.stores.encryption.cipher import decrypt, encrypt
+from brimful.stores.log import event_log
+from brimful.stores.log.context_codec import decode_context, encode_context
+from brimful.stores.log.event_log import LogEvent
+from brimful.stores.log.tallies import TallyKey, day_of, tally_build
+from brimful.stores.session import Row, Session
+from brimful.stores.tables.contents import get_contents, save_context_contents
+from brimful.stores.tables.memories import record_access
+
+_READ_BUILDS: Final = """
+SELECT l.place, l.body IS NULL, s.id, s.room, s.digest
+FROM log l JOIN snapshots s ON s.tenant = l.tenant AND s.id = l.item
+WHERE l.tenant = :tenant AND l.kind = 'build'
+"""
+_DECODER: Final = msgspec.json.Decoder(Build)
+
+
+def make_build(snapshot: Snapshot) -> Build:
+    """Return a build in one line."""
+    context = snapshot.context
+    return Build(
+        id=snapshot.id,
+        room=snapshot.room,
+        persona=snapshot.persona,
+        message=snapshot.message,
+        at=snapshot.at,
+        model=context.inputs.model.id,
+        policy=context.inputs.policy.name,
+        tokens=context.tokens,
+        window=context.budget.window,
+        completion=context.budget.completion,
+        available=context.budget.available,
+        components=context.components,
+        candidates=len(context.decisions),
+        left_out=sum(not each.included for each in context.decisions),
+        naive=context.tokens + _excluded_tokens(context),
+        warnings=context.warnings,
+        degraded=context.inputs.degraded,
+        history=context.history,
+        rules=rules_digest(context.inputs.policy, context.budget),
+    )
+
+
+def list_builds(  # noqa: PLR0913 - all that may be said of them
+    session: Session,
+    *,
+    room: str | None,
+    persona: str | None,
+    model: str | None,
+    message: str | None,
+    since: float | None,
+    until: float | None,
+    before: int | None,
+    limit: int,
+) -> list[Build]:
+    """Return builds that meet all that is said, newest first."""
+    which = "" if room is None else " AND l.room = :room"
+    which += "" if persona is None else " AND l.persona = :persona"
+    which += "" if model is None else " AND l.model = :model"
+    which += "" if message is None else " AND s.message = :message"
+    which += "" if since is None else " AND l.at >= :since"
+    which += "" if until is None else " AND l.at < :until"
+    which += "" if before is None else " AND l.place < :before"
+    rows = session.rows(
+        f"{_READ_BUILDS}{which} ORDER BY {_order(room or persona or model, message, since)} DESC LIMIT :limit",
+        room=room,
+        persona=persona,
+        model=model,
+        message=message,
+        since=since,
+        until=until,
+        before=before,
+        limit=limit,
+    )
+    return [_decode_build(session, row) for row in rows]
+
+
+def builds_at_positions(session: Session, places: Iterable[int]) -> dict[int, Build]:
+    """Return builds by their places in the log, those that are there."""
+    rows = session.rows(f"{_READ_BUILDS} AND l.place IN :places", places=list(places))
+    return {row[0]: _decode_build(session, row) for row in rows}
+
+
+def get_build(session: Session, id: str) -> Build | None:
+    """Return the build of an id."""
+    row = session.row(f"{_READ_BUILDS} AND l.item = :id", id=id)
+    return None if row is None else _decode_build(session, row)
+
+
+def snapshot_without_contents(session: Session, id: str) -> Snapshot | None:
+    """Return a build without its contents: enough for its numbers, and much quicker."""
+    found = session.row(
+        "SELECT room, persona, at, message, refs, body FROM snapshots WHERE tenant = :tenant AND id = :id", id=id
+    )
+    if found is None:
+        return None
+    room, persona, at, message, refs, body = found
+    packed = decrypt(session, body, "snapshots", id, room, refs)
+    context = decode_context(packed, msgspec.json.decode(refs, type=list[str]), {})
+    return Snapshot(id=id, room=room, context=context, persona=persona, at=at, message=message)
+
+
+def _order(key: str | None, message: str | None, since: float | None) -> str:
+    """Return by what to order. Where a message or only a time is known, its index is to be used, not that of places."""
+    return "+l.place" if message is not None or (since is not None and key is None) else "l.place"
+
+
+def _decode_build(session: Session, row: Row) -> Build:
+    """Return the build of a row. An older version of Brimful wrote down less of it: that is read from the record."""
+    place, old, id, room, digest = row
+    snapshot = snapshot_without_contents(session, id) if old else None
+    build = make_build(snapshot) if snapshot else _DECODER.decode(decrypt(session, digest, "snapshots", id, room))
+    return msgspec.structs.replace(build, number=place)
+
+
+def encrypt_build(session: Session, build: Build) -> bytes:
+    """Return a build in one line, as it is kept: what it warns of may quote what was said."""
+    return encrypt(session, msgspec.json.encode(build), "snapshots", build.id, build.room)
+
+
+def _excluded_tokens(context: Context) -> int:
+    """Return the tokens of all that the model does not see, and of what was cut from the rest."""
+    whole = {package.id: package.tokens.tokens for package in context.inputs.packages}
+    gone = sum(each.tokens for each in context.decisions if not each.included)
+    cut = (whole.get(each.id, 0) - each.tokens for each in context.decisions if each.outcome == "shrunk")
+    return gone + sum(max(0, tokens) for tokens in cut)
+
+
+_INSERT: Final = """
+INSERT INTO snapshots (tenant, id, room, persona, at, message, digest, refs, body)
+VALUES (:tenant, :id, :room, :persona, :at, :message, :digest, :refs, :body)
+ON CONFLICT DO NOTHING RETURNING number
+"""
+_INCLUDE: Final = """
+INSERT INTO inclusions (tenant, snapshot, place, item, kind, outcome, reason, tokens, relevance)
+VALUES (:tenant, :snapshot, :place, :item, :kind, :outcome, :reason, :tokens, :relevance)
+"""
+_INCLUSIONS: Final = """
+SELECT s.id, i.item, i.kind, i.outcome, i.reason, i.tokens, i.relevance, s.at
+FROM inclusions i JOIN snapshots s ON s.tenant = i.tenant AND s.number = i.snapshot
+WHERE i.tenant = :tenant
+"""
+
+
+def save_snapshots(session: Session, given: Sequence[Snapshot]) -> None:
+    """Keep builds: content by reference, inclusions, and an access of each memory in them. The first of an id stands.
+
+    The log comes last: whoever holds its end should not wait for anything else.
+    """
+    entries = [entry for each in given if (entry := save_snapshot(session, each)) is not None]
+    event_log.append_events(session, entries)
+
+
+def get_snapshot(session: Session, id: str) -> Snapshot | None:
+    """Return a build as it was; content that was erased since then is empty."""
+    found = session.row(
+        "SELECT room, persona, at, message, refs, body FROM snapshots WHERE tenant = :tenant AND id = :id", id=id
+    )
+    if found is None:
+        return None
+    room, persona, at, message, refs, body = found
+    addresses = msgspec.json.decode(refs, type=list[str])
+    packed = decrypt(session, body, "snapshots", id, room, refs)
+    context = decode_context(packed, addresses, get_contents(session, addresses))
+    return Snapshot(id=id, room=room, context=context, persona=persona, at=at, message=message)
+
+
+def list_inclusions(session: Session, item: str | None, snapshot: str | None, limit: int) -> list[Inclusion]:
+    """Return what became of an item in each build, or of all items in one, newest first."""
+    which = "" if item is None else " AND i.item = :item"
+    which += "" if snapshot is None else " AND s.id = :snapshot"
+    found = session.rows(
+        f"{_INCLUSIONS}{which} ORDER BY s.at DESC, i.snapshot DESC, i.place LIMIT :limit",
+        item=None if item is None else clean_name(item),
+        snapshot=snapshot,
+        limit=limit,
+    )
+    return [Inclusion(**dict(zip(Inclusion.__struct_fields__, row, strict=True))) for row in found]
+
+
+def save_snapshot(session: Session, snapshot: Snapshot) -> LogEvent | None:
+    """Keep a build, and return what the log is to say of it; None if there is one of that id.
+
+    What a place in a caller's own request held is not looked for in others: that would tell of other conversations,
+    and an index of it would write more than all else.
+    """
+    context = snapshot.context
+    packed, contents = encode_context(context)
+    refs = msgspec.json.encode(save_context_contents(session, contents, day=day_of(snapshot.at)))
+    digest = make_build(snapshot)
+    row = session.row(
+        _INSERT,
+        id=snapshot.id,
+        room=snapshot.room,
+        persona=snapshot.persona,
+        at=snapshot.at,
+        message=snapshot.message,
+        digest=encrypt_build(session, digest),
+        refs=refs,
+        body=encrypt(session, packed, "snapshots", snapshot.id, snapshot.room, refs),
+    )
+    if row is None:
+        return None
+    if not context.inputs.given:
+        session.many(_INCLUDE, _inclusion_rows(snapshot, row[0]))
+    record_access(session, _included_memories(context), snapshot.at)
+    return build_event(digest, context)
+
+
+def _included_memories(context: Context) -> list[str]:
+    """Return the ids of the memories that are in a context."""
+    ids = {each.id for each in context.decisions}
+    kept = [each.id for each in context.decisions if each.included and each.kind.startswith("memory-")]
+    return [own if (own := id.removeprefix(qualified_id("memory", ""))) in ids else id for id in kept]
+
+
+def build_event(build: Build, context: Context) -> LogEvent:
+    """Return what the log says of a build."""
+    return LogEvent(
+        kind="build",
+        item=build.id,
+        room=build.room,
+        at=build.at,
+        sort=tally_key(build),
+        tally=tally_build(build, context),
+    )
+
+
+def tally_key(build: Build) -> TallyKey:
+    """Return with what a build is counted."""
+    return TallyKey(build.persona or "", clean_name(build.model), clean_name(build.policy))
+
+
+def _inclusion_rows(snapshot: Snapshot, number: int) -> Iterator[dict[str, Any]]:
+    relevance = {package.id: package.relevance for package in snapshot.context.inputs.packages}
+    for place, decision in enumerate(snapshot.context.decisions):
+        yield {
+            "snapshot": number,
+            "place": place,
+            "item": clean_name(decision.id),
+            "kind": clean_name(decision.kind),
+            "outcome": decision.outcome,
+            "reason": decision.reason,
+            "tokens": decision.tokens,
+            "relevance": relevance.get(decision.id),
+        }
+
+
+def clean_name(text: str) -> str:
+    """Return a name as a database holds it: packages, kinds and models may have a null character, records may not."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}") if "\0" in text else text

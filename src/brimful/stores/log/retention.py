@@ -1,0 +1,118 @@
+"""Retention: delete old contexts and responses, and contents that nothing else references.
+
+Whole hours are pruned, so statistics of the remaining hours stay exact; tallies of pruned hours are kept.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from brimful.records.search import PruneReport
+from brimful.stores.log import event_log
+from brimful.stores.log.tallies import HOUR, day_of, hour_of
+from brimful.stores.session import Session
+
+BATCH: Final = 200  # events in one transaction
+_OLD: Final = """
+SELECT place, kind, item FROM log WHERE tenant = :tenant AND at < :before ORDER BY at LIMIT :limit
+"""
+_SNAPSHOTS: Final = """
+SELECT count(*), coalesce(sum(length(digest) + length(refs) + length(body)), 0)
+FROM snapshots WHERE tenant = :tenant AND id IN :ids
+"""
+_RESPONSES: Final = (
+    "SELECT count(*), coalesce(sum(length(body)), 0) FROM responses WHERE tenant = :tenant AND id IN :ids"
+)
+_UNUSED: Final = """
+SELECT hash, length(body) FROM contents WHERE tenant = :tenant AND uses <= 0 AND seen < :day LIMIT :limit
+"""
+_UNUSED_SIZE: Final = """
+SELECT count(*), coalesce(sum(length(body)), 0) FROM contents WHERE tenant = :tenant AND uses <= 0 AND seen < :day
+"""
+_OLD_BUILDS: Final = """
+SELECT count(*), coalesce(sum((
+  SELECT length(digest) + length(refs) + length(body) FROM snapshots s WHERE s.tenant = l.tenant AND s.id = l.item
+)), 0)
+FROM log l WHERE tenant = :tenant AND at < :before AND kind = 'build' AND item IS NOT NULL
+"""
+_OLD_ANSWERS: Final = """
+SELECT count(*), coalesce(sum((
+  SELECT length(body) FROM responses r WHERE r.tenant = l.tenant AND r.id = l.item
+)), 0)
+FROM log l WHERE tenant = :tenant AND at < :before AND kind = 'answer' AND item IS NOT NULL
+"""
+
+
+def start_of_hour(before: float) -> float:
+    """Return the beginning of the hour of a time: what is pruned ends there.
+
+    >>> start_of_hour(7300.0)
+    7200.0
+    """
+    return hour_of(before) * HOUR
+
+
+def count_prunable(session: Session, before: float) -> PruneReport:
+    """Return what would go; nothing does."""
+    builds, of_builds = _sizes(session, _OLD_BUILDS, before=before)
+    answers, of_answers = _sizes(session, _OLD_ANSWERS, before=before)
+    contents, of_contents = _sizes(session, _UNUSED_SIZE, day=day_of(before))
+    return PruneReport(
+        before=before,
+        builds=builds,
+        answers=answers,
+        contents=contents,
+        bytes=of_builds + of_answers + of_contents,
+    )
+
+
+def prune_events(session: Session, before: float) -> PruneReport | None:
+    """Remove the next events; None if there are none left."""
+    event_log.lock_log(session)
+    event_log.mark_pruned(session, before)
+    rows = session.rows(_OLD, before=before, limit=BATCH)
+    if not rows:
+        return None
+    builds, of_builds = _delete_rows(
+        session, "snapshots", _SNAPSHOTS, [id for _, kind, id in rows if kind == "build" and id]
+    )
+    answers, of_answers = _delete_rows(
+        session, "responses", _RESPONSES, [id for _, kind, id in rows if kind != "build" and id]
+    )
+    session.run("DELETE FROM log WHERE tenant = :tenant AND place IN :places", places=[row[0] for row in rows])
+    return PruneReport(before=before, builds=builds, answers=answers, bytes=of_builds + of_answers)
+
+
+def prune_contents(session: Session, before: float) -> PruneReport | None:
+    """Remove the next contents that nothing refers to; None if there are none left.
+
+    Of a content it is known on which day a build referred to it last: it goes once that day is over.
+    """
+    rows = session.rows(_UNUSED, day=day_of(before), limit=BATCH)
+    if not rows:
+        return None
+    gone = session.rows(
+        "DELETE FROM contents WHERE tenant = :tenant AND uses <= 0 AND seen < :day AND hash IN :hashes RETURNING hash",
+        day=day_of(before),
+        hashes=[hash for hash, _ in rows],
+    )
+    sizes: dict[str, int] = dict(rows)
+    return PruneReport(before=before, contents=len(gone), bytes=sum(sizes[hash] for (hash,) in gone))
+
+
+def sum_reports(before: float, parts: Sequence[PruneReport]) -> PruneReport:
+    """Return what parts come to."""
+    sums = {name: sum(getattr(part, name) for part in parts) for name in ("builds", "answers", "contents", "bytes")}
+    return PruneReport(before=before, **sums)
+
+
+def _delete_rows(session: Session, table: str, sizes: str, ids: list[str]) -> tuple[int, int]:
+    if not ids:
+        return 0, 0
+    count, size = _sizes(session, sizes, ids=ids)
+    session.run(f"DELETE FROM {table} WHERE tenant = :tenant AND id IN :ids", ids=ids)  # noqa: S608 - our own tables
+    return count, size
+
+
+def _sizes(session: Session, sql: str, **values: float | list[str]) -> tuple[int, int]:
+    row = session.row(sql, **values)
+    return (int(row[0]), int(row[1])) if row else (0, 0)

@@ -1,0 +1,130 @@
+"""Statistics of a time span: whole days and hours from tallies, the rest from single events."""
+
+import math
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final, assert_never
+
+import msgspec
+
+from brimful.records.statistics import Grouping, Statistics
+from brimful.stores.log import event_log, tallies
+from brimful.stores.log.tallies import ALL_ROOMS, DAY, HOUR, Size, Tally, TallyKey, hour_of, make_statistics
+from brimful.stores.session import Session
+
+_EVENTS: Final = """
+SELECT at, persona, model, policy, body FROM log
+WHERE tenant = :tenant AND at >= :since AND at < :until AND body IS NOT NULL
+"""
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - days and hours are told in UTC
+_LAST_HOUR: Final = 17_000_000  # about the year 3909: what is later has no date
+_UNBOUNDED: Final = 2**53
+
+HourTally = tuple[int, TallyKey, Tally]
+"""An hour, and what was counted in it, or from it on for a whole day."""
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in parts: whole hours from `first` up to `last`, and edges of which events are read one by one."""
+
+    first: int
+    last: int
+    edges: tuple[tuple[float, float], ...] = ()
+
+
+def compute_statistics(
+    session: Session, *, since: float | None, until: float | None, persona: str | None, room: str | None, by: Grouping
+) -> list[Statistics]:
+    """Return the figures of a time, by what was asked; without anything to tell apart, exactly one."""
+    _, pruned = event_log.log_end(session)
+    found = _read_span(session, split_span(since, until, pruned), persona=persona, room=room, by=by)
+    groups: dict[tuple[int, str], dict[str, Tally]] = {} if by else {(0, ""): {}}
+    for hour, sort, tally in found:
+        group = groups.setdefault(_group(by, hour, sort), {})
+        group.setdefault(sort.model, Tally()).add(tally)
+    return [_make_group(by, group, groups[group]) for group in sorted(groups)]
+
+
+def split_span(since: float | None, until: float | None, pruned: int) -> Span:
+    """Return the parts of a time. Of hours before `pruned` only sums are left: each counts where it begins.
+
+    >>> split_span(1800.0, 9000.0, 0)
+    Span(first=1, last=2, edges=((1800.0, 3600.0), (7200.0, 9000.0)))
+    >>> split_span(1800.0, 9000.0, 5)
+    Span(first=1, last=3, edges=())
+    """
+    first = -_UNBOUNDED if since is None else hour_of(since) + (since > hour_of(since) * HOUR)
+    last = _UNBOUNDED if until is None else hour_of(until)
+    edges = []
+    if since is not None and until is not None and first > last:
+        edges = [(since, until)] if since < until else []
+        return Span(first=first, last=first, edges=tuple(each for each in edges if last >= pruned))
+    if since is not None and since < first * HOUR and first > pruned:
+        edges.append((since, first * HOUR))
+    if until is not None and until > last * HOUR:
+        if last >= pruned:
+            edges.append((last * HOUR, until))
+        else:
+            last += 1
+    return Span(first=first, last=last, edges=tuple(edges))
+
+
+def _read_span(
+    session: Session, span: Span, *, persona: str | None, room: str | None, by: Grouping
+) -> Iterator[HourTally]:
+    for size, first, last in _parts(span, by):
+        yield from tallies.read_tallies(session, size, first, last, room=room or ALL_ROOMS, persona=persona)
+    which = "" if persona is None else " AND persona = :persona"
+    which += "" if room is None else " AND coalesce(room, '') = :room"  # by time: a room may be as old as the store
+    for since, until in span.edges:
+        rows = session.rows(f"{_EVENTS}{which}", since=since, until=until, persona=persona, room=room)
+        for at, who, model, policy, body in rows:
+            yield hour_of(at), TallyKey(who, model, policy), tallies.decode_tally(body)
+
+
+def _parts(span: Span, by: Grouping) -> Iterator[tuple[Size, int, int]]:
+    """Yield which tallies hold the whole hours: days as far as there are whole ones, and hours around them."""
+    first, last = math.ceil(span.first / DAY) * DAY, span.last // DAY * DAY
+    if by == "hour" or first >= last:
+        yield 1, span.first, span.last
+        return
+    yield 1, span.first, first
+    yield 24, first, last
+    yield 1, last, span.last
+
+
+def _group(by: Grouping, hour: int, sort: TallyKey) -> tuple[int, str]:
+    """Return what a find is counted under: a time by its first hour, anything else by its name."""
+    match by:
+        case "":
+            return 0, ""
+        case "hour":
+            return hour, ""
+        case "day":
+            return hour // DAY * DAY, ""
+        case "model":
+            return 0, sort.model
+        case "policy":
+            return 0, sort.policy
+        case "persona":
+            return 0, sort.persona
+    assert_never(by)
+
+
+def _make_group(by: Grouping, group: tuple[int, str], models: dict[str, Tally]) -> Statistics:
+    hour, name = group
+    if by not in ("hour", "day"):
+        return make_statistics(name, None, models)
+    return make_statistics(_format_date(hour, by), hour * HOUR, models)
+
+
+def _format_date(hour: int, by: Grouping) -> str:
+    """Write a day or an hour, in UTC.
+
+    >>> _format_date(472222, "hour"), _format_date(472222, "day"), _format_date(10**15, "day")
+    ('2023-11-14T22:00Z', '2023-11-14', '')
+    """
+    if not abs(hour) < _LAST_HOUR:
+        return ""
+    moment = _EPOCH + timedelta(hours=hour)
+    return f"{moment:%Y-%m-%d}" if by == "day" else f"{moment:%Y-%m-%dT%H:00Z}"

@@ -1,0 +1,329 @@
+"""Tallies: sums over contexts and responses per hour and per day, for all rooms together and for each room.
+
+They are written in the transaction of the events they count, and remain when those are pruned. All sums are integers,
+so the order of addition does not matter: relevance is stored in billionths, durations in microseconds.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from brimful.core.context import Context
+from brimful.core.explain import COMPONENTS
+from brimful.core.notice import WARNING_KINDS, WarningKind, warning_kinds
+from brimful.core.validation import MAX_INTEGER
+from brimful.records import Response
+from brimful.records.search import Build
+from brimful.records.statistics import (
+    ComponentShare,
+    Distribution,
+    MemoryStatistics,
+    ModelStatistics,
+    ResponseStatistics,
+    Statistics,
+)
+from brimful.stores.session import Session
+
+_MILLION: Final = 1_000_000
+_BILLION: Final = 1_000_000_000
+_MEMORY: Final = "memory-"
+_MAX_VALUE: Final = 10**10  # tokens or seconds: whoever reports more is wrong, and must not spoil all sums
+_ORDER: Final = (*dict.fromkeys(COMPONENTS.values()),)
+
+
+class Tally(msgspec.Struct, kw_only=True, array_like=True):
+    """Sums, as they are kept: new ones are added at the end, with a default."""
+
+    contexts: int = 0
+    tokens: int = 0
+    most: int = 0
+    least: int = 0
+    windows: int = 0
+    fullest: float = 0.0
+    emptiest: float = 0.0
+    component_tokens: dict[str, int] = {}
+    component_items: dict[str, int] = {}
+    memories: dict[str, int] = {}
+    relevance: int = 0
+    rated: int = 0
+    candidates: int = 0
+    left_out: int = 0
+    naive: int = 0
+    warnings: dict[WarningKind, int] = {}
+    answers: int = 0
+    reported: int = 0
+    prompt: int = 0
+    cached: int = 0
+    expected_cached: int = 0
+    completion: int = 0
+    reasoning: int = 0
+    counted: int = 0
+    naive_prompt: int = 0
+    known_prompt: int = 0
+    duration: int = 0
+    timed: int = 0
+
+    def add(self, other: "Tally") -> None:
+        """Take up what another one counted."""
+        if other.contexts:
+            self._compare(other)
+            for name in _MAPS:
+                _add_up(getattr(self, name), getattr(other, name))
+        for name in _SUMS:
+            more = getattr(other, name)
+            if more:  # most are of answers, or of builds
+                setattr(self, name, getattr(self, name) + more)
+
+    def _compare(self, other: "Tally") -> None:
+        first = not self.contexts
+        self.most = other.most if first else max(self.most, other.most)
+        self.least = other.least if first else min(self.least, other.least)
+        self.fullest = other.fullest if first else max(self.fullest, other.fullest)
+        self.emptiest = other.emptiest if first else min(self.emptiest, other.emptiest)
+
+
+_MAPS: Final = ("component_tokens", "component_items", "memories", "warnings")
+_SUMS: Final = tuple(
+    name for name in Tally.__struct_fields__ if name not in (*_MAPS, "most", "least", "fullest", "emptiest")
+)
+
+
+def tally_build(build: Build, context: Context) -> Tally:
+    """Return what a build adds."""
+    share = build.tokens / build.window
+    seen = [each for each in context.decisions if each.included and each.kind.startswith(_MEMORY)]
+    relevance = {package.id: package.relevance for package in context.inputs.packages}
+    rated = [found for each in seen if (found := relevance.get(each.id)) is not None]
+    memories: dict[str, int] = {}
+    for each in seen:
+        _add_up(memories, {each.kind.removeprefix(_MEMORY): 1})
+    return Tally(
+        contexts=1,
+        tokens=build.tokens,
+        most=build.tokens,
+        least=build.tokens,
+        windows=build.window,
+        fullest=share,
+        emptiest=share,
+        component_tokens={each.name: each.tokens for each in build.components},
+        component_items={each.name: each.items for each in build.components},
+        memories=memories,
+        relevance=sum(round(each * _BILLION) for each in rated),
+        rated=len(rated),
+        candidates=build.candidates,
+        left_out=build.left_out,
+        naive=min(build.naive, _MAX_VALUE),
+        warnings=dict.fromkeys(warning_kinds(context), 1),
+    )
+
+
+def tally_response(response: Response, build: Build | None) -> Tally:
+    """Return what an answer adds; without the build that it answers, our own count is not known."""
+    usage = response.usage
+    seconds = response.seconds
+    tally = Tally(answers=1, timed=int(seconds is not None))
+    tally.duration = round(min(max(0.0, seconds or 0.0), _MAX_VALUE / _MILLION) * _MILLION)
+    if usage is None or not usage.prompt:
+        return tally
+    prompt = min(usage.prompt, _MAX_VALUE)
+    return msgspec.structs.replace(
+        tally,
+        reported=1,
+        prompt=prompt,
+        cached=min(usage.cached, _MAX_VALUE),
+        expected_cached=min(response.expected_cached, _MAX_VALUE),
+        completion=min(usage.completion, _MAX_VALUE),
+        reasoning=min(usage.reasoning, _MAX_VALUE),
+        counted=build.tokens if build else 0,
+        naive_prompt=min(build.naive, _MAX_VALUE) if build else 0,
+        known_prompt=prompt if build else 0,
+    )
+
+
+def make_statistics(key: str, begin: float | None, models: Mapping[str, Tally]) -> Statistics:
+    """Return the figures of tallies, model by model and together."""
+    all = sum_tallies(models.values())
+    many = max(1, all.contexts)
+    lost = all.warnings.get("vectors-failed", 0) + all.warnings.get("vectors-off", 0)
+    return Statistics(
+        key=key,
+        begin=begin,
+        contexts=all.contexts,
+        tokens=Distribution(mean=all.tokens / many, max=all.most, min=all.least),
+        share=Distribution(mean=all.tokens / max(1, all.windows), max=all.fullest, min=all.emptiest),
+        total_tokens=all.tokens,
+        components=tuple(_components(all)),
+        memories=_memories(all),
+        candidates=all.candidates,
+        left_out=all.left_out,
+        naive=all.naive,
+        warnings={kind: all.warnings[kind] for kind in WARNING_KINDS if kind in all.warnings},
+        breaker_openings=all.warnings.get("breaker-opened", 0),
+        vector_uptime=1 - lost / many,
+        answers=_responses(all),
+        models=tuple(_model(name, models[name]) for name in sorted(models)),
+    )
+
+
+def sum_tallies(tallies: Iterable[Tally]) -> Tally:
+    """Return what tallies come to."""
+    total = Tally()
+    for each in tallies:
+        total.add(each)
+    return total
+
+
+def _components(tally: Tally) -> list[ComponentShare]:
+    many, tokens, items = max(1, tally.contexts), tally.component_tokens, tally.component_items
+    return [
+        ComponentShare(
+            name=name,
+            tokens=tokens[name] / many,
+            items=items.get(name, 0) / many,
+            share=tokens[name] / max(1, tally.tokens),
+        )
+        for name in sorted(tokens, key=_component_order)
+    ]
+
+
+def _component_order(component: str) -> tuple[int, str]:
+    """Return where a component stands: known ones in their order, then others, the frame around them last."""
+    if component == "format":
+        return (len(_ORDER) + 1, "")
+    return (_ORDER.index(component), "") if component in _ORDER else (len(_ORDER), component)
+
+
+def _memories(tally: Tally) -> MemoryStatistics:
+    total = sum(tally.memories.values())
+    return MemoryStatistics(
+        total=total,
+        per_context=total / max(1, tally.contexts),
+        types=dict(sorted(tally.memories.items(), key=lambda each: (-each[1], each[0]))),
+        relevance=tally.relevance / _BILLION / tally.rated if tally.rated else None,
+    )
+
+
+def _responses(tally: Tally) -> ResponseStatistics:
+    return ResponseStatistics(
+        total=tally.answers,
+        reported=tally.reported,
+        prompt=tally.prompt,
+        cached=tally.cached,
+        expected_cached=tally.expected_cached,
+        completion=tally.completion,
+        reasoning=tally.reasoning,
+        counted=tally.counted,
+        naive=tally.naive_prompt,
+        count_error=tally.counted / tally.known_prompt - 1 if tally.known_prompt else None,
+        seconds=tally.duration / _MILLION / tally.timed if tally.timed else None,
+    )
+
+
+def _model(name: str, tally: Tally) -> ModelStatistics:
+    return ModelStatistics(model=name, contexts=tally.contexts, tokens=tally.tokens, answers=_responses(tally))
+
+
+def _add_up(sums: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        sums[name] = sums.get(name, 0) + count
+
+
+HOUR: Final = 3_600.0  # seconds
+DAY: Final = 24  # hours
+ALL_ROOMS: Final = ""  # in the place of a room: no room is called so
+Size = Literal[1, 24]
+"""How many hours a tally is of."""
+
+_COLUMNS: Final = ("room", "size", "hour", "persona", "model", "policy")
+_KEYS: Final = ", ".join(_COLUMNS)
+_FIND: Final = f"""
+SELECT body FROM tallies WHERE tenant = :tenant AND {" AND ".join(f"{name} = :{name}" for name in _COLUMNS)}
+"""  # noqa: S608 - our own columns
+_PUT: Final = f"""
+INSERT INTO tallies (tenant, {_KEYS}, body) VALUES (:tenant, :room, :size, :hour, :persona, :model, :policy, :body)
+ON CONFLICT (tenant, {_KEYS}) DO UPDATE SET body = excluded.body
+"""  # noqa: S608 - our own columns
+_READ: Final = """
+SELECT hour, persona, model, policy, body FROM tallies
+WHERE tenant = :tenant AND room = :room AND size = :size AND hour >= :first AND hour < :last
+"""
+_DECODER: Final = msgspec.json.Decoder(Tally)
+
+
+class TallyKey(msgspec.Struct, frozen=True):
+    """What is counted together: by whom it was answered, with which model, by which policy."""
+
+    persona: str
+    model: str
+    policy: str
+
+
+class TallyEvent(msgspec.Struct, frozen=True):
+    """Something that happened, and what it adds."""
+
+    room: str
+    at: float
+    sort: TallyKey
+    tally: Tally
+
+
+def hour_of(at: float) -> int:
+    """Return the hour of a time, counted from 1970.
+
+    >>> hour_of(3599.9), hour_of(3600.0), hour_of(-1.0), hour_of(1e300) == hour_of(1e299)
+    (0, 1, -1, True)
+    """
+    return int(max(-MAX_INTEGER, min(MAX_INTEGER, at // HOUR)))
+
+
+def day_of(at: float) -> int:
+    """Return the day of a time, counted from 1970."""
+    return hour_of(at) // DAY
+
+
+def decode_tally(body: bytes) -> Tally:
+    """Return a tally as it was kept."""
+    return _DECODER.decode(body)
+
+
+def add_to_tallies(session: Session, events: Sequence[TallyEvent]) -> None:
+    """Add events to the tallies that they belong to. Whoever calls this holds the tenant's log."""
+    sums = _sum_events(events, 1) | _sum_events(events, DAY)
+    for key, tally in sums.items():
+        held = session.row(_FIND, **_key_values(key))
+        if held is not None:
+            tally.add(decode_tally(held[0]))
+    session.many(_PUT, (_key_values(key) | {"body": msgspec.json.encode(sums[key])} for key in sorted(sums)))
+
+
+def read_tallies(
+    session: Session, size: Size, first: int, last: int, *, room: str, persona: str | None
+) -> Iterator[tuple[int, TallyKey, Tally]]:
+    """Yield tallies of a size that begin from one hour up to another."""
+    whose = "" if persona is None else " AND persona = :persona"
+    found = session.rows(f"{_READ}{whose}", room=room, size=size, first=first, last=last, persona=persona)
+    for hour, who, model, policy, body in found:
+        yield hour, TallyKey(who, model, policy), decode_tally(body)
+
+
+def remove_room(session: Session, room: str) -> None:
+    """Drop the tallies of a room that is gone; it stays counted among all rooms."""
+    session.run("DELETE FROM tallies WHERE tenant = :tenant AND room = :room", room=room)
+
+
+_Key = tuple[Any, ...]
+
+
+def _sum_events(events: Sequence[TallyEvent], size: int) -> dict[_Key, Tally]:
+    sums: dict[_Key, Tally] = {}
+    for event in events:
+        hour = hour_of(event.at) // size * size
+        for room in (ALL_ROOMS, event.room):
+            key = (room, size, hour, event.sort.persona, event.sort.model, event.sort.policy)
+            sums.setdefault(key, Tally()).add(event.tally)
+    return sums
+
+
+def _key_values(key: _Key) -> dict[str, Any]:
+    return dict(zip(_COLUMNS, key, strict=True))

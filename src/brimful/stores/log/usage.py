@@ -1,0 +1,144 @@
+"""Usage reports: stored once, listed by model and route, and aggregated in SQL."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core import validation
+from brimful.records.search import Accuracy
+from brimful.records.usage import UsageReport
+from brimful.stores.session import Row, Session
+
+USAGE_COLUMNS: Final = (
+    *("id", "model", "route", "at", "kind", "context", "room", "counted", "margin", "basis", "tokenizer", "features"),
+    *("reported", "cached", "expected_cached", "completion", "reasoning", "refused_above"),
+)
+_INSERT: Final = (
+    f"INSERT INTO observations (tenant, {', '.join(USAGE_COLUMNS)}) "  # noqa: S608 - our own columns
+    f"VALUES (:tenant, {', '.join(f':{name}' for name in USAGE_COLUMNS)}) ON CONFLICT DO NOTHING"
+)
+READ_USAGE: Final = f"SELECT number, {', '.join(USAGE_COLUMNS)} FROM observations WHERE tenant = :tenant"  # noqa: S608 - our own
+_NEXT_ROUTE: Final = """
+SELECT model, route FROM observations WHERE tenant = :tenant AND model = :model AND route > :route
+ORDER BY route LIMIT 1
+"""
+_NEXT_MODEL: Final = """
+SELECT model, route FROM observations WHERE tenant = :tenant AND model > :model ORDER BY model, route LIMIT 1
+"""
+_ACCURACY: Final = """
+SELECT sum(used), avg(off), avg(abs(off)), max(off), min(off), avg(covered), sum(counted), sum(reported),
+  sum(expected_cached), sum(cached), sum(overflow), sum(cut), min(at), max(at)
+FROM (
+  SELECT at,
+    CASE WHEN kind = 'usage' THEN 1 ELSE 0 END AS used,
+    CASE WHEN kind = 'overflow' THEN 1 ELSE 0 END AS overflow,
+    CASE WHEN kind = 'cut' THEN 1 ELSE 0 END AS cut,
+    CASE WHEN kind = 'usage' AND reported > 0
+      THEN CAST(counted - reported AS DOUBLE PRECISION) / reported END AS off,
+    CASE WHEN kind = 'usage' THEN CASE WHEN reported <= counted + margin THEN 1.0 ELSE 0.0 END END AS covered,
+    CASE WHEN kind = 'usage' THEN counted ELSE 0 END AS counted,
+    CASE WHEN kind = 'usage' THEN reported ELSE 0 END AS reported,
+    CASE WHEN kind = 'usage' THEN expected_cached ELSE 0 END AS expected_cached,
+    CASE WHEN kind = 'usage' THEN cached ELSE 0 END AS cached
+  FROM observations WHERE tenant = :tenant AND model = :model AND route = :route AND at >= :since
+) seen
+"""
+
+
+def save_usage(session: Session, observation: UsageReport) -> None:
+    """Keep an observation; the first of an id stands."""
+    values = {name: getattr(observation, name) for name in USAGE_COLUMNS if name != "refused_above"}
+    values["features"] = msgspec.json.encode(observation.features)
+    session.run(_INSERT, **values, refused_above=observation.window)
+
+
+def list_usage(
+    session: Session,
+    *,
+    model: str | None,
+    route: str | None,
+    ids: Sequence[str] | None,
+    before: float | None,
+    unusual: bool,
+    limit: int,
+) -> list[UsageReport]:
+    """Return observations that meet all that is said, newest first."""
+    which = "" if model is None else " AND model = :model"
+    which += "" if route is None else " AND route = :route"
+    which += "" if ids is None else " AND id IN :ids"
+    which += "" if before is None else " AND at < :before"
+    which += " AND kind <> 'usage'" if unusual else ""
+    named: dict[str, Any] = {} if ids is None else {"ids": list(ids)}
+    found = session.rows(
+        f"{READ_USAGE}{which} ORDER BY at DESC, number DESC LIMIT :limit",
+        model=model,
+        route=route,
+        before=before,
+        limit=limit,
+        **named,
+    )
+    return [decode_usage(session, row) for row in found]
+
+
+def compute_accuracy(session: Session, since: float | None, model: str | None) -> list[Accuracy]:
+    """Return how well prompts were counted since a time, by model and route.
+
+    Keys are found one by one, each by a step in the index, which holds all that is summed up: no other row is read.
+    """
+    begin = -validation.MAX_INTEGER if since is None else since
+    found = []
+    for name, route in _models_and_routes(session, model):
+        row = session.row(_ACCURACY, model=name, route=route, since=begin)
+        if row is not None and row[-1] is not None:
+            found.append(_make_accuracy(name, route, row))
+    return found
+
+
+def clear_room(session: Session, room: str) -> None:
+    """Let nothing lead from an observation to a room that is gone; what was learned stays."""
+    session.run(
+        "UPDATE observations SET room = NULL, context = NULL WHERE tenant = :tenant AND room = :room", room=room
+    )
+
+
+def decode_usage(session: Session, row: Row) -> UsageReport:
+    """Return the observation of a row."""
+    del session  # nothing of it is sealed: there is no content in it
+    values = dict(zip(USAGE_COLUMNS, row[1:], strict=True))
+    values["features"] = msgspec.json.decode(values["features"], type=dict[str, float])
+    return UsageReport(window=values.pop("refused_above"), **values)
+
+
+def _models_and_routes(session: Session, model: str | None) -> Iterator[tuple[str, str]]:
+    """Yield every model and route that was observed, or those of one model."""
+    found = session.row(_NEXT_MODEL, model="") if model is None else session.row(_NEXT_ROUTE, model=model, route="")
+    while found is not None:
+        name, route = found
+        yield name, route
+        found = session.row(_NEXT_ROUTE, model=name, route=route)
+        if found is None and model is None:
+            found = session.row(_NEXT_MODEL, model=name)
+
+
+def _make_accuracy(model: str, route: str, row: Row) -> Accuracy:
+    requests, mean, absolute, highest, lowest, covered, *sums, first, last = row
+    counted, reported, expected, cached, overflows, cuts = map(int, sums)
+    worst = max(highest or 0.0, lowest or 0.0, key=abs)
+    return Accuracy(
+        model=model,
+        route=route,
+        requests=int(requests),
+        mean_error=mean or 0.0,
+        mean_absolute_error=absolute or 0.0,
+        worst_error=worst,
+        covered=1.0 if covered is None else float(covered),
+        counted=counted,
+        reported=reported,
+        expected_cached=expected,
+        cached=cached,
+        overflows=overflows,
+        cuts=cuts,
+        first=first,
+        last=last,
+    )

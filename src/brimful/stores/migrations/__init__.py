@@ -1,0 +1,50 @@
+"""Numbered migrations: the SQL scripts of each database, and which of them are still to be applied."""
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from brimful.errors import MigrationError
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """One migration: a file of statements, each of which ends with a semicolon at the end of its line."""
+
+    name: str
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        """What tells whether the file was changed after it was applied."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def statements(self) -> list[str]:
+        """The statements, one by one."""
+        return [part.strip() for part in self.text.split(";\n") if part.strip()]
+
+
+@cache
+def load_migrations(dialect: str) -> tuple[Migration, ...]:
+    """Return all migrations of a dialect, in order."""
+    folder = files("brimful.stores.migrations") / dialect
+    found = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
+    return tuple(Migration(entry.name.removesuffix(".sql"), entry.read_text(encoding="utf-8")) for entry in found)
+
+
+def pending_migrations(dialect: str, applied: Mapping[str, str], store: str, *, migrate: bool) -> list[Migration]:
+    """Return the migrations that are to be applied, given the checksums of those that were."""
+    known = {script.name: script for script in load_migrations(dialect)}
+    future = sorted(set(applied) - set(known))
+    if future:
+        raise MigrationError(store, f"was written by a newer version of Brimful (migration {future[-1]}); install that")
+    changed = [name for name, checksum in applied.items() if known[name].checksum != checksum]
+    if changed:
+        raise MigrationError(store, f"migration {min(changed)} is not the one that was applied")
+    waiting = [script for script in load_migrations(dialect) if script.name not in applied]
+    if waiting and not migrate:
+        raise MigrationError(store, f"needs migration {waiting[0].name}; open it with migrate=True")
+    return waiting

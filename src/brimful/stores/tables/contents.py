@@ -1,0 +1,232 @@
+"""Message and record contents, stored once per tenant under their hash, with token counts per tokenizer."""
+
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.content import content_hash
+from brimful.records import Content
+from brimful.stores.encryption.cipher import decrypt, encrypt, storage_address
+from brimful.stores.session import Session
+
+MAX_CACHE_BYTES: Final = 16 * 2**20  # of memory
+_ENTRY_OVERHEAD: Final = 450  # bytes for what is held beside a text: its address, its count, its place among the others
+
+CachedContent = tuple[Content, int | None]
+"""A content, and the stored count of its text."""
+
+
+def memory_size(content: Content) -> int:
+    """Return how many bytes of memory it takes to hold a content. A short text takes less than what goes with it.
+
+    >>> memory_size("ok") > 450, memory_size("a" * 10_000) < 11_000, memory_size("🫖" * 10_000) > 40_000
+    (True, True, True)
+    """
+    if isinstance(content, str):
+        return _ENTRY_OVERHEAD + sys.getsizeof(content)
+    fields = (field for part in content for field in msgspec.structs.astuple(part))
+    return _ENTRY_OVERHEAD + sys.getsizeof(content) + sum(map(sys.getsizeof, content)) + sum(map(sys.getsizeof, fields))
+
+
+class ContentCache:
+    """Contents of one tenant by address, with their counts by one tokenizer; the least recently used are let go first.
+
+    >>> cache = ContentCache(most=10)
+    >>> cache.keep("o200k", "a1", ("Hello.", 2), size=8)
+    >>> cache.known("o200k", ["a1", "b2"])
+    {'a1': ('Hello.', 2)}
+    >>> cache.keep("o200k", "b2", ("Bye.", 2), size=6)
+    >>> cache.known("o200k", ["a1", "b2"])
+    {'b2': ('Bye.', 2)}
+    """
+
+    def __init__(self, most: int = MAX_CACHE_BYTES) -> None:
+        """Hold contents of so many bytes together."""
+        self._most = most
+        self._bytes = 0
+        self._lock = Lock()
+        self._held: OrderedDict[tuple[str, str], tuple[CachedContent, int]] = OrderedDict()
+
+    def known(self, tokenizer: str, addresses: Iterable[str]) -> dict[str, CachedContent]:
+        """Return what is held of these."""
+        found = {}
+        with self._lock:
+            for address in addresses:
+                held = self._held.get((tokenizer, address))
+                if held is not None:
+                    self._held.move_to_end((tokenizer, address))
+                    found[address] = held[0]
+        return found
+
+    def keep(self, tokenizer: str, address: str, known: CachedContent, *, size: int) -> None:
+        """Hold a content that takes so many bytes, unless it would leave no room for others."""
+        if size > self._most:
+            return
+        with self._lock:
+            _, before = self._held.pop((tokenizer, address), (None, 0))
+            self._held[tokenizer, address] = known, size
+            self._bytes += size - before
+            while self._bytes > self._most:
+                _, (_, freed) = self._held.popitem(last=False)
+                self._bytes -= freed
+
+
+_DECODER: Final = msgspec.json.Decoder(Content)
+_PARTS_PREFIX: Final = "p:"  # a text that reads like written parts is another content than those parts
+
+_PUT: Final = """
+INSERT INTO contents (tenant, hash, body, uses) VALUES (:tenant, :hash, :body, :uses)
+ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses
+"""
+_MOVE: Final = """
+INSERT INTO contents (tenant, hash, body, uses, seen) VALUES (:tenant, :hash, :body, :uses, :seen)
+ON CONFLICT (tenant, hash) DO UPDATE SET uses = contents.uses + excluded.uses,
+    seen = CASE WHEN contents.seen < excluded.seen THEN excluded.seen ELSE contents.seen END
+"""
+_INSERT_FOR_CONTEXT: Final = """
+INSERT INTO contents (tenant, hash, body, uses, seen) VALUES (:tenant, :hash, :body, :uses, :seen)
+ON CONFLICT (tenant, hash) DO UPDATE SET seen = excluded.seen WHERE contents.seen < excluded.seen
+"""
+_MARK_SEEN: Final = """
+UPDATE contents SET seen = :day WHERE tenant = :tenant AND hash IN :addresses AND seen < :day RETURNING hash
+"""
+_RELEASE: Final = "UPDATE contents SET uses = uses - :uses WHERE tenant = :tenant AND hash = :hash"
+
+
+def content_address(session: Session, content: Content) -> str:
+    """Return the address of a content."""
+    hash = content_hash(content)
+    return storage_address(session, hash if isinstance(content, str) else _PARTS_PREFIX + hash)
+
+
+def add_contents(session: Session, contents: Sequence[Content]) -> list[str]:
+    """Keep contents that records refer to, and return their addresses."""
+    addresses = [content_address(session, content) for content in contents]
+    times = Counter(addresses)
+    bodies = dict(zip(addresses, contents, strict=True))
+    session.many(_PUT, (_row(session, hash, bodies[hash], times[hash]) for hash in _in_order(bodies)))
+    return addresses
+
+
+def save_context_contents(session: Session, contents: Sequence[Content], *, day: int) -> list[str]:
+    """Keep contents that no record refers to, only a past context, built on that day; return their addresses."""
+    addresses = [content_address(session, content) for content in contents]
+    found = session.rows(
+        "SELECT hash, seen FROM contents WHERE tenant = :tenant AND hash IN :addresses",
+        addresses=list(dict.fromkeys(addresses)),
+    )
+    known = {hash for hash, seen in found if seen >= day}
+    # One that somebody prunes at this moment is either held by this, or known to be gone.
+    known.update(mark_seen(session, [hash for hash, seen in found if seen < day], day=day))
+    missing = {hash: content for hash, content in zip(addresses, contents, strict=True) if hash not in known}
+    session.many(
+        _INSERT_FOR_CONTEXT, (_row(session, hash, missing[hash], 0) | {"seen": day} for hash in _in_order(missing))
+    )
+    return addresses
+
+
+def mark_seen(session: Session, addresses: Sequence[str], *, day: int) -> list[str]:
+    """Note that a context of that day refers to contents, where no later one does; return where that was so."""
+    found = session.rows(_MARK_SEEN, addresses=list(dict.fromkeys(addresses)), day=day) if addresses else []
+    return [hash for (hash,) in found]
+
+
+def rekey_contents(session: Session, uses: Mapping[str, int]) -> dict[str, str]:
+    """Move so many uses of contents from plain addresses to keyed ones, and return these."""
+    moved = {hash: storage_address(session, hash) for hash in uses}
+    found = session.rows(
+        "SELECT hash, body, seen FROM contents WHERE tenant = :tenant AND hash IN :addresses", addresses=list(moved)
+    )
+    rows = {
+        moved[hash]: {
+            "hash": moved[hash],
+            "body": encrypt(session, decrypt(session, body, "contents", hash), "contents", moved[hash]),
+            "uses": uses[hash],
+            "seen": seen,
+        }
+        for hash, body, seen in found
+    }
+    session.many(_MOVE, (rows[hash] for hash in _in_order(rows)))
+    session.many(_RELEASE, ({"hash": hash, "uses": uses[hash]} for hash in _in_order(uses)))
+    return moved
+
+
+def decode_content(session: Session, body: bytes | None, hash: str) -> Content:
+    """Return the content of a row; one that was erased is empty."""
+    return "" if body is None else _DECODER.decode(decrypt(session, body, "contents", hash))
+
+
+def decode_text(session: Session, body: bytes | None, hash: str) -> str:
+    """Return the content of a record that holds nothing but text."""
+    content = decode_content(session, body, hash)
+    return content if isinstance(content, str) else ""
+
+
+def get_contents(session: Session, addresses: Iterable[str]) -> dict[str, Content]:
+    """Return contents by their addresses, those that are there."""
+    found = session.rows(
+        "SELECT hash, body FROM contents WHERE tenant = :tenant AND hash IN :addresses",
+        addresses=list(dict.fromkeys(addresses)),
+    )
+    return {hash: decode_content(session, body, hash) for hash, body in found}
+
+
+def release_contents(session: Session, addresses: Sequence[str], *, erase: bool) -> None:
+    """Take back one use of each; with `erase`, what is no longer used by any record is gone from past contexts, too."""
+    times = sorted(Counter(addresses).items())
+    session.many(_RELEASE, ({"hash": hash, "uses": uses} for hash, uses in times))
+    if erase:
+        erase_unused(session, [hash for hash, _ in times])
+
+
+def erase_unused(session: Session, addresses: Sequence[str]) -> None:
+    """Erase contents that no record uses."""
+    session.run(
+        "DELETE FROM contents WHERE tenant = :tenant AND uses <= 0 AND hash IN :addresses",
+        addresses=list(addresses),
+    )
+
+
+def erase_unseen(session: Session, addresses: Sequence[str]) -> None:
+    """Erase contents that no record uses and no context saw, from whomever it had them."""
+    session.run(
+        "DELETE FROM contents WHERE tenant = :tenant AND uses <= 0 AND seen = 0 AND hash IN :addresses",
+        addresses=list(addresses),
+    )
+
+
+def _row(session: Session, hash: str, content: Content, uses: int) -> dict[str, Any]:
+    body = encrypt(session, msgspec.json.encode(content), "contents", hash)
+    return {"hash": hash, "body": body, "uses": uses}
+
+
+def _in_order(addresses: Iterable[str]) -> list[str]:
+    """Return addresses in one order for all writers, so that none waits for another in a circle."""
+    return sorted(addresses)
+
+
+_UPSERT_COUNT: Final = """
+INSERT INTO counts (tenant, tokenizer, hash, tokens) VALUES (:tenant, :tokenizer, :hash, :tokens)
+ON CONFLICT (tenant, tokenizer, hash) DO UPDATE SET tokens = excluded.tokens
+"""
+
+
+def get_counts(session: Session, tokenizer: str, hashes: Sequence[str]) -> dict[str, int]:
+    """Return the stored counts of texts, by their hash."""
+    kept = {storage_address(session, hash): hash for hash in hashes}
+    found = session.rows(
+        "SELECT hash, tokens FROM counts WHERE tenant = :tenant AND tokenizer = :tokenizer AND hash IN :hashes",
+        tokenizer=tokenizer,
+        hashes=list(kept),
+    )
+    return {kept[hash]: tokens for hash, tokens in found}
+
+
+def save_counts(session: Session, tokenizer: str, given: Mapping[str, int]) -> None:
+    """Keep counts of texts, by their hash."""
+    rows = sorted((storage_address(session, hash), tokens) for hash, tokens in given.items())
+    session.many(_UPSERT_COUNT, ({"tokenizer": tokenizer, "hash": hash, "tokens": tokens} for hash, tokens in rows))

@@ -1,0 +1,133 @@
+"""Users, personas, rooms and lorebooks: records that are read and written by id."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from brimful.core.validation import preview
+from brimful.errors import InvalidValue
+from brimful.records import Entity, Lorebook, Persona, Room, User
+from brimful.stores.encryption.cipher import decrypt, encrypt
+from brimful.stores.session import Row, Session
+
+R = TypeVar("R", bound=Entity)
+
+ENTITY_TABLES: Final[dict[type[msgspec.Struct], str]] = {
+    User: "users",
+    Persona: "personas",
+    Room: "rooms",
+    Lorebook: "lorebooks",
+}
+
+_PUT: Final = {
+    table: f"""
+INSERT INTO {table} (tenant, id, body) VALUES (:tenant, :id, :body)
+ON CONFLICT (tenant, id) DO UPDATE SET body = excluded.body
+"""  # noqa: S608 - the names of our own tables
+    for table in ENTITY_TABLES.values()
+}
+_PUT_ROOM: Final = """
+INSERT INTO rooms (tenant, id, body, owner) VALUES (:tenant, :id, :body, :owner)
+ON CONFLICT (tenant, id) DO UPDATE SET body = excluded.body, owner = excluded.owner
+"""
+_GET: Final = {
+    table: f"SELECT id, body FROM {table} WHERE tenant = :tenant AND id = :id"  # noqa: S608 - our own tables
+    for table in ENTITY_TABLES.values()
+}
+_LIST: Final = {
+    table: f"SELECT id, body FROM {table} WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :limit"  # noqa: S608
+    for table in ENTITY_TABLES.values()
+}
+
+
+def put_entity(session: Session, record: Entity) -> None:
+    """Write a record in the place of the one with its id."""
+    table = _table_of(type(record), "record")
+    body = encrypt(session, msgspec.json.encode(record), table, record.id)
+    if isinstance(record, Room):
+        session.run(_PUT_ROOM, id=record.id, body=body, owner=record.user)
+    else:
+        session.run(_PUT[table], id=record.id, body=body)
+
+
+def get_entity(session: Session, kind: type[R], id: str) -> R | None:
+    """Return the record of that id."""
+    found = session.row(_GET[_table_of(kind, "kind")], id=id)
+    return decode_entity(session, kind, found) if found else None
+
+
+def list_entities(session: Session, kind: type[R], after: str, limit: int) -> list[R]:
+    """Return records by id, from the first one after `after`."""
+    found = session.rows(_LIST[_table_of(kind, "kind")], after=after, limit=limit)
+    return [decode_entity(session, kind, row) for row in found]
+
+
+def decode_entity(session: Session, kind: type[R], row: Row) -> R:
+    """Return the record of a row of its id and body."""
+    id, body = row
+    return msgspec.json.decode(decrypt(session, body, ENTITY_TABLES[kind], id), type=kind)
+
+
+def _table_of(kind: object, field: str) -> str:
+    table = ENTITY_TABLES.get(kind) if isinstance(kind, type) else None
+    if table is None:
+        named = ", ".join(each.__name__ for each in ENTITY_TABLES)
+        raise InvalidValue(field, f"must be one of {named}, not {getattr(kind, '__name__', preview(kind))}")
+    return table
+
+
+_LOCK: Final = "UPDATE rooms SET last = last WHERE tenant = :tenant AND id = :id RETURNING number, last, spoken"
+_CREATE: Final = """
+INSERT INTO rooms (tenant, id, body) VALUES (:tenant, :id, :body) ON CONFLICT DO NOTHING
+"""
+_COUNT_MESSAGES: Final = """
+SELECT r.id, (SELECT count(*) FROM messages m WHERE m.tenant = r.tenant AND m.room = r.number AND m.deleted = 0)
+FROM rooms r WHERE r.tenant = :tenant AND r.id IN :ids
+"""
+
+
+class RoomState(msgspec.Struct):
+    """A room that this transaction may append to."""
+
+    number: int
+    last: int
+    spoken: float
+
+
+def lock_rooms(session: Session, ids: Iterable[str]) -> dict[str, RoomState]:
+    """Return rooms, made where there are none; nobody else appends to them before this transaction ends."""
+    return {id: _lock_room(session, id) for id in sorted(set(ids))}  # sorted: no two writers wait for each other
+
+
+def save_room_states(session: Session, places: Iterable[RoomState]) -> None:
+    """Write down how far the rooms have come."""
+    session.many(
+        "UPDATE rooms SET last = :last, spoken = :spoken WHERE tenant = :tenant AND number = :number",
+        (msgspec.structs.asdict(place) for place in places),
+    )
+
+
+def rooms_of_user(session: Session, user: str, limit: int) -> list[Room]:
+    """Return the rooms of a user, those first in which something was said last."""
+    found = session.rows(
+        "SELECT id, body FROM rooms WHERE tenant = :tenant AND owner = :user ORDER BY spoken DESC, id LIMIT :limit",
+        user=user,
+        limit=limit,
+    )
+    return [decode_entity(session, Room, row) for row in found]
+
+
+def count_messages(session: Session, ids: Sequence[str]) -> dict[str, int]:
+    """Return how many messages these rooms hold."""
+    return dict(session.rows(_COUNT_MESSAGES, ids=list(ids)))
+
+
+def _lock_room(session: Session, id: str) -> RoomState:
+    found = session.row(_LOCK, id=id)
+    if found is None:
+        session.run(_CREATE, id=id, body=encrypt(session, msgspec.json.encode(Room(id=id)), "rooms", id))
+        found = session.row(_LOCK, id=id)
+    if found is None:
+        raise LookupError(f"room {id!r} was made and is not there")
+    return RoomState(*found)

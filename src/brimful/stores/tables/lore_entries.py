@@ -1,0 +1,99 @@
+"""Lorebook entries."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.records import Lorebook, LoreEntry
+from brimful.records.search import IndexEntry
+from brimful.stores.encryption.cipher import decrypt, encrypt
+from brimful.stores.index.documents import NewDocument
+from brimful.stores.session import Row, Session
+from brimful.stores.tables import entities
+from brimful.stores.tables.contents import decode_text
+from brimful.stores.tables.writes import remove_row, upsert
+
+_COLUMNS: Final = ("id", "lorebook", "content", "order")  # in columns of their own, and the content by its hash
+_FIXED_FIELDS: Final = ("name", "keys", "constant", "enabled", "importance", "settings")  # at fixed places of a detail
+_DEFAULTS: Final = {
+    field.name: field.default
+    for field in msgspec.structs.fields(LoreEntry)
+    if field.name not in (*_COLUMNS, *_FIXED_FIELDS)
+}
+
+
+class _Detail(msgspec.Struct, array_like=True, frozen=True):
+    """What a row says of an entry, as an array: the fields that all have, and of the others those that are set."""
+
+    name: str
+    keys: list[str]
+    constant: bool
+    enabled: bool
+    importance: float
+    settings: dict[str, Any]
+    others: dict[str, Any] = {}
+
+
+_DETAIL: Final = msgspec.json.Decoder(_Detail)
+
+_PUT: Final = """
+INSERT INTO lore_entries (tenant, id, lorebook, hash, place, detail)
+VALUES (:tenant, :id, :lorebook, :hash, :place, :detail)
+ON CONFLICT (tenant, id) DO UPDATE SET lorebook = excluded.lorebook, hash = excluded.hash, place = excluded.place,
+  detail = excluded.detail
+"""
+READ_LORE: Final = """
+SELECT e.id, e.lorebook, e.place, e.detail, e.hash, c.body
+FROM lore_entries e LEFT JOIN contents c ON c.tenant = e.tenant AND c.hash = e.hash
+WHERE e.tenant = :tenant
+"""
+
+
+def save_lore(session: Session, given: Sequence[tuple[LoreEntry, IndexEntry]]) -> None:
+    """Write lorebook entries, each in the place of the one with its id; lorebooks that are not there yet are made."""
+    last = {entry.id: entry.lorebook for entry, _ in given}
+    for lorebook in sorted(set(last.values())):
+        if entities.get_entity(session, Lorebook, lorebook) is None:
+            entities.put_entity(session, Lorebook(id=lorebook))
+    upsert(session, "lore_entries", _PUT, given, row=_row, entry=_document)
+
+
+def list_lore(session: Session, lorebooks: Sequence[str] | None, ids: Sequence[str] | None) -> list[LoreEntry]:
+    """Return the entries of these lorebooks, or those of these ids, by their order."""
+    which = "" if lorebooks is None else " AND e.lorebook IN :lorebooks"
+    which += "" if ids is None else " AND e.id IN :ids"
+    found = session.rows(
+        f"{READ_LORE}{which} ORDER BY e.lorebook, e.place, e.id", lorebooks=list(lorebooks or ()), ids=list(ids or ())
+    )
+    return [decode_lore(session, row) for row in found]
+
+
+def remove_lore(session: Session, id: str) -> bool:
+    """Remove an entry."""
+    return remove_row(session, "lore_entries", "lore", id) is not None
+
+
+def decode_lore(session: Session, row: Row) -> LoreEntry:
+    """Return the entry of a row."""
+    id, lorebook, place, sealed, hash, body = row
+    detail = _DETAIL.decode(decrypt(session, sealed, "lore_entries", id, lorebook, hash))
+    first = {field: getattr(detail, field) for field in _FIXED_FIELDS}
+    apart = {"id": id, "lorebook": lorebook, "content": decode_text(session, body, hash), "order": place}
+    return msgspec.convert({**detail.others, **first, **apart}, LoreEntry)
+
+
+def _row(session: Session, entry: LoreEntry, hash: str) -> dict[str, Any]:
+    others = {field: value for field, usual in _DEFAULTS.items() if (value := getattr(entry, field)) != usual}
+    detail = (*(getattr(entry, field) for field in _FIXED_FIELDS), *([others] if others else []))
+    return {
+        "id": entry.id,
+        "lorebook": entry.lorebook,
+        "hash": hash,
+        "place": entry.order,
+        "detail": encrypt(session, msgspec.json.encode(detail), "lore_entries", entry.id, entry.lorebook, hash),
+    }
+
+
+def _document(entry: LoreEntry, indexed: IndexEntry) -> NewDocument:
+    return NewDocument(kind="lore", item=entry.id, scope=f"lorebook:{entry.lorebook}", indexed=indexed)

@@ -1,0 +1,135 @@
+"""Memories."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.core.validation import preview
+from brimful.errors import InvalidValue
+from brimful.records import Memory
+from brimful.records.search import IndexEntry
+from brimful.stores.encryption.cipher import decrypt, encrypt
+from brimful.stores.index.documents import NewDocument, mark_scope_changed
+from brimful.stores.session import Row, Session
+from brimful.stores.tables.contents import decode_text
+from brimful.stores.tables.writes import erase_record, remove_row, upsert
+
+_DETAIL: Final = msgspec.json.Decoder(tuple[float, str, dict[str, Any]])
+
+_PUT: Final = """
+INSERT INTO memories (tenant, id, scope, type, persona, person, room, hash, at, pinned, accesses, accessed, detail)
+VALUES (:tenant, :id, :scope, :type, :persona, :person, :room, :hash, :at, :pinned, :accesses, :accessed, :detail)
+ON CONFLICT (tenant, id) DO UPDATE SET scope = excluded.scope, type = excluded.type, persona = excluded.persona,
+  person = excluded.person, room = excluded.room, hash = excluded.hash, at = excluded.at, pinned = excluded.pinned,
+  detail = excluded.detail, aside = NULL
+"""
+READ_MEMORIES: Final = """
+SELECT m.id, m.type, m.persona, m.person, m.room, m.at, m.pinned, m.accesses, m.accessed, m.detail, m.scope, m.hash,
+  c.body
+FROM memories m LEFT JOIN contents c ON c.tenant = m.tenant AND c.hash = m.hash
+WHERE m.tenant = :tenant
+"""
+NEWEST: Final = " ORDER BY m.at DESC, m.id LIMIT :limit"
+
+
+def save_memories(session: Session, given: Sequence[tuple[Memory, IndexEntry]]) -> None:
+    """Write memories, each in the place of the one with its id; accesses are kept."""
+    upsert(session, "memories", _PUT, given, row=_row, entry=memory_document)
+
+
+def list_memories(
+    session: Session,
+    *,
+    ids: Sequence[str] | None,
+    scopes: Sequence[str] | None,
+    types: Sequence[str],
+    pinned: bool | None,
+    before: float | None,
+    after: str,
+    limit: int,
+) -> list[Memory]:
+    """Return memories, newest first, that meet all that is said."""
+    wanted: dict[str, tuple[str, Any]] = {
+        "ids": ("m.id IN :ids", None if ids is None else list(ids)),
+        "scopes": ("m.scope IN :scopes", None if scopes is None else list(scopes)),
+        "types": ("m.type IN :types", list(types) or None),
+        "pinned": ("m.pinned = 1" if pinned else "m.pinned = 0", pinned),
+        "before": ("(m.at < :before OR (m.at = :before AND m.id > :after))" if after else "m.at < :before", before),
+    }
+    said = {name: value for name, (_, value) in wanted.items() if value is not None}
+    standing = " AND m.aside IS NULL" if ids is None else ""  # by its id, what was set aside is still read
+    sql = READ_MEMORIES + standing + "".join(f" AND {wanted[name][0]}" for name in said) + NEWEST
+    said.pop("pinned", None)
+    return [decode_memory(session, row) for row in session.rows(sql, limit=limit, after=after, **said)]
+
+
+def pin_memory(session: Session, id: str, *, pinned: bool) -> bool:
+    """Pin a memory, or let it go again; False if there is none of that id."""
+    if type(pinned) is not bool:
+        raise InvalidValue("pinned", f"must be true or false, not {preview(pinned)}")
+    sql = "UPDATE memories SET pinned = :pinned WHERE tenant = :tenant AND id = :id AND aside IS NULL RETURNING scope"
+    found = session.row(sql, id=id, pinned=int(pinned))
+    if found is not None:  # who searched its scope holds a memory that is other than it was
+        mark_scope_changed(session, found[0])
+    return found is not None
+
+
+def remove_memory(session: Session, id: str, *, forever: bool) -> bool:
+    """Remove a memory; `forever`, its content leaves past contexts, too."""
+    address = remove_row(session, "memories", "memory", id)
+    if address is not None and forever:
+        erase_record(session, id, address)
+    return address is not None
+
+
+def record_access(session: Session, ids: Iterable[str], at: float) -> None:
+    """Count one access to each of these memories."""
+    session.many(
+        "UPDATE memories SET accesses = accesses + 1, accessed = :at WHERE tenant = :tenant AND id = :id",
+        ({"id": id, "at": at} for id in sorted(set(ids))),
+    )
+
+
+def decode_memory(session: Session, row: Row) -> Memory:
+    """Return the memory of a row."""
+    id, type, persona, person, room, at, pinned, accesses, accessed, detail, scope, hash, body = row
+    importance, source, metadata = _DETAIL.decode(decrypt(session, detail, "memories", id, scope, hash))
+    return Memory(
+        id=id,
+        content=decode_text(session, body, hash),
+        type=type,
+        persona=persona,
+        user=person,
+        room=room,
+        importance=importance,
+        source=source,
+        at=at,
+        pinned=bool(pinned),
+        accesses=accesses,
+        accessed=accessed,
+        metadata=metadata,
+    )
+
+
+def _row(session: Session, memory: Memory, hash: str) -> dict[str, Any]:
+    detail = msgspec.json.encode((memory.importance, memory.source, memory.metadata))
+    return {
+        "id": memory.id,
+        "scope": memory.scope,
+        "type": memory.type,
+        "persona": memory.persona,
+        "person": memory.user,
+        "room": memory.room,
+        "hash": hash,
+        "at": memory.at,
+        "pinned": int(memory.pinned),
+        "accesses": memory.accesses,
+        "accessed": memory.accessed,
+        "detail": encrypt(session, detail, "memories", memory.id, memory.scope, hash),
+    }
+
+
+def memory_document(memory: Memory, indexed: IndexEntry) -> NewDocument:
+    """Return how a memory stands in the index."""
+    return NewDocument(kind="memory", item=memory.id, scope=memory.scope, indexed=indexed, at=memory.at)

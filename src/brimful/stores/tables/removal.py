@@ -1,0 +1,98 @@
+"""Remove a user, persona, room or lorebook and everything that belongs to it."""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from brimful.records import Entity, Lorebook, Persona, Room, User
+from brimful.stores.index import documents
+from brimful.stores.log import event_log
+from brimful.stores.log.usage import clear_room
+from brimful.stores.session import Session
+from brimful.stores.tables.contents import erase_unused, release_contents
+from brimful.stores.tables.entities import ENTITY_TABLES
+
+_EXISTS: Final = {
+    table: f"SELECT 1 FROM {table} WHERE tenant = :tenant AND id = :id"  # noqa: S608 - our own tables
+    for table in ENTITY_TABLES.values()
+}
+_DELETE: Final = {
+    table: f"DELETE FROM {table} WHERE tenant = :tenant AND id = :id"  # noqa: S608 - our own tables
+    for table in ENTITY_TABLES.values()
+}
+
+
+def remove_entity(session: Session, kind: type[Entity], id: str) -> bool:
+    """Remove a record and all that belongs to it; False if there is none."""
+    session.dialect.alone(session, "remove")
+    if session.row(_EXISTS[ENTITY_TABLES[kind]], id=id) is None:
+        return False
+    _DEPENDENTS[kind](session, id)
+    session.run(_DELETE[ENTITY_TABLES[kind]], id=id)
+    return True
+
+
+def _remove_user_data(session: Session, id: str) -> None:
+    _remove_memories(session, "person", id)
+    for (room,) in session.rows("SELECT id FROM rooms WHERE tenant = :tenant AND owner = :id", id=id):
+        remove_entity(session, Room, room)
+
+
+def _remove_persona_data(session: Session, id: str) -> None:
+    _remove_memories(session, "persona", id)
+
+
+def _remove_room_data(session: Session, id: str) -> None:
+    _remove_memories(session, "room", id)
+    said = session.rows(
+        "DELETE FROM messages WHERE tenant = :tenant AND room = "
+        "(SELECT number FROM rooms WHERE tenant = :tenant AND id = :id) RETURNING id, hash, deleted",
+        id=id,
+    )
+    documents.remove_documents(session, "message", [row[0] for row in said])
+    release_contents(session, [hash for _, hash, deleted in said if not deleted], erase=True)
+    erase_unused(session, [hash for _, hash, deleted in said if deleted])
+    told = session.rows("DELETE FROM summaries WHERE tenant = :tenant AND room = :id RETURNING id, hash", id=id)
+    documents.remove_documents(session, "summary", [row[0] for row in told])
+    release_contents(session, [hash for _, hash in told], erase=True)
+    session.run("DELETE FROM tidied WHERE tenant = :tenant AND room = :id", id=id)
+    _remove_contexts(session, id)
+    session.run("DELETE FROM responses WHERE tenant = :tenant AND room = :id", id=id)
+    clear_room(session, id)
+    event_log.clear_room(session, id)
+    session.run("DELETE FROM scopes WHERE tenant = :tenant AND scope = :scope", scope=f"room:{id}")
+
+
+def _remove_contexts(session: Session, room: str) -> None:
+    """Remove the contexts of a room, and what was seen in them alone: questions that nobody posted, for one."""
+    gone = session.rows("DELETE FROM snapshots WHERE tenant = :tenant AND room = :room RETURNING refs", room=room)
+    seen = {address for (refs,) in gone for address in msgspec.json.decode(refs, type=list[str])}
+    erase_unused(session, sorted(seen))
+
+
+def _remove_lorebook_data(session: Session, id: str) -> None:
+    told = session.rows("DELETE FROM lore_entries WHERE tenant = :tenant AND lorebook = :id RETURNING id, hash", id=id)
+    documents.remove_documents(session, "lore", [row[0] for row in told])
+    release_contents(session, [hash for _, hash in told], erase=True)
+    session.run("DELETE FROM scopes WHERE tenant = :tenant AND scope = :scope", scope=f"lorebook:{id}")
+
+
+_DELETE_MEMORIES: Final = {
+    owner: f"DELETE FROM memories WHERE tenant = :tenant AND {owner} = :id RETURNING id, hash"  # noqa: S608 - ours
+    for owner in ("persona", "person", "room")
+}
+
+
+def _remove_memories(session: Session, owner: str, id: str) -> None:
+    gone = session.rows(_DELETE_MEMORIES[owner], id=id)
+    documents.remove_documents(session, "memory", [row[0] for row in gone])
+    release_contents(session, [hash for _, hash in gone], erase=True)
+
+
+_DEPENDENTS: Final[dict[type[Entity], Callable[[Session, str], None]]] = {
+    User: _remove_user_data,
+    Persona: _remove_persona_data,
+    Room: _remove_room_data,
+    Lorebook: _remove_lorebook_data,
+}

@@ -1,0 +1,99 @@
+"""Summaries of messages, and the removal of those that cover erased or hidden messages."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from brimful.records import Summary
+from brimful.records.search import IndexEntry
+from brimful.stores.encryption.cipher import decrypt, encrypt
+from brimful.stores.index.documents import NewDocument
+from brimful.stores.session import Row, Session
+from brimful.stores.tables.contents import decode_text
+from brimful.stores.tables.writes import erase_record, remove_row, upsert
+
+
+class _Detail(msgspec.Struct, array_like=True):
+    """What is kept of a summary beside its columns. Those of older stores have no spans."""
+
+    cluster: str
+    first: int
+    last: int
+    covers: tuple[str, ...]
+    metadata: dict[str, Any]
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+_DETAIL: Final = msgspec.json.Decoder(_Detail)
+
+_PUT: Final = """
+INSERT INTO summaries (tenant, id, room, hash, at, detail) VALUES (:tenant, :id, :room, :hash, :at, :detail)
+ON CONFLICT (tenant, id) DO UPDATE SET room = excluded.room, hash = excluded.hash, at = excluded.at,
+  detail = excluded.detail
+"""
+READ_SUMMARIES: Final = """
+SELECT s.id, s.room, s.at, s.detail, s.hash, c.body
+FROM summaries s LEFT JOIN contents c ON c.tenant = s.tenant AND c.hash = s.hash
+WHERE s.tenant = :tenant
+"""
+
+
+def save_summaries(session: Session, given: Sequence[tuple[Summary, IndexEntry]]) -> None:
+    """Write summaries, each in the place of the one with its id."""
+    upsert(session, "summaries", _PUT, given, row=_row, entry=_document)
+
+
+def list_summaries(session: Session, room: str | None, ids: Sequence[str] | None) -> list[Summary]:
+    """Return the summaries of a room, or those of these ids, newest first."""
+    which = "" if room is None else " AND s.room = :room"
+    which += "" if ids is None else " AND s.id IN :ids"
+    found = session.rows(f"{READ_SUMMARIES}{which} ORDER BY s.at DESC, s.id", room=room, ids=list(ids or ()))
+    return [decode_summary(session, row) for row in found]
+
+
+def remove_summary(session: Session, id: str) -> bool:
+    """Remove a summary."""
+    return remove_row(session, "summaries", "summary", id) is not None
+
+
+def decode_summary(session: Session, row: Row) -> Summary:
+    """Return the summary of a row."""
+    id, room, at, detail, hash, body = row
+    kept = _DETAIL.decode(decrypt(session, detail, "summaries", id, room, hash))
+    return Summary(id=id, room=room, content=decode_text(session, body, hash), at=at, **msgspec.structs.asdict(kept))
+
+
+def _row(session: Session, summary: Summary, hash: str) -> dict[str, Any]:
+    detail = _Detail(**{field: getattr(summary, field) for field in _Detail.__struct_fields__})
+    return {
+        "id": summary.id,
+        "room": summary.room,
+        "hash": hash,
+        "at": summary.at,
+        "detail": encrypt(session, msgspec.json.encode(detail), "summaries", summary.id, summary.room, hash),
+    }
+
+
+def _document(summary: Summary, indexed: IndexEntry) -> NewDocument:
+    return NewDocument(kind="summary", item=summary.id, scope=f"room:{summary.room}", indexed=indexed, at=summary.at)
+
+
+def remove_covering_summaries(session: Session, room: str, places: Sequence[int], *, forever: bool) -> None:
+    """Remove the summaries whose spans hold a place, and what is kept of older ones; `forever`, from past contexts."""
+    for summary in list_summaries(session, room, None):
+        if _covers(summary, places):
+            address = remove_row(session, "summaries", "summary", summary.id)
+            if address is not None and forever:
+                erase_record(session, summary.id, address)
+    kept = session.rows(
+        "SELECT number, item, room, body FROM tidied WHERE tenant = :tenant AND room = :room", room=room
+    )
+    for number, item, place, body in kept:
+        before = msgspec.json.decode(decrypt(session, body, "tidied", item, place), type=Summary | None)
+        if before is not None and _covers(before, places):
+            session.run("DELETE FROM tidied WHERE tenant = :tenant AND number = :number", number=number)
+
+
+def _covers(summary: Summary, places: Sequence[int]) -> bool:
+    return any(first <= place <= last for first, last in summary.spans for place in places)

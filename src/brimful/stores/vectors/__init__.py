@@ -1,0 +1,1 @@
+"""Vectors: storage, quantization and search."""

@@ -1,0 +1,192 @@
+"""Quantized blocks of the vector log, stored so that a large store can be searched as soon as it is open.
+
+A block holds consecutive entries of the log. It is deleted with the first of its documents that is removed, and
+written again when the next vectors arrive.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from brimful.stores.encryption.cipher import decrypt, encrypt
+from brimful.stores.session import Row, Session
+from brimful.stores.vectors.cache import Numbers, QuantizedVectors, ScopeVectors, is_large, quantize_documents
+from brimful.stores.vectors.float16 import Floats, decode_float16
+from brimful.stores.vectors.log import REMOVED, log_length
+
+BLOCK_ENTRIES: Final = 1_024  # of the log in a block
+_TABLE: Final = "embedded_blocks"
+_HEADER_NUMBERS: Final = 3  # numbers that begin a body: how many documents, how many numbers each, how many are gone
+
+_INSERT: Final = """
+INSERT INTO embedded_blocks (tenant, embedder, scope, block, first, last, body)
+VALUES (:tenant, :embedder, :scope, :block, :first, :last, :body) ON CONFLICT DO NOTHING
+"""
+_LIST: Final = """
+SELECT block FROM embedded_blocks
+WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
+"""
+_READ_BLOCK: Final = """
+SELECT body FROM embedded_blocks
+WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope AND block = :block
+"""
+_COUNT: Final = """
+SELECT count(*) FROM embedded_blocks WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
+"""
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """What some entries of the log say: documents that came, coded, and those that are gone."""
+
+    came: QuantizedVectors
+    gone: Numbers
+
+
+def list_blocks(session: Session, embedder: str, scope: int) -> list[int]:
+    """Return the numbers of the blocks that are kept."""
+    return [block for (block,) in session.rows(_LIST, embedder=embedder, scope=scope)]
+
+
+def missing_blocks(session: Session, embedder: str, scope: int, entries: int) -> list[int]:
+    """Return the numbers of the blocks of so many entries that are not kept."""
+    whole = entries // BLOCK_ENTRIES
+    row = session.row(_COUNT, embedder=embedder, scope=scope)
+    if row is not None and row[0] == whole:
+        return []
+    return sorted(set(range(whole)).difference(list_blocks(session, embedder, scope)))
+
+
+def read_block(session: Session, embedder: str, scope: int, block: int) -> Block | None:
+    """Return a block; None if it is not kept."""
+    row = session.row(_READ_BLOCK, embedder=embedder, scope=scope, block=block)
+    return None if row is None else _decode_block(decrypt(session, row[0], *_location(embedder, scope, block)))
+
+
+def save_block(session: Session, embedder: str, scope: int, block: int, given: Block) -> None:
+    """Keep a block."""
+    session.run(
+        _INSERT,
+        embedder=embedder,
+        scope=scope,
+        block=block,
+        first=int(given.came.docs.min(initial=np.iinfo(np.int64).max)),
+        last=int(given.came.docs.max(initial=0)),
+        body=encrypt(session, _encode_block(given), *_location(embedder, scope, block)),
+    )
+
+
+def _location(embedder: str, scope: int, block: int) -> tuple[str, ...]:
+    return _TABLE, embedder, str(scope), str(block)
+
+
+def _encode_block(block: Block) -> bytes:
+    came = block.came
+    head = np.array([*came.levels.shape, len(block.gone)], "<i8")
+    columns = [
+        *(each.astype("<i8") for each in (came.docs, came.seqs, came.rows, block.gone)),
+        came.scales.astype("<f4"),
+    ]
+    return b"".join(each.tobytes() for each in (head, *columns, came.levels))
+
+
+def _decode_block(body: bytes) -> Block:
+    count, dims, gone = np.frombuffer(body, "<i8", _HEADER_NUMBERS).tolist()
+    room = _Reader(body, 8 * _HEADER_NUMBERS)
+    docs, seqs, rows = (room.next("<i8", count) for _ in range(3))
+    left = room.next("<i8", gone)
+    scales = room.next("<f4", count)
+    levels = room.next("i1", count * dims).reshape(count, dims)
+    return Block(came=QuantizedVectors(docs=docs, seqs=seqs, rows=rows, levels=levels, scales=scales), gone=left)
+
+
+class _Reader:
+    """Takes columns from a body, one after the other."""
+
+    def __init__(self, body: bytes, start: int) -> None:
+        self._body = body
+        self._at = start
+
+    def next(self, kind: str, count: int) -> npt.NDArray[Any]:
+        column = np.frombuffer(self._body, kind, count, self._at)
+        self._at += column.nbytes
+        return column
+
+
+_BATCH: Final = 10_000  # entries read at once
+_BLOCKS_AT_ONCE: Final = 4  # blocks that are made at once: other writers wait for it
+
+_READ_LOG: Final = """
+SELECT e.number, e.doc, d.seq, e.vector, v.vector, v.hash FROM embedded e
+LEFT JOIN documents d ON d.doc = e.doc LEFT JOIN vectors v ON v.number = e.vector
+WHERE e.tenant = :tenant AND e.embedder = :embedder AND e.scope = :scope AND e.number > :last
+ORDER BY e.number LIMIT :limit
+"""
+_LOGS: Final = """
+SELECT e.id, s.number FROM embedders e JOIN scopes s ON s.tenant = e.tenant
+WHERE e.tenant = :tenant AND e.dropped = 0 AND s.documents > 0
+"""
+
+
+def follow_log(session: Session, embedder: str, scope: int, shelf: ScopeVectors, dims: int) -> None:
+    """Take up what the log says since it was last read; whoever begins with a long one takes blocks."""
+    with shelf.lock:
+        ahead = set() if shelf.last else _prepare(session, embedder, scope, shelf, dims)
+        while True:
+            block, inside = divmod(shelf.last, BLOCK_ENTRIES)
+            if block in ahead and not inside and (kept := read_block(session, embedder, scope, block)):
+                shelf.take(kept.came)
+                shelf.remove(kept.gone)
+                shelf.last += BLOCK_ENTRIES
+                continue
+            limit = BLOCK_ENTRIES - inside if ahead else _BATCH
+            rows = session.rows(_READ_LOG, embedder=embedder, scope=scope, last=shelf.last, limit=limit)
+            if rows:
+                came, gone = _decode_entries(session, embedder, rows)
+                shelf.add(*came)
+                shelf.remove(gone)
+                shelf.last = rows[-1][0]
+            if len(rows) < limit:
+                return
+
+
+def write_blocks(session: Session, embedder: str, scope: int) -> bool:
+    """Make a few of the blocks of a long log that are missing; say whether more of them are."""
+    length = log_length(session, embedder, scope)
+    row = session.row("SELECT dims FROM embedders WHERE tenant = :tenant AND id = :id", id=embedder)
+    if row is None or row[0] is None or not is_large(length, row[0]):
+        return False
+    missing = missing_blocks(session, embedder, scope, length)
+    for block in missing[:_BLOCKS_AT_ONCE]:
+        rows = session.rows(_READ_LOG, embedder=embedder, scope=scope, last=block * BLOCK_ENTRIES, limit=BLOCK_ENTRIES)
+        came, gone = _decode_entries(session, embedder, rows)
+        save_block(session, embedder, scope, block, Block(came=quantize_documents(*came), gone=gone))
+    return len(missing) > _BLOCKS_AT_ONCE
+
+
+def list_logs(session: Session) -> list[tuple[str, int]]:
+    """Return the embedders in use, and the scopes that may have vectors by them."""
+    return [(embedder, scope) for embedder, scope in session.rows(_LOGS)]
+
+
+def _prepare(session: Session, embedder: str, scope: int, shelf: ScopeVectors, dims: int) -> set[int]:
+    """Make ready for a log, and return which blocks are kept of one that is long."""
+    length = log_length(session, embedder, scope)
+    if not is_large(length, dims):
+        return set()
+    shelf.expect(length)
+    return set(list_blocks(session, embedder, scope))
+
+
+def _decode_entries(
+    session: Session, embedder: str, rows: Sequence[Row]
+) -> tuple[tuple[Numbers, Numbers, Numbers, Floats], Numbers]:
+    """Return the documents that came with these entries and are still there, and those that are gone."""
+    gone = {doc for _, doc, _, vector, *_ in rows if vector == REMOVED}
+    came = [row for row in rows if row[1] not in gone and row[2] is not None and row[4] is not None]
+    _, docs, seqs, numbers, kept, hashes = zip(*came, strict=True) if came else [()] * 6
+    opened = [decrypt(session, body, "vectors", embedder, hash) for body, hash in zip(kept, hashes, strict=True)]
+    columns = (np.array(docs, np.int64), np.array(seqs, np.int64), np.array(numbers, np.int64))
+    return (*columns, decode_float16(opened)), np.array(sorted(gone), np.int64)

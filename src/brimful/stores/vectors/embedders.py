@@ -1,0 +1,145 @@
+"""Embedders and their vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from brimful.errors import InvalidValue
+from brimful.records.search import Document, IndexProgress, VectorHit, VectorQuery
+from brimful.stores.index.documents import decode_document, get_scopes, list_embedders, mark_changed
+from brimful.stores.session import DocumentRef, Session
+
+if TYPE_CHECKING:
+    from brimful.protocols import Vectors
+
+
+_USE: Final = """
+INSERT INTO embedders (tenant, id, since) VALUES (:tenant, :id, :since)
+ON CONFLICT (tenant, id) DO UPDATE SET since = excluded.since, dropped = 0
+"""
+_ENQUEUE_ALL: Final = """
+INSERT INTO pending (tenant, embedder, doc, passage)
+SELECT tenant, :id, doc, passage FROM documents WHERE tenant = :tenant AND passage <> ''
+"""
+_BACKLOG: Final = """
+SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at FROM pending p
+JOIN documents d ON d.tenant = p.tenant AND d.doc = p.doc
+JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
+WHERE p.tenant = :tenant AND p.embedder = :embedder ORDER BY p.doc LIMIT :limit
+"""
+
+
+def use_embedder(session: Session, id: str) -> None:
+    """From now on, every document gets a vector by this embedder: those that have none yet begin to wait for it."""
+    session.dialect.alone(session, "embedders")
+    known = list_embedders(session)
+    if known and known[0] == id:
+        return
+    newest = session.row("SELECT coalesce(max(since), 0) FROM embedders WHERE tenant = :tenant")
+    session.run(_USE, id=id, since=1 + (newest[0] if newest else 0))
+    if id not in known:
+        session.run(_ENQUEUE_ALL, id=id)
+
+
+def drop_embedder(session: Session, id: str) -> None:
+    """Forget all vectors by this embedder, and wait for none. Its row stays: `since` never goes back."""
+    session.dialect.alone(session, "embedders")
+    session.dialect.nearness.drop(session, id)
+    session.run("DELETE FROM vectors WHERE tenant = :tenant AND embedder = :id", id=id)
+    session.run("DELETE FROM pending WHERE tenant = :tenant AND embedder = :id", id=id)
+    session.run("UPDATE embedders SET dropped = 1, dims = NULL WHERE tenant = :tenant AND id = :id", id=id)
+
+
+def backlog(session: Session, embedder: str, limit: int) -> list[Document]:
+    """Return documents that wait for a vector by this embedder, oldest first."""
+    return [decode_document(row) for row in session.rows(_BACKLOG, embedder=embedder, limit=limit)]
+
+
+def save_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: Vectors) -> int:
+    """Keep the vectors of documents, by the hash of the passage; return how many documents wait no longer."""
+    session.dialect.together(session, "embedders")
+    if not len(docs) or not _accepts(session, embedder, int(vectors.shape[1])):
+        return 0
+    found = session.rows(
+        "SELECT doc, passage FROM documents WHERE tenant = :tenant AND passage <> '' AND doc IN :docs",
+        docs=[int(doc) for doc in docs],
+    )
+    passages: dict[int, str] = dict(found)
+    rows = {passages[int(doc)]: at for at, doc in enumerate(docs) if int(doc) in passages}
+    order = sorted(rows)
+    session.dialect.nearness.keep(session, embedder, order, vectors[[rows[passage] for passage in order]])
+    placed = _dequeue(session, embedder, order)
+    session.dialect.nearness.place(session, embedder, placed)
+    mark_changed(session, [scope for _, scope, _ in placed])
+    return len(placed)
+
+
+def index_progress(session: Session, embedder: str) -> IndexProgress:
+    """Return how many documents have a vector by this embedder, and how many wait."""
+    found = session.row(
+        "SELECT (SELECT count(*) FROM documents WHERE tenant = :tenant AND passage <> ''), "
+        "(SELECT count(*) FROM pending WHERE tenant = :tenant AND embedder = :embedder), "
+        "(SELECT count(*) FROM embedders WHERE tenant = :tenant AND id = :embedder AND dropped = 0)",
+        embedder=embedder,
+    )
+    total, waiting, used = found or (0, 0, 0)
+    return IndexProgress(done=total - waiting if used else 0, waiting=waiting)
+
+
+def find_nearest(session: Session, embedder: str, asked: Sequence[VectorQuery], limit: int) -> list[list[VectorHit]]:
+    """Return the documents of scopes whose vectors are nearest to a vector, nearest first, question by question."""
+    from brimful.stores.vectors.float16 import normalize  # noqa: PLC0415 - numpy, which a store without vectors does not need
+
+    dims = _dims(session, embedder)
+    held = {names: _nonempty_scopes(session, names) for names in dict.fromkeys(each.scopes for each in asked)}
+    found = []
+    for each in asked:
+        vector = normalize(each.vector.reshape(-1))
+        there = held[each.scopes] and limit and vector.any() and _check_dims(embedder, dims, len(vector))
+        near = session.dialect.nearness.nearest(session, embedder, held[each.scopes], vector, limit) if there else []
+        found.append(near)
+    return found
+
+
+def _nonempty_scopes(session: Session, names: Sequence[str]) -> list[int]:
+    return [scope.number for scope in get_scopes(session, names) if scope.documents]
+
+
+def _accepts(session: Session, embedder: str, dims: int) -> bool:
+    """Say whether vectors of this length are wanted; the first ones tell how long all others must be."""
+    session.run(
+        "UPDATE embedders SET dims = :dims WHERE tenant = :tenant AND id = :id AND dims IS NULL AND dropped = 0",
+        id=embedder,
+        dims=dims,
+    )
+    return _check_dims(embedder, _dims(session, embedder), dims)
+
+
+def _dims(session: Session, embedder: str) -> int | None:
+    found = session.row("SELECT dims FROM embedders WHERE tenant = :tenant AND id = :id AND dropped = 0", id=embedder)
+    return found[0] if found else None
+
+
+def _check_dims(embedder: str, known: int | None, dims: int) -> bool:
+    if known is not None and known != dims:
+        found = f"have {dims} dimensions, and those by {embedder!r} have {known}"
+        raise InvalidValue(
+            "vectors",
+            f"{found}: is another model behind its name? `brimful index --drop {embedder}` forgets the old ones",
+        )
+    return known is not None
+
+
+def _dequeue(session: Session, embedder: str, passages: Sequence[str]) -> list[DocumentRef]:
+    """Let nobody wait for these passages any longer, and return who did."""
+    waited = session.rows(
+        "DELETE FROM pending WHERE tenant = :tenant AND embedder = :embedder AND passage IN :passages RETURNING doc",
+        embedder=embedder,
+        passages=list(passages),
+    )
+    found = session.rows(
+        "SELECT doc, scope, passage FROM documents WHERE tenant = :tenant AND doc IN :docs",
+        docs=[doc for (doc,) in waited],
+    )
+    return [(doc, scope, passage) for doc, scope, passage in found]
