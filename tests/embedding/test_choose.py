@@ -33,7 +33,7 @@ def test_each_form_is_understood(spec, id):
     ],
 )
 def test_an_address_may_be_given(spec, url):
-    assert embedder_for(spec)._dialect.url == url  # noqa: SLF001
+    assert embedder_for(spec).url == url
 
 
 @pytest.mark.parametrize("spec", ["none", None])

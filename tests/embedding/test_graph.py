@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from brimful.embedding import minilm_install
+from brimful.embedding.minilm_install import Shape, build_graph
 from brimful.embedding.onnx import Node, model
 
 WIDTH, HEADS, WIDE, WORDS, PLACES = 16, 2, 32, 50, 12
@@ -67,13 +67,10 @@ def reference(weights, ids):
     return normal(x + linear(wide, f"{at}output.dense"), f"{at}output.LayerNorm").mean(0)
 
 
-def test_the_graph_computes_the_model(monkeypatch):
-    for name, value in (("LAYERS", 1), ("HEADS", HEADS), ("WIDTH", WIDTH)):
-        monkeypatch.setattr(minilm_install, name, value)
+def test_the_graph_computes_the_model():
     weights = random_weights()
-    session = onnxruntime.InferenceSession(
-        minilm_install.build_graph(safetensors(weights)), providers=["CPUExecutionProvider"]
-    )
+    graph = build_graph(safetensors(weights), Shape(layers=1, heads=HEADS, width=WIDTH))
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
     for ids in ([1], [3, 1, 4, 1, 5], list(range(PLACES))):
         [[row]] = session.run(None, {"ids": np.array([ids])})
         expected = reference(weights, ids)

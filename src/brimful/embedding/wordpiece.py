@@ -50,7 +50,7 @@ _SPACE: Final = r"\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000" 
 _PUNCTUATION: Final = r"!-/:-@\[-`{-~"
 _CAPITAL_SIGMA: Final = "\N{GREEK CAPITAL LETTER SIGMA}"  # Python writes a final one otherwise; BERT does not
 _SIGMA: Final = "\N{GREEK SMALL LETTER SIGMA}"
-_MAX_CACHED_WORDS: Final = 32_768  # a generation of the memory; there are two, which take about 10 MB when full
+MAX_CACHED_WORDS: Final = 32_768  # a generation of the memory; there are two, which take about 10 MB when full
 _MAX_CACHED_LENGTH: Final = 32  # characters; longer words are hardly ever seen twice
 
 Ids = tuple[int, ...]
@@ -64,7 +64,7 @@ class WordPiece:
     [1, 2, 0, 1, 3]
     """
 
-    def __init__(self, vocabulary: Sequence[str]) -> None:
+    def __init__(self, vocabulary: Sequence[str], *, max_cached_words: int = MAX_CACHED_WORDS) -> None:
         """Take the pieces in order."""
         begins = {piece: id for id, piece in enumerate(vocabulary)}
         self._begins = begins
@@ -77,7 +77,12 @@ class WordPiece:
         self._controls = re.compile(f"[{table.controls}]+")
         self._marks = re.compile(f"[{table.marks}]+")
         self._parts = re.compile(f"[{table.punctuation}]|[^{table.punctuation}]+")
-        self._memory = _WordCache()
+        self._memory = _WordCache(max_cached_words)
+
+    @property
+    def cached_words(self) -> int:
+        """How many words are cached."""
+        return len(self._memory)
 
     def ids(self, text: str) -> list[int]:
         """Return the ids of a text's pieces, without any that begin or end a text."""
@@ -123,9 +128,13 @@ class _WordCache:
     A word that is recalled is young again. Threads may share it: the worst is that a word is learnt twice.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_words: int) -> None:
+        self._max_words = max_words
         self._young: dict[str, Ids] = {}
         self._old: dict[str, Ids] = {}
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
 
     def recall(self, word: str) -> Ids | None:
         """Return the pieces of a word that was seen of late."""
@@ -139,6 +148,6 @@ class _WordCache:
         """Remember a word, unless it is long."""
         if len(word) > _MAX_CACHED_LENGTH:
             return
-        if len(self._young) >= _MAX_CACHED_WORDS:
+        if len(self._young) >= self._max_words:
             self._young, self._old = {}, self._young
         self._young[word] = ids

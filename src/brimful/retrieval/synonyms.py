@@ -24,7 +24,7 @@ def find_synonyms(terms: Iterable[str], names: Collection[str] = ()) -> Synonyms
     >>> find_synonyms(["hobbi"])
     (('leisur', 'hobbi'), ('recreat', 'hobbi'), ('lifestyl', 'hobbi'), ('occup', 'hobbi'))
     """
-    known, asked = _load_synonyms(), list(terms)
+    known, asked = load_synonyms(), list(terms)
     found: dict[str, str] = {}
     for term in asked:
         if term not in names:
@@ -58,6 +58,7 @@ def expand_postings(own: Postings, others: Postings, stands_for: Sequence[str]) 
 
 
 @cache
-def _load_synonyms() -> dict[str, str]:
+def load_synonyms() -> dict[str, str]:
+    """Return the related terms of each term, separated by spaces."""
     lines = _DATA.read_text(encoding="ascii").splitlines()
     return {term: others for term, _, others in (line.partition(" ") for line in lines)}

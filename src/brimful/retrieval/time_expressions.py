@@ -23,7 +23,7 @@ _UNSPACED: Final = re.compile(
     r"昨天|今天|明天|上周|下周|去年|明年|\d[年月日]|昨日|今日|明日|先週|来週|어제|오늘|내일|вчера|сегодня|завтра|недел|назад",
     re.IGNORECASE,
 )
-_ASKS: Final = re.compile(
+TIME_QUESTION: Final = re.compile(
     r"(?:^|[.?!,;:]\s+)(?:when|wann|quand|cu[aá]ndo|quando|wanneer|когда)\b"
     r"|\bwhen (?:did|do|does|is|are|was|were|will|has|have|had)\b"
     r"|\b(?:what|which) (?:date|day|month|year|time)\b|\bhow (?:long|many (?:days|weeks|months|years))\b"
@@ -54,7 +54,7 @@ def is_time_question(text: str) -> bool:
     """
     if text.isascii() and not any(map(text.lower().__contains__, _QUESTION_WORDS)):
         return False
-    return _ASKS.search(text) is not None
+    return TIME_QUESTION.search(text) is not None
 
 
 def mentions_time(text: str) -> bool:
