@@ -23,7 +23,7 @@
     │   ├── StoreUnavailable      … now: locked, full, read-only, out of reach; says whether to try again
     │   ├── StoreCorrupt          … ever: what it holds cannot be read
     │   ├── MigrationError        its tables are not those of this version
-    │   ├── SealError             what it encrypts cannot be opened: no key, another key, or damage
+    │   ├── EncryptionError       encrypted data cannot be decrypted: no key, another key, or damage
     │   └── KeyUnavailable        the command that prints its keys failed
     └── MissingExtra              an optional dependency is not installed; names the extra
 
