@@ -10,53 +10,53 @@
 True
 """
 
-from typing import TYPE_CHECKING, Any
-
-from brimful import packagers
-from brimful.assembly.assemble import assemble, budget, conversation, count, counter, package, replay
-from brimful.assembly.fit import fit
-from brimful.assembly.whatif import window_for
-from brimful.core.budget import ContextBudget
-from brimful.core.content import ContentPackage, Flex, Media, Text, ToolCall, ToolResult
-from brimful.core.context import Context
-from brimful.core.decision import Decision
-from brimful.core.explain import diff
-from brimful.core.model import ModelInfo
-from brimful.core.policy import Policy
-from brimful.core.prompt import Tool
-from brimful.core.tokens import Count, TokenCounter
-from brimful.errors import (
-    BrimfulError,
-    BudgetExceeded,
-    ContextOverflow,
-    CountingError,
-    DamagedFile,
-    EmbeddingError,
-    EncryptionError,
-    ImportRefused,
-    InvalidConfig,
-    InvalidModel,
-    InvalidPackage,
-    InvalidPolicy,
-    InvalidRecord,
-    InvalidRequest,
-    InvalidValue,
-    KeyUnavailable,
-    MigrationError,
-    MissingExtra,
-    ProviderError,
-    ProviderUnavailable,
-    StoreCorrupt,
-    StoreError,
-    StoreUnavailable,
-    TokenizerUnavailable,
-    UnknownPolicy,
-    UnknownRecord,
-)
-from brimful.policies import Overrides, load_policy, policy_names
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from brimful import packagers
+    from brimful.assembly.assemble import assemble, budget, conversation, count, counter, package, replay
+    from brimful.assembly.fit import fit
+    from brimful.assembly.whatif import window_for
+    from brimful.core.budget import ContextBudget
+    from brimful.core.content import ContentPackage, Flex, Media, Text, ToolCall, ToolResult
+    from brimful.core.context import Context
+    from brimful.core.decision import Decision
+    from brimful.core.explain import diff
+    from brimful.core.model import ModelInfo
+    from brimful.core.policy import Policy
+    from brimful.core.prompt import Tool
+    from brimful.core.tokens import Count, TokenCounter
     from brimful.engine import Engine, Event, Retrieval
+    from brimful.errors import (
+        BrimfulError,
+        BudgetExceeded,
+        ContextOverflow,
+        CountingError,
+        DamagedFile,
+        EmbeddingError,
+        EncryptionError,
+        ImportRefused,
+        InvalidConfig,
+        InvalidModel,
+        InvalidPackage,
+        InvalidPolicy,
+        InvalidRecord,
+        InvalidRequest,
+        InvalidValue,
+        KeyUnavailable,
+        MigrationError,
+        MissingExtra,
+        ProviderError,
+        ProviderUnavailable,
+        StoreCorrupt,
+        StoreError,
+        StoreUnavailable,
+        TokenizerUnavailable,
+        UnknownPolicy,
+        UnknownRecord,
+    )
+    from brimful.policies import Overrides, load_policy, policy_names
 
 __version__ = "0.1.0"
 
@@ -120,11 +120,77 @@ __all__ = [
     "window_for",
 ]
 
+_MODULES: Final = {
+    "BrimfulError": "brimful.errors",
+    "BudgetExceeded": "brimful.errors",
+    "ContentPackage": "brimful.core.content",
+    "Context": "brimful.core.context",
+    "ContextBudget": "brimful.core.budget",
+    "ContextOverflow": "brimful.errors",
+    "Count": "brimful.core.tokens",
+    "CountingError": "brimful.errors",
+    "DamagedFile": "brimful.errors",
+    "Decision": "brimful.core.decision",
+    "EmbeddingError": "brimful.errors",
+    "EncryptionError": "brimful.errors",
+    "Engine": "brimful.engine",
+    "Event": "brimful.engine",
+    "Flex": "brimful.core.content",
+    "ImportRefused": "brimful.errors",
+    "InvalidConfig": "brimful.errors",
+    "InvalidModel": "brimful.errors",
+    "InvalidPackage": "brimful.errors",
+    "InvalidPolicy": "brimful.errors",
+    "InvalidRecord": "brimful.errors",
+    "InvalidRequest": "brimful.errors",
+    "InvalidValue": "brimful.errors",
+    "KeyUnavailable": "brimful.errors",
+    "Media": "brimful.core.content",
+    "MigrationError": "brimful.errors",
+    "MissingExtra": "brimful.errors",
+    "ModelInfo": "brimful.core.model",
+    "Overrides": "brimful.policies",
+    "Policy": "brimful.core.policy",
+    "ProviderError": "brimful.errors",
+    "ProviderUnavailable": "brimful.errors",
+    "Retrieval": "brimful.engine",
+    "StoreCorrupt": "brimful.errors",
+    "StoreError": "brimful.errors",
+    "StoreUnavailable": "brimful.errors",
+    "Text": "brimful.core.content",
+    "TokenCounter": "brimful.core.tokens",
+    "TokenizerUnavailable": "brimful.errors",
+    "Tool": "brimful.core.prompt",
+    "ToolCall": "brimful.core.content",
+    "ToolResult": "brimful.core.content",
+    "UnknownPolicy": "brimful.errors",
+    "UnknownRecord": "brimful.errors",
+    "assemble": "brimful.assembly.assemble",
+    "budget": "brimful.assembly.assemble",
+    "conversation": "brimful.assembly.assemble",
+    "count": "brimful.assembly.assemble",
+    "counter": "brimful.assembly.assemble",
+    "diff": "brimful.core.explain",
+    "fit": "brimful.assembly.fit",
+    "load_policy": "brimful.policies",
+    "package": "brimful.assembly.assemble",
+    "policy_names": "brimful.policies",
+    "replay": "brimful.assembly.assemble",
+    "window_for": "brimful.assembly.whatif",
+}
+"""The module of each public name. It is imported when the name is first used, so that `import brimful` is fast."""
+
 
 def __getattr__(name: str) -> Any:
-    """Load the engine when it is asked for: who only fills a window waits for no store and no event loop."""
-    if name in ("Engine", "Event", "Retrieval"):
-        from brimful import engine  # noqa: PLC0415 - late, as said
+    """Import a public name when it is first used."""
+    if name == "packagers":
+        return import_module("brimful.packagers")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'brimful' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
 
-        return getattr(engine, name)
-    raise AttributeError(f"module 'brimful' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    """Return all public names, those that are not imported yet included."""
+    return sorted({*globals(), *__all__})

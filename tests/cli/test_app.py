@@ -8,13 +8,10 @@ from pathlib import Path
 import pytest
 
 import brimful
-from brimful.cli.app import MODULES, load_commands
+from brimful.cli import app as table
+from brimful.cli.app import load_commands
 
 COMMANDS = ("fill", "explain", "diff", "replay", "count", "budget", "models", "policies")
-
-
-def test_version(run):
-    assert run("--version").stdout == f"brimful {brimful.__version__}\n"
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
@@ -33,15 +30,39 @@ def test_examples_fit_into_80_columns(command, run):
 
 def test_help_lists_every_command(run):
     text = run("--help").stdout
-    assert all(re.search(rf"│ {name} ", text) for name in COMMANDS)
+    assert all(re.search(rf"^  {name} ", text, re.MULTILINE) for name in table.COMMANDS)
 
 
-def test_every_command_is_in_the_module_that_the_table_names():
-    tabled = {module: [name for name in MODULES if MODULES[name] == module] for module in MODULES.values()}
-    assert {module: list(load_commands(module)) for module in tabled} == tabled
+def test_the_table_names_every_command_with_its_module_and_summary():
+    loaded = {module: load_commands(module) for module in {entry.module for entry in table.COMMANDS.values()}}
+    registered = {
+        name: (module, command.get_short_help_str(100))
+        for module, commands in loaded.items()
+        for name, command in commands.items()
+    }
+    assert registered == table.COMMANDS
     folder = Path(brimful.__file__).parent / "cli"
     registering = {file.stem for file in folder.glob("*.py") if "def register(app: typer.Typer)" in file.read_text()}
-    assert registering == set(tabled)
+    assert registering == set(loaded)
+
+
+@pytest.mark.parametrize("args", [("version",), ("-V",), ("--version",)])
+def test_version(args, run):
+    assert run(*args).stdout == f"brimful {brimful.__version__}\n"
+
+
+def test_help_of_a_command(run):
+    assert run("help").stdout == run("--help").stdout
+    assert run("help", "count").stdout == run("count", "--help").stdout
+    assert run("help", "room", "list").stdout == run("room", "list", "--help").stdout
+    assert "No such command 'cuont'. Did you mean 'count'" in run("help", "cuont", code=2).stderr
+    assert "no subcommands" in run("help", "count", "words", code=2).stderr
+
+
+def test_a_flag_is_shown_as_a_flag(run):
+    text = run("memory", "list", "--help").stdout
+    assert re.search(r"^  --json  +\w", text, re.MULTILINE)
+    assert "<bool>" not in text
 
 
 @pytest.mark.parametrize(

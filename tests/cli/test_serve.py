@@ -1,4 +1,4 @@
-"""brimful serve and brimful callers, from the command line."""
+"""brimful serve and brimful api-key, from the command line."""
 
 import socket
 
@@ -58,26 +58,26 @@ def test_an_address_that_is_taken(fails):
 
 
 def test_keys_are_made_listed_and_revoked(run, run_json, fails):
-    made = run_json("callers", "create", "--name", "the bot", "--tenant", "acme", "--scopes", "chat")
+    made = run_json("api-key", "add", "--name", "the bot", "--tenant", "acme", "--scopes", "chat")
     assert made["key"].startswith("bf-")
     assert made["scopes"] == ["chat"]
-    (listed,) = run_json("callers", "list", "--tenant", "acme")
+    (listed,) = run_json("api-key", "list", "--tenant", "acme")
     assert listed == {key: value for key, value in made.items() if key != "key"}
-    assert run_json("callers", "list") == []
-    assert "the bot" in run("callers", "list", "--tenant", "acme").stdout
-    assert run("callers", "revoke", made["id"], "--tenant", "acme").stdout == f"revoked {made['id']}\n"
-    assert "revoked 20" in run("callers", "list", "--tenant", "acme").stdout
-    assert fails("callers", "revoke", made["id"], "--tenant", "acme").startswith(f"no key '{made['id']}' that holds")
+    assert run_json("api-key", "list") == []
+    assert "the bot" in run("api-key", "list", "--tenant", "acme").stdout
+    assert run("api-key", "revoke", made["id"], "--tenant", "acme").stdout == f"revoked {made['id']}\n"
+    assert "revoked 20" in run("api-key", "list", "--tenant", "acme").stdout
+    assert fails("api-key", "revoke", made["id"], "--tenant", "acme").startswith(f"no key '{made['id']}' that holds")
 
 
 def test_every_scope_of_the_server_can_be_given(run_json):
     assert serve.SCOPES == SCOPES
-    made = run_json("callers", "create", "--name", "the page", "--scopes", ",".join(SCOPES))
+    made = run_json("api-key", "add", "--name", "the page", "--scopes", ",".join(SCOPES))
     assert made["scopes"] == list(SCOPES)
 
 
 def test_a_key_is_printed_alone(run):
-    done = run("callers", "create", "--name", "x")
+    done = run("api-key", "add", "--name", "x")
     assert done.stdout.strip().startswith("bf-")
     assert len(done.stdout.split()) == 1
     assert "the only time that the key is shown" in done.stderr
@@ -85,9 +85,9 @@ def test_a_key_is_printed_alone(run):
 
 @pytest.mark.parametrize("scopes", ["", "chat,admin", ","])
 def test_scopes_that_there_are_not(run, scopes):
-    done = run("callers", "create", "--name", "x", "--scopes", scopes, code=2)
+    done = run("api-key", "add", "--name", "x", "--scopes", scopes, code=2)
     assert "must be among chat, read" in done.stderr
 
 
 def test_a_question_makes_no_store(fails):
-    assert "there is no such store" in fails("callers", "list")
+    assert "there is no such store" in fails("api-key", "list")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 import typer
 
-from brimful.cli.app import LazyCommands, PlainArgument, PlainOption, app, skip_validation
+from brimful.cli.app import LazyCommands, PlainArgument, PlainOption, app, prepare
 
 
 def every_command(commands):
@@ -66,7 +66,7 @@ def test_a_command_gets_what_typer_would_give_it(args, environ, told, monkeypatc
     holder = typer.Typer(add_completion=False)
     holder.command()(take)
     own, plain = typer.main.get_command(holder), typer.main.get_command(holder)
-    skip_validation(plain)
+    prepare(plain)
     for command in (own, plain):
         command.main(args, standalone_mode=False)
         assert capsys.readouterr().out == f"{told}\n"

@@ -15,7 +15,7 @@ REFUSED = ("401", "403")
 
 
 def made_key(store, tenant, scopes):
-    command = [sys.executable, "-m", "brimful", "callers", "create", "--db", store, "--tenant", tenant]
+    command = [sys.executable, "-m", "brimful", "api-key", "add", "--db", store, "--tenant", tenant]
     done = subprocess.run([*command, "--scopes", scopes, "--name", "test", "--json"], capture_output=True, check=True)
     return json.loads(done.stdout)["key"]
 

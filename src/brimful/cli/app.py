@@ -1,149 +1,28 @@
 """The command-line app: its commands, help and version, and what happens when a command fails.
 
-Each command's module is imported when the command runs, so that no command waits for what another one needs.
+Each command's module is imported when the command runs, so that no command waits for what another one needs, and
+`brimful --help` imports none of them.
 """
 
 import gc
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, MutableMapping
 from importlib import import_module
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.exceptions import TyperException
 
 import brimful
-from brimful.cli import output
-from brimful.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, Failure
-from brimful.errors import BrimfulError
-
-
-class PlainOption(TyperOption):
-    """An option whose value is checked only where something can be wrong with it."""
-
-    def process_value(self, ctx: Any, value: Any) -> Any:
-        """Return the value as the command gets it."""
-        return (
-            _apply_callback(self, ctx, value)
-            if _needs_no_validation(self, value)
-            else super().process_value(ctx, value)
-        )
-
-
-class PlainArgument(TyperArgument):
-    """An argument whose value is checked only where something can be wrong with it."""
-
-    def process_value(self, ctx: Any, value: Any) -> Any:
-        """Return the value as the command gets it."""
-        return (
-            _apply_callback(self, ctx, value)
-            if _needs_no_validation(self, value)
-            else super().process_value(ctx, value)
-        )
-
-
-def skip_validation(command: Any) -> None:
-    """Let a command read its values so. Typer makes its parameters, `--help` too, and takes no class for them."""
-    given = command.get_params
-    command.get_params = lambda ctx: [_without_validation(each) for each in given(ctx)]
-
-
-def _without_validation(each: Any) -> Any:
-    each.__class__ = PlainArgument if isinstance(each, TyperArgument) else PlainOption
-    return each
-
-
-def _needs_no_validation(each: TyperArgument | TyperOption, value: Any) -> bool:
-    if value is None:
-        return not each.required
-    wanted = each.type_descriptor
-    if wanted.parameter_info.parser is not None:
-        return False
-    return value == each.default or wanted.annotation in (str, list[str])
-
-
-def _apply_callback(each: TyperArgument | TyperOption, ctx: Any, value: Any) -> Any:
-    return value if each.callback is None else each.callback(ctx, each, value)
-
-
-MODULES: Final = {
-    "fill": "fill",
-    "explain": "explain",
-    "diff": "compare",
-    "replay": "compare",
-    "count": "count",
-    "budget": "models:register_budget",
-    "models": "models",
-    "policies": "models:register_policies",
-    "embeddings": "embeddings",
-    "import": "transfer",
-    "export": "transfer:register_export",
-    "room": "rooms",
-    "message": "rooms:register_messages",
-    "memory": "memories",
-    "lorebook": "lorebooks",
-    "persona": "personas",
-    "user": "personas:register_users",
-    "assemble": "assemble",
-    "chat": "chat",
-    "inspect": "assemble:register_inspect",
-    "monitor": "monitor",
-    "context": "contexts",
-    "stats": "stats",
-    "index": "embeddings:register_index",
-    "janitor": "janitor",
-    "db": "db",
-    "serve": "serve",
-    "callers": "serve:register_api_keys",
-}
-"""The module of each command and the function that registers it, in the order in which help lists them."""
-
-
-class LazyCommands(Mapping[str, Any]):
-    """The commands of the app: their names are known, and what is asked for is loaded."""
-
-    def __init__(self) -> None:
-        """Begin with nothing loaded."""
-        self._loaded: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        """Return a command, which knows its options and its help."""
-        if name not in self._loaded:
-            self._loaded |= load_commands(MODULES[name])
-        return self._loaded[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
-        return iter(MODULES)
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(MODULES)
-
-
-def load_commands(module: str) -> dict[str, Any]:
-    """Return the commands that a module registers, by their names."""
-    holder = typer.Typer(rich_markup_mode="rich")
-    name, _, function = module.partition(":")
-    getattr(import_module(f"brimful.cli.{name}"), function or "register")(holder)
-    found = dict(typer.main.get_group(holder).commands)
-    for command in _walk_commands(found):
-        skip_validation(command)
-    return found
-
-
-def _walk_commands(commands: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield commands, and those within them."""
-    for command in commands.values():
-        yield command
-        yield from _walk_commands(getattr(command, "commands", {}))
-
 
 PROGRAM: Final = "brimful"
-GC_THRESHOLD: Final = 50_000  # new ones before Python looks for what can go: a command lets go of little until it ends
+GC_THRESHOLD: Final = 50_000  # new objects between two collections: a command frees little before it ends
+FAILED: Final = 1  # a BrimfulError, or a file that cannot be read or written; 2 is wrong usage
+BROKEN_PIPE: Final = 141  # 128 + SIGPIPE: what a shell reports for a program whose reader left
+INTERRUPTED: Final = 130  # 128 + SIGINT: Ctrl-C
 EXAMPLES: Final = """\
 Examples:
   brimful count "Fill the window to the brim."
@@ -153,22 +32,171 @@ Examples:
   brimful assemble --room support --message "Where is my parcel?" --model gpt-4o"""
 
 
+class Entry(NamedTuple):
+    """A command in the table: the module that registers it, and its line in `brimful --help`."""
+
+    module: str
+    summary: str
+
+
+COMMANDS: Final = {
+    "fill": Entry("fill", "Build the best context for a model from a file."),
+    "explain": Entry("explain", "Show what a model saw, and why each candidate was in or out."),
+    "diff": Entry("compare", "Compare two contexts."),
+    "replay": Entry("compare", "Rebuild past contexts, as they were or under other conditions."),
+    "count": Entry("count", "Count tokens."),
+    "budget": Entry("models", "Show how a policy divides a model's window."),
+    "models": Entry("models", "List known models, or show details of some."),
+    "policies": Entry("models", "List policies, or show the details of one."),
+    "embeddings": Entry("embeddings", "List, install and try embedders."),
+    "import": Entry("transfer", "Import conversations from other programs."),
+    "export": Entry("transfer", "Export everything, or one room, persona or lorebook."),
+    "room": Entry("rooms", "Manage rooms (conversations)."),
+    "message": Entry("rooms", "Manage the messages of rooms."),
+    "memory": Entry("memories", "Manage and search memories."),
+    "lorebook": Entry("lorebooks", "Manage lorebooks (entries added when their keywords appear)."),
+    "persona": Entry("personas", "Manage personas."),
+    "user": Entry("personas", "Manage users."),
+    "assemble": Entry("assemble", "Build the context for the next answer in a room."),
+    "inspect": Entry("assemble", "Preview the next context of a room without saving it."),
+    "chat": Entry("chat", "Chat with a model in a room."),
+    "monitor": Entry("monitor", "Show contexts and answers as they happen."),
+    "context": Entry("contexts", "List, export and prune stored contexts."),
+    "stats": Entry("stats", "Show usage: contexts, tokens, cost, cache hits, warnings."),
+    "index": Entry("embeddings", "Embed everything stored that has no vector yet."),
+    "janitor": Entry("janitor", "Collapse floods, summarize old days, archive unused messages (undoable)."),
+    "db": Entry("db", "Migrate, check, back up, restore and encrypt a store."),
+    "serve": Entry("serve", "Run the proxy and the web inspector."),
+    "api-key": Entry("serve", "Manage API keys for `brimful serve`."),
+    "help": Entry("app", "Show help for a command."),
+    "version": Entry("app", "Show the version."),
+}
+"""All commands, in the order in which help lists them."""
+
+
+# -- parameters ------------------------------------------------------------------------------------------------------
+#
+# Typer validates every value with pydantic, even defaults, and importing pydantic takes longer than most commands run.
+# A string passed for a string, and a default from our own code, need no validation. Typer parses everything else.
+
+
+class PlainOption(TyperOption):
+    """An option that is validated only if its value needs it."""
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        """Return the value that the command receives."""
+        if not _needs_validation(self, value):
+            return value if self.callback is None else self.callback(ctx, self, value)
+        return super().process_value(ctx, value)
+
+
+class PlainArgument(TyperArgument):
+    """An argument that is validated only if its value needs it."""
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        """Return the value that the command receives."""
+        if not _needs_validation(self, value):
+            return value if self.callback is None else self.callback(ctx, self, value)
+        return super().process_value(ctx, value)
+
+    def display_type_rich(self, ctx: Any) -> str | None:
+        """Return what help shows beside the name: the choices, if there are any."""
+        return self.display_type(ctx) if self.type_descriptor.is_choice else None
+
+
+def _needs_validation(parameter: TyperArgument | TyperOption, value: Any) -> bool:
+    if value is None:
+        return parameter.required
+    described = parameter.type_descriptor
+    if described.parameter_info.parser is not None:
+        return True
+    return value != parameter.default and described.annotation not in (str, list[str])
+
+
+def prepare(command: Any) -> None:
+    """Make a command, and those below it, skip needless validation and show their examples line by line in help.
+
+    Typer creates the parameters itself, `--help` included, and accepts no class for them.
+    """
+    original = command.get_params
+    command.get_params = lambda ctx: [_plain_parameter(each) for each in original(ctx)]
+    if command.epilog:
+        command.epilog = "\n\n".join(f"\b\n{paragraph}" for paragraph in command.epilog.split("\n\n"))
+    if not isinstance(command, CommandGroup):
+        for each in getattr(command, "commands", {}).values():
+            prepare(each)
+
+
+def _plain_parameter(parameter: Any) -> Any:
+    parameter.__class__ = PlainArgument if isinstance(parameter, TyperArgument) else PlainOption
+    return parameter
+
+
+# -- commands --------------------------------------------------------------------------------------------------------
+
+
+class LazyCommands(MutableMapping[str, Any]):
+    """The commands of the app by name. A command is loaded when it is looked up."""
+
+    def __init__(self) -> None:
+        """Begin with nothing loaded."""
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a command."""
+        if name not in self._loaded:
+            self._loaded |= load_commands(COMMANDS[name].module)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        """Add a command."""
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        """Forget a command."""
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        """Return the number of commands."""
+        return len(COMMANDS)
+
+
+def load_commands(module: str) -> dict[str, Any]:
+    """Return the commands that a module registers, by name."""
+    holder = typer.Typer(rich_markup_mode=None)
+    import_module(f"brimful.cli.{module}").register(holder)
+    commands = dict(typer.main.get_group(holder).commands)
+    for command in commands.values():
+        prepare(command)
+    return commands
+
+
 class CommandGroup(TyperGroup):
-    """Commands whose expected failures end in one line and an exit code. A bug still shows its traceback."""
+    """All commands. An expected failure prints one line and sets the exit code; a bug still shows its traceback."""
 
     def __init__(self, **attrs: Any) -> None:
         """Take all commands, none of which is loaded yet."""
         super().__init__(**attrs | {"commands": LazyCommands()})
-        skip_validation(self)
+        prepare(self)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, in the order in which help lists them."""
         del ctx
         return list(self.commands)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands for help without loading them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the command line; wrong usage is one line, too."""
-        extra["standalone_mode"] = False  # so that we, and not typer, say what went wrong
+        """Run the command line; wrong usage prints one line, too."""
+        extra["standalone_mode"] = False  # so that we report errors, not typer
         try:
             code = super().main(*args, **extra)
         except typer.Abort:
@@ -183,23 +211,47 @@ class CommandGroup(TyperGroup):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise typer.Exit(BROKEN_PIPE) from None
-        except (BrimfulError, Failure) as error:
-            output.error(str(error))
-        except OSError as error:
-            output.error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except Exception as error:
+            message = _expected_failure(error)
+            if message is None:
+                raise
+        _report_error(message)
         raise typer.Exit(FAILED)
+
+
+def _expected_failure(error: Exception) -> str | None:
+    """Return the line to print for a failure; None for exceptions from typer, and for bugs."""
+    from brimful.cli.output import Failure  # noqa: PLC0415 - only needed after a failure
+    from brimful.errors import BrimfulError  # noqa: PLC0415
+
+    match error:
+        case BrimfulError() | Failure():
+            return str(error)
+        case OSError(filename=filename, strerror=strerror):
+            return f"{filename}: {strerror}" if filename else str(error)
+        case _:
+            return None
 
 
 def _report_usage_error(error: Any) -> int:
     message = error.format_message().rstrip(".")
-    if message:  # there is none where a command alone was asked for, and its help has been shown
-        output.error(f"{message}; see {error.ctx.command_path if error.ctx else PROGRAM} --help")
+    if message:  # it is empty if help has been shown, for a group without a command
+        _report_error(f"{message}; see {error.ctx.command_path if error.ctx else PROGRAM} --help")
     code: int = error.exit_code
     return code
 
 
+def _report_error(message: str) -> None:
+    from brimful.cli import output  # noqa: PLC0415 - only needed after a failure
+
+    output.error(message)
+
+
+# -- the program -----------------------------------------------------------------------------------------------------
+
+
 def main() -> None:
-    """Run the command line, and leave quietly if whoever read our output has left."""
+    """Run the command line, and end quietly if the reader of its output has gone."""
     gc.set_threshold(GC_THRESHOLD)
     _reopen_closed_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -212,14 +264,14 @@ def main() -> None:
 
 
 def _reopen_closed_streams() -> None:
-    """Write into nothing where whoever started us closed a stream (`>&-`), which Python then gives us as None."""
+    """Write to /dev/null if the caller closed a stream (`>&-`), which Python then sets to None."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - open to the end
 
 
 def _flush_output() -> bool:
-    """Flush what was said. If nobody listens, say so, and keep Python from trying again on its way out."""
+    """Flush standard output. Return False if nobody reads it, and keep Python from flushing again at exit."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -230,22 +282,49 @@ def _flush_output() -> bool:
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it with the option's value
     if wanted:
-        output.write(f"{PROGRAM} {brimful.__version__}")
+        version()
         raise typer.Exit
 
 
 def _root(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Fill the context window to the brim, never spill.
 
-    Every command prints a table in a terminal, plain text into a pipe, and
-    with --json data. Exit codes: 0 fine, 1 failed (one line says why), 2 wrong
-    usage.
+    Output is a table in a terminal, plain text in a pipe, and JSON with
+    --json. Exit codes: 0 success, 1 failure (with one line saying why),
+    2 wrong usage.
     """
+
+
+def show_help(
+    ctx: typer.Context,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMMAND]...", help="A command, as in `room add`.")
+    ] = None,
+) -> None:
+    """Show help for a command."""
+    parent: Any = ctx.parent
+    for name in names or ():
+        if not hasattr(parent.command, "resolve_command"):
+            parent.fail(f"{parent.command_path!r} has no subcommands")
+        _, command, _ = parent.command.resolve_command(parent, [name])
+        parent = type(ctx)(command, info_name=name, parent=parent)
+    typer.echo(parent.command.get_help(parent))
+
+
+def version() -> None:
+    """Show the version."""
+    typer.echo(f"{PROGRAM} {brimful.__version__}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("help", epilog="Examples:\n  brimful help\n  brimful help room add")(show_help)
+    app.command("version", epilog="Examples:\n  brimful version")(version)
 
 
 def _build() -> typer.Typer:
@@ -254,7 +333,7 @@ def _build() -> typer.Typer:
         name=PROGRAM,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     built.callback(epilog=EXAMPLES)(_root)

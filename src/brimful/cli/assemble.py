@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.files import write_context
+from brimful.cli.files import read_argument, write_context
 from brimful.cli.fill import show_data
 from brimful.cli.options import (
     DEFAULT_DB,
@@ -34,7 +34,6 @@ from brimful.cli.options import (
     read_overrides,
     resolve_model,
 )
-from brimful.cli.rooms import read_argument
 from brimful.cli.store import wait_for_index, with_engine
 from brimful.cli.terminal import Table, columns
 from brimful.core.content import ContentPackage
@@ -72,8 +71,9 @@ _COLUMNS: Final = columns(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("assemble", epilog=ASSEMBLE_EXAMPLES)(assemble)
+    app.command("inspect", epilog=INSPECT_EXAMPLES)(inspect)
 
 
 def assemble(  # noqa: PLR0913 - the options of a command
@@ -117,7 +117,7 @@ def assemble(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Build the best context for the next answer in a room, and report what went where.
+    """Build the context for the next answer in a room.
 
     History comes from the room; older messages, memories and lore are found
     by what is asked. Without a message, the room ends with what is to be
@@ -291,11 +291,6 @@ Examples:
   brimful inspect --persona nova --room support --json | jq .remaining"""
 
 
-def register_inspect(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("inspect", epilog=INSPECT_EXAMPLES)(inspect)
-
-
 def inspect(  # noqa: PLR0913 - the options of a command
     *,
     room: Annotated[str, typer.Option("--room", metavar="ID", help="The room that is to be answered.")],
@@ -320,7 +315,7 @@ def inspect(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Show what the next context in a room would be: nothing is sent, kept or counted as an access.
+    """Preview the next context of a room without saving it.
 
     Model, window, components with their memories and media, what is left,
     warnings, and how retrieval fares. Without a model, the persona's is

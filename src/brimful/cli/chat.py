@@ -14,6 +14,7 @@ import typer
 
 from brimful.cli import output
 from brimful.cli.assemble import show_hits
+from brimful.cli.files import read_argument
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_EMBEDDER,
@@ -30,16 +31,15 @@ from brimful.cli.options import (
     Window,
     resolve_model,
 )
-from brimful.cli.rooms import read_argument
 from brimful.core.context import Context
 from brimful.core.notice import REMARK
-from brimful.engine import Engine
 from brimful.errors import BrimfulError, UnknownRecord
 from brimful.packagers.records import plain_text
 from brimful.policies import load_policy
 from brimful.records import Message, Room, User
 
 if TYPE_CHECKING:
+    from brimful.engine import Engine
     from brimful.engine.exchange import Answer
 
 
@@ -137,7 +137,7 @@ class Chat:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: "Engine",
         *,
         room: str,
         persona: str | None,
@@ -338,7 +338,7 @@ def chat(  # noqa: PLR0913 - the options of a command
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
 ) -> None:
-    """Talk to a model, in a room that remembers.
+    """Chat with a model in a room.
 
     Answers come as they are written; Ctrl-C breaks one off. Everything said is
     kept in the store, older messages and memories come back when they matter,

@@ -239,7 +239,7 @@ def diff(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Compare two contexts: what entered, what left, what changed, and how long their requests agree.
+    """Compare two contexts.
 
     The common prefix is what a provider's prompt cache can use again. A
     context is a file, or the id of a context or of a message in the store.
@@ -284,7 +284,7 @@ def replay(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Build a recorded context again, as it was or under other conditions, and compare.
+    """Rebuild past contexts, as they were or under other conditions.
 
     Needs nothing but the record. Without options it must come out the same.
     With --last, all contexts of a time are built again: how many of them

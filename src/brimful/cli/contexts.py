@@ -64,7 +64,7 @@ _COLUMNS: Final = columns(
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="Contexts that were built, and what came of them.")
+    group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="List, export and prune stored contexts.")
     group.command("list", epilog=LIST_EXAMPLES)(list_contexts)
     group.command("prune", epilog=PRUNE_EXAMPLES)(prune)
     group.command("export", epilog=EXPORT_EXAMPLES)(export)

@@ -59,7 +59,7 @@ def count(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Count tokens, and say how sure the count is.
+    """Count tokens.
 
     Reads standard input if neither a text nor a file is given.
     """

@@ -9,8 +9,9 @@ import msgspec
 import typer
 
 from brimful.cli import output
+from brimful.cli.app import FAILED
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
-from brimful.cli.output import FAILED, Failure
+from brimful.cli.output import Failure
 from brimful.cli.records import add_export
 from brimful.cli.store import require_store
 from brimful.cli.terminal import Table, columns, progress
@@ -44,13 +45,6 @@ _MAX_NAMES: Final = 5  # tenants, where another one was asked for
 _KEY_COLUMNS: Final = columns(
     "tenant", "key", "rows", "wrapped by", "since", "state", right=["key", "rows"], spare=["since"]
 )
-
-
-def register_keys(db: typer.Typer) -> None:
-    """Add the commands to the group."""
-    db.command("keys", epilog=KEYS_EXAMPLES)(keys)
-    db.command("rotate", epilog=ROTATE_EXAMPLES)(rotate)
-    db.command("encrypt", epilog=ENCRYPT_EXAMPLES)(encrypt)
 
 
 def keys(
@@ -197,13 +191,17 @@ _FINDING_COLUMNS: Final = columns("level", "what")
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=DB_EXAMPLES, help="A store as a whole.")
+    group = typer.Typer(
+        no_args_is_help=True, epilog=DB_EXAMPLES, help="Migrate, check, back up, restore and encrypt a store."
+    )
     group.command("migrate", epilog=MIGRATE_EXAMPLES)(migrate)
     group.command("check", epilog=CHECK_EXAMPLES)(check)
     group.command("backup", epilog=BACKUP_EXAMPLES)(backup)
     group.command("restore", epilog=RESTORE_EXAMPLES)(restore)
     add_export(group, Record, name="record", of="db")
-    register_keys(group)
+    group.command("keys", epilog=KEYS_EXAMPLES)(keys)
+    group.command("rotate", epilog=ROTATE_EXAMPLES)(rotate)
+    group.command("encrypt", epilog=ENCRYPT_EXAMPLES)(encrypt)
     app.add_typer(group, name="db")
 
 

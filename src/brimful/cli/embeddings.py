@@ -39,17 +39,18 @@ _LABEL_LENGTH: Final = 24  # characters of a text that head its column
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group."""
-    group = typer.Typer(name="embeddings", no_args_is_help=True, rich_markup_mode="rich")
+    """Add the commands."""
+    group = typer.Typer(name="embeddings", no_args_is_help=True)
     group.callback(epilog=EMBEDDINGS_EXAMPLES)(embeddings)
     group.command("list")(list_embedders)
     group.command("install")(install)
     group.command("try")(try_texts)
     app.add_typer(group)
+    app.command("index", epilog=INDEX_EXAMPLES)(index)
 
 
 def embeddings() -> None:
-    """List, install and try what turns texts into vectors."""
+    """List, install and try embedders."""
 
 
 def list_embedders(*, as_json: Json = False) -> None:
@@ -147,11 +148,6 @@ class IndexStatus(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
 
 
-def register_index(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("index", epilog=INDEX_EXAMPLES)(index)
-
-
 def index(
     *,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
@@ -165,7 +161,7 @@ def index(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Make vectors for all that is stored and has none by this embedder.
+    """Embed everything stored that has no vector yet.
 
     What is done stays done: an index that was interrupted goes on where it
     ended. From then on, the embedder is in use: whatever is written waits for

@@ -458,7 +458,7 @@ def explain(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Say what a model saw when it answered, and why each candidate was in, or out.
+    """Show what a model saw, and why each candidate was in or out.
 
     A message means the context that it was answered from, or that it is the
     answer to. Of a context in the store: the parts of its prompt, the answer

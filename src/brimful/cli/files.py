@@ -52,6 +52,11 @@ def read_text(path: str) -> str:
         raise Failure(f"{source_name(path)}: is not UTF-8 text (byte {error.start:,})") from None
 
 
+def read_argument(text: str) -> str:
+    """Return a text that was given as an argument, or standard input for `-`."""
+    return read_text(STDIN).removesuffix("\n") if text == STDIN else text
+
+
 def parse_json(text: str, where: str) -> Any:
     """Return JSON data; `where` names it in the error. Lone surrogates, written as escapes, are replaced."""
     try:
@@ -94,7 +99,7 @@ _PROGRESS_STEP: Final = 100  # lines between two words about how far it has come
 async def write_lines(lines: AsyncIterator[Any], out: Path | None) -> None:
     """Write records or other data, one a line. How many they are is shown where they do not go to the same terminal."""
     seen = out is None and sys.stdout.isatty()
-    with progress("export", None, quiet=seen, unit="lines", apart=True) as advance:
+    with progress("export", None, quiet=seen, unit="lines", to_file=True) as advance:
         if out is None:
             sys.stdout.flush()
             await _write_each(lines, sys.stdout.buffer, advance)

@@ -274,7 +274,7 @@ def fill(  # noqa: PLR0913 - the options of a command
     request: RequestOnly = False,
     as_json: Json = False,
 ) -> None:
-    """Fill a model's window with the best of the packages, and report what went where.
+    """Build the best context for a model from a file.
 
     Each line of FILE is one JSON object, told by its keys:
 

@@ -57,7 +57,11 @@ _RUN_COLUMNS: Final = columns(
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="Rooms put in order; all of it can be undone.")
+    group = typer.Typer(
+        no_args_is_help=True,
+        epilog=EXAMPLES,
+        help="Collapse floods, summarize old days, archive unused messages (undoable).",
+    )
     group.command("run", epilog=RUN_EXAMPLES)(run)
     group.command("status", epilog=STATUS_EXAMPLES)(status)
     group.command("undo", epilog=UNDO_EXAMPLES)(undo)

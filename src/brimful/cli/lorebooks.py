@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.files import STDIN, parse_json, read_text, source_name
+from brimful.cli.files import STDIN, parse_json, read_argument, read_text, source_name
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_EMBEDDER,
@@ -24,7 +24,6 @@ from brimful.cli.options import (
     resolve_model,
 )
 from brimful.cli.output import Failure
-from brimful.cli.rooms import read_argument
 from brimful.cli.store import wait_for_index, with_engine
 from brimful.cli.terminal import Table, columns, progress
 from brimful.core.context import Context
@@ -56,12 +55,6 @@ Examples:
   brimful lorebook export world --format v3 > lorebook.json"""
 
 _BATCH: Final = 500  # entries a transaction
-
-
-def register_files(group: typer.Typer) -> None:
-    """Add the commands."""
-    group.command("import", epilog=IMPORT_EXAMPLES)(import_book)
-    group.command("export", epilog=EXPORT_EXAMPLES)(export_book)
 
 
 def import_book(
@@ -159,11 +152,6 @@ Examples:
   brimful lorebook try --room tavern --message "tower" --json | jq '.told[].why'"""
 
 _TRY_COLUMNS: Final = columns("entry", "tokens", "why", right=["tokens"])
-
-
-def register_try(group: typer.Typer) -> None:
-    """Add the command."""
-    group.command("try", epilog=TRY_EXAMPLES)(try_message)
 
 
 def try_message(  # noqa: PLR0913 - the options of a command
@@ -300,14 +288,17 @@ R = TypeVar("R", Lorebook, LoreEntry)
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="Books of lore, told when they are spoken of.")
+    group = typer.Typer(
+        no_args_is_help=True, epilog=EXAMPLES, help="Manage lorebooks (entries added when their keywords appear)."
+    )
     group.command("list", epilog=LIST_EXAMPLES)(list_books)
     group.command("show", epilog=SHOW_EXAMPLES)(show)
     group.command("add", epilog=ADD_EXAMPLES)(add)
     group.command("edit", epilog=EDIT_EXAMPLES)(edit)
     group.command("remove", epilog=REMOVE_EXAMPLES)(remove)
-    register_files(group)
-    register_try(group)
+    group.command("import", epilog=IMPORT_EXAMPLES)(import_book)
+    group.command("export", epilog=EXPORT_EXAMPLES)(export_book)
+    group.command("try", epilog=TRY_EXAMPLES)(try_message)
     app.add_typer(group, name="lorebook")
 
 

@@ -7,6 +7,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
+from brimful.cli.files import read_argument
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_EMBEDDER,
@@ -20,7 +21,6 @@ from brimful.cli.options import (
     Tenant,
 )
 from brimful.cli.records import add_export
-from brimful.cli.rooms import read_argument
 from brimful.cli.store import wait_for_index, with_engine
 from brimful.cli.terminal import Table, columns
 from brimful.errors import UnknownRecord
@@ -88,7 +88,7 @@ UserScope = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="What is to be known later.")
+    group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="Manage and search memories.")
     group.command("add", epilog=ADD_EXAMPLES)(add)
     group.command("list", epilog=LIST_EXAMPLES)(list_memories)
     group.command("show", epilog=SHOW_EXAMPLES)(show)

@@ -52,8 +52,10 @@ _MODEL_COLUMNS: Final = columns(
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("models", epilog=MODELS_EXAMPLES)(models)
+    app.command("policies", epilog=POLICIES_EXAMPLES)(policies)
+    app.command("budget", epilog=BUDGET_EXAMPLES)(budget)
 
 
 def models(
@@ -71,7 +73,7 @@ def models(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the known models, or show all that is known of some of them.
+    """List known models, or show details of some.
 
     Add your own, or correct one of ours, in a file that BRIMFUL_MODELS names.
     """
@@ -208,11 +210,6 @@ _POOL_COLUMNS: Final = columns(
 )
 
 
-def register_policies(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("policies", epilog=POLICIES_EXAMPLES)(policies)
-
-
 def policies(
     *,
     name: Annotated[
@@ -222,7 +219,7 @@ def policies(
     model: Model = DEFAULT_MODEL,
     as_json: Json = False,
 ) -> None:
-    """List the policies, or show one of them: its pools, and their tokens for a model."""
+    """List policies, or show the details of one."""
     if name is not None:
         policy = load_policy(name, environ=os.environ)
         divided = budget_of(model=resolve_model(model), policy=policy)
@@ -386,11 +383,6 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
         return "nearly full" if self.percent > NEARLY_FULL else "healthy"
 
 
-def register_budget(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("budget", epilog=BUDGET_EXAMPLES)(budget)
-
-
 def budget(  # noqa: PLR0913 - the options of a command
     *,
     model: Model = DEFAULT_MODEL,
@@ -406,7 +398,7 @@ def budget(  # noqa: PLR0913 - the options of a command
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Show how a policy divides a model's window, without building a context.
+    """Show how a policy divides a model's window.
 
     With a number of messages, memories or images, estimate whether they fit
     beside a system prompt of ~1,200 tokens.

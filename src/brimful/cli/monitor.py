@@ -417,7 +417,7 @@ def monitor(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Show the last builds and answers, and with --follow all that come, from any process.
+    """Show contexts and answers as they happen.
 
     A build is told by its components, its window as a bar, and what changed
     since the last build of the same persona in the same room. A store that is

@@ -139,6 +139,7 @@ ModelFilter = Annotated[
     str | None,
     typer.Option("--model", "-m", metavar="NAME", help="Only for this model.", autocompletion=complete_model),
 ]
+
 Db = Annotated[
     str,
     typer.Option("--db", metavar="URL", envvar="BRIMFUL_DB", help="The store: sqlite:///FILE, or postgresql://…."),

@@ -11,12 +11,7 @@ from typing import Final
 import msgspec
 import typer
 
-from brimful.cli.terminal import GAP, Table, plain_lines
-from brimful.core.explain import format_score
-
-FAILED: Final = 1  # a BrimfulError, or a file that cannot be read or written; 2 is wrong usage
-BROKEN_PIPE: Final = 141  # 128 + SIGPIPE: what a shell reports of a program whose reader left
-INTERRUPTED: Final = 130  # 128 + SIGINT: Ctrl-C
+from brimful.cli.terminal import GAP, Table, plain_lines, print_table
 
 
 class Failure(Exception):
@@ -34,8 +29,6 @@ def show_table(table: Table) -> None:
     """Print a table: with rich where a person looks at it, aligned by spaces where a program may."""
     clean = Table(table.columns, [[one_line(cell) for cell in row] for row in table.rows])
     if sys.stdout.isatty():
-        from brimful.cli.terminal import print_table  # noqa: PLC0415 - its docstring says why
-
         print_table(clean)
     else:
         typer.echo("\n".join(plain_lines(clean)))
@@ -133,7 +126,11 @@ def format_number(value: float | None) -> str:
     """
     if value is None:
         return ""
-    return f"{value:,}" if isinstance(value, int) else format_score(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    from brimful.core.explain import format_score  # noqa: PLC0415 - not needed by most commands
+
+    return format_score(value)
 
 
 def _wrap_value(value: str, indent: int) -> str:

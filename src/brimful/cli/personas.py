@@ -71,13 +71,20 @@ PersonaId = Annotated[str, typer.Argument(metavar="PERSONA", help="The persona's
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=PERSONA_EXAMPLES, help="Whom the model plays.")
+    group = typer.Typer(no_args_is_help=True, epilog=PERSONA_EXAMPLES, help="Manage personas.")
     group.command("create", epilog=PERSONA_ADD_EXAMPLES)(add_persona)
     group.command("list", epilog=PERSONA_LIST_EXAMPLES)(list_personas)
     group.command("show", epilog=PERSONA_SHOW_EXAMPLES)(show_persona)
     group.command("remove", epilog=PERSONA_REMOVE_EXAMPLES)(remove_persona)
     add_export(group, Persona, name="persona")
     app.add_typer(group, name="persona")
+    users = typer.Typer(no_args_is_help=True, epilog=USER_EXAMPLES, help="Manage users.")
+    users.command("create", epilog=USER_ADD_EXAMPLES)(add_user)
+    users.command("list", epilog=USER_LIST_EXAMPLES)(list_users)
+    users.command("show", epilog=USER_SHOW_EXAMPLES)(show_user)
+    users.command("remove", epilog=USER_REMOVE_EXAMPLES)(remove_user)
+    add_export(users, User, name="user")
+    app.add_typer(users, name="user")
 
 
 def add_persona(  # noqa: PLR0913 - the options of a command
@@ -238,17 +245,6 @@ Examples:
 _USER_COLUMNS: Final = columns("user", "name", "lorebooks", "notes", right=["notes"], spare=("lorebooks", "name"))
 
 UserId = Annotated[str, typer.Argument(metavar="USER", help="The user's id.")]
-
-
-def register_users(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=USER_EXAMPLES, help="Who talks, in any number of rooms.")
-    group.command("create", epilog=USER_ADD_EXAMPLES)(add_user)
-    group.command("list", epilog=USER_LIST_EXAMPLES)(list_users)
-    group.command("show", epilog=USER_SHOW_EXAMPLES)(show_user)
-    group.command("remove", epilog=USER_REMOVE_EXAMPLES)(remove_user)
-    add_export(group, User, name="user")
-    app.add_typer(group, name="user")
 
 
 def add_user(

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.files import STDIN, read_text
+from brimful.cli.files import read_argument
 from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_TENANT,
@@ -83,12 +83,20 @@ class RoomStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=ROOM_EXAMPLES, help="Conversations: channels, sessions, threads.")
+    group = typer.Typer(no_args_is_help=True, epilog=ROOM_EXAMPLES, help="Manage rooms (conversations).")
     group.command("create", epilog=ROOM_ADD_EXAMPLES)(add_room)
     group.command("list", epilog=ROOM_LIST_EXAMPLES)(list_rooms)
     group.command("show", epilog=ROOM_SHOW_EXAMPLES)(show_room)
     add_export(group, Room, name="room")
     app.add_typer(group, name="room")
+    messages = typer.Typer(no_args_is_help=True, epilog=MESSAGE_EXAMPLES, help="Manage the messages of rooms.")
+    messages.command("post", epilog=MESSAGE_ADD_EXAMPLES)(add_message)
+    messages.command("list", epilog=MESSAGE_LIST_EXAMPLES)(list_messages)
+    messages.command("show", epilog=MESSAGE_SHOW_EXAMPLES)(show_message)
+    messages.command("edit", epilog=MESSAGE_EDIT_EXAMPLES)(edit_message)
+    messages.command("delete", epilog=MESSAGE_REMOVE_EXAMPLES)(remove_message)
+    add_export(messages, Message, name="message")
+    app.add_typer(messages, name="message")
 
 
 def add_room(  # noqa: PLR0913 - the options of a command
@@ -258,18 +266,6 @@ MessageId = Annotated[str, typer.Argument(metavar="ID", help="The message's id."
 MessageText = Annotated[str, typer.Argument(metavar="TEXT", help="What is said. `-` is standard input.")]
 
 
-def register_messages(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=MESSAGE_EXAMPLES, help="What was said in rooms.")
-    group.command("post", epilog=MESSAGE_ADD_EXAMPLES)(add_message)
-    group.command("list", epilog=MESSAGE_LIST_EXAMPLES)(list_messages)
-    group.command("show", epilog=MESSAGE_SHOW_EXAMPLES)(show_message)
-    group.command("edit", epilog=MESSAGE_EDIT_EXAMPLES)(edit_message)
-    group.command("delete", epilog=MESSAGE_REMOVE_EXAMPLES)(remove_message)
-    add_export(group, Message, name="message")
-    app.add_typer(group, name="message")
-
-
 def add_message(  # noqa: PLR0913 - the options of a command
     *,
     room: Annotated[str, typer.Argument(metavar="ROOM", help="The room. It is made if there is none.")],
@@ -385,11 +381,6 @@ def remove_message(
         output.show_json({"id": id, "deleted": True, "erased": erase})
     else:
         output.write(f"deleted {output.one_line(id)}{', and erased from past contexts' if erase else ''}")
-
-
-def read_argument(text: str) -> str:
-    """Return a text that was given as an argument, or standard input for `-`."""
-    return read_text(STDIN).removesuffix("\n") if text == STDIN else text
 
 
 def _message_row(message: Message) -> list[str]:

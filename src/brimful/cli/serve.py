@@ -31,8 +31,13 @@ _NO_FILE: Final = "brimful serve"  # what errors name where there is no file
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("serve", epilog=SERVE_EXAMPLES)(serve)
+    group = typer.Typer(no_args_is_help=True, epilog=API_KEY_EXAMPLES, help="Manage API keys for `brimful serve`.")
+    group.command("add")(add_api_key)
+    group.command("list")(list_api_keys)
+    group.command("revoke")(revoke_api_key)
+    app.add_typer(group, name="api-key")
 
 
 def serve(
@@ -50,7 +55,7 @@ def serve(
     db: Annotated[
         str | None, typer.Option("--db", metavar="URL", envvar="BRIMFUL_DB", help="The store of records.")
     ] = None,
-    keys: Annotated[bool, typer.Option("--keys", help="Callers need a key; see `brimful callers`.")] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="Callers need a key; see `brimful api-key`.")] = False,
     like: Annotated[
         str | None, typer.Option("--like", metavar="MODEL", help="With --upstream: count all models as this one.")
     ] = None,
@@ -58,7 +63,7 @@ def serve(
         int | None, typer.Option("--window", metavar="TOKENS", min=1, help="With --upstream: its models' window.")
     ] = None,
 ) -> None:
-    """Serve OpenAI's and Anthropic's APIs before the servers that run models, and the inspector.
+    """Run the proxy and the web inspector.
 
     Point a client's base URL at it: what is too long is made to fit, the rest
     is passed on untouched. With the mode `remember`, conversations are kept,
@@ -102,22 +107,11 @@ T = TypeVar("T")
 SCOPES: Final = ("chat", "read", "write", "metrics")  # as the server knows them; it is an extra
 API_KEY_EXAMPLES: Final = """\
 Examples:
-  brimful callers create --tenant acme --name "the support bot"
-  brimful callers list --tenant acme
-  brimful callers revoke 5f1c0a9e77d2 --tenant acme"""
+  brimful api-key add --tenant acme --name "the support bot"
+  brimful api-key list --tenant acme
+  brimful api-key revoke 5f1c0a9e77d2 --tenant acme"""
 
 _API_KEY_COLUMNS: Final = columns("id", "name", "scopes", "since", "state", spare=("since",))
-
-
-def register_api_keys(app: typer.Typer) -> None:
-    """Add the group."""
-    group = typer.Typer(
-        no_args_is_help=True, epilog=API_KEY_EXAMPLES, help="Keys for those who ask a server: `brimful serve`."
-    )
-    group.command("create")(add_api_key)
-    group.command("list")(list_api_keys)
-    group.command("revoke")(revoke_api_key)
-    app.add_typer(group, name="callers")
 
 
 def add_api_key(
@@ -139,7 +133,7 @@ def add_api_key(
         output.show_json({"key": key, **_api_key_data(caller)})
         return
     output.write(key)
-    output.warn(f"this is the only time that the key is shown; `brimful callers revoke {caller.id}` ends it")
+    output.warn(f"this is the only time that the key is shown; `brimful api-key revoke {caller.id}` ends it")
 
 
 def list_api_keys(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
@@ -150,7 +144,7 @@ def list_api_keys(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_js
     elif found:
         output.show_table(Table(_API_KEY_COLUMNS, [_api_key_row(caller) for caller in found]))
     else:
-        output.write("no keys; see `brimful callers create`")
+        output.write("no keys; see `brimful api-key add`")
 
 
 def revoke_api_key(
@@ -161,7 +155,7 @@ def revoke_api_key(
 ) -> None:
     """Let a key hold no longer. Servers that are running know within seconds."""
     if not _with_api_keys(lambda callers: callers.revoke(id, at=time.time()), db, tenant):
-        raise Failure(f"no key {id!r} that holds; see `brimful callers list`")
+        raise Failure(f"no key {id!r} that holds; see `brimful api-key list`")
     output.write(f"revoked {id}")
 
 

@@ -390,7 +390,7 @@ def stats(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Show what contexts and answers came to: tokens, memories, warnings, cost.
+    """Show usage: contexts, tokens, cost, cache hits, warnings.
 
     With --by, one row for each day, hour, model, policy or persona. Figures
     stay when contexts are pruned. A price is known with the extra `prices`.

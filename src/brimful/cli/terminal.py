@@ -1,4 +1,7 @@
-"""Tables and progress bars: drawn with rich in a terminal, as plain aligned text elsewhere."""
+"""Tables and progress bars: drawn with rich in a terminal, as plain aligned text elsewhere.
+
+Rich is imported only to draw in a terminal, so that piped commands start faster.
+"""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -6,11 +9,6 @@ from contextlib import contextmanager
 from typing import Final
 
 import msgspec
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table as RichTable
-from rich.text import Text
 
 GAP: Final = "  "
 
@@ -90,11 +88,16 @@ _STYLES: Final = {
     "dropped": "red",
     "left": "red",
 }
-"""Words that a reader looks for in a long table."""
+"""Colors of the words that readers look for in a long table."""
 
 
 def print_table(table: Table) -> None:
-    """Draw a table as wide as the terminal allows. Spare columns give way first, then texts are folded."""
+    """Draw a table that fits the terminal: spare columns are dropped first, then cells are folded."""
+    from rich import box  # noqa: PLC0415 - see above
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table as RichTable  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
     console = Console()
     fitting = fit_width(table, console.width)
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), collapse_padding=True)
@@ -105,31 +108,36 @@ def print_table(table: Table) -> None:
     console.print(drawn)
 
 
+Advance = Callable[[float], None]
+"""Reports how much of the total is done."""
+
+
 @contextmanager
-def progress_bar(title: str, total: float | None, *, unit: str) -> Iterator[Callable[[float], None]]:
-    """Draw a bar on standard error, which is gone when all is done."""
-    counted = TextColumn(f"{{task.completed:,.0f}} {unit}") if total is None else TaskProgressColumn()
-    amount = DownloadColumn() if unit == "bytes" else counted
-    shown = Text(title).markup  # a name is no markup
-    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
-        task = drawn.add_task(shown, total=total)
+def progress_bar(title: str, total: float | None, *, unit: str) -> Iterator[Advance]:
+    """Draw a progress bar on standard error, and clear it at the end."""
+    from rich import progress as bars  # noqa: PLC0415 - see above
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    count = bars.TextColumn(f"{{task.completed:,.0f}} {unit}") if total is None else bars.TaskProgressColumn()
+    amount = bars.DownloadColumn() if unit == "bytes" else count
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), amount, bars.TimeRemainingColumn())
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
+        task = drawn.add_task(Text(title).markup, total=total)  # escaped: a title may look like markup
         yield lambda done: drawn.update(task, completed=done)
 
 
-Advance = Callable[[float], None]
-"""Tells how much of the whole is done."""
-
-
 @contextmanager
-def progress(title: str, total: float | None, *, quiet: bool, unit: str = "", apart: bool = False) -> Iterator[Advance]:
-    """Show a bar while something is done; None is a total that nobody knows. `unit` is `bytes`, or what is counted.
+def progress(
+    title: str, total: float | None, *, quiet: bool, unit: str = "", to_file: bool = False
+) -> Iterator[Advance]:
+    """Show a progress bar while something runs, if a person is watching. A total of None is unknown.
 
-    If what is printed goes `apart`, into a file, then only standard error must be a terminal.
+    `unit` is `bytes` or whatever is counted. With `to_file`, the result goes to a file, so only standard error has to
+    be a terminal.
     """
-    if quiet or not (sys.stderr.isatty() and (apart or sys.stdout.isatty())):
+    if quiet or not (sys.stderr.isatty() and (to_file or sys.stdout.isatty())):
         yield lambda _: None
         return
-
     with progress_bar(title, total, unit=unit) as advance:
         yield advance

@@ -42,8 +42,9 @@ def complete_import_format(incomplete: str) -> list[str]:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("import", epilog=IMPORT_EXAMPLES)(import_files)
+    app.command("export", epilog=EXPORT_EXAMPLES)(export)
 
 
 def import_files(
@@ -71,7 +72,7 @@ def import_files(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Bring conversations of other programs into a store.
+    """Import conversations from other programs.
 
     Reads exports of ChatGPT, Claude, Slack and Discord; chats, character cards
     and lorebooks of SillyTavern, or its whole folder; messages of OpenAI,
@@ -224,11 +225,6 @@ EXPORT_FORMATS: Final = {
 _EXPORT_KINDS: Final[dict[str, type[Any]]] = {"room": Room, "persona": Persona, "lorebook": Lorebook}
 
 
-def register_export(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("export", epilog=EXPORT_EXAMPLES)(export)
-
-
 def complete_export_format(incomplete: str) -> list[str]:
     """Complete the name of a format in a shell."""
     return [name for name in EXPORT_FORMATS if name.startswith(incomplete)]
@@ -258,7 +254,7 @@ def export(
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
 ) -> None:
-    """Write all records of a tenant as JSON lines, or one room, persona or lorebook.
+    """Export everything, or one room, persona or lorebook.
 
     Users, personas, lorebooks, rooms, messages, summaries, contexts, answers,
     observations and memories: each line is one record and says which

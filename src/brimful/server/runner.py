@@ -108,7 +108,7 @@ def require_keys_or_loopback(config: Config, file: str) -> None:
         raise InvalidConfig(
             file,
             "listen",
-            f"{config.host} can be reached by others, and callers need no keys: make keys (`brimful callers create`) "
+            f"{config.host} can be reached by others, and callers need no keys: make keys (`brimful api-key add`) "
             "and say keys = true (--keys), or listen on 127.0.0.1",
         )
 
