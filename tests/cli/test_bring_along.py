@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from importers import samples
-from importers.conftest import lay_out, packed
+from formats import samples
+from formats.conftest import lay_out, packed
 
 CHAT = "Nova/Nova - 2024-1-5 @14h 56m 50s 682ms"
 GROUP = "group/2024-2-1 @10h 00m 00s 000ms"

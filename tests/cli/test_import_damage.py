@@ -12,8 +12,8 @@ import pytest
 from brimful.errors import DamagedFile, ImportRefused
 from brimful.formats import Reader, check_files, read_checked
 from brimful.formats import files as _files
-from importers import samples
-from importers.conftest import lay_out, lines_of, packed
+from formats import samples
+from formats.conftest import lay_out, lines_of, packed
 
 HI = {"role": "user", "content": "Hi"}
 HELLO = {"role": "assistant", "content": "Hello!"}

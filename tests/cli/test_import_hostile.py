@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from brimful.formats import Reader, check_files
-from importers import samples
-from importers.conftest import lay_out, lines_of
+from formats import samples
+from formats.conftest import lay_out, lines_of
 
 HI = {"role": "user", "content": "Hi"}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from importers import tavern_world as world
-from importers.conftest import lay_out
+from formats import tavern_world as world
+from formats.conftest import lay_out
 
 
 @pytest.fixture

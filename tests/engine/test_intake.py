@@ -67,7 +67,7 @@ def test_reasons_and_places_are_few_however_much_is_skipped(run, new_engine, pat
     many = Format(
         name="many",
         description="",
-        recognises=lambda _: True,
+        recognizes=lambda _: True,
         read=lambda _: (Skipped(f"at {at}", f"reason {at % 60}") for at in range(6000)),
     )
 

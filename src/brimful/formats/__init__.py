@@ -27,7 +27,8 @@ __all__ = [
     "detect_format",
     "format_names",
     "read_checked",
+    "write_card",
+    "write_chat_head",
+    "write_chat_line",
+    "write_openai_messages",
 ]
-
-
-__all__ = ["write_card", "write_chat_head", "write_chat_line", "write_openai_messages"]

@@ -236,10 +236,10 @@ def persona_id(source: Source, name: str) -> str:
     return join_id(stem if data_folder(source) or not name else name)
 
 
-IMPORTER: Final = Format(
+FORMAT: Final = Format(
     name="card",
     description="a character card, V1 to V3: a PNG, JSON, or .charx; its book becomes a lorebook",
-    recognises=recognizes,
+    recognizes=recognizes,
     read=read,
 )
 

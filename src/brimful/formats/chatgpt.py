@@ -275,9 +275,9 @@ def _metadata(message: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-IMPORTER: Final = Format(
+FORMAT: Final = Format(
     name="chatgpt",
     description="ChatGPT's export: the archive, or its conversations.json; every branch is kept",
-    recognises=recognizes,
+    recognizes=recognizes,
     read=read,
 )

@@ -278,9 +278,9 @@ def _files(data: dict[str, Any]) -> Iterator[Text]:
             yield Text(text=f"[file {called}]")
 
 
-IMPORTER: Final = Format(
+FORMAT: Final = Format(
     name="claude",
     description="Claude's export: the archive, or its conversations, projects and memories; every branch is kept",
-    recognises=recognizes,
+    recognizes=recognizes,
     read=read,
 )

@@ -140,9 +140,9 @@ def _embed_lines(embed: dict[str, Any]) -> Iterator[str]:
     yield from told or (f"[image {as_str(each.get('url'))}]" for each in shown if as_str(each.get("url")))
 
 
-IMPORTER: Final = Format(
+FORMAT: Final = Format(
     name="discord",
     description="a channel of Discord, as DiscordChatExporter writes it in JSON",
-    recognises=recognizes,
+    recognizes=recognizes,
     read=read,
 )

@@ -162,9 +162,9 @@ def _reasoning(part: dict[str, Any]) -> str:
     return as_str(part.get("thinking")) or as_str(part.get("reasoning")) or as_str(part.get("text"))
 
 
-IMPORTER: Final = Format(
+FORMAT: Final = Format(
     name="langchain",
     description="messages of LangChain: messages_to_dict, dumps, dumpd or model_dump, as a list or as JSON lines",
-    recognises=recognizes,
+    recognizes=recognizes,
     read=read,
 )

@@ -119,9 +119,9 @@ def _reasoning(block: dict[str, Any]) -> str:
     return as_str(block.get("content")) if block.get("block_type") == "thinking" else ""
 
 
-IMPORTER: Final = Format(
+FORMAT: Final = Format(
     name="llamaindex",
     description="messages of LlamaIndex: ChatMessage dumps, lists of them, and chat stores",
-    recognises=recognizes,
+    recognizes=recognizes,
     read=read,
 )

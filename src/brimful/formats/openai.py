@@ -255,10 +255,10 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
 _PRESET_KEYS: Final = {"prompts", "prompt_order"}
 
 
-IMPORTER: Final = Format(
+FORMAT: Final = Format(
     name="openai",
     description="messages in OpenAI's form: a list, a request, JSON lines of messages or of conversations",
-    recognises=recognizes,
+    recognizes=recognizes,
     read=read,
 )
 

@@ -29,9 +29,9 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
             yield Skipped(entry.place, str(error))
 
 
-IMPORTER: Final = Format(
+FORMAT: Final = Format(
     name="records",
     description="records as `brimful export` writes them, one a line",
-    recognises=recognizes,
+    recognizes=recognizes,
     read=read,
 )

@@ -23,14 +23,14 @@ from brimful.formats.character_card import PNG_SIGNATURE
 from brimful.formats.source import Format, Skipped, Source, is_utf16
 
 ENTRY_POINT_GROUP: Final = "brimful.formats"
-"""The entry points by which another package adds importers: `chatlog = "my_package.chatlog:IMPORTER"`."""
+"""The entry points by which another package adds importers: `chatlog = "my_package.chatlog:FORMAT"`."""
 
 _JSON_NAME: Final = re.compile(r"^[^.].*\.(json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
 """Names that promise JSON. Those that begin with a dot are a system's own: macOS lays `._NAME` beside a file."""
 _IMAGE_STARTS: Final = (b"\xff\xd8\xff", b"GIF8", b"RIFF")
 
 BUILTIN_FORMATS: Final = tuple(
-    module.IMPORTER
+    module.FORMAT
     for module in (
         *(records, chatgpt, claude, discord, slack),
         *(character_card, world_info, sillytavern, langchain, llamaindex, openai),
@@ -72,7 +72,7 @@ def load_formats(format: str | None = None) -> tuple[tuple[Format, ...], tuple[S
 
 
 def detect_format(source: Source, format: str | None = None, *, among: Sequence[Format] | None = None) -> Format:
-    """Return the importer of that name, or the first that recognises the head of the file.
+    """Return the importer of that name, or the first that recognizes the head of the file.
 
     Whoever asks for many files gives the importers that they found once, `among` which to choose.
     """
@@ -103,9 +103,9 @@ def _is_binary(source: Source) -> bool:
 def _recognizes(importer: Format, source: Source) -> bool:
     """Ask an importer. One of another package that fails does not know the file."""
     if importer in BUILTIN_FORMATS:
-        return importer.recognises(source)
+        return importer.recognizes(source)
     try:
-        return bool(importer.recognises(source))
+        return bool(importer.recognizes(source))
     except Exception:  # noqa: BLE001 - code of others, of which nothing is sure
         return False
 
@@ -122,7 +122,7 @@ def _load(entry: EntryPoint) -> Format:
         importer = entry.load()
     except Exception as error:
         reason = f"cannot be loaded ({type(error).__name__}: {error}); update or uninstall its package"
-        raise InvalidValue(f"importer {entry.name!r}", reason) from error
+        raise InvalidValue(f"format {entry.name!r}", reason) from error
     if not isinstance(importer, Format):
-        raise InvalidValue(f"importer {entry.name!r}", f"is a {type(importer).__name__}, not an Importer")
+        raise InvalidValue(f"format {entry.name!r}", f"is a {type(importer).__name__}, not a Format")
     return importer

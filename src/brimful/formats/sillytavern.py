@@ -219,10 +219,10 @@ def _first_lines(source: Source) -> Iterator[dict[str, Any]]:
             yield data
 
 
-IMPORTER: Final = Format(
+FORMAT: Final = Format(
     name="sillytavern",
     description="a chat of SillyTavern, with its swipes, of one character or of a group",
-    recognises=recognizes,
+    recognizes=recognizes,
     read=read,
 )
 

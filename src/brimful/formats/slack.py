@@ -233,9 +233,9 @@ def _render_reference(reference: str, people: dict[str, str]) -> str:
             return f"{label} ({target})" if label and label != target else target.removeprefix("mailto:")
 
 
-IMPORTER: Final = Format(
+FORMAT: Final = Format(
     name="slack",
     description="Slack's export: people, channels and their days; best as the whole folder or archive",
-    recognises=recognizes,
+    recognizes=recognizes,
     read=read,
 )

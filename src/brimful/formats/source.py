@@ -375,9 +375,9 @@ ImportedRecord = (
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
-    """One format. `recognises` gets the source with its `head`, `outline` and `keys`, and reads no further."""
+    """One format. `recognizes` gets the source with its `head`, `outline` and `keys`, and reads no further."""
 
     name: str
     description: str
-    recognises: Callable[[Source], bool]
+    recognizes: Callable[[Source], bool]
     read: Callable[[Source], Iterator[ImportedRecord | Skipped]]

@@ -35,9 +35,9 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
     yield from records
 
 
-IMPORTER: Final = Format(
+FORMAT: Final = Format(
     name="world-info",
     description="World Info of SillyTavern, or the book of a character card: a lorebook with its entries",
-    recognises=recognizes,
+    recognizes=recognizes,
     read=read,
 )

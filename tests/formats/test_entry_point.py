@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "importing.md"
 
 def test_the_example_of_the_docs_is_a_format_once_it_is_installed(tmp_path):
     code = next(
-        block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "IMPORTER =" in block
+        block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "FORMAT =" in block
     )
     assert len([line for line in code.splitlines() if line.strip() and not line.startswith(("from", "import"))]) <= 14
     site = tmp_path / "site"

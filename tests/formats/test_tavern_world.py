@@ -7,8 +7,8 @@ from brimful.formats import write_card, write_chat_head
 from brimful.formats.sillytavern_folder import author_note, chat_notes, find_user_persona, note_role, user_personas
 from brimful.records import Lorebook, Memory, Message, Note, Persona, Room, User
 from brimful.records.character import Character
-from importers import samples
-from importers import tavern_world as world
+from formats import samples
+from formats import tavern_world as world
 
 
 def of(kind, records):

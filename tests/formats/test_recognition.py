@@ -7,8 +7,8 @@ import pytest
 from brimful.formats import Source, detect_format
 from brimful.formats import source as _source
 from brimful.records import Message, User
-from importers import samples
-from importers.conftest import lines_of
+from formats import samples
+from formats.conftest import lines_of
 
 LONG = "x" * 100_000
 FAR = {str(at): "y" * 50 for at in range(5000)}

@@ -4,8 +4,8 @@ import json
 
 from brimful.core.content import Media, Text
 from brimful.records import Message, Room
-from importers import samples
-from importers.conftest import lines_of
+from formats import samples
+from formats.conftest import lines_of
 
 HI = {"role": "user", "content": "Hi"}
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from importers import samples
+from formats import samples
 
 # Not `ru_maxrss`, which begins with what the process held that started this one.
 MEASURED = """

@@ -11,7 +11,7 @@ import pytest
 from brimful.errors import InvalidValue
 from brimful.formats import Format, Reader, Source, detect_format, format_names, registry
 from brimful.records import Memory, Message, Room
-from importers.conftest import lines_of
+from formats.conftest import lines_of
 
 HI = {"role": "user", "content": "Hi"}
 
@@ -85,7 +85,7 @@ def _read_lines(source):
         yield Message(id=f"{source.room}/{place}", room=source.room, sender=who, content=text)
 
 
-LOG = Format(name="log", description="", recognises=lambda source: source.head.startswith(b"ada: "), read=_read_lines)
+LOG = Format(name="log", description="", recognizes=lambda source: source.head.startswith(b"ada: "), read=_read_lines)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def installed(monkeypatch):
 
 
 def test_another_package_adds_a_format(read, installed):
-    installed(log="importers.test_source:LOG")
+    installed(log="formats.test_source:LOG")
     assert format_names()[:2] == ("log", "records")
     records, _ = read(b"ada: Hi\nbob: Hello\n", name="log.txt")
     assert [(record.room, record.sender, record.content) for record in records] == [
@@ -114,11 +114,11 @@ def _fail(source):
     raise KeyError("who")
 
 
-FAILING = Format(name="failing", description="", recognises=lambda source: b"fail" in source.head, read=_fail)
+FAILING = Format(name="failing", description="", recognizes=lambda source: b"fail" in source.head, read=_fail)
 
 
 def test_a_package_that_fails_costs_its_file_alone(tmp_path, installed):
-    installed(failing="importers.test_source:FAILING")
+    installed(failing="formats.test_source:FAILING")
     (tmp_path / "a.txt").write_bytes(b"fail")
     (tmp_path / "b.jsonl").write_bytes(lines_of([HI]))
     first, skipped, last = Reader([str(tmp_path)]).records()
@@ -129,17 +129,17 @@ def test_a_package_that_fails_costs_its_file_alone(tmp_path, installed):
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
-        ("importers.nowhere:LOG", "cannot be loaded (ModuleNotFoundError: "),
-        ("importers.test_source:HI", "is a dict, not an Importer"),
+        ("formats.nowhere:LOG", "cannot be loaded (ModuleNotFoundError: "),
+        ("formats.test_source:HI", "is a dict, not a Format"),
     ],
 )
 def test_a_broken_package_is_named_and_costs_nothing_else(read, installed, tmp_path, target, reason):
     installed(broken=target)
     assert len(read(lines_of([HI]))[0]) == 1
     broken, message = Reader([str(tmp_path)]).records()
-    assert (broken.place, message.content) == ("importer 'broken'", "Hi")
+    assert (broken.place, message.content) == ("format 'broken'", "Hi")
     assert broken.reason.startswith(reason)
-    with pytest.raises(InvalidValue, match="importer 'broken'"):
+    with pytest.raises(InvalidValue, match="format 'broken'"):
         read(lines_of([HI]), format="broken")
 
 
@@ -147,9 +147,9 @@ def _confused(source):
     raise KeyError(source.name)
 
 
-CONFUSED = Format(name="confused", description="", recognises=_confused, read=_read_lines)
+CONFUSED = Format(name="confused", description="", recognizes=_confused, read=_read_lines)
 
 
 def test_a_package_that_fails_to_look_at_a_file_does_not_know_it(read, installed):
-    installed(confused="importers.test_source:CONFUSED")
+    installed(confused="formats.test_source:CONFUSED")
     assert len(read(lines_of([HI]))[0]) == 1

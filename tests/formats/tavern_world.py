@@ -1,6 +1,6 @@
 """A SillyTavern user's folder in which everything is used that reaches a model."""
 
-from importers import samples
+from formats import samples
 
 CHAT = "Nova/Nova - 2024-1-5 @14h 56m 50s 682ms"
 GREETED = "Nova/Nova - new"

@@ -6,7 +6,7 @@ import pytest
 
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.records import Memory, Message, Persona, Room, User
-from importers import samples
+from formats import samples
 
 
 def of(kind, records):

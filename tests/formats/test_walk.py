@@ -12,8 +12,8 @@ from brimful.formats import Reader, Skipped, reader
 from brimful.formats import files as _files
 from brimful.formats.files import Directory, Siblings
 from brimful.records import Message, Persona
-from importers import samples
-from importers.conftest import lay_out, lines_of, packed
+from formats import samples
+from formats.conftest import lay_out, lines_of, packed
 
 HI = {"role": "user", "content": "Hi"}
 

@@ -7,8 +7,8 @@ import pytest
 
 from brimful.formats import Reader, character_card
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, User
-from importers import samples
-from importers.conftest import packed
+from formats import samples
+from formats.conftest import packed
 
 
 def of(kind, records):

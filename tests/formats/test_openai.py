@@ -13,7 +13,7 @@ from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.errors import InvalidValue
 from brimful.formats import Skipped, Source, openai
 from brimful.records import Message, Room
-from importers.conftest import lines_of
+from formats.conftest import lines_of
 
 HI = {"role": "user", "content": "Hi"}
 HELLO = {"role": "assistant", "content": "Hello"}
@@ -238,7 +238,7 @@ def test_whatever_stands_in_a_file_is_a_record_or_is_skipped(values, as_lines, d
         file.flush()
         found = []
         with suppress(InvalidValue), Source(file.name, room="r") as source:  # which is raised by the first bytes alone
-            found = list(openai.IMPORTER.read(source))
+            found = list(openai.FORMAT.read(source))
     assert all(isinstance(each, Message | Room | Skipped) for each in found)
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.formats import ImportedRecord, Reader, Skipped
-from importers import samples
-from importers.conftest import lay_out, packed
+from formats import samples
+from formats.conftest import lay_out, packed
 
 FILES = samples.files() | {
     "chatgpt.json": samples.chatgpt_export()["conversations.json"],

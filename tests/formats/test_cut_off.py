@@ -9,7 +9,7 @@ import pytest
 from brimful.errors import ImportRefused
 from brimful.formats import Reader, Skipped, check_files, registry
 from brimful.records import Memory, Message, Room
-from importers import samples
+from formats import samples
 
 OURS = [
     Room(id="r", name="Lobby", goal="Tea", created=5.0),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from brimful.formats import Reader, write_card, write_chat_head, write_chat_line, write_openai_messages
 from brimful.formats.character_card import card_lorebook_id
 from brimful.records import Lorebook, LoreEntry, Message, Persona, Room
-from importers import samples
-from importers.test_damage import changed, paths
+from formats import samples
+from formats.test_damage import changed, paths
 
 JUNK = st.recursive(
     st.none()
