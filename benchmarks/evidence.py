@@ -204,8 +204,8 @@ def _worths(case: Case, near: Sequence[VectorHit], number: int) -> list[float]:
     )
     ranked = rank(case.widened(question), near, conversation=True, limit=len(case.costs))
     values = [0.0] * len(case.costs)
-    for found in (found for found in ranked.found() if found.place <= len(values)):
-        at = found.place - 1
+    for found in (found for found in ranked.matches() if found.position <= len(values)):
+        at = found.position - 1
         turn = case.talk.turns[at]
         values[at] = length_adjusted(
             adjust_relevance(found.relevance, question, speaker=turn.speaker, text=turn.text), case.costs[at]

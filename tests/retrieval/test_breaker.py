@@ -109,6 +109,6 @@ def test_a_probe_that_was_left_alone_gives_way_to_the_next_at_once():
     breaker = Breaker(now=0.0, failures=1, cooldown=10.0)
     breaker.failed(0.0)
     assert [breaker.allow(10.0), breaker.allow(10.0)] == [True, False]
-    breaker.left()
+    breaker.cancelled()
     assert breaker.state(10.0) == "half-open"
     assert [breaker.allow(10.0), breaker.allow(10.0)] == [True, False]

@@ -26,7 +26,7 @@ def make(rows, *, terms=3, documents=100, words=1000, found=None):
 
 def covered(rows, *, conversation=True, **changes):
     scored = score_coverage(make(rows, **changes), conversation=conversation)
-    return dict(zip(scored.places.tolist(), scored.values.tolist(), strict=True))
+    return dict(zip(scored.positions.tolist(), scored.values.tolist(), strict=True))
 
 
 @st.composite

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.retrieval.analyzer import analyze
-from brimful.retrieval.first_person import FIRST_PERSON_SIGNS, FIRST_PERSON_WORDS
+from brimful.retrieval.first_person import FIRST_PERSON_MARKERS, FIRST_PERSON_WORDS
 from brimful.retrieval.queries import parse_question
 
 
@@ -52,7 +52,7 @@ def test_nobody_asks_nobody():
 
 
 FIRST_PERSON = re.compile(
-    rf"\b(?:{'|'.join(FIRST_PERSON_WORDS)})\b|{'|'.join(FIRST_PERSON_SIGNS)}", re.IGNORECASE
+    rf"\b(?:{'|'.join(FIRST_PERSON_WORDS)})\b|{'|'.join(FIRST_PERSON_MARKERS)}", re.IGNORECASE
 )  # the slow way
 SIGNS = st.text(alphabet="abimeyIM's_-. \n019?ÄßKﬁ’日", max_size=30)
 

@@ -19,7 +19,7 @@ shares = st.floats(0.0, 1.0)
 
 
 def rank(postings, near, *, conversation, limit):
-    return rank_in_columns(postings, near, conversation=conversation, limit=limit).found()
+    return rank_in_columns(postings, near, conversation=conversation, limit=limit).matches()
 
 
 def near(similarities, *, offset=0):
@@ -31,7 +31,7 @@ def test_relevance_and_its_parts_are_shares_and_the_best_comes_first(similaritie
     ranked = rank(ONE_TERM, near(similarities), conversation=conversation, limit=1000)
     assert all(0.0 <= part <= 1.0 for found in ranked for part in (found.relevance, found.lexical, found.vector))
     assert [found.relevance for found in ranked] == sorted((found.relevance for found in ranked), reverse=True)
-    assert len({found.place for found in ranked}) == len(ranked)
+    assert len({found.position for found in ranked}) == len(ranked)
 
 
 @given(st.dictionaries(st.integers(1, 60), cosines), st.randoms(use_true_random=False))
@@ -55,7 +55,7 @@ def test_nearer_is_no_less_relevant(similarities, data):
         similarities = {**similarities, 61: 0.0}
     nearer = {**similarities, place: similarities[place] + 0.5}
     before, after = (
-        next(found for found in rank(ONE_TERM, near(each), conversation=True, limit=1000) if found.place == place)
+        next(found for found in rank(ONE_TERM, near(each), conversation=True, limit=1000) if found.position == place)
         for each in (similarities, nearer)
     )
     assert after.relevance > before.relevance
@@ -63,13 +63,13 @@ def test_nearer_is_no_less_relevant(similarities, data):
 
 def test_in_a_conversation_a_place_is_a_turn_elsewhere_a_document():
     hits = near({3: 0.6, 8: 0.1}, offset=4)
-    assert rank(ONE_TERM, hits, conversation=True, limit=1)[0].place == 3
-    assert {found.place for found in rank(ONE_TERM, hits, conversation=False, limit=9)} == {7, 9, 12}
+    assert rank(ONE_TERM, hits, conversation=True, limit=1)[0].position == 3
+    assert {found.position for found in rank(ONE_TERM, hits, conversation=False, limit=9)} == {7, 9, 12}
 
 
 def test_both_sides_find_more_than_one():
     hits = near({3: 0.6, 50: 0.6, 51: 0.1})
-    ranked = {found.place: found for found in rank(ONE_TERM, hits, conversation=True, limit=1000)}
+    ranked = {found.position: found for found in rank(ONE_TERM, hits, conversation=True, limit=1000)}
     assert ranked[3].relevance > ranked[30].relevance > ranked[50].relevance
     assert (ranked[3].vector, ranked[30].vector, ranked[50].lexical) == (0.6, 0.0, 0.0)
 
@@ -81,7 +81,7 @@ def test_the_only_document_of_a_scope_is_relevant_if_it_is_near():
 
 def test_of_equals_the_later_comes_first():
     ranked = rank(NOTHING, near({1: 0.5, 9: 0.5}), conversation=True, limit=2)
-    assert [found.place for found in ranked] == [9, 1]
+    assert [found.position for found in ranked] == [9, 1]
 
 
 def test_a_document_that_is_near_by_several_vectors_counts_by_the_nearest():
@@ -92,7 +92,7 @@ def test_a_document_that_is_near_by_several_vectors_counts_by_the_nearest():
 def test_what_is_no_turn_of_a_conversation_has_no_place_in_it():
     summary = msgspec.structs.replace(ONE_TERM, seq=(0, 30))
     hits = [*near({0: 0.9}), *near({40: 0.5, 41: 0.1})]
-    ranked = {found.place: found for found in rank(summary, hits, conversation=True, limit=1000)}
+    ranked = {found.position: found for found in rank(summary, hits, conversation=True, limit=1000)}
     assert min(ranked) == 24
     assert (ranked[30].vector, ranked[40].vector) == (0.0, 0.5)
     assert rank(NOTHING, near({0: 0.9}), conversation=True, limit=9) == []
@@ -136,9 +136,9 @@ def test_the_longer_of_equals_is_worth_more_but_less_a_token(relevance, one, mor
 
 
 def test_a_find_is_a_value():
-    assert Match(place=1, relevance=0.5) == Match(place=1, relevance=0.5)
+    assert Match(position=1, relevance=0.5) == Match(position=1, relevance=0.5)
     with pytest.raises(AttributeError):
-        Match(place=1, relevance=0.5).place = 2
+        Match(position=1, relevance=0.5).position = 2
 
 
 places = st.dictionaries(st.integers(1, 12), cosines, max_size=8)
@@ -150,10 +150,12 @@ def test_each_place_keeps_what_the_weightiest_question_says_of_it(asked, before)
     weights = [weight for _, weight in asked]
     wanted = {}
     for number, ranking in enumerate(rankings):
-        for found in ranking.found():
-            if found.place < before:
-                wanted.setdefault(found.place, []).append((-weights[number] * found.relevance, number, found))
-    best = sorted((min(each, key=lambda told: told[:2]) for each in wanted.values()), key=lambda e: (e[0], -e[2].place))
+        for found in ranking.matches():
+            if found.position < before:
+                wanted.setdefault(found.position, []).append((-weights[number] * found.relevance, number, found))
+    best = sorted(
+        (min(each, key=lambda told: told[:2]) for each in wanted.values()), key=lambda e: (e[0], -e[2].position)
+    )
     assert merge(rankings, weights, before=before, limit=5) == [(number, found) for _, number, found in best[:5]]
 
 

@@ -31,7 +31,7 @@ def postings(places):
 
 def covered(found):
     scored = score_coverage(found, conversation=True)
-    return dict(zip(scored.places.tolist(), scored.values.tolist(), strict=True))
+    return dict(zip(scored.positions.tolist(), scored.values.tolist(), strict=True))
 
 
 PET = postings({"pet": [10]})

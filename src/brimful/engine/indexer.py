@@ -131,7 +131,7 @@ class Indexer:
             vectors = await self._embed(documents)
             return await self._store.keep_vectors(self._embedder.id, [document.doc for document in documents], vectors)
         except (StoreError, asyncio.CancelledError):
-            self._breaker.left()
+            self._breaker.cancelled()
             raise
         except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
             return error

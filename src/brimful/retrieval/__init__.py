@@ -1,1 +1,1 @@
-"""Finding what belongs into a context: terms, scores, one relevance."""
+"""Retrieval: find the memories, messages and lore that are relevant to a context."""

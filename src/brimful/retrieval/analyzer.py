@@ -59,7 +59,7 @@ MONTHS: Final = (
 )  # fmt: skip
 
 _WORD: Final = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-# Scripts that are written without spaces, or whose words bear their particles: pairs of characters find them.
+# Scripts written without spaces, or with particles attached to words, are indexed as character bigrams.
 _UNSPACED_SCRIPTS: Final = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
 )
@@ -68,9 +68,9 @@ _CACHED_WORDS: Final = 65_536
 
 
 def analyze(text: str, speaker: str = "", at: float | None = None) -> list[str]:
-    """Return the terms of a text in order, repeats kept; then those of its speaker, and of the day it was said.
+    """Return the terms of a text in order, including repeats, followed by terms for its speaker and date.
 
-    A question is analysed by its text alone. Whoever asks "what did Ann say in July?" finds what Ann said, and July.
+    Queries are analyzed without a speaker or date. "What did Ann say in July?" still matches Ann's messages from July.
 
     >>> analyze("We're hiking to the lakes!", "Ann", 1_689_552_000.0)
     ['hike', 'lake', 'ann', '2023', 'juli', '17']
@@ -92,7 +92,7 @@ def _date_terms(at: float | None) -> list[str]:
 
 @lru_cache(maxsize=_CACHED_WORDS)
 def _word_terms(word: str) -> tuple[str, ...]:
-    """Return the terms of one word: none if it says nothing, its stem, or its pairs of characters."""
+    """Return the terms of one word: nothing for a stopword, otherwise its stem or its character bigrams."""
     if word in STOPWORDS:
         return ()
     if paired := _UNSPACED_SCRIPTS.search(word):
@@ -107,12 +107,12 @@ def _bigrams(run: str) -> tuple[str, ...]:
 
 
 def _strip_accents(word: str) -> str:
-    """Drop accents from what is Latin under them; in other scripts a mark makes another letter."""
-    bare = "".join(sign for sign in unicodedata.normalize("NFKD", word) if not unicodedata.combining(sign))
+    """Remove accents from Latin letters only. In other scripts a combining mark makes a different letter."""
+    bare = "".join(char for char in unicodedata.normalize("NFKD", word) if not unicodedata.combining(char))
     return bare if bare.isascii() else word
 
 
 def _stem(word: str) -> str:
-    # A stemmer keeps state while it works; a new one costs a microsecond, and threads do not meet in it.
+    # Stemmers are not thread-safe, and creating one takes only a microsecond.
     language = next((language for end, language in _STEMMERS if word[0] < end), None)
     return str(snowballstemmer.stemmer(language).stemWord(word)) if language else word

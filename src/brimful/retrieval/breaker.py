@@ -1,10 +1,10 @@
-"""A circuit breaker: what fails again and again is left alone for a while, and then asked once.
+"""A circuit breaker: stop calling a service that keeps failing, and probe it once after a cooldown.
 
     closed ──3 failures in a row──▶ open ──5 minutes──▶ half-open ──a probe succeeds──▶ closed
                                      ▲                      │
                                      └────a probe fails─────┘
 
-It does no I/O and reads no clock: whoever uses it says what time it is.
+It does no I/O and reads no clock: callers pass the time.
 """
 
 from typing import Literal
@@ -14,12 +14,12 @@ from brimful.errors import InvalidValue
 
 State = Literal["closed", "open", "half-open"]
 
-FAILURES = 3  # in a row open it
-COOLDOWN = 300.0  # seconds until one probe is let through
+FAILURES = 3  # consecutive failures that open the breaker
+COOLDOWN = 300.0  # seconds until one probe is allowed
 
 
 class Breaker:
-    """Says whether to ask, and learns from how it went. Also keeps how long it was closed: the uptime.
+    """Decides whether a call is allowed, based on recent results. Also tracks uptime: the share of time it was closed.
 
     >>> breaker = Breaker(now=0.0, failures=2, cooldown=60.0)
     >>> for now in (1.0, 2.0):
@@ -27,7 +27,7 @@ class Breaker:
     ...         breaker.failed(now)
     >>> breaker.allow(3.0), breaker.state(3.0)
     (False, 'open')
-    >>> breaker.allow(62.0), breaker.allow(62.0)  # one probe, and no more until it is answered
+    >>> breaker.allow(62.0), breaker.allow(62.0)  # one probe, and no more until it returns
     (True, False)
     >>> breaker.succeeded(62.5)
     >>> breaker.state(62.5)
@@ -35,7 +35,7 @@ class Breaker:
     """
 
     def __init__(self, *, now: float, failures: int = FAILURES, cooldown: float = COOLDOWN) -> None:
-        """Begin closed."""
+        """Start closed."""
         if not is_whole_number(failures):
             raise InvalidValue("failures", f"must be a positive whole number, not {preview(failures)}")
         seconds = to_finite_float(cooldown)
@@ -44,21 +44,21 @@ class Breaker:
         self.failures = failures
         self.cooldown = seconds
         self.openings = 0
-        self._born = now
-        self._in_a_row = 0
+        self._created = now
+        self._consecutive = 0
         self._opened: float | None = None
         self._probed: float | None = None
         self._closed_seconds = 0.0
         self._closed_since: float | None = now
 
     def state(self, now: float) -> State:
-        """Return what it is now."""
+        """Return the current state."""
         if self._opened is None:
             return "closed"
-        return "open" if 0 <= now - self._opened < self.cooldown else "half-open"  # a clock may be set back
+        return "open" if 0 <= now - self._opened < self.cooldown else "half-open"  # the clock may be set back
 
     def allow(self, now: float) -> bool:
-        """Say whether to ask. When half-open, one probe may; one that never comes back gives way to the next."""
+        """Return whether a call is allowed. When half-open, one probe is; a probe that never returns expires."""
         match self.state(now):
             case "closed":
                 return True
@@ -71,20 +71,20 @@ class Breaker:
                 return True
 
     def succeeded(self, now: float) -> None:
-        """Note an answer: one is enough to close it."""
-        self._in_a_row = 0
+        """Record a success, which closes the breaker."""
+        self._consecutive = 0
         self._opened = self._probed = None
         if self._closed_since is None:
             self._closed_since = now
 
-    def left(self) -> None:
-        """Note that whoever asked went away before the answer: it was no probe, and the next one may be."""
+    def cancelled(self) -> None:
+        """Record that a call was cancelled before it returned, so that the next call may be the probe."""
         self._probed = None
 
     def failed(self, now: float) -> None:
-        """Note a failure: too many in a row, or that of a probe, open it."""
-        self._in_a_row += 1
-        if self._opened is None and self._in_a_row < self.failures:
+        """Record a failure. Too many in a row, or a failed probe, open the breaker."""
+        self._consecutive += 1
+        if self._opened is None and self._consecutive < self.failures:
             return
         if self._opened is None:
             self.openings += 1
@@ -94,13 +94,13 @@ class Breaker:
             self._closed_since = None
 
     def uptime(self, now: float) -> float:
-        """Return the share of time in which it was closed."""
-        lived = now - self._born
-        if lived <= 0:
+        """Return the share of time the breaker was closed."""
+        age = now - self._created
+        if age <= 0:
             return 1.0
         closed = self._closed_seconds + (0.0 if self._closed_since is None else now - self._closed_since)
-        return min(1.0, max(0.0, closed / lived))
+        return min(1.0, max(0.0, closed / age))
 
     def retry_in(self, now: float) -> float:
-        """Return the seconds until a probe may go, 0 if one may now."""
+        """Return the seconds until a probe is allowed, or 0 if one is allowed now."""
         return 0.0 if self._opened is None or now < self._opened else max(0.0, self._opened + self.cooldown - now)

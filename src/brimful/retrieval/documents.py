@@ -10,19 +10,17 @@ from brimful.retrieval.analyzer import analyze
 
 Searchable = Message | Memory | LoreEntry | Summary
 
-MAX_INDEXED_CHARS = (
-    20_000  # characters of a text that are indexed; what follows is stored, and found by what stands before it
-)
+MAX_INDEXED_CHARS = 20_000  # the rest of a longer text is stored but not indexed
 
 
 def make_document(record: Searchable) -> IndexEntry:
-    """Return the terms of a record and the passage that stands for it.
+    """Return the index terms of a record, and the passage to embed.
 
     >>> message = Message(id="m1", room="r", sender="Ada", content="The demo is on Thursday.", at=1_700_000_000)
-    >>> found = make_document(message)
-    >>> found.terms
+    >>> document = make_document(message)
+    >>> document.terms
     ('demo', 'thursday', 'ada', '2023', 'novemb', '14')
-    >>> found.passage
+    >>> document.passage
     'The demo is on Thursday.'
     """
     match record:
@@ -39,7 +37,7 @@ def make_document(record: Searchable) -> IndexEntry:
 
 
 def _make_document(text: str, speaker: str, at: float) -> IndexEntry:
-    read = text[:MAX_INDEXED_CHARS]
-    day = at if iso_date(at) else None  # a time that no calendar holds is no day
-    # Who said it and when are found by the terms; in a vector they would draw near whatever sounds like a name.
-    return IndexEntry(terms=tuple(analyze(read, speaker, day)), passage=read)
+    passage = text[:MAX_INDEXED_CHARS]
+    date = at if iso_date(at) else None  # some timestamps are outside the calendar
+    # Speaker and date are terms only: in the vector they would attract every text with a similar name.
+    return IndexEntry(terms=tuple(analyze(passage, speaker, date)), passage=passage)

@@ -8,7 +8,7 @@ i me my mine myself ich mich mir mein meine meinen meinem meiner je j moi mon ma
 mie eu meu minha meus minhas ik mij mijn я меня мне мой моя моё мои
 """
 FIRST_PERSON_WORDS: Final = frozenset(_I_AND_MY.split())
-FIRST_PERSON_SIGNS: Final = (
+FIRST_PERSON_MARKERS: Final = (
     "我",
     "私",
     "僕",
@@ -16,32 +16,32 @@ FIRST_PERSON_SIGNS: Final = (
     "내가",
     "저는",
     "제가",
-)  # in scripts without spaces, or with particles
+)  # scripts without spaces, or with attached particles
 _WORDS: Final = re.compile(r"\w+").findall
-_WORDS_PER_MENTION: Final = 8  # of so many words one is of oneself where somebody speaks of nothing else
-_CHARS_READ: Final = 500  # characters: whom a text is about is said early
+_WORDS_PER_MENTION: Final = 8  # one pronoun in eight words: the text is entirely about its speaker
+_CHARS_READ: Final = 500  # a text shows early whom it is about
 
 
 def is_first_person(text: str) -> bool:
-    """Tell whether a text is in the first person."""
-    # A pattern of all these words takes ten times as long.
-    return not FIRST_PERSON_WORDS.isdisjoint(_words(text)) or any(sign in text for sign in FIRST_PERSON_SIGNS)
+    """Return whether a text is in the first person."""
+    # A regular expression of all these words takes ten times as long.
+    return not FIRST_PERSON_WORDS.isdisjoint(_words(text)) or any(word in text for word in FIRST_PERSON_MARKERS)
 
 
 def first_person_share(text: str) -> float:
-    """Return how much of a text is about who says it, from 0 to 1.
+    """Return how much of a text is about its speaker, from 0 to 1.
 
     >>> first_person_share("I sold my boat."), first_person_share("How nice of them!")
     (1.0, 0.0)
     >>> first_person_share("The ship, as I was told, is the very largest that was ever built in Spain.")
     0.5
     """
-    read = text[:_CHARS_READ]
-    words = _words(read)
-    own = sum(map(FIRST_PERSON_WORDS.__contains__, words))
-    if not read.isascii():
-        own += sum(map(read.count, FIRST_PERSON_SIGNS))
-    return min(1.0, _WORDS_PER_MENTION * own / max(1, len(words)))
+    head = text[:_CHARS_READ]
+    words = _words(head)
+    mentions = sum(map(FIRST_PERSON_WORDS.__contains__, words))
+    if not head.isascii():
+        mentions += sum(map(head.count, FIRST_PERSON_MARKERS))
+    return min(1.0, _WORDS_PER_MENTION * mentions / max(1, len(words)))
 
 
 def _words(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Postings → how much of a question each place covers, by itself and by what was said around it."""
+"""Lexical scoring: how much of a query each position covers (BM25F over a message and the turns around it)."""
 
 import math
 from typing import Final
@@ -12,112 +12,107 @@ from brimful.records.search import Postings
 Positions = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
-SATURATION: Final = 1.2  # BM25's k1: how soon a repeated term says nothing new
-LENGTH_SHARE: Final = 0.5  # BM25's b: how much less a term counts in a long text
-FIRST_POSITION: Final = (
-    1  # place of a conversation; what is in it but no turn of it, a summary for one, has the place 0
-)
-REACH: Final = 6  # turns before and after that a term still counts for
-NEXT_TURN: Final = 0.5  # of a term's strength reaches the turns beside it; farther ones get their share of that
-MAX_TERMS: Final = 32  # the rarest ones say what a long text asks for
-MAX_CENTRES: Final = 200  # places that cover most by themselves: only what lies around them is looked at
+SATURATION: Final = 1.2  # BM25's k1: how quickly repeats of a term stop counting
+LENGTH_SHARE: Final = 0.5  # BM25's b: how much long texts are penalized
+FIRST_POSITION: Final = 1  # of a conversation; documents that are no turn of it, such as summaries, are at position 0
+REACH: Final = 6  # turns; a term also counts for this many turns before and after
+NEXT_TURN: Final = 0.5  # weight of a term in an adjacent turn; divided by the distance for turns farther away
+MAX_TERMS: Final = 32  # the rarest terms of a long query
+MAX_CENTRES: Final = 200  # best positions by their own terms; only positions around them are scored
 
 NO_POSITIONS: Final[Positions] = np.empty(0, np.int64)
 
 
 class Scored(msgspec.Struct, frozen=True, kw_only=True):
-    """A value for each place, places ascending. A place is a message's `seq` in its room, elsewhere a `doc`."""
+    """A value for each position, ascending. A position is a message's `seq` in its room, or a `doc` elsewhere."""
 
-    places: Positions
+    positions: Positions
     values: Values
 
 
 def score_coverage(postings: Postings, *, conversation: bool, beside: Positions = NO_POSITIONS) -> Scored:
-    """Return the share of the question that each place covers, from 0 to 1: BM25 over the most that it could reach.
+    """Return the share of the query that each position covers, from 0 to 1: BM25 divided by its maximum.
 
-    In a conversation the turns around a place count as if they were weaker fields of one document (BM25F): an answer
-    stands beside its question, and seldom repeats it. Terms that the scope does not hold at all are part of the
-    question: a scope that knows half of it covers half at most. What is at the places `beside` is told in any case.
+    In a conversation, the surrounding turns count as weaker fields of the same document (BM25F), because an answer
+    follows its question and rarely repeats it. Terms that do not occur in the scope at all still count: a scope that
+    contains half of the query covers at most half. The positions in `beside` are always scored.
     """
     shares, rows = _query_terms(postings, conversation=conversation)
     reach = REACH if conversation else 0
-    centres = _best(rows.place, shares[rows.term] * _saturate(rows.strength))
-    places = _distinct(np.concatenate([_within_reach(centres, reach), beside]))
-    places = places[np.searchsorted(places, FIRST_POSITION) :]
-    around = _within_reach(places, reach)
+    centres = _best(rows.position, shares[rows.term] * _saturate(rows.strength))
+    positions = _distinct(np.concatenate([_within_reach(centres, reach), beside]))
+    positions = positions[np.searchsorted(positions, FIRST_POSITION) :]
+    around = _within_reach(positions, reach)
     strengths = _with_neighbours(rows, around, len(shares), reach)
-    covered = _saturate(strengths[:, np.searchsorted(around, places)])
+    covered = _saturate(strengths[:, np.searchsorted(around, positions)])
     covered *= shares[:, None]
-    return Scored(places=places, values=covered.sum(axis=0))  # not `@`, whose threads go on turning for a while
+    return Scored(positions=positions, values=covered.sum(axis=0))  # not `@`: BLAS threads would keep spinning
 
 
 class _Rows(msgspec.Struct, frozen=True, kw_only=True):
-    place: Positions
+    position: Positions
     term: Positions
     strength: Values
 
 
 def _query_terms(postings: Postings, *, conversation: bool) -> tuple[Values, _Rows]:
-    """Return each rare term's share of the question, and the rows of these terms."""
-    rarities = np.array([_idf(found, postings.documents) for found in postings.found])
-    rarest = np.argsort(-rarities, kind="stable")[:MAX_TERMS]
-    numbers = np.full(len(rarities), -1)
+    """Return each rare term's share of the query, and the rows of these terms."""
+    idf = np.array([_idf(found, postings.documents) for found in postings.found])
+    rarest = np.argsort(-idf, kind="stable")[:MAX_TERMS]
+    numbers = np.full(len(idf), -1)
     numbers[rarest] = np.arange(len(rarest))
     term = numbers[np.asarray(postings.term, np.int64)]
-    place = np.asarray(postings.seq if conversation else postings.doc, np.int64)
-    mine = (term >= 0) & (place >= FIRST_POSITION)
-    longer = np.asarray(postings.length, np.float64) * max(postings.documents, 1) / max(postings.words, 1)
-    strength = np.asarray(postings.frequency, np.float64) / (1 - LENGTH_SHARE + LENGTH_SHARE * longer)
-    shares: Values = rarities[rarest] / max(rarities[rarest].sum(), 1e-9)
-    return shares, _Rows(place=place[mine], term=term[mine], strength=strength[mine])
+    position = np.asarray(postings.seq if conversation else postings.doc, np.int64)
+    mine = (term >= 0) & (position >= FIRST_POSITION)
+    relative_length = np.asarray(postings.length, np.float64) * max(postings.documents, 1) / max(postings.words, 1)
+    strength = np.asarray(postings.frequency, np.float64) / (1 - LENGTH_SHARE + LENGTH_SHARE * relative_length)
+    shares: Values = idf[rarest] / max(idf[rarest].sum(), 1e-9)
+    return shares, _Rows(position=position[mine], term=term[mine], strength=strength[mine])
 
 
 def _idf(found: int, documents: int) -> float:
-    held = min(found, documents)
-    return math.log(1 + (documents - held + 0.5) / (held + 0.5))
+    frequency = min(found, documents)
+    return math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
 
 
 def _saturate(strength: Values) -> Values:
     return strength / (strength + SATURATION)
 
 
-def _best(place: Positions, gain: Values) -> Positions:
-    """Return the places whose rows gain most, ascending; of equals the later."""
-    places = _distinct(place)
-    gains = np.bincount(np.searchsorted(places, place), gain, len(places))
-    return np.sort(places[np.lexsort((-places, -gains))[:MAX_CENTRES]])
+def _best(position: Positions, gain: Values) -> Positions:
+    """Return the positions with the highest total gain, ascending. Later positions win ties."""
+    positions = _distinct(position)
+    gains = np.bincount(np.searchsorted(positions, position), gain, len(positions))
+    return np.sort(positions[np.lexsort((-positions, -gains))[:MAX_CENTRES]])
 
 
-def _distinct(places: Positions) -> Positions:
-    """Return the places ascending, each once."""
-    ordered = np.sort(places)  # np.unique hashes whole numbers, which takes ten times as long
+def _distinct(positions: Positions) -> Positions:
+    """Return the distinct positions, ascending."""
+    ordered = np.sort(positions)  # np.unique hashes integers, which takes ten times as long
     new = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return ordered[new]
 
 
-def _within_reach(places: Positions, reach: int) -> Positions:
-    """Return all places within reach of these, which are distinct and ascending: each adds what the last one left."""
-    if not reach or not len(places):
-        return places
-    ends = places + reach
-    starts = np.maximum(places - reach, np.append(places[0] - reach, ends[:-1] + 1))
+def _within_reach(positions: Positions, reach: int) -> Positions:
+    """Return all positions within reach of these, which must be distinct and ascending."""
+    if not reach or not len(positions):
+        return positions
+    ends = positions + reach
+    starts = np.maximum(positions - reach, np.append(positions[0] - reach, ends[:-1] + 1))  # skip what is covered
     lengths = ends - starts + 1
     return np.repeat(ends - np.cumsum(lengths) + 1, lengths) + np.arange(lengths.sum())
 
 
-def _with_neighbours(rows: _Rows, places: Positions, terms: int, reach: int) -> Values:
-    """Return the strength of each term (down) at each place (across), with what comes from the turns around.
-
-    Rows elsewhere are left out, and nothing goes over a gap between places: where it is read, there is none.
-    """
+def _with_neighbours(rows: _Rows, positions: Positions, terms: int, reach: int) -> Values:
+    """Return the strength of each term (rows) at each position (columns), including the turns around it."""
     turns = np.arange(-reach, reach + 1)
-    if not len(places) or not len(rows.place):
-        return np.zeros((terms, len(places)))
+    if not len(positions) or not len(rows.position):
+        return np.zeros((terms, len(positions)))
     share = np.where(turns, NEXT_TURN / np.maximum(np.abs(turns), 1), 1.0)
-    at = np.clip(np.searchsorted(places, rows.place)[:, None] + turns, 0, len(places) - 1)
-    reached = np.flatnonzero(places[at] == rows.place[:, None] + turns)
-    cells = (rows.term[:, None] * len(places) + at).ravel()[reached]
+    at = np.clip(np.searchsorted(positions, rows.position)[:, None] + turns, 0, len(positions) - 1)
+    reached = np.flatnonzero(positions[at] == rows.position[:, None] + turns)
+    cells = (rows.term[:, None] * len(positions) + at).ravel()[reached]
     strengths = (rows.strength[:, None] * share).ravel()[reached]
-    table = np.bincount(cells, strengths, terms * len(places)).astype(np.float64, copy=False)
-    return table.reshape(terms, len(places))
+    table = np.bincount(cells, strengths, terms * len(positions)).astype(np.float64, copy=False)
+    return table.reshape(terms, len(positions))

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from brimful.core.content import ROLES
-from brimful.core.validation import require_text as checked_text
+from brimful.core.validation import require_text
 from brimful.errors import InvalidValue
 from brimful.packagers.records import plain_text
 from brimful.records import Message
@@ -19,14 +19,14 @@ from brimful.retrieval.synonyms import Synonyms, find_synonyms
 from brimful.retrieval.time_expressions import is_time_question
 
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_CACHED_QUESTIONS: Final = 16_384  # words, and names
+_CACHED_WORDS: Final = 16_384  # words, and as many names
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A text to look for.
+    """A parsed search text.
 
-    `terms` are for the lexical side, each once, and those related to them; `meaning` is the text for the vector side.
-    `about_asker` says that it speaks in the first person.
+    `terms` and `related` (synonyms) are for full-text search, `meaning` is the text to embed. `about_asker` is true for
+    questions in the first person.
     """
 
     terms: tuple[str, ...]
@@ -37,16 +37,16 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     asks_when: bool = False
 
     def is_about(self, speaker: str) -> bool:
-        """Say whether the question names this speaker, or is the speaker's own and about himself."""
+        """Return whether the question names this speaker, or is a first-person question of this speaker."""
         if self.about_asker and speaker == self.asker:
             return True
         return not _name_terms(speaker).isdisjoint(self.terms)
 
 
 def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) -> Question:
-    """Read a question that `asker` puts to a conversation of these `speakers`.
+    """Parse a question that `asker` asks about a conversation of these `speakers`.
 
-    A name is found by who speaks; in a vector it would only draw near whatever sounds like that name.
+    Speakers' names are matched as terms and left out of the text to embed, where they would attract similar names.
 
     >>> question = parse_question("What did Ann tell me about the lake?", asker="Bo", speakers=["Ann", "Bo"])
     >>> question.terms, question.meaning
@@ -55,11 +55,11 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) 
     (True, True, False)
     """
     names = {term for speaker in speakers for term in _name_terms(speaker)}
-    words = [(word, _parse(word)) for word in _WORD.findall(text)]
+    words = [(word, _word_terms(word)) for word in _WORD.findall(text)]
     meaning = " ".join(word for word, terms in words if terms and names.isdisjoint(terms))
-    # Word by word is the same where no sign of one word depends on those of another, which is quick to tell of ASCII.
-    whole = chain.from_iterable(terms for _, terms in words) if text.isascii() else analyze(text)
-    terms = tuple(dict.fromkeys(whole))
+    # For ASCII, analyzing word by word gives the same terms, and the words are cached.
+    all_terms = chain.from_iterable(terms for _, terms in words) if text.isascii() else analyze(text)
+    terms = tuple(dict.fromkeys(all_terms))
     return Question(
         terms=terms,
         meaning=meaning or text,
@@ -70,31 +70,31 @@ def parse_question(text: str, *, asker: str = "", speakers: Iterable[str] = ()) 
     )
 
 
-@lru_cache(maxsize=_CACHED_QUESTIONS)
-def _parse(word: str) -> tuple[str, ...]:
+@lru_cache(maxsize=_CACHED_WORDS)
+def _word_terms(word: str) -> tuple[str, ...]:
     return tuple(analyze(word))
 
 
-@lru_cache(maxsize=_CACHED_QUESTIONS)
+@lru_cache(maxsize=_CACHED_WORDS)
 def _name_terms(speaker: str) -> frozenset[str]:
-    """Return the terms of a speaker's name; a role is none."""
+    """Return the terms of a speaker's name. A role such as "user" is not a name."""
     return frozenset() if speaker.casefold() in ROLES else frozenset(analyze(speaker))
 
 
 QueryName = Literal["event", "human", "action", "focus"]
 
-HUMAN_MESSAGES: Final = 3  # the last ones are a question of their own
-MAX_QUERY_CHARS: Final = 2_000  # characters of a query: its end says what is wanted
-MAX_QUERY_TERMS: Final = 48  # of what is asked now
-SIDE_TERMS: Final = 12  # of any other query
-MAX_SYNONYMS: Final = 64  # terms that say nearly what is asked now
+HUMAN_MESSAGES: Final = 3  # recent user messages that form the "human" query
+MAX_QUERY_CHARS: Final = 2_000  # a longer text is searched by its end, which usually states the request
+MAX_QUERY_TERMS: Final = 48  # terms of a main query
+SIDE_TERMS: Final = 12  # terms of any other query
+MAX_SYNONYMS: Final = 64  # synonyms of a main query
 WEIGHTS: Final[dict[QueryName, float]] = {"event": 1.0, "human": 0.1, "action": 0.05, "focus": 0.5}
-"""How much of its relevance a find keeps, by what found it. What is asked now is what counts; what led up to it matters
-where the question itself finds nothing: "And then?" """
+"""Factor on the relevance of a hit, by the query that found it. The current message counts most; the messages before it
+matter when it contains nothing to search for, such as "And then?" """
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """A text to look for, and what is read from it. What it finds keeps this share of its relevance."""
+    """One search query. `weight` is a factor on the relevance of its hits."""
 
     name: QueryName
     text: str
@@ -103,12 +103,12 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def main(self) -> bool:
-        """Whether it is asked for its own sake: what only led up to it is looked for in full text, and not far."""
+        """Whether this is a main query. The others use full-text search only, with fewer terms."""
         return self.name in ("event", "focus")
 
     @property
     def related(self) -> Synonyms:
-        """The terms that say nearly the same as its own; what only led up to it is looked for as it was said."""
+        """The synonyms to search for. Only main queries have any."""
         return self.question.related[-MAX_SYNONYMS:] if self.main else ()
 
 
@@ -120,38 +120,38 @@ def make_queries(
     recent: Sequence[Message] = (),
     focus: str = "",
 ) -> tuple[Query, ...]:
-    r"""Return the questions of a build: the event with the goal, the last words of people, the last act, and a focus.
+    r"""Return the queries of a build: current message with goal, focus, recent user messages, last assistant message.
 
-    `recent` is newest first; who spoke there are the speakers that a question may name. Texts that say the same are
-    asked once, by the weightiest name.
+    `recent` is newest first; its senders are the speakers that a query may name. Queries with the same text are merged
+    into the one with the highest weight.
 
     >>> [(query.name, query.text) for query in make_queries("When is it?", goal="Ship the demo", focus="spam")]
     [('event', 'When is it?\nShip the demo'), ('focus', 'spam')]
     """
-    for field, given in (("text", event), ("focus", focus)):
-        checked_text(field, given, InvalidValue)
+    for field, value in (("text", event), ("focus", focus)):
+        require_text(field, value, InvalidValue)
     humans = [message for message in recent if message.role == "user"][:HUMAN_MESSAGES]
-    acts = [message for message in recent if message.role in ("assistant", "tool")][:1]
-    wanted: list[tuple[QueryName, str, Iterable[str]]] = [
+    actions = [message for message in recent if message.role in ("assistant", "tool")][:1]
+    sources: list[tuple[QueryName, str, Iterable[str]]] = [
         ("event", asker, (event, goal)),
         ("focus", "", (focus,)),
-        ("human", humans[0].sender if humans else "", _recent_text(reversed(humans))),
-        ("action", acts[0].sender if acts else "", _recent_text(acts)),
+        ("human", humans[0].sender if humans else "", _texts(reversed(humans))),
+        ("action", actions[0].sender if actions else "", _texts(actions)),
     ]
     speakers = sorted({message.sender for message in recent if message.sender} | {asker} - {""})
-    asked: dict[str, Query] = {}
-    for name, who, texts in wanted:
+    queries: dict[str, Query] = {}
+    for name, sender, texts in sources:
         text = "\n".join(part for part in (text.strip() for text in texts) if part)[-MAX_QUERY_CHARS:]
-        if text and text not in asked:
-            question = parse_question(text, asker=who, speakers=speakers)
-            asked[text] = Query(name=name, text=text, question=question, weight=WEIGHTS[name])
-    return tuple(asked.values())
+        if text and text not in queries:
+            question = parse_question(text, asker=sender, speakers=speakers)
+            queries[text] = Query(name=name, text=text, question=question, weight=WEIGHTS[name])
+    return tuple(queries.values())
 
 
 def query_terms(query: Query) -> tuple[str, ...]:
-    """Return the terms of a query; of a long one the last, as of its text."""
+    """Return the terms to search for: the last ones of a long query."""
     return query.question.terms[-(MAX_QUERY_TERMS if query.main else SIDE_TERMS) :]
 
 
-def _recent_text(messages: Iterable[Message]) -> list[str]:
+def _texts(messages: Iterable[Message]) -> list[str]:
     return [plain_text(message.content) for message in messages]

@@ -1,7 +1,7 @@
-"""Parts → one relevance: how likely a place holds what a question asks for, and why.
+"""Combine lexical and vector evidence into one relevance per position.
 
-The parts are added as log-odds, so that a relevance behaves as a probability does: maximizing the sum of
-`length_adjusted` under a budget maximizes what can be expected to be found.
+The parts are added as log-odds, so that relevance behaves like a probability: maximizing the sum of `length_adjusted`
+under a budget maximizes the expected number of answers found.
 """
 
 import math
@@ -17,29 +17,27 @@ from brimful.retrieval.lexical import FIRST_POSITION, Positions, Scored, Values,
 from brimful.retrieval.queries import Question
 from brimful.retrieval.time_expressions import mentions_time
 
-MAX_NEIGHBOURS: Final = 200  # documents to ask the vector side for: fewer cost recall, more bring none
+MAX_NEIGHBOURS: Final = 200  # nearest vectors per query; fewer lose recall, more gain none
 
-LEXICAL: Final = 12.0  # log-odds for all of a question covered; half of it weighs 0.7 of that
-VECTOR: Final = 8.0  # log-odds for each 1.0 of cosine above what says nothing
-UNRELATED: Final = 0.2  # a cosine that says nothing, in a scope so small that even the farthest may be near
-SPEAKER: Final = 2.5  # log-odds for what somebody said whom the question is about
-TIME: Final = 1.5  # log-odds for a text that names a time, if the question asks for one
-FIRST_PERSON: Final = (
-    0.5  # log-odds for what somebody says of himself: what is known of people, they mostly told themselves
-)
-PRIOR_LOG_ODDS: Final = 8.0  # log-odds against the one place of a scope that has no other; each e-fold of them adds 1
+LEXICAL: Final = 12.0  # log-odds for a fully covered query; half coverage gives 0.7 of that
+VECTOR: Final = 8.0  # log-odds per 1.0 of cosine similarity above the baseline
+UNRELATED: Final = 0.2  # cosine baseline for small scopes, where even the farthest neighbour may be related
+SPEAKER: Final = 2.5  # log-odds if the query is about the speaker
+TIME: Final = 1.5  # log-odds for a text that mentions a time, if the query asks for one
+FIRST_PERSON: Final = 0.5  # log-odds for a text about its speaker: most facts about people come from themselves
+PRIOR_LOG_ODDS: Final = 8.0  # log-odds against the only position of a scope; grows by 1 per e-fold of positions
 
-SHORT_TEXT_TOKENS: Final = 50  # tokens: what is much shorter seldom holds an answer, what is longer may
+SHORT_TEXT_TOKENS: Final = 50  # a text of this length is worth half of its relevance
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A place with its relevance and the parts of it, each from 0 to 1.
+    """A position with its relevance and the parts of it, each from 0 to 1.
 
-    A place is a message's `seq` in its room, elsewhere a `doc`. `lexical` is the share of the question that it covers,
-    `vector` its cosine, 0 if the vector side did not find it.
+    A position is a message's `seq` in its room, or a `doc` elsewhere. `lexical` is the share of the query that it
+    covers, `vector` its cosine similarity (0 if it was not among the nearest).
     """
 
-    place: int
+    position: int
     relevance: float
     lexical: float = 0.0
     vector: float = 0.0
@@ -48,70 +46,72 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     """Places with their relevance and its parts, in columns, the best first."""
 
-    places: Positions
+    positions: Positions
     relevance: Values
     lexical: Values
     vector: Values
 
     def at(self, chosen: Positions) -> "Ranking":
-        """Return some of them."""
+        """Return the rows at these indexes."""
         return Ranking(
-            places=self.places[chosen],
+            positions=self.positions[chosen],
             relevance=self.relevance[chosen],
             lexical=self.lexical[chosen],
             vector=self.vector[chosen],
         )
 
-    def found(self) -> list[Match]:
-        """Return them one by one."""
-        columns = (self.places.tolist(), self.relevance.tolist(), self.lexical.tolist(), self.vector.tolist())
+    def matches(self) -> list[Match]:
+        """Return the rows as values."""
+        columns = (self.positions.tolist(), self.relevance.tolist(), self.lexical.tolist(), self.vector.tolist())
         return [
-            Match(place=place, relevance=relevance, lexical=lexical, vector=vector)
-            for place, relevance, lexical, vector in zip(*columns, strict=True)
+            Match(position=position, relevance=relevance, lexical=lexical, vector=vector)
+            for position, relevance, lexical, vector in zip(*columns, strict=True)
         ]
 
 
 NO_MATCHES: Final = Ranking(
-    places=np.empty(0, np.int64), relevance=np.empty(0), lexical=np.empty(0), vector=np.empty(0)
+    positions=np.empty(0, np.int64), relevance=np.empty(0), lexical=np.empty(0), vector=np.empty(0)
 )
 
 
 def rank(postings: Postings, near: Sequence[VectorHit], *, conversation: bool, limit: int) -> Ranking:
-    """Return the most relevant places of one scope for one question, the best first, the later of equals first."""
+    """Return the most relevant positions of a scope for one query, best first. Later positions win ties."""
     if not len(postings.doc) and not near:
         return NO_MATCHES
     vector = _similarities(near, conversation=conversation)
-    lexical = score_coverage(postings, conversation=conversation, beside=vector.places)
-    places, words = lexical.places, lexical.values
-    # What was not found is no nearer than the farthest that was. Counting from there suits any embedder's range.
+    lexical = score_coverage(postings, conversation=conversation, beside=vector.positions)
+    positions, words = lexical.positions, lexical.values
+    # Everything else is at most as similar as the farthest neighbour. That baseline suits any embedder's range.
     farthest = float(vector.values.min()) if len(vector.values) else UNRELATED
-    meanings = _values_at(vector, places, farthest) - min(farthest, UNRELATED)
+    meanings = _values_at(vector, positions, farthest) - min(farthest, UNRELATED)
     against = PRIOR_LOG_ODDS + math.log(max(postings.documents, len(near), 1))
     relevance = 1 / (1 + np.exp(against - LEXICAL * np.sqrt(words) - VECTOR * meanings))
-    ranking = Ranking(places=places, relevance=relevance, lexical=words, vector=_values_at(vector, places, 0.0))
-    return ranking.at(_best(relevance, places, limit))
+    ranking = Ranking(
+        positions=positions, relevance=relevance, lexical=words, vector=_values_at(vector, positions, 0.0)
+    )
+    return ranking.at(_best(relevance, positions, limit))
 
 
 def merge(
     rankings: Sequence[Ranking], weights: Sequence[float], *, before: int | None, limit: int
 ) -> list[tuple[int, Match]]:
-    """Return the best places that several questions found, each with the number of the question that says most of it.
+    """Merge the rankings of several queries: the best positions, each with the number of its highest-ranking query.
 
-    What a question says weighs as much as the question does. Only places `before` one are kept, if that is given.
+    Relevance is multiplied by the query's weight. If `before` is given, only earlier positions are returned.
     """
     joined = _join(rankings)
-    numbers = np.repeat(np.arange(len(rankings)), [len(each.places) for each in rankings])
-    heft = joined.relevance * np.asarray(weights)[numbers]
-    order = np.lexsort((numbers, -heft, joined.places))
-    told = order[np.diff(joined.places[order], prepend=-1) > 0]  # of each place what says most of it
+    numbers = np.repeat(np.arange(len(rankings)), [len(each.positions) for each in rankings])
+    weighted = joined.relevance * np.asarray(weights)[numbers]
+    order = np.lexsort((numbers, -weighted, joined.positions))
+    highest = order[np.diff(joined.positions[order], prepend=-1) > 0]  # one row per position
     if before is not None:
-        told = told[joined.places[told] < before]
-    best = told[_best(heft[told], joined.places[told], limit)]
-    return list(zip(numbers[best].tolist(), joined.at(best).found(), strict=True))
+        highest = highest[joined.positions[highest] < before]
+    best = highest[_best(weighted[highest], joined.positions[highest], limit)]
+    return list(zip(numbers[best].tolist(), joined.at(best).matches(), strict=True))
 
 
 def boost(relevance: float, log_odds: float = SPEAKER) -> float:
-    """Return the relevance of a place of which something more is known that speaks for it.
+    """Return the relevance after adding evidence in its favour, given as log-odds.
 
     >>> boost(0.0), round(boost(0.1), 2), round(boost(0.5), 2), boost(1.0)
     (0.0, 0.58, 0.92, 1.0)
@@ -121,7 +121,7 @@ def boost(relevance: float, log_odds: float = SPEAKER) -> float:
 
 
 def adjust_relevance(relevance: float, question: Question, *, speaker: str, text: str) -> float:
-    """Return the relevance of a place, now that it is known what was said there, and by whom.
+    """Return the relevance of a position, taking its text and speaker into account.
 
     >>> question = Question(terms=("ann", "plant"), meaning="plant")
     >>> round(adjust_relevance(0.1, question, speaker="Ann", text="Roses."), 2)
@@ -138,7 +138,7 @@ def adjust_relevance(relevance: float, question: Question, *, speaker: str, text
 
 
 def length_adjusted(relevance: float, tokens: int) -> float:
-    """Return what a text of so many tokens is worth: its relevance, less for what is too short to say much.
+    """Return the relevance, reduced for texts too short to say much.
 
     >>> length_adjusted(0.8, 50), length_adjusted(0.8, 150), length_adjusted(0.8, 0)
     (0.4, 0.6, 0.0)
@@ -148,34 +148,34 @@ def length_adjusted(relevance: float, tokens: int) -> float:
 
 def _join(rankings: Sequence[Ranking]) -> Ranking:
     return Ranking(
-        places=np.concatenate([each.places for each in rankings]),
+        positions=np.concatenate([each.positions for each in rankings]),
         relevance=np.concatenate([each.relevance for each in rankings]),
         lexical=np.concatenate([each.lexical for each in rankings]),
         vector=np.concatenate([each.vector for each in rankings]),
     )
 
 
-def _best(values: Values, places: Positions, limit: int) -> Positions:
-    """Return where the largest values are, the largest first, of equals the later place."""
+def _best(values: Values, positions: Positions, limit: int) -> Positions:
+    """Return the indexes of the largest values, largest first. Later positions win ties."""
     chosen = np.arange(len(values))
     if len(values) > limit > 0:
         chosen = np.flatnonzero(values >= np.partition(values, len(values) - limit)[len(values) - limit])
-    return chosen[np.lexsort((-places[chosen], -values[chosen]))][:limit]
+    return chosen[np.lexsort((-positions[chosen], -values[chosen]))][:limit]
 
 
 def _similarities(near: Sequence[VectorHit], *, conversation: bool) -> Scored:
-    """Return the cosines by place, the highest of each; what points away is not near."""
+    """Return the highest cosine similarity of each position, clipped to 0..1."""
     found = np.array([hit.seq if conversation else hit.doc for hit in near], np.int64)
     cosines = np.clip(np.array([hit.similarity for hit in near], np.float64), 0.0, 1.0)
     order = np.lexsort((cosines, found))
-    places = found[order]
-    last = np.diff(places, append=places[-1:] + 1) > 0
-    mine = last & (places >= FIRST_POSITION)
-    return Scored(places=places[mine], values=cosines[order][mine])
+    positions = found[order]
+    last = np.diff(positions, append=positions[-1:] + 1) > 0
+    mine = last & (positions >= FIRST_POSITION)
+    return Scored(positions=positions[mine], values=cosines[order][mine])
 
 
-def _values_at(scored: Scored, places: Positions, otherwise: float) -> Values:
-    """Return the values at these places, which hold all of the scored ones."""
-    values = np.full(len(places), otherwise)
-    values[np.searchsorted(places, scored.places)] = scored.values
+def _values_at(scored: Scored, positions: Positions, otherwise: float) -> Values:
+    """Return the values at these positions, which include all scored ones."""
+    values = np.full(len(positions), otherwise)
+    values[np.searchsorted(positions, scored.positions)] = scored.values
     return values

@@ -27,30 +27,30 @@ Rows = npt.NDArray[np.float32]
 
 
 async def embed_checked(embedder: Embedder, texts: Sequence[str], purpose: Purpose) -> Rows:
-    """Return one row of finite numbers a text, or say what is wrong with what came."""
+    """Embed texts and check the result: one row of finite numbers per text."""
     rows = np.asarray(await embedder.embed(texts, purpose))
     if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:  # noqa: PLR2004 - rows and columns
-        raise EmbeddingError(embedder.id, f"gave an array of shape {rows.shape} for {len(texts)} texts")
+        raise EmbeddingError(embedder.id, f"returned an array of shape {rows.shape} for {len(texts)} texts")
     if rows.dtype.kind != "f" or not np.isfinite(rows).all():
-        raise EmbeddingError(embedder.id, "gave what is no finite number")
+        raise EmbeddingError(embedder.id, "returned a value that is not a finite number")
     return rows
 
 
-TIME_LIMIT: Final = 10.0  # seconds for the vector side
-MAX_ROWS: Final = 2_000  # of postings that a question may read: its rare terms tell places apart, not its common ones
-SIDE_ROWS: Final = 200  # … and what only led up to it, or says nearly the same
-LAGGING: Final = 256  # documents without a vector: what has just been written is fewer, and is on its way
-FALLBACK_RELEVANCE: Final = 0.5  # of a memory that is there only because it is recent
+TIME_LIMIT: Final = 10.0  # seconds for vector search
+MAX_ROWS: Final = 2_000  # postings read for a main query; rare terms come first, since common ones discriminate little
+SIDE_ROWS: Final = 200  # postings read for any other query, and for synonyms
+LAGGING: Final = 256  # documents without a vector; fewer than that were just written and will be embedded soon
+FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent
 FALLBACK_MEMORIES: Final = 10
-_MAX_CAUSE_CHARS: Final = 200  # characters of an error on a context
+_MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a context
 
 Lexical = list[list[Postings]]  # by group, by query
 Nearest = list[list[list[VectorHit]]]
-Notices = tuple[Message | Memory | LoreEntry, int | None]
+CountedRecord = tuple[Message | Memory | LoreEntry, int | None]
 
 
 class Retriever:
-    """Searches one tenant's store. `embedder` None is full text alone, and nothing is missing then."""
+    """Searches one tenant's store. Without an embedder, it uses full-text search alone."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Retriever:
         cache: Cache[SearchResult],
         time_limit: float = TIME_LIMIT,
     ) -> None:
-        """Search this store, with vectors by this embedder."""
+        """Search this store with this embedder."""
         seconds = to_finite_float(time_limit)
         if seconds is None or seconds <= 0:
             raise InvalidValue("time_limit", f"must be a positive number of seconds, not {preview(time_limit)}")
@@ -74,55 +74,55 @@ class Retriever:
         self._clock = clock
         self._time_limit = seconds
 
-    async def retrieve(self, queries: Sequence[Query], wanted: SearchRequest, *, now: float) -> SearchResult:
-        """Return the best of all scopes for these queries, the most relevant first; ages are reckoned from `now`."""
-        groups = search_groups(wanted)
+    async def retrieve(self, queries: Sequence[Query], request: SearchRequest, *, now: float) -> SearchResult:
+        """Return the most relevant records of all scopes, best first. Ages are relative to `now`."""
+        groups = search_groups(request)
         if not queries or not groups:
             return SearchResult()
-        # The version makes every write to a scope, by any process, a miss: nothing stale is ever found.
-        version = await self._store.version(wanted.scopes)
-        key = (tuple(queries), wanted, version, now if wanted.half_life else None)
-        held = self._cache.get(key, now=self._clock())
-        if held is not None:
-            return msgspec.structs.replace(held, cached=True)
-        result = await self._search(queries, groups, wanted, now)
+        # The version changes with every write to a scope, by any process, so the cache never returns stale results.
+        version = await self._store.version(request.scopes)
+        key = (tuple(queries), request, version, now if request.half_life else None)
+        cached = self._cache.get(key, now=self._clock())
+        if cached is not None:
+            return msgspec.structs.replace(cached, cached=True)
+        result = await self._search(queries, groups, request, now)
         if not result.degraded:
             self._cache.put(key, result, now=self._clock())
         return result
 
     async def _search(
-        self, queries: Sequence[Query], groups: Sequence[Group], wanted: SearchRequest, now: float
+        self, queries: Sequence[Query], groups: Sequence[Group], request: SearchRequest, now: float
     ) -> SearchResult:
-        # Side by side: while vectors are compared, and while the database looks for words, the interpreter is free.
-        (postings, lost_words), (near, lost_meanings) = await asyncio.gather(
+        # Concurrently: both vector comparison and database queries release the interpreter lock.
+        (postings, lexical_failure), (near, vector_failure) = await asyncio.gather(
             self._lexical(queries, groups), self._vectors(queries, groups)
         )
-        rankings = _rank_groups(queries, groups, postings, near, wanted)  # a millisecond: not worth a thread
+        rankings = _rank_groups(queries, groups, postings, near, request)  # takes a millisecond: not worth a thread
         hits: list[Hit] = []
         for group, ranking in zip(groups, rankings, strict=True):
-            hits += [_with_recency(hit, wanted, now) for hit in await self._resolve(group, ranking, wanted)]
-        degraded = tuple(cause for cause in (lost_words, lost_meanings) if cause)
+            hits += [_with_recency(hit, request, now) for hit in await self._resolve(group, ranking, request)]
+        degraded = tuple(cause for cause in (lexical_failure, vector_failure) if cause)
         recent: list[Hit] = []
-        lost = postings is None or (near is None and lost_meanings)
-        if lost and wanted.memories and not any(isinstance(hit.record, Memory) for hit in hits):
-            recent = await self._recent(wanted)
+        failed = postings is None or (near is None and vector_failure)
+        if failed and request.memories and not any(isinstance(hit.record, Memory) for hit in hits):
+            recent = await self._recent(request)
             degraded += ("no memory was found by full text: the most recent ones stand in",) if recent else ()
-        hits = [hit for hit in (*hits, *recent) if hit.relevance >= wanted.least_relevance]
+        hits = [hit for hit in (*hits, *recent) if hit.relevance >= request.least_relevance]
         return SearchResult(hits=tuple(sorted(hits, key=relevance_order)), degraded=degraded)
 
-    # -- the two sides -----------------------------------------------------------------------------------------------
+    # -- full-text and vector search ---------------------------------------------------------------------------------
 
     async def _lexical(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Lexical | None, str]:
-        """Ask full text; a store that cannot search may still be able to read."""
-        asked = [words for group in groups for query in queries for words in _search_terms(query, group)]
+        """Run full-text search. A store that cannot search may still be able to read."""
+        term_queries = [each for group in groups for query in queries for each in _term_queries(query, group)]
         try:
-            found = iter(await self._store.postings(asked))
-            return [[_split_results(query, found) for query in queries] for _ in groups], ""
+            results = iter(await self._store.postings(term_queries))
+            return [[_next_postings(query, results) for query in queries] for _ in groups], ""
         except BrimfulError as error:
             return None, f"{WORDS_FAILED} ({_cause(error)})"
 
     async def _vectors(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Nearest | None, str]:
-        """Ask the vector side within the time limit, the embedder through the breaker; what a store does is not its."""
+        """Run vector search within the time limit. The breaker guards the embedder only, not the store."""
         main = [query.question.meaning for query in queries if query.main]
         embedder = self._embedder
         if embedder is None or not main:
@@ -134,11 +134,11 @@ class Retriever:
             async with asyncio.timeout_at(until):
                 vectors = await embed_checked(embedder, main, "query")
         except asyncio.CancelledError:
-            self._breaker.left()
+            self._breaker.cancelled()
             raise
         except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
-            if isinstance(error, EmbeddingError) and error.refused:  # one long question must not silence all others
-                self._breaker.left()
+            if isinstance(error, EmbeddingError) and error.refused:  # one rejected query must not block all others
+                self._breaker.cancelled()
             else:
                 self._breaker.failed(self._clock())
             return None, self._lost(error)
@@ -152,12 +152,12 @@ class Retriever:
     async def _near(
         self, embedder: Embedder, vectors: Rows, queries: Sequence[Query], groups: Sequence[Group]
     ) -> Nearest:
-        asked = [VectorQuery(scopes=group.scopes, vector=vector) for group in groups for vector in vectors]
-        near = iter(await self._store.nearest(embedder.id, asked, limit=MAX_NEIGHBOURS))
+        vector_queries = [VectorQuery(scopes=group.scopes, vector=vector) for group in groups for vector in vectors]
+        near = iter(await self._store.nearest(embedder.id, vector_queries, limit=MAX_NEIGHBOURS))
         return [[next(near) if query.main else [] for query in queries] for _ in groups]
 
     async def _behind(self, embedder: Embedder) -> str:
-        """Say so if many documents wait for a vector: then they can be found by their words alone."""
+        """Return a note if many documents have no vector yet, since they can only be found by full text."""
         if len(await self._store.backlog(embedder.id, limit=LAGGING + 1)) <= LAGGING:
             return ""
         found = f"more than {LAGGING} documents have no vector by {embedder.id!r} yet"
@@ -176,34 +176,38 @@ class Retriever:
         cause = f"took more than {self._time_limit:g} s" if isinstance(error, TimeoutError) else _cause(error)
         return f"{VECTORS_FAILED} ({cause}{self._news()}): full text alone"
 
-    # -- from places to records --------------------------------------------------------------------------------------
+    # -- from positions to records -----------------------------------------------------------------------------------
 
-    async def _resolve(self, group: Group, ranking: Sequence[tuple[Query, Match]], wanted: SearchRequest) -> list[Hit]:
-        records = await self._records(group, [found.place for _, found in ranking], wanted)
-        return [_make_hit(*records[found.place], query, found) for query, found in ranking if found.place in records]
+    async def _resolve(self, group: Group, ranking: Sequence[tuple[Query, Match]], request: SearchRequest) -> list[Hit]:
+        records = await self._records(group, [match.position for _, match in ranking], request)
+        return [
+            _make_hit(*records[match.position], query, match) for query, match in ranking if match.position in records
+        ]
 
-    async def _records(self, group: Group, places: Sequence[int], wanted: SearchRequest) -> dict[int, Notices]:
-        """Return records by place, with their stored counts where these came along."""
-        if not places:
+    async def _records(
+        self, group: Group, positions: Sequence[int], request: SearchRequest
+    ) -> dict[int, CountedRecord]:
+        """Return records by position, with their stored token counts where available."""
+        if not positions:
             return {}
         if group.room is not None:
-            said = await self._store.messages_at(group.room, places, tokenizer=wanted.tokenizer)
-            return {each.message.seq: (each.message, each.tokens) for each in said if not each.message.hidden}
-        documents = {document.item: document.doc for document in await self._store.documents(places)}
+            messages = await self._store.messages_at(group.room, positions, tokenizer=request.tokenizer)
+            return {each.message.seq: (each.message, each.tokens) for each in messages if not each.message.hidden}
+        documents = {document.item: document.doc for document in await self._store.documents(positions)}
         if group.kind == "lore":
             entries = await self._store.lore(ids=list(documents))
             return {documents[entry.id]: (entry, None) for entry in entries if entry.enabled}
-        memories = await self._store.memories(ids=list(documents), types=wanted.types, limit=len(documents))
+        memories = await self._store.memories(ids=list(documents), types=request.types, limit=len(documents))
         return {documents[memory.id]: (memory, None) for memory in memories}
 
-    async def _recent(self, wanted: SearchRequest) -> list[Hit]:
-        limit = min(FALLBACK_MEMORIES, wanted.limit)
-        memories = await self._store.memories(scopes=wanted.memories, types=wanted.types, pinned=False, limit=limit)
+    async def _recent(self, request: SearchRequest) -> list[Hit]:
+        limit = min(FALLBACK_MEMORIES, request.limit)
+        memories = await self._store.memories(scopes=request.memories, types=request.types, pinned=False, limit=limit)
         return [Hit(record=memory, relevance=FALLBACK_RELEVANCE, query="recent") for memory in memories]
 
 
-def _search_terms(query: Query, group: Group) -> list[TermQuery]:
-    """Return what full text is asked for: the terms of a query, and those that say nearly the same."""
+def _term_queries(query: Query, group: Group) -> list[TermQuery]:
+    """Return the full-text queries: the terms of a query, and their synonyms."""
     words = TermQuery(scopes=group.scopes, terms=query_terms(query), most=MAX_ROWS if query.main else SIDE_ROWS)
     if not query.related:
         return [words]
@@ -211,9 +215,9 @@ def _search_terms(query: Query, group: Group) -> list[TermQuery]:
     return [words, TermQuery(scopes=group.scopes, terms=others, most=SIDE_ROWS, rare_alone=True)]
 
 
-def _split_results(query: Query, found: Iterator[Postings]) -> Postings:
-    own = next(found)
-    return expand_postings(own, next(found), [term for _, term in query.related]) if query.related else own
+def _next_postings(query: Query, results: Iterator[Postings]) -> Postings:
+    own = next(results)
+    return expand_postings(own, next(results), [term for _, term in query.related]) if query.related else own
 
 
 def _rank_groups(
@@ -221,50 +225,52 @@ def _rank_groups(
     groups: Sequence[Group],
     postings: Lexical | None,
     near: Nearest | None,
-    wanted: SearchRequest,
+    request: SearchRequest,
 ) -> list[list[tuple[Query, Match]]]:
-    """Rank every group by every query; each place keeps the best that a query said of it."""
+    """Rank every group by every query; each position keeps its best rank."""
     ranked = []
     weights = [query.weight for query in queries]
     for at, group in enumerate(groups):
-        words = [_NOTHING] * len(queries) if postings is None else postings[at]
-        meanings: list[list[VectorHit]] = [[]] * len(queries) if near is None else near[at]
+        lexical = [_NO_POSTINGS] * len(queries) if postings is None else postings[at]
+        vector: list[list[VectorHit]] = [[]] * len(queries) if near is None else near[at]
         rankings = [
-            rank(*found, conversation=group.room is not None, limit=group.limit)
-            for found in zip(words, meanings, strict=True)
+            rank(*evidence, conversation=group.room is not None, limit=group.limit)
+            for evidence in zip(lexical, vector, strict=True)
         ]
-        before = wanted.before if group.room == wanted.room else None
+        before = request.before if group.room == request.room else None
         best = merge(rankings, weights, before=before, limit=group.limit)
-        ranked.append([(queries[number], found) for number, found in best])
+        ranked.append([(queries[number], match) for number, match in best])
     return ranked
 
 
-def _make_hit(record: Message | Memory | LoreEntry, tokens: int | None, query: Query, found: Match) -> Hit:
-    """Return what was found, weighed by what it says, and by who said it."""
+def _make_hit(record: Message | Memory | LoreEntry, tokens: int | None, query: Query, match: Match) -> Hit:
+    """Return a hit whose relevance takes the record's text and speaker into account."""
     speaker = record.sender if isinstance(record, Message) else ""
     text = plain_text(record.content)
     return Hit(
         record=record,
-        relevance=query.weight * adjust_relevance(found.relevance, query.question, speaker=speaker, text=text),
-        lexical=found.lexical,
-        vector=found.vector,
+        relevance=query.weight * adjust_relevance(match.relevance, query.question, speaker=speaker, text=text),
+        lexical=match.lexical,
+        vector=match.vector,
         query=query.name,
         tokens=tokens,
     )
 
 
-_NOTHING: Final = Postings(terms=(), found=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=())
+_NO_POSTINGS: Final = Postings(
+    terms=(), found=(), documents=0, words=0, doc=(), seq=(), length=(), term=(), frequency=()
+)
 
 
-def _with_recency(hit: Hit, wanted: SearchRequest, now: float) -> Hit:
-    """Return the hit with its relevance times its recency, where ages are to count."""
+def _with_recency(hit: Hit, request: SearchRequest, now: float) -> Hit:
+    """Return the hit with its relevance multiplied by its recency, if the request has a half-life."""
     at = 0.0 if isinstance(hit.record, LoreEntry) else hit.record.at
-    if wanted.half_life is None or not at:
+    if request.half_life is None or not at:
         return hit
-    recency = 0.5 ** (max(0.0, now - at) / (wanted.half_life * SECONDS_PER_DAY))
+    recency = 0.5 ** (max(0.0, now - at) / (request.half_life * SECONDS_PER_DAY))
     return msgspec.structs.replace(hit, relevance=hit.relevance * recency, recency=recency)
 
 
 def _cause(error: BaseException) -> str:
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}"[:_MAX_CAUSE_CHARS] if said else type(error).__name__
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}"[:_MAX_CAUSE_CHARS] if message else type(error).__name__

@@ -14,15 +14,16 @@ from brimful.records import MEMORY_TYPES, LoreEntry, Memory, Message, memory_sco
 from brimful.records.base import validate_id
 from brimful.retrieval.documents import MAX_INDEXED_CHARS
 
-ROOM, LOREBOOK = "room:", "lorebook:"  # how the names of scopes begin
-_MIN_RESULTS = 20  # places a group may bring, however small the budget
+ROOM, LOREBOOK = "room:", "lorebook:"  # prefixes of scope names
+_MIN_RESULTS = 20  # per group, however small the requested limit
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to look, and how much to bring.
+    """The scopes to search, and limits.
 
-    `before` leaves out what stands in the recent window of `room` anyway. With `half_life` (days), relevance fades with
-    age. `limit` is the most that each group of scopes brings. By `tokenizer`, messages come with their stored counts.
+    `before` excludes the messages of `room` from that position on, which are in the context anyway. With `half_life`
+    (days), relevance decays with age. `limit` is the maximum number of results per group of scopes. With `tokenizer`,
+    messages are returned with their stored token counts.
     """
 
     room: str | None = None
@@ -37,19 +38,19 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what nobody could look for."""
+        """Validate the limit and the memory types."""
         if not is_whole_number(self.limit, 0):
-            raise InvalidValue("limit", f"must be a whole number from 0, not {preview(self.limit)}")
+            raise InvalidValue("limit", f"must be a non-negative integer, not {preview(self.limit)}")
         check_memory_types(self.types)
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """All scopes that are searched."""
+        """All scopes to search."""
         return tuple(scope for group in search_groups(self) for scope in group.scopes)
 
 
 def check_memory_types(types: object) -> None:
-    """Refuse what are no types of memories: nothing would be found, and nobody would know why."""
+    """Raise an error for unknown memory types, which would silently match nothing."""
     known = ", ".join(MEMORY_TYPES)
     if not isinstance(types, tuple | list):
         raise InvalidValue("types", f"must be a list of {known}, not {preview(types)}")
@@ -59,7 +60,7 @@ def check_memory_types(types: object) -> None:
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Scopes that are ranked together. Only a room has an order in which one thing is said after another."""
+    """Scopes that are ranked together. Only rooms have turns that follow one another."""
 
     kind: Literal["room", "memory", "lore"]
     scopes: tuple[str, ...]
@@ -68,9 +69,9 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """Something found: a record, how relevant it is, the parts of that number, and which query found it.
+    """A search hit: a record, its relevance with the parts of that number, and the query that found it.
 
-    `tokens` is the stored count of a message, if there is one.
+    `tokens` is the stored token count of a message, if there is one.
     """
 
     record: Message | Memory | LoreEntry
@@ -83,23 +84,23 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def relevance_order(hit: Hit) -> tuple[float, str]:
-    """Return what hits are sorted by."""
+    """Sort key: most relevant first."""
     return (-hit.relevance, hit.record.id)
 
 
 def limit_hits(limit: int, hits: Iterable[Hit]) -> tuple[Hit, ...]:
-    """Return the first hits of each sort of record, so many at most: a search weighs some more than it is asked for."""
-    often: Counter[type] = Counter()
-    kept = []
+    """Return at most `limit` hits of each record type, since a search ranks some more than requested."""
+    counts: Counter[type] = Counter()
+    limited = []
     for hit in hits:
-        often[type(hit.record)] += 1
-        if often[type(hit.record)] <= limit:
-            kept.append(hit)
-    return tuple(kept)
+        counts[type(hit.record)] += 1
+        if counts[type(hit.record)] <= limit:
+            limited.append(hit)
+    return tuple(limited)
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search brought, the best first, and what it had to do without."""
+    """The hits of a search, best first, and notes on anything that did not work."""
 
     hits: tuple[Hit, ...] = ()
     degraded: tuple[str, ...] = ()
@@ -107,7 +108,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def memory_scopes(persona: str | None, user: str | None, room: str | None) -> tuple[str, ...]:
-    """Return all scopes whose memories a persona may use when it speaks with a user in a room.
+    """Return all scopes whose memories a persona may use when talking to a user in a room.
 
     >>> memory_scopes("helper", "ada", None)
     ('memory:::', 'memory::ada:', 'memory:helper::', 'memory:helper:ada:')
@@ -117,25 +118,25 @@ def memory_scopes(persona: str | None, user: str | None, room: str | None) -> tu
     return tuple(sorted(memory_scope(*owner) for owner in owners))
 
 
-def search_groups(wanted: SearchRequest) -> tuple[Group, ...]:
-    """Return what is searched, group by group."""
-    limit = max(_MIN_RESULTS, wanted.limit)
-    rooms = [room for room in (wanted.room, *wanted.other_rooms) if room is not None]
+def search_groups(request: SearchRequest) -> tuple[Group, ...]:
+    """Return the groups of scopes to search."""
+    limit = max(_MIN_RESULTS, request.limit)
+    rooms = [room for room in (request.room, *request.other_rooms) if room is not None]
     groups = [Group(kind="room", scopes=(ROOM + room,), limit=limit, room=room) for room in rooms]
-    if wanted.memories:
-        groups.append(Group(kind="memory", scopes=wanted.memories, limit=limit))
-    if wanted.lorebooks:
-        books = tuple(LOREBOOK + book for book in wanted.lorebooks)
+    if request.memories:
+        groups.append(Group(kind="memory", scopes=request.memories, limit=limit))
+    if request.lorebooks:
+        books = tuple(LOREBOOK + book for book in request.lorebooks)
         groups.append(Group(kind="lore", scopes=books, limit=limit))
     return tuple(groups)
 
 
-DUPLICATE_FACTOR: Final = 0.5  # what the next one of its like is worth, and the one after it half of that
+DUPLICATE_FACTOR: Final = 0.5  # factor on the relevance of each further near-duplicate
 _DIGITS: Final = b"0123456789"
 
 
 def diversify(hits: Iterable[Hit]) -> list[Hit]:
-    """Return the hits, best first; what says what a better one says (the same words, numbers aside) is worth less.
+    """Lower the relevance of near-duplicates (the same words, ignoring digits) and sort the hits again.
 
     >>> from brimful.records import Memory
     >>> def hit(id, text, relevance):
@@ -144,19 +145,19 @@ def diversify(hits: Iterable[Hit]) -> list[Hit]:
     >>> [(hit.record.id, hit.relevance) for hit in diversify(rain)]
     [('a', 0.8), ('c', 0.5), ('b', 0.35)]
     """
-    alike: Counter[frozenset[str]] = Counter()
-    told_apart = []
+    seen: Counter[frozenset[str]] = Counter()
+    weighted = []
     for hit in sorted(hits, key=relevance_order):
         words = _words_without_digits(plain_text(hit.record.content)[:MAX_INDEXED_CHARS])
-        before = alike[words] if words else 0
-        alike[words] += 1
-        told_apart.append(
+        before = seen[words] if words else 0
+        seen[words] += 1
+        weighted.append(
             msgspec.structs.replace(hit, relevance=hit.relevance * DUPLICATE_FACTOR**before) if before else hit
         )
-    return sorted(told_apart, key=relevance_order)
+    return sorted(weighted, key=relevance_order)
 
 
 def _words_without_digits(text: str) -> frozenset[str]:
-    """Return the words of a text, without digits; bytes lose these in a tenth of the time."""
+    """Return the words of a text without digits. Removing digits from bytes is ten times as fast as from a string."""
     plain = text.casefold().encode("utf-8", "surrogatepass").translate(None, _DIGITS)
     return frozenset(plain.decode("utf-8", "surrogatepass").split())

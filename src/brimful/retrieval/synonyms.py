@@ -9,38 +9,37 @@ import numpy as np
 
 from brimful.records.search import Postings
 
-SYNONYM_WEIGHT: Final = 0.1  # what a related term counts for, where the term itself counts for 1
-RARE_SHARE: Final = 0.1  # of all documents: a related term that is in more of them tells none apart
+SYNONYM_WEIGHT: Final = 0.1  # relative to the query's own term
+RARE_SHARE: Final = 0.1  # of all documents; a more common synonym does not discriminate
 _DATA: Final = Path(__file__).with_name("data") / "related.txt"
 
 Synonyms = tuple[tuple[str, str], ...]
 
 
 def find_synonyms(terms: Iterable[str], names: Collection[str] = ()) -> Synonyms:
-    """Return the terms that say nearly the same as one of these, each with the one that it stands for.
-
-    Names stand for nobody else.
+    """Return synonyms of the terms, each with the term that it stands for. Names have no synonyms.
 
     >>> find_synonyms(["hobbi"])
     (('leisur', 'hobbi'), ('recreat', 'hobbi'), ('lifestyl', 'hobbi'), ('occup', 'hobbi'))
     """
-    known, asked = load_synonyms(), list(terms)
-    found: dict[str, str] = {}
-    for term in asked:
+    table, wanted = load_synonyms(), list(terms)
+    synonyms: dict[str, str] = {}
+    for term in wanted:
         if term not in names:
-            for other in known.get(term, "").split():
-                found.setdefault(other, term)
-    return tuple((other, term) for other, term in found.items() if other not in asked and other not in names)
+            for other in table.get(term, "").split():
+                synonyms.setdefault(other, term)
+    return tuple((other, term) for other, term in synonyms.items() if other not in wanted and other not in names)
 
 
 def expand_postings(own: Postings, others: Postings, stands_for: Sequence[str]) -> Postings:
-    """Return where terms occur, or a rare one that is related to them: each of the `others` stands for a term."""
+    """Merge the postings of synonyms into those of the query's own terms, given the term each one stands for."""
     numbers = {term: number for number, term in enumerate(own.terms)}
-    most = max(1.0, RARE_SHARE * others.documents)
-    held = [
-        numbers.get(term, -1) if found <= most else -1 for term, found in zip(stands_for, others.found, strict=True)
+    max_documents = max(1.0, RARE_SHARE * others.documents)
+    targets = [
+        numbers.get(term, -1) if found <= max_documents else -1
+        for term, found in zip(stands_for, others.found, strict=True)
     ]
-    term = np.array(held, np.int64)[np.asarray(others.term, np.int64)]
+    term = np.array(targets, np.int64)[np.asarray(others.term, np.int64)]
     mine = term >= 0
     if not mine.any():
         return own
@@ -59,6 +58,5 @@ def expand_postings(own: Postings, others: Postings, stands_for: Sequence[str]) 
 
 @cache
 def load_synonyms() -> dict[str, str]:
-    """Return the related terms of each term, separated by spaces."""
     lines = _DATA.read_text(encoding="ascii").splitlines()
     return {term: others for term, _, others in (line.partition(" ") for line in lines)}
