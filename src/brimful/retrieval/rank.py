@@ -44,7 +44,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """Places with their relevance and its parts, in columns, the best first."""
+    """Positions with their relevance and its parts, as columns, best first."""
 
     positions: Positions
     relevance: Values
