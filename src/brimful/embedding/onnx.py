@@ -1,6 +1,6 @@
-"""Just enough of the ONNX format to write a graph: a file of protocol buffers, as onnx.proto describes it.
+"""Just enough of the ONNX format (protocol buffers, see onnx.proto) to write a graph.
 
-The `onnx` package does this and much more; for one graph, which is written once, it is 30 MB too many.
+The `onnx` package can do this, but a dependency of 30 MB is too much for one graph that is written once.
 """
 
 import struct
@@ -22,7 +22,7 @@ _A_FLOAT, _AN_INT, _INTS = 1, 2, 7  # AttributeProto.AttributeType
 
 
 class Node(msgspec.Struct, frozen=True):
-    """One operation: its name, what goes in and comes out, by name, and its attributes."""
+    """One operation: its operator, the names of its inputs and outputs, and its attributes."""
 
     operator: str
     inputs: Sequence[str]
@@ -33,18 +33,18 @@ class Node(msgspec.Struct, frozen=True):
 def model(
     nodes: Iterable[Node], constants: Mapping[str, "npt.NDArray[Any]"], inputs: Mapping[str, Sequence[str | int]]
 ) -> bytes:
-    """Write a model: its operations in order, its numbers, and the shapes of its inputs, which are whole numbers.
+    """Serialize a model: its operations in order, its constants, and the shapes of its integer inputs.
 
-    The last operation's first output is the model's output, of floats.
+    The first output of the last operation is the model's output, a float tensor.
     """
-    listed = list(nodes)
+    operations = list(nodes)
     graph = b"".join(
         (
-            *(_message(1, _node(node)) for node in listed),
+            *(_message(1, _node(node)) for node in operations),
             _text(2, "brimful"),
             *(_message(5, _tensor(name, array)) for name, array in constants.items()),
             *(_message(11, _value(name, _INT64, shape)) for name, shape in inputs.items()),
-            _message(12, _value(listed[-1].outputs[0], _FLOAT, ("rows", "dims"))),
+            _message(12, _value(operations[-1].outputs[0], _FLOAT, ("rows", "dims"))),
         )
     )
     return _number(1, IR_VERSION) + _text(2, "brimful") + _message(7, graph) + _message(8, _number(2, OPSET))
@@ -92,7 +92,7 @@ def _tag(field: int, kind: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    r"""Write a number in as few bytes as it takes, seven bits each; a negative one as 64 bits.
+    r"""Encode an integer as a varint.
 
     >>> _varint(300)
     b'\xac\x02'

@@ -1,4 +1,4 @@
-"""OpenAI's `/v1/embeddings`, which vLLM, llama.cpp, LiteLLM, LM Studio and many others speak as well."""
+"""OpenAI's `/v1/embeddings`, also served by vLLM, llama.cpp, LiteLLM, LM Studio and many others."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from brimful.embedding.remote import MAX_BYTES, TIMEOUT, RemoteEmbedder
 
 BASE_URL: Final = "https://api.openai.com/v1"
 KEYS: Final = ("BRIMFUL_EMBEDDING_KEY", "OPENAI_API_KEY")
-"""Environment variables that may hold the key, the first one first. OpenAI's own is for OpenAI's own server alone."""
+"""Environment variables for the API key, in order of precedence. OPENAI_API_KEY is only sent to OpenAI's own server."""
 
 
 class _Item(msgspec.Struct):
@@ -23,7 +23,7 @@ class _Reply(msgspec.Struct):
 
 
 class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server that speaks OpenAI's dialect is asked."""
+    """The embedding API of OpenAI and compatible servers."""
 
     model: str
     dimensions: int | None = None
@@ -37,13 +37,13 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def url(self) -> str:
-        """Where to ask."""
+        """The endpoint."""
         return f"{self.base_url.rstrip('/')}/embeddings"
 
     def body(self, texts: Sequence[str]) -> Mapping[str, Any]:
-        """Write a request."""
-        asked = {"model": self.model, "input": list(texts), "encoding_format": "float"}
-        return asked | ({"dimensions": self.dimensions} if self.dimensions else {})
+        """Return the request body."""
+        body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
+        return body | ({"dimensions": self.dimensions} if self.dimensions else {})
 
     def read(self, reply: bytes) -> list[list[float]]:
         """Return the vectors, in the order of the texts."""
@@ -52,7 +52,7 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenAIEmbedder(RemoteEmbedder):
-    """Asks a server that speaks OpenAI's dialect.
+    """Embeds with OpenAI or a compatible server.
 
     >>> OpenAIEmbedder("text-embedding-3-small", dimensions=512, key="…").id
     'openai:text-embedding-3-small-512@1'
@@ -66,15 +66,15 @@ class OpenAIEmbedder(RemoteEmbedder):
         key: str | None = None,
         dimensions: int | None = None,
         timeout: float = TIMEOUT,
-        most_bytes: int = MAX_BYTES,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
-        """Take a model's name; without a key, the one in the environment."""
-        found = key_for(base_url) if key is None else key
-        dialect = OpenAI(model=model, dimensions=dimensions, base_url=base_url, key=found)
-        super().__init__(dialect, timeout=timeout, most_bytes=most_bytes)
+        """Set up an embedder for a model. Without `key`, the key comes from the environment."""
+        api_key = key_for(base_url) if key is None else key
+        dialect = OpenAI(model=model, dimensions=dimensions, base_url=base_url, key=api_key)
+        super().__init__(dialect, timeout=timeout, max_bytes=max_bytes)
 
 
 def key_for(base_url: str) -> str:
-    """Return the key from the environment, or an empty text: a server at home may need none."""
+    """Return the key from the environment, or an empty string, since local servers may need none."""
     own, official = KEYS
     return os.environ.get(own) or (os.environ.get(official, "") if base_url == BASE_URL else "")

@@ -19,11 +19,10 @@ from brimful.protocols import Embedder
 
 
 class EmbedderInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """An embedder that can be had.
+    """An available embedder.
 
-    `name` is what `embedder_for` takes. `dims` and `id` are known where the model is. `missing` is the command that is
-    still to be run, or an empty text. `megabytes` is what it takes on disk, `per_second` how many texts of 60 tokens
-    one core reads.
+    `name` is the argument for `embedder_for`. `missing` is the command that installs what is missing, or an empty
+    string. `megabytes` is its size on disk, `per_second` the number of 60-token texts that one core embeds.
     """
 
     name: str
@@ -36,7 +35,7 @@ class EmbedderInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_embedders() -> list[EmbedderInfo]:
-    """Return all that can be had, and what each of them still needs here."""
+    """Return all embedders, and what each of them still needs on this machine."""
     remote = _missing_extra("httpx2", "remote")
     library = _missing_extra("sentence_transformers", "sentence-transformers")
     minilm = _missing_extra("onnxruntime", EXTRA) or ("" if is_installed() else INSTALL)
@@ -73,7 +72,7 @@ FORMS: Final = (
     "sentence-transformers:MODEL",
     "none",
 )
-"""What `embedder_for` understands."""
+"""The strings that `embedder_for` accepts."""
 
 _REMOTE: Final = re.compile(r"(?P<kind>openai|ollama):(?P<model>[^@].*?)(?:@(?P<url>https?://.+))?")
 _LOCAL: Final[dict[str, Callable[[], Embedder]]] = {"static": StaticEmbedder, "minilm": MiniLMEmbedder}
@@ -81,7 +80,7 @@ _LIBRARY: Final = "sentence-transformers:"
 
 
 def embedder_for(spec: str | Embedder | None = "static") -> Embedder | None:
-    """Return the embedder that is meant; nothing is loaded or asked before its first use.
+    """Return the embedder for a setting. Nothing is loaded and no server is contacted before its first use.
 
     >>> embedder_for("ollama:nomic-embed-text").id
     'ollama:nomic-embed-text@1'
@@ -96,15 +95,14 @@ def embedder_for(spec: str | Embedder | None = "static") -> Embedder | None:
         return _LOCAL[spec]()
     if spec.startswith(_LIBRARY) and spec != _LIBRARY:
         return SentenceTransformersEmbedder(spec.removeprefix(_LIBRARY))
-    if named := _REMOTE.fullmatch(spec):
-        return _remote(named["kind"], named["model"], named["url"])
+    if match := _REMOTE.fullmatch(spec):
+        return _remote(match["kind"], match["model"], match["url"])
     raise InvalidValue("embedder", f"must be one of {', '.join(FORMS)}, not {spec!r}")
 
 
 def _custom(embedder: Embedder) -> Embedder:
-    """Return an embedder of somebody's own, if it is one."""
-    for part in ("id", "embed", "close"):
-        if not hasattr(embedder, part):
+    for attribute in ("id", "embed", "close"):
+        if not hasattr(embedder, attribute):
             raise InvalidValue("embedder", f"must be one of {', '.join(FORMS)}, or have `id`, `embed` and `close`")
     return embedder
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Prompts(msgspec.Struct, frozen=True):
-    """What stands before a text, by its purpose."""
+    """The prefixes that a model expects before queries and passages."""
 
     query: str = ""
     passage: str = ""
@@ -45,7 +45,7 @@ _PROMPTS: Final = {
 
 
 def prompts_for(model: str) -> Prompts:
-    """Return the prompts of a model, whoever serves it and in whichever size.
+    """Return the prompts of a model, whatever its server and size.
 
     >>> prompts_for("nomic-ai/nomic-embed-text:v1.5").query
     'search_query: '
@@ -54,27 +54,27 @@ def prompts_for(model: str) -> Prompts:
     return next((prompts for known, prompts in _PROMPTS.items() if name.startswith(known)), Prompts())
 
 
-MAX_BYTES: Final = 8_191  # of one text: what OpenAI's models read, in tokens
+MAX_BYTES: Final = 8_191  # of one text; OpenAI's models read that many tokens
 TIMEOUT: Final = 30.0  # seconds for one request
 
 _BATCH_TEXTS: Final = 128
 _BATCH_BYTES: Final = 250_000  # OpenAI takes 300,000 tokens in one request
-_PROBE: Final = "."  # asked where all texts are empty, and nobody has said yet how long a vector is
-_MAX_SHOWN_CHARS: Final = 200  # characters of what a server says
-_REFUSED: Final = (400, 413, 422)  # by HTTP status: another text may be taken
+_PROBE: Final = "."  # embedded to learn the vector size if all texts are empty
+_MAX_SHOWN_CHARS: Final = 200  # of a server's error message
+_REFUSED: Final = (400, 413, 422)  # HTTP statuses that reject a text, not the server failing
 _ADVICE: Final = {  # by HTTP status
     401: " (check the key: BRIMFUL_EMBEDDING_KEY)",
     403: " (check the key: BRIMFUL_EMBEDDING_KEY)",
-    404: " (check the address and the model's name)",
+    404: " (check the URL and the model name)",
 }
 
 
 class Dialect(Protocol):
-    """How a sort of server is asked."""
+    """The API of a type of server."""
 
     @property
     def name(self) -> str:
-        """The sort of server, as in `openai:NAME`."""
+        """The type of server, as in `openai:NAME`."""
         ...
 
     @property
@@ -84,52 +84,52 @@ class Dialect(Protocol):
 
     @property
     def dimensions(self) -> int | None:
-        """How long a vector shall be; None leaves it to the model."""
+        """The requested vector size, or None for the model's default."""
         ...
 
     @property
     def url(self) -> str:
-        """Where to ask."""
+        """The endpoint."""
         ...
 
     @property
     def key(self) -> str:
-        """The key, or an empty text."""
+        """The API key, or an empty string."""
         ...
 
     def body(self, texts: Sequence[str]) -> Mapping[str, Any]:
-        """Write a request."""
+        """Return the request body."""
         ...
 
     def read(self, reply: bytes) -> list[list[float]]:
-        """Return the vectors of a reply, in the order of the texts; raise `msgspec.DecodeError` if it is malformed."""
+        """Return the vectors of a response in the order of the texts. Raises `msgspec.DecodeError` if malformed."""
         ...
 
 
 class RemoteEmbedder:
-    """Asks a server for vectors. Belongs to the event loop in which it is first used."""
+    """Embeds texts through a server. Bound to the event loop in which it is first used."""
 
-    def __init__(self, dialect: Dialect, *, timeout: float = TIMEOUT, most_bytes: int = MAX_BYTES) -> None:
-        """Take a dialect; nothing is asked yet."""
+    def __init__(self, dialect: Dialect, *, timeout: float = TIMEOUT, max_bytes: int = MAX_BYTES) -> None:
+        """Set up the embedder. No request is sent yet."""
         self._dialect = dialect
         self._timeout = timeout
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._dims = dialect.dimensions
         self._prompts = prompts_for(dialect.model)
         self._client: httpx2.AsyncClient | None = None
-        self.id: Final = _id(dialect, most_bytes)
+        self.id: Final = _id(dialect, max_bytes)
 
     @property
     def url(self) -> str:
-        """Where requests are sent."""
+        """The endpoint."""
         return self._dialect.url
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
-        """Return one row a text of length 1, or of zeros where a text is empty."""
-        asked = [self._prepare(text, purpose) for text in texts if is_embeddable(text)]
-        if not asked and self._dims is None:
-            await self._ask([_PROBE])
-        vectors = [await self._ask(batch) for batch in _batches(asked)]
+        """Return one unit-length row per text, or a row of zeros for an empty text."""
+        prepared = [self._prepare(text, purpose) for text in texts if is_embeddable(text)]
+        if not prepared and self._dims is None:
+            await self._request([_PROBE])
+        vectors = [await self._request(batch) for batch in _batches(prepared)]
         return scatter_rows(texts, vectors, self._dims or 0)
 
     async def close(self) -> None:
@@ -139,14 +139,14 @@ class RemoteEmbedder:
             await client.aclose()
 
     def _prepare(self, text: str, purpose: "Purpose") -> str:
-        return truncate_utf8(self._prompts.before(clean_text(text), purpose), self._most_bytes)
+        return truncate_utf8(self._prompts.before(clean_text(text), purpose), self._max_bytes)
 
-    async def _ask(self, texts: Sequence[str]) -> "Vectors":
+    async def _request(self, texts: Sequence[str]) -> "Vectors":
         reply = await self._post(self._dialect.body(texts))
         try:
             rows = self._dialect.read(reply)
         except msgspec.DecodeError as error:
-            raise EmbeddingError(self.id, f"the answer cannot be read: {error}") from error
+            raise EmbeddingError(self.id, f"the response cannot be read: {error}") from error
         vectors = unit_rows(self.id, rows, len(texts), self._dims)
         self._dims = vectors.shape[1]
         return vectors
@@ -155,9 +155,9 @@ class RemoteEmbedder:
         httpx2 = _httpx2()
         try:
             async with asyncio.timeout(self._timeout):
-                reply = await self._opened().post(self._dialect.url, content=msgspec.json.encode(body))
+                reply = await self._get_client().post(self._dialect.url, content=msgspec.json.encode(body))
         except TimeoutError as error:
-            raise self._unreachable(f"no answer within {self._timeout:g} seconds") from error
+            raise self._unreachable(f"no response within {self._timeout:g} seconds") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise self._unreachable(str(error) or type(error).__name__) from error
         if not reply.is_success:
@@ -165,7 +165,7 @@ class RemoteEmbedder:
             raise EmbeddingError(self.id, self._refusal(reply.status_code, reply.text), refused=refused)
         return reply.content
 
-    def _opened(self) -> "httpx2.AsyncClient":
+    def _get_client(self) -> "httpx2.AsyncClient":
         if self._client is None:
             headers = {"content-type": "application/json"}
             if self._dialect.key:
@@ -173,30 +173,30 @@ class RemoteEmbedder:
             self._client = _httpx2().AsyncClient(headers=headers, timeout=self._timeout)
         return self._client
 
-    def _unreachable(self, why: str) -> EmbeddingError:
-        return EmbeddingError(self.id, f"{display_url(self._dialect.url)} cannot be reached: {self._safe(why)}")
+    def _unreachable(self, reason: str) -> EmbeddingError:
+        return EmbeddingError(self.id, f"{display_url(self._dialect.url)} cannot be reached: {self._safe(reason)}")
 
-    def _refusal(self, status: int, said: str) -> str:
-        shown = " ".join(self._safe(said).split())[:_MAX_SHOWN_CHARS]
-        return f"{display_url(self._dialect.url)} answered {status}{_ADVICE.get(status, '')}: {shown or 'nothing more'}"
+    def _refusal(self, status: int, message: str) -> str:
+        shown = " ".join(self._safe(message).split())[:_MAX_SHOWN_CHARS]
+        return f"{display_url(self._dialect.url)} returned {status}{_ADVICE.get(status, '')}: {shown or 'no message'}"
 
     def _safe(self, text: str) -> str:
         return text.replace(self._dialect.key, "…") if self._dialect.key else text
 
 
-def truncate_utf8(text: str, most_bytes: int) -> str:
-    """Cut a text to a number of bytes of UTF-8, between two characters.
+def truncate_utf8(text: str, max_bytes: int) -> str:
+    """Truncate a string to a number of UTF-8 bytes without splitting a character.
 
     >>> truncate_utf8("naïve", 3), truncate_utf8("naïve", 4)
     ('na', 'naï')
     """
-    if len(text) * 4 <= most_bytes:  # no character takes more than four
+    if len(text) * 4 <= max_bytes:  # no character takes more than four
         return text
-    return text.encode()[:most_bytes].decode(errors="ignore")
+    return text.encode()[:max_bytes].decode(errors="ignore")
 
 
 def display_url(url: str) -> str:
-    """Return where a server is, without any name and password in its address.
+    """Return the host and port of a URL, without credentials.
 
     >>> display_url("http://me:secret@localhost:11434/api/embed")
     'localhost:11434'
@@ -204,9 +204,9 @@ def display_url(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
 
 
-def _id(dialect: Dialect, most_bytes: int) -> str:
+def _id(dialect: Dialect, max_bytes: int) -> str:
     dimensions = f"-{dialect.dimensions}" if dialect.dimensions else ""
-    limit = f"-{most_bytes}b" if most_bytes != MAX_BYTES else ""
+    limit = f"-{max_bytes}b" if max_bytes != MAX_BYTES else ""
     return f"{dialect.name}:{dialect.model}{dimensions}{limit}@1"
 
 

@@ -10,28 +10,28 @@ if TYPE_CHECKING:
 
 
 def unit_rows(embedder: str, rows: Any, count: int, dims: int | None) -> "Vectors":
-    """Return `count` rows of length 1 and of `dims` numbers, or say what is wrong with them."""
-    import numpy as np  # noqa: PLC0415 - only who embeds pays for it
+    """Normalize `count` rows of `dims` numbers to unit length. Raises an error if they are malformed."""
+    import numpy as np  # noqa: PLC0415 - imported on first use
 
     if len(rows) != count:
-        raise EmbeddingError(embedder, f"{len(rows)} vectors came back for {count} texts")
+        raise EmbeddingError(embedder, f"returned {len(rows)} vectors for {count} texts")
     try:
         vectors = np.array(rows, np.float64)
     except ValueError as error:
-        raise EmbeddingError(embedder, "the vectors are not all of one length") from error
+        raise EmbeddingError(embedder, "returned vectors of different sizes") from error
     found = vectors.shape[-1]
     if not found or dims not in (None, found):
-        raise EmbeddingError(embedder, f"a vector has {found} dimensions, not {dims or 'any number of them'}")
+        raise EmbeddingError(embedder, f"returned a vector with {found} dimensions, expected {dims or 'at least one'}")
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not np.isfinite(lengths).all():
-        raise EmbeddingError(embedder, "a vector holds a number that is not finite, or beyond measure")
+        raise EmbeddingError(embedder, "returned a vector with a number that is not finite or too large")
     return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
 def scatter_rows(texts: Sequence[str], vectors: Sequence["Vectors"], dims: int) -> "Vectors":
-    """Give each text that says something its vector, in order, and every other one a row of zeros."""
-    import numpy as np  # noqa: PLC0415 - only who embeds pays for it
+    """Return one row per text: the next vector for each embeddable text, zeros for the others."""
+    import numpy as np  # noqa: PLC0415 - imported on first use
 
     placed = np.zeros((len(texts), dims), np.float32)
     if vectors:
@@ -40,5 +40,5 @@ def scatter_rows(texts: Sequence[str], vectors: Sequence["Vectors"], dims: int) 
 
 
 def is_embeddable(text: str) -> bool:
-    """Tell whether a text is worth sending: models refuse an empty one, or make up a vector for it."""
+    """Return whether a text is worth sending. Models reject empty texts, or return a meaningless vector."""
     return bool(text) and not text.isspace()

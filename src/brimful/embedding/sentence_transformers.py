@@ -1,4 +1,4 @@
-"""Any model of the sentence-transformers library, on this machine. The library brings torch along."""
+"""Any model of the sentence-transformers library, on this machine. The library depends on torch."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from brimful.protocols import Purpose, Vectors
 
 
-_PROBE: Final = "."  # encoded where all texts are empty: its vector tells how long they are
+_PROBE: Final = "."  # encoded to learn the vector size if all texts are empty
 
 
 class SentenceEncoder(Protocol):
@@ -28,37 +28,37 @@ class SentenceEncoder(Protocol):
 
 
 class SentenceTransformersEmbedder:
-    """Embeds with a model of sentence-transformers, loaded on first use."""
+    """Embeds with a sentence-transformers model, loaded on first use."""
 
     def __init__(self, name: str, encoder: SentenceEncoder | None = None) -> None:
-        """Take the model's name, and the model itself if you have it already."""
+        """Use the model with this name, or `encoder` if you have loaded it already."""
         self.id: Final = f"sentence-transformers:{name}@1"
         self._name = name
         self._encoder = encoder
         self._dims: int | None = None
-        self._turn = asyncio.Lock()  # one text after the other: the models are not made for several threads
+        self._lock = asyncio.Lock()  # the models are not thread-safe
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
-        """Return one row a text of length 1, or of zeros where a text is empty."""
-        async with self._turn:
+        """Return one unit-length row per text, or a row of zeros for an empty text."""
+        async with self._lock:
             return await asyncio.to_thread(self._embed, texts, purpose)
 
     async def close(self) -> None:
-        """Let go of the model."""
+        """Unload the model."""
         self._encoder = None
 
     def _embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
-        asked = [clean_text(text) for text in texts if is_embeddable(text)]
+        cleaned = [clean_text(text) for text in texts if is_embeddable(text)]
         try:
             encoder = self._encoder = self._encoder or _load(self._name)
-            rows = _encode(encoder, asked or [_PROBE], purpose)
+            rows = _encode(encoder, cleaned or [_PROBE], purpose)
         except MissingExtra:
             raise
-        except Exception as error:  # whatever a model of anybody's raises
+        except Exception as error:  # custom models may raise anything
             raise EmbeddingError(self.id, f"the model failed: {error}") from error
-        vectors = unit_rows(self.id, rows, len(asked) or 1, self._dims)
+        vectors = unit_rows(self.id, rows, len(cleaned) or 1, self._dims)
         self._dims = vectors.shape[1]
-        return scatter_rows(texts, [vectors] if asked else [], self._dims)
+        return scatter_rows(texts, [vectors] if cleaned else [], self._dims)
 
 
 def _encode(encoder: SentenceEncoder, texts: list[str], purpose: "Purpose") -> Any:

@@ -14,10 +14,9 @@ _FILE: Final = Path(__file__).with_name("data") / "characters.toml"
 
 
 class Characters(msgspec.Struct, frozen=True, kw_only=True):
-    """Characters by class, each as the ranges within the brackets of a regular expression.
+    """Character classes, each as ranges for a regular expression set.
 
-    `controls` cannot be seen, `marks` are accents once they stand alone; both are removed. `punctuation` and
-    `ideographs` are words of their own.
+    `controls` and `marks` (combining accents) are removed. Each character of `punctuation` and `ideographs` is a word.
     """
 
     controls: str
@@ -28,13 +27,13 @@ class Characters(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def characters() -> Characters:
-    """Return the classes of characters, read on first use."""
+    """Return the character classes, which are frozen as of Unicode 8 as in BERT."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     return msgspec.convert({name: _brackets(ranges) for name, ranges in table.items()}, Characters)
 
 
 def _brackets(text: str) -> str:
-    r"""Write ranges of code points as a regular expression does.
+    r"""Convert ranges of hexadecimal code points to regular expression syntax.
 
     >>> _brackets("21-2f 7e")
     '!-/\\~'
@@ -43,21 +42,21 @@ def _brackets(text: str) -> str:
 
 
 UNKNOWN: Final = "[UNK]"
-CONTINUES: Final = "##"  # how a piece begins that does not begin a word
-MAX_WORD_LENGTH: Final = 100  # characters; BERT takes a longer word for unknown
+CONTINUES: Final = "##"  # prefix of pieces that continue a word
+MAX_WORD_LENGTH: Final = 100  # characters; BERT treats longer words as unknown
 
 _SPACE: Final = r"\t\n\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # no \v, \f, \x85: those are controls
 _PUNCTUATION: Final = r"!-/:-@\[-`{-~"
-_CAPITAL_SIGMA: Final = "\N{GREEK CAPITAL LETTER SIGMA}"  # Python writes a final one otherwise; BERT does not
+_CAPITAL_SIGMA: Final = "\N{GREEK CAPITAL LETTER SIGMA}"  # Python lowercases a final one differently; BERT does not
 _SIGMA: Final = "\N{GREEK SMALL LETTER SIGMA}"
-MAX_CACHED_WORDS: Final = 32_768  # a generation of the memory; there are two, which take about 10 MB when full
-_MAX_CACHED_LENGTH: Final = 32  # characters; longer words are hardly ever seen twice
+MAX_CACHED_WORDS: Final = 32_768  # per generation of the cache; both take about 10 MB when full
+_MAX_CACHED_LENGTH: Final = 32  # characters; longer words rarely occur twice
 
 Ids = tuple[int, ...]
 
 
 class WordPiece:
-    """Splits texts by a vocabulary, in which the place of a piece is its id.
+    """Tokenizes texts with a vocabulary. The index of a piece is its id.
 
     >>> pieces = WordPiece(["[UNK]", "brim", "##ful", "!"])
     >>> pieces.ids("Brimful, brim!")
@@ -65,7 +64,7 @@ class WordPiece:
     """
 
     def __init__(self, vocabulary: Sequence[str], *, max_cached_words: int = MAX_CACHED_WORDS) -> None:
-        """Take the pieces in order."""
+        """Use this vocabulary."""
         begins = {piece: id for id, piece in enumerate(vocabulary)}
         self._begins = begins
         self._continues = {p.removeprefix(CONTINUES): id for p, id in begins.items() if p.startswith(CONTINUES)}
@@ -77,55 +76,56 @@ class WordPiece:
         self._controls = re.compile(f"[{table.controls}]+")
         self._marks = re.compile(f"[{table.marks}]+")
         self._parts = re.compile(f"[{table.punctuation}]|[^{table.punctuation}]+")
-        self._memory = _WordCache(max_cached_words)
+        self._cache = _WordCache(max_cached_words)
 
     @property
     def cached_words(self) -> int:
-        """How many words are cached."""
-        return len(self._memory)
+        """The number of cached words."""
+        return len(self._cache)
 
     def ids(self, text: str) -> list[int]:
-        """Return the ids of a text's pieces, without any that begin or end a text."""
-        found: list[int] = []
-        recall = self._memory.recall
+        """Return the ids of a text, without [CLS] and [SEP]."""
+        ids: list[int] = []
+        get = self._cache.get
         for word in self._words.findall(text):
-            known = recall(word)
-            found += self._learn(word) if known is None else known
-        return found
-
-    def _learn(self, word: str) -> Ids:
-        ids = tuple(id for part in self._parts.findall(self._normal(word)) for id in self._pieces(part))
-        self._memory.keep(word, ids)
+            cached = get(word)
+            ids += self._tokenize(word) if cached is None else cached
         return ids
 
-    def _normal(self, word: str) -> str:
-        """Return the word in lower case, without controls and accents."""
-        seen = self._controls.sub("", word)
-        if seen.isascii():
-            return seen.lower()
-        bare = self._marks.sub("", unicodedata.normalize("NFD", seen))
+    def _tokenize(self, word: str) -> Ids:
+        ids = tuple(id for part in self._parts.findall(self._normalize(word)) for id in self._pieces(part))
+        self._cache.put(word, ids)
+        return ids
+
+    def _normalize(self, word: str) -> str:
+        """Return the word in lower case, without control characters and accents."""
+        visible = self._controls.sub("", word)
+        if visible.isascii():
+            return visible.lower()
+        bare = self._marks.sub("", unicodedata.normalize("NFD", visible))
         return bare.replace(_CAPITAL_SIGMA, _SIGMA).lower()
 
     def _pieces(self, word: str) -> Ids:
-        """Match the longest piece, then the longest one that goes on from there; all of the word, or it is unknown."""
+        """Split a word greedily into the longest known pieces. A word with any unknown part is unknown as a whole."""
         if len(word) > MAX_WORD_LENGTH:
             return self._unknown
-        found, start, pieces = [], 0, self._begins
+        ids, start, pieces = [], 0, self._begins
         while start < len(word):
             for end in range(min(len(word), start + self._longest), start, -1):
                 if (id := pieces.get(word[start:end])) is not None:
                     break
             else:
                 return self._unknown
-            found.append(id)
+            ids.append(id)
             start, pieces = end, self._continues
-        return tuple(found)
+        return tuple(ids)
 
 
 class _WordCache:
-    """Words and their pieces, in two generations: when the young one is full, the old one is forgotten.
+    """A cache of words in two generations: when the young one is full, it replaces the old one.
 
-    A word that is recalled is young again. Threads may share it: the worst is that a word is learnt twice.
+    A word that is found in the old generation moves to the young one. Unlike an LRU, a hit changes nothing, so it takes
+    no lock: at worst two threads tokenize the same word.
     """
 
     def __init__(self, max_words: int) -> None:
@@ -136,16 +136,16 @@ class _WordCache:
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
 
-    def recall(self, word: str) -> Ids | None:
-        """Return the pieces of a word that was seen of late."""
+    def get(self, word: str) -> Ids | None:
+        """Return the ids of a cached word."""
         if (ids := self._young.get(word)) is not None:
             return ids
         if (ids := self._old.get(word)) is not None:
-            self.keep(word, ids)
+            self.put(word, ids)
         return ids
 
-    def keep(self, word: str, ids: Ids) -> None:
-        """Remember a word, unless it is long."""
+    def put(self, word: str, ids: Ids) -> None:
+        """Cache a word, unless it is long."""
         if len(word) > _MAX_CACHED_LENGTH:
             return
         if len(self._young) >= self._max_words:

@@ -58,5 +58,6 @@ def expand_postings(own: Postings, others: Postings, stands_for: Sequence[str]) 
 
 @cache
 def load_synonyms() -> dict[str, str]:
+    """Return the synonyms of each term, separated by spaces."""
     lines = _DATA.read_text(encoding="ascii").splitlines()
     return {term: others for term, _, others in (line.partition(" ") for line in lines)}
