@@ -44,9 +44,9 @@ def test_what_is_ready_counts_an_odd_word_at_once():
 import time
 from brimful.counting import count_text, is_preloaded, preload
 
-assert not is_ready("o200k_base")
+assert not is_preloaded("o200k_base")
 moments = [time.process_time()]
-for call in (lambda: make_ready("o200k_base"), lambda: count_text("o200k_base", "unretrievedly")):
+for call in (lambda: preload("o200k_base"), lambda: count_text("o200k_base", "unretrievedly")):
     call()
     moments.append(time.process_time())
 print(moments[1] - moments[0], moments[2] - moments[1])

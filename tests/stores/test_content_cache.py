@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brimful.cache import content_bytes
 from brimful.core.content import Text
 from brimful.records import Content
-from brimful.stores.tables.contents import ContentCache, memory_size
+from brimful.stores.tables.contents import ContentCache
 
 kept = st.tuples(st.sampled_from(["t1", "t2"]), st.sampled_from("abcdef"), st.integers(0, 12))
 
@@ -58,8 +59,8 @@ def test_what_is_held_takes_no_more_memory_than_is_reckoned(make):
     tracemalloc.start()
     for number, body in enumerate(bodies):
         content = msgspec.json.decode(body, type=Content)
-        reckoned += memory_size(content)
-        cache.keep("o200k_base", f"b2:{number:064x}", (content, 1_000 + number), size=memory_size(content))
+        reckoned += content_bytes(content)
+        cache.keep("o200k_base", f"b2:{number:064x}", (content, 1_000 + number), size=content_bytes(content))
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert 0.7 * reckoned < taken < reckoned

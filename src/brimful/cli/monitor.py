@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
+from brimful.cache import LRU
 from brimful.cli import output
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, PersonaFilter, RoomFilter, Tenant
 from brimful.cli.store import require_store, with_engine
@@ -115,17 +115,15 @@ class EventFormatter:
 
     def __init__(self) -> None:
         """Begin with nothing seen."""
-        self._last: OrderedDict[tuple[str, str | None], Build] = OrderedDict()
+        self._last: LRU[tuple[str, str | None], Build] = LRU(max_entries=_MAX_LAST_BUILDS)
         self._day = ""
         self._explained = False
 
     def seen(self, build: Build) -> Build | None:
         """Take note of a build, and return the one before it of the same persona in the same room."""
         key = (build.room, build.persona)
-        before = self._last.pop(key, None)
+        before = self._last.get(key)
         self._last[key] = build
-        if len(self._last) > _MAX_LAST_BUILDS:
-            self._last.popitem(last=False)
         return before
 
     def text(self, event: Build | Response, who: str) -> str:
@@ -272,7 +270,7 @@ class EventReader:
     def __init__(self, wanted: EventFilter) -> None:
         """Look for these."""
         self._wanted = wanted
-        self._personas: OrderedDict[str, str | None] = OrderedDict()
+        self._personas: LRU[str, str | None] = LRU(max_entries=_MAX_PERSONAS)
         self._names: dict[tuple[type[Persona | Room], str], str] = {}
 
     async def last(self, store: Store, limit: int) -> list[tuple[Event, str]]:
@@ -307,9 +305,6 @@ class EventReader:
         elif context not in self._personas:
             snapshot = await store.snapshot(context)
             self._personas[context] = snapshot.persona if snapshot else None
-        self._personas.move_to_end(context)
-        if len(self._personas) > _MAX_PERSONAS:
-            self._personas.popitem(last=False)
         return self._personas[context]
 
     async def _called(self, store: Store, kind: type[Persona | Room], id: str) -> str:

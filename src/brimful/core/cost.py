@@ -10,7 +10,7 @@ from brimful.core.content import ContentPackage, Media, Part, Role, Text, ToolCa
 from brimful.core.frame import part_text
 from brimful.core.labels import PINNED_CLOSE, PINNED_OPEN, RELATED_CLOSE, RELATED_OPEN, make_heading, make_label
 from brimful.core.prompt import Message, Prompt, Tool
-from brimful.core.tokens import Basis, Count, TokenCounter
+from brimful.core.tokens import Count, TokenCounter, sum_counts
 
 Region = Literal["system", "pinned", "history", "related", "note", "current"]
 Heading = tuple[str, int]
@@ -19,7 +19,6 @@ Heading = tuple[str, int]
 NO_HEADING: Final[Heading] = ("", 0)
 
 _MAX_CACHED_LENGTH: Final = 4_096  # characters of parts whose count is worth remembering
-_CERTAINTY: Final[tuple[Basis, ...]] = ("exact", "provider", "bound", "calibrated", "approximate")
 _KIND_ROLES: Final[dict[str, Role]] = {
     "system-prompt": "system",
     "system-note": "system",
@@ -74,12 +73,7 @@ def _count_parts(content: tuple[Part, ...], counter: TokenCounter) -> Count:
     counts = [_count_part(part, counter) for part in content if not isinstance(part, ToolCall)]
     if calls:
         counts.append(counter.tool_calls(calls))
-    return Count(
-        tokens=sum(count.tokens for count in counts),
-        margin=sum(count.margin for count in counts),
-        basis=max((count.basis for count in counts), key=_CERTAINTY.index, default="exact"),
-        tokenizer=counter.tokenizer,
-    )
+    return sum_counts(counts, counter.tokenizer)
 
 
 _count_parts_cached: Final = cast("Callable[[tuple[Part, ...], TokenCounter], Count]", lru_cache(8_192)(_count_parts))

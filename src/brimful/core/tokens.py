@@ -1,6 +1,6 @@
 """A token count, and how sure it is."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 
 import msgspec
@@ -22,6 +22,7 @@ Basis = Literal["exact", "provider", "calibrated", "approximate", "bound"]
 - `bound`: the caller vouches that it is at most this.
 """
 BASES: Final[tuple[str, ...]] = get_args(Basis)
+_BY_CERTAINTY: Final[tuple[Basis, ...]] = ("exact", "provider", "bound", "calibrated", "approximate")
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -71,6 +72,21 @@ def _reason(value: object) -> str:
     if value < 0:
         return f"must not be negative, not {validation.preview(value)}"
     return f"must be at most {validation.MAX_INTEGER:,}"
+
+
+def sum_counts(counts: Iterable[Count], tokenizer: str) -> Count:
+    """Return the sum of counts. Its basis is the least certain of theirs.
+
+    >>> sum_counts([Count(tokens=2, basis="exact"), Count(tokens=3, basis="calibrated", margin=1)], "mixed")
+    Count(tokens=5, basis='calibrated', tokenizer='mixed', margin=1)
+    """
+    parts = list(counts)
+    return Count(
+        tokens=sum(part.tokens for part in parts),
+        basis=max((part.basis for part in parts), key=_BY_CERTAINTY.index, default="exact"),
+        tokenizer=tokenizer,
+        margin=sum(part.margin for part in parts),
+    )
 
 
 class TokenCounter(Protocol):

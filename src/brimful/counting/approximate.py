@@ -9,10 +9,9 @@ from typing import Final, assert_never
 
 from brimful.core.content import Media, Part, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt
-from brimful.core.tokens import Count
+from brimful.core.tokens import Count, sum_counts
 from brimful.counting.media import MediaCounter
 from brimful.counting.overheads import tool_json
-from brimful.counting.sums import sum_counts
 
 CHARACTERS_PER_TOKEN: Final = 4
 CHARACTERS_PER_MESSAGE: Final = 10  # for {"role":"","content":"","name":""}

@@ -1,88 +1,68 @@
-"""A bounded cache of token counts."""
+"""A bounded cache of token counts, so that each text is tokenized once."""
 
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
-MAX_KEY_CHARACTERS: Final = 512  # characters; a longer text is remembered by its digest
-MAX_ENTRIES: Final = 65_536  # so that a full memory holds at most 32 million characters
+from brimful.cache import LRU
 
-Key = str | bytes
+MAX_KEY_CHARACTERS: Final = 512  # a longer text is cached under its hash
+MAX_ENTRIES: Final = 65_536  # so that a full cache holds at most 32 million characters
+
+_Key = str | bytes
 C = TypeVar("C")
 
 
 class CountCache(Generic[C]):
-    """Remembers how many tokens, or what else, a text has, least recently used first to go. For any thread.
+    """Caches what `count` returns for each text.
 
-    >>> memo = CountCache(lambda texts: [len(text) for text in texts])
-    >>> memo.counts(["a", "bb", "a"])
+    >>> cache = CountCache(lambda texts: [len(text) for text in texts])
+    >>> cache.counts(["a", "bb", "a"])
     [1, 2, 1]
     """
 
-    def __init__(self, count: Callable[[Sequence[str]], list[C]], most: int = MAX_ENTRIES) -> None:
-        """Remember what `count` says, for at most `most` texts."""
+    def __init__(self, count: Callable[[Sequence[str]], list[C]], max_entries: int = MAX_ENTRIES) -> None:
         self._count = count
-        self._most = most
-        self._known: OrderedDict[Key, C] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: LRU[_Key, C] = LRU(max_entries=max_entries)
 
     def __len__(self) -> int:
-        """Return the number of texts remembered."""
+        """Return the number of cached texts."""
         return len(self._known)
 
     def counts(self, texts: Sequence[str]) -> list[C]:
-        """Count each text, and only those never seen, in one batch."""
+        """Count each text; those that are not cached are counted in one batch."""
         keys = [text if len(text) <= MAX_KEY_CHARACTERS else _key(text) for text in texts]
-        known = self._recall(keys)
-        counts = [count for count in known if count is not None]
-        if len(counts) == len(keys):
-            return counts
-        new = {key: text for key, text, count in zip(keys, texts, known, strict=True) if count is None}
-        # Outside the lock: two threads may count the same text, which is harmless; neither waits for the other.
-        counted = dict(zip(new, self._count(list(new.values())), strict=True))
-        self._remember(counted)
-        return [counted[key] if count is None else count for key, count in zip(keys, known, strict=True)]
+        known = self._known.get_many(keys)
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        if new:
+            # Without a lock: two threads may count the same text, which is harmless, and neither waits for the other.
+            counted = dict(zip(new, self._count(list(new.values())), strict=True))
+            self._known.update(counted)
+            known |= counted
+        return [known[key] for key in keys]
 
-    def learn(self, counts: Mapping[str, C]) -> None:
-        """Remember counts that were made before, by another process or on another day.
+    def add(self, counts: Mapping[str, C]) -> None:
+        """Add counts that are already known, such as those from a store.
 
-        >>> memo = CountCache(lambda texts: [0 for text in texts])
-        >>> memo.learn({"abc": 3})
-        >>> memo.counts(["abc"])
+        >>> cache = CountCache(lambda texts: [0 for text in texts])
+        >>> cache.add({"abc": 3})
+        >>> cache.counts(["abc"])
         [3]
         """
-        self._remember({_key(text): tokens for text, tokens in counts.items()})
+        self._known.update({_key(text): tokens for text, tokens in counts.items()})
 
-    def unknown(self, texts: Sequence[str]) -> list[str]:
-        """Return the texts that would have to be counted.
+    def missing(self, texts: Sequence[str]) -> list[str]:
+        """Return the texts that are not cached.
 
-        >>> memo = CountCache(lambda texts: [0 for text in texts])
-        >>> memo.learn({"abc": 3})
-        >>> memo.unknown(["abc", "xyz"])
+        >>> cache = CountCache(lambda texts: [0 for text in texts])
+        >>> cache.add({"abc": 3})
+        >>> cache.missing(["abc", "xyz"])
         ['xyz']
         """
-        with self._lock:
-            return [text for text in texts if _key(text) not in self._known]
-
-    def _recall(self, keys: Sequence[Key]) -> list[C | None]:
-        known = self._known
-        with self._lock:
-            found = [known.get(key) for key in keys]
-            for key, count in zip(keys, found, strict=True):
-                if count is not None:
-                    known.move_to_end(key)
-        return found
-
-    def _remember(self, counted: dict[Key, C]) -> None:
-        with self._lock:
-            self._known.update(counted)
-            while len(self._known) > self._most:
-                self._known.popitem(last=False)
+        return [text for text in texts if _key(text) not in self._known]
 
 
-def _key(text: str) -> Key:
+def _key(text: str) -> _Key:
     if len(text) <= MAX_KEY_CHARACTERS:
         return text
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

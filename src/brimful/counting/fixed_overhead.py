@@ -3,21 +3,20 @@
 import json
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 import msgspec
 
+from brimful.cache import LRU, content_bytes
 from brimful.core.content import Media, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Prompt, Tool
-from brimful.core.tokens import Basis, Count
+from brimful.core.tokens import Basis, Count, sum_counts
 from brimful.counting.features import Features, request_features
 from brimful.counting.media import MediaCounter
 from brimful.counting.overheads import Overheads, tool_texts
-from brimful.counting.sums import sum_counts
 from brimful.counting.text_counters import CalibratedTextCounter, TextCounter
 
-_MAX_CACHED_CALLS: Final = 4_096
+_MAX_CACHED_BYTES: Final = 4 * 2**20  # of tool calls
 _TEXT_PARTS: Final = (Text, ToolResult)
 
 
@@ -34,7 +33,9 @@ class FixedOverheadCounter:
         self._media = media
         self._tool_system_tokens = tool_system_tokens
         # The same calls are counted when they are packaged, fitted and verified, and again with every turn.
-        self._calls = lru_cache(_MAX_CACHED_CALLS)(self._count_calls)
+        self._calls: LRU[tuple[ToolCall, ...], Count] = LRU(
+            max_size=_MAX_CACHED_BYTES, size=lambda calls, _: content_bytes(calls)
+        )
 
     @property
     def tokenizer(self) -> str:
@@ -58,7 +59,11 @@ class FixedOverheadCounter:
 
         The margin reaches to the calls written as JSON: who counts strictly counts them so, and is not to be surprised.
         """
-        return self._calls(tuple(calls))
+        key = tuple(calls)
+        count = self._calls.get(key)
+        if count is None:
+            count = self._calls[key] = self._count_calls(key)
+        return count
 
     def _count_calls(self, calls: tuple[ToolCall, ...]) -> Count:
         texts = self.texts([text for call in calls for text in (call.name, call.arguments)])

@@ -6,13 +6,12 @@ report and the next two may show that the server has started to count differentl
 """
 
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from brimful.cache import LRU
 from brimful.core.model import ModelInfo, Prior
 from brimful.core.tokens import Count
 from brimful.counting.calibration import Calibration, default_calibration
@@ -193,15 +192,11 @@ def _cached_learn(
 ) -> LearnedCalibration:
     """Learn, unless the same was learned before: from one request to the next, it mostly was."""
     key = (model, route, usable[-1].id)
-    with _learned_lock:
-        known = _learned_cache.get(key)
+    known = _learned_cache.get(key)
     if known is not None and known[0] == usable:
         return known[1]
     learned = _learn(model, base, usable, route)
-    with _learned_lock:
-        _learned_cache[key] = (usable, learned)
-        while len(_learned_cache) > _MAX_LEARNED:
-            _learned_cache.popitem(last=False)
+    _learned_cache[key] = (usable, learned)
     return learned
 
 
@@ -289,7 +284,6 @@ def _nonzero_weights(weights: Mapping[str, float]) -> tuple[tuple[str, float], .
     return tuple((name, weight) for name, weight in rounded if weight)
 
 
-_learned_cache: OrderedDict[tuple[ModelInfo, str, str], tuple[tuple[UsageReport, ...], LearnedCalibration]] = (
-    OrderedDict()
+_learned_cache: Final[LRU[tuple[ModelInfo, str, str], tuple[tuple[UsageReport, ...], LearnedCalibration]]] = LRU(
+    max_entries=_MAX_LEARNED
 )
-_learned_lock = threading.Lock()

@@ -20,12 +20,12 @@ def texts_in(content: str | tuple[Part, ...]) -> list[str]:
 
 def remember_counts(vocabulary: str, counts: Mapping[str, int]) -> None:
     """Take over counts of texts by a vocabulary: they will not be counted again while they are remembered."""
-    get_count_cache(vocabulary).learn(counts)
+    get_count_cache(vocabulary).add(counts)
 
 
 def find_uncounted(vocabulary: str, texts: Sequence[str]) -> list[str]:
     """Return the texts whose counts this process does not remember."""
-    return get_count_cache(vocabulary).unknown(texts)
+    return get_count_cache(vocabulary).missing(texts)
 
 
 def count_raw(vocabulary: str, texts: Sequence[str]) -> list[int]:

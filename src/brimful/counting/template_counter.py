@@ -8,17 +8,17 @@ Per-message overhead is measured by rendering probe messages and taking the diff
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final, assert_never
 
+from brimful.cache import LRU, content_bytes
 from brimful.core.content import Media, Role, Text, ToolCall, ToolResult
 from brimful.core.prompt import Message, Part, Prompt, Tool
-from brimful.core.tokens import Count
+from brimful.core.tokens import Count, sum_counts
 from brimful.counting.chat_template import ChatTemplate, TemplateRefused, wire_messages, wire_tools, with_short_ids
 from brimful.counting.features import Features, request_features
 from brimful.counting.media import MediaCounter
 from brimful.counting.overheads import tool_json
-from brimful.counting.sums import sum_counts
 from brimful.counting.text_counters import CalibratedTextCounter, TextCounter
 
 _PROBES: Final = ("hi", "", "1", "\nhi", " hi", "hi\n", "hi ", "ing", "漢", "…", "<b>\r\n")
@@ -148,7 +148,7 @@ def _assistant_message(content: str | ToolCall) -> Message:
 
 MEDIA_MARKERS: Final = 2  # tokens that begin and end a picture in a rendered template
 THINKING_MARKERS: Final = 6  # tokens of thoughts that are left empty, at the most
-_MAX_CACHED_CALLS: Final = 4_096
+_MAX_CACHED_BYTES: Final = 4 * 2**20  # of tool calls
 _PROBE_NAME: Final = "probe_of_brimful"  # a name that no template prints of itself
 _HI: Final = Message(role="user", parts=(Text(text="hi"),))
 
@@ -162,7 +162,9 @@ class TemplateCounter:
         self._template = template
         self._media = media
         # Rendering takes a millisecond, and the same call is counted when it is written and when it is fitted.
-        self._call = lru_cache(_MAX_CACHED_CALLS)(self._count_call)
+        self._calls: LRU[tuple[str, str], Count] = LRU(
+            max_size=_MAX_CACHED_BYTES, size=lambda call, _: sum(map(content_bytes, call))
+        )
 
     @property
     def tokenizer(self) -> str:
@@ -276,6 +278,12 @@ class TemplateCounter:
         around = self.request_overhead() + sum(self.message_overhead(message["role"]) for message in sent)
         texts = [tool_json(tool) for tool in prompt.tools] + [message["content"] for message in sent]
         return [Count(tokens=around, basis="bound"), self.tool_calls(_tool_calls(prompt)), *self.texts(texts)]
+
+    def _call(self, name: str, arguments: str) -> Count:
+        count = self._calls.get((name, arguments))
+        if count is None:
+            count = self._calls[name, arguments] = self._count_call(name, arguments)
+        return count
 
     def _count_call(self, name: str, arguments: str) -> Count:
         called = Message(role="assistant", parts=(ToolCall(id="call00001", name=name, arguments=arguments),))

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, Protocol
 
-from brimful.core.tokens import Count
+from brimful.core.tokens import Count, sum_counts
 from brimful.counting.calibration import Calibration, round_up
 from brimful.counting.count_cache import CountCache
 from brimful.counting.features import CHARACTER_CLASSES, Features, count_characters, sum_characters
-from brimful.counting.sums import sum_counts
 from brimful.counting.tokenizers import count_texts, count_with_special_tokens
 from brimful.counting.vocabularies import is_verified
 

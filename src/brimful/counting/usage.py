@@ -42,7 +42,7 @@ def find_truncation(count: Count, usage: Usage | None, *, shared: int = 0, unsur
 
     >>> exact = Count(tokens=12_000, basis="exact")
     >>> find_truncation(exact, Usage(prompt=2_050))
-    Cut(sent=12000, read=2050, missing=9558)
+    Truncation(sent=12000, read=2050, missing=9558)
     >>> find_truncation(exact, Usage(prompt=11_960)), find_truncation(exact, Usage(prompt=400), shared=11_600)
     (None, None)
     """

@@ -1,12 +1,12 @@
 """Calibrate counts and windows of a model on a route from the usage that its provider reported."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
+from brimful.cache import LRU
 from brimful.core.model import ModelInfo
 from brimful.counting import MAX_OBSERVATIONS as _LEARNED_OBSERVATIONS
 from brimful.counting import learn_calibration, learned_window, observed_model_id
@@ -18,9 +18,6 @@ MAX_MODELS: Final = 1_024  # models on routes that a process remembers, least re
 FEW_OBSERVATIONS: Final = 64  # observations, up to which each one may teach something new
 NEW_SHARE: Final = 0.05  # of what was observed: beyond that, so much more is learned from again
 REFRESH_SECONDS: Final = 60.0  # seconds for which what other processes observed may go unseen
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class CalibratedModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +53,8 @@ class Calibrator:
     def __init__(self, store: Store) -> None:
         """Read and write observations of this store."""
         self._store = store
-        self._seen: OrderedDict[tuple[str, str], _RecentObservations] = OrderedDict()
-        self._learned: OrderedDict[tuple[ModelInfo, str], _CachedCalibration] = OrderedDict()
+        self._seen: LRU[tuple[str, str], _RecentObservations] = LRU(max_entries=MAX_MODELS)
+        self._learned: LRU[tuple[ModelInfo, str], _CachedCalibration] = LRU(max_entries=MAX_MODELS)
 
     async def learned(self, model: ModelInfo, route: str, *, now: float) -> CalibratedModel:
         """Return what is known of a model on a route; without one, at its maker's."""
@@ -71,7 +68,7 @@ class Calibrator:
                 else CalibratedModel(model=model, window=None)
             )
             known = _CachedCalibration(lesson=lesson, seen=frozenset(each.id for each in observations))
-            _put(self._learned, (model, named), known)
+            self._learned[model, named] = known
         return known.lesson
 
     async def observe(self, observation: UsageReport, *, now: float) -> None:
@@ -95,7 +92,7 @@ class Calibrator:
         recent, before = observations[:MAX_OBSERVATIONS], observations[MAX_OBSERVATIONS:]
         refused = (each for each in before if each.kind != "usage")  # a window that a server told stays known
         seen = _RecentObservations(observations=(*recent, *refused), at=now)
-        _put(self._seen, (model, route), seen)
+        self._seen[model, route] = seen
         return seen
 
 
@@ -112,14 +109,6 @@ def _needs_update(observations: Sequence[UsageReport], known: _CachedCalibration
     unusual = any(each.kind != "usage" for each in new)
     enough = 0.0 if len(known.seen) < FEW_OBSERVATIONS else len(known.seen) * NEW_SHARE
     return unusual or max(len(new), gone) > enough
-
-
-def _put(kept: "OrderedDict[K, V]", key: K, value: V) -> None:
-    """Keep a value, and no more of them than a process should: callers may name any model."""
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) > MAX_MODELS:
-        kept.popitem(last=False)
 
 
 def get_default_route(model: ModelInfo) -> str:

@@ -1,12 +1,12 @@
 """Recent history, read newest first in pages with stored counts, until the budget is met."""
 
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
+from brimful.cache import LRU, content_bytes
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
 from brimful.core.cost import role_of, speaker_name
@@ -25,6 +25,7 @@ MAX_PAGE: Final = 1024
 _MAX_USER_PAGES: Final = 20  # read back for what a person said last, and no more
 _EXTRA_MESSAGES: Final = 4  # read beyond what met a reach last time
 MAX_PACKAGES: Final = 16_384  # packages of messages that a process keeps at hand
+MAX_PACKAGE_BYTES: Final = 64 * 2**20  # of their contents
 
 
 class RecentHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,9 +76,10 @@ class PackageCache:
 
     def __init__(self, kept: int = MAX_PACKAGES) -> None:
         """Keep so many, least recently used first to go."""
-        self._kept = kept
-        self._known: OrderedDict[tuple[object, ...], tuple[ContentPackage, int]] = OrderedDict()
-        self._met: OrderedDict[tuple[str, HistoryReach], int] = OrderedDict()
+        self._known: LRU[tuple[object, ...], tuple[ContentPackage, int]] = LRU(
+            max_entries=kept, max_size=MAX_PACKAGE_BYTES, size=lambda _, known: content_bytes(known[0].content)
+        )
+        self._met: LRU[tuple[str, HistoryReach], int] = LRU(max_entries=kept)
 
     def first_page(self, room: str, reach: HistoryReach) -> int:
         """Return how many messages to read first: what it took last time, and a few more."""
@@ -87,9 +89,6 @@ class PackageCache:
     def met(self, room: str, reach: HistoryReach, messages: int) -> None:
         """Note how many messages met a reach."""
         self._met[room, reach] = messages
-        self._met.move_to_end((room, reach))
-        if len(self._met) > self._kept:
-            self._met.popitem(last=False)
 
     async def package(self, message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
         """Return a message's package, and what it costs where it stands."""
@@ -101,10 +100,6 @@ class PackageCache:
                 texts_in(message.content), _package_with_cost, message, counter, cluster
             )
             self._known[key] = known
-            if len(self._known) > self._kept:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(key)
         return known
 
 

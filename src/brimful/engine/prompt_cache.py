@@ -1,11 +1,11 @@
 """Prompt caching: keep the prefix of consecutive contexts stable, and estimate what the provider has cached."""
 
 import hashlib
-from collections import OrderedDict
 from typing import Final
 
 import msgspec
 
+from brimful.cache import LRU
 from brimful.core.budget import ContextBudget, rules_digest
 from brimful.core.context import Context
 from brimful.core.model import CacheRule
@@ -52,14 +52,13 @@ class PrefixTracker:
     def __init__(self, store: Store, kept: int = MAX_CONVERSATIONS) -> None:
         """Look up in this store what is not remembered."""
         self._store = store
-        self._kept = kept
-        self._known: OrderedDict[Conversation, HistoryStart | None] = OrderedDict()
+        self._known: LRU[Conversation, HistoryStart | None] = LRU(max_entries=kept)
 
     async def last(self, conversation: Conversation) -> HistoryStart | None:
         """Return where the last context began; None if there is none, or if it held no history."""
         if conversation not in self._known:
             self.keep(conversation, await self._stored(conversation))
-        return self._known[conversation]
+        return self._known.get(conversation)
 
     async def _stored(self, conversation: Conversation) -> HistoryStart | None:
         room, persona = conversation.room, conversation.persona
@@ -81,9 +80,6 @@ class PrefixTracker:
     def keep(self, conversation: Conversation, history: HistoryStart | None) -> None:
         """Remember where a context began."""
         self._known[conversation] = history
-        self._known.move_to_end(conversation)
-        if len(self._known) > self._kept:
-            self._known.popitem(last=False)
 
 
 MAX_REQUESTS: Final = 4_096  # conversations whose last request a process remembers
@@ -106,17 +102,14 @@ class LastRequests:
 
     def __init__(self, kept: int = MAX_REQUESTS) -> None:
         """Remember so many."""
-        self._kept = kept
-        self._known: OrderedDict[tuple[str, ...], RequestDigest] = OrderedDict()
+        self._known: LRU[tuple[str, ...], RequestDigest] = LRU(max_entries=kept)
 
     def expect(self, context: Context, *conversation: str) -> int:
         """Return how many tokens of a context that was sent should have been cached; remember it for the next one."""
         prompt = renderer_of(context.inputs).parse(context.request)
         sent = _digest_request(prompt, to_its_end=context.request.get(_REQUEST_BREAKPOINT) is not None)
-        before = self._known.pop(conversation, None)
+        before = self._known.get(conversation)
         self._known[conversation] = sent
-        if len(self._known) > self._kept:
-            self._known.popitem(last=False)
         return (
             0
             if before is None

@@ -66,7 +66,7 @@ class ModelName(msgspec.Struct, frozen=True, kw_only=True):
     """A model's name, read: as it is, without prefixes, and the API of the host in its prefix, if that is known.
 
     >>> parse_name("openrouter/anthropic/Claude-3.5-Sonnet:beta")
-    Name(whole='openrouter/anthropic/claude-3.5-sonnet:beta', bare='claude-3.5-sonnet:beta', wire='openai')
+    ModelName(whole='openrouter/anthropic/claude-3.5-sonnet:beta', bare='claude-3.5-sonnet:beta', wire='openai')
     >>> parse_name("us.anthropic.claude-3-5-sonnet-20241022-v2:0").bare
     'claude-3-5-sonnet-20241022-v2:0'
     >>> parse_name("ft:gpt-4o-mini-2024-07-18:acme::x1").bare

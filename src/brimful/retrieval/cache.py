@@ -1,9 +1,9 @@
 """Results for a while: least recently used first to go, and none older than its time to live."""
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from brimful.cache import LRU
 from brimful.core.validation import is_whole_number, preview, to_finite_float
 from brimful.errors import InvalidValue
 
@@ -29,9 +29,8 @@ class Cache(Generic[Value]):
         seconds = to_finite_float(ttl)
         if seconds is None or seconds < 0:
             raise InvalidValue("ttl", f"must be a number of seconds, not {preview(ttl)}")
-        self._most = most
         self._ttl = seconds
-        self._held: OrderedDict[Hashable, tuple[float, Value]] = OrderedDict()
+        self._held: LRU[Hashable, tuple[float, Value]] = LRU(max_entries=most)
 
     def __len__(self) -> int:
         """Return the number of results held."""
@@ -41,14 +40,10 @@ class Cache(Generic[Value]):
         """Return the result, if there is one that is young enough."""
         born, value = self._held.get(key, (None, None))
         if born is None or not 0 <= now - born < self._ttl:
-            self._held.pop(key, None)
+            self._held.pop(key)
             return None
-        self._held.move_to_end(key)
         return value
 
     def put(self, key: Hashable, value: Value, *, now: float) -> None:
         """Keep a result."""
         self._held[key] = (now, value)
-        self._held.move_to_end(key)
-        while len(self._held) > self._most:
-            self._held.popitem(last=False)

@@ -7,12 +7,12 @@ either.
 
 import hashlib
 import ipaddress
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Literal, Protocol, get_args
 from urllib.parse import urlsplit
 
+from brimful.cache import LRU
 from brimful.server.errors import ApiError
 from brimful.server.proxy.request import Client
 from brimful.stores import Database
@@ -76,7 +76,7 @@ class KeyAccess:
         """Take an open database."""
         self._database = database
         self._clock = clock
-        self._known: OrderedDict[bytes, tuple[Client, float]] = OrderedDict()
+        self._known: LRU[bytes, tuple[Client, float]] = LRU(max_entries=_MAX_CACHED_KEYS)
 
     async def caller(self, headers: Mapping[str, str]) -> Client:
         """Return whose key it is."""
@@ -89,9 +89,6 @@ class KeyAccess:
             return held[0]
         caller = await self._looked_up(key)
         self._known[digest] = (caller, now)
-        self._known.move_to_end(digest)
-        if len(self._known) > _MAX_CACHED_KEYS:
-            self._known.popitem(last=False)
         return caller
 
     async def _looked_up(self, key: str) -> Client:

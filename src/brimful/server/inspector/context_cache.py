@@ -1,12 +1,13 @@
 """A short-lived cache of recently viewed contexts."""
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
 from brimful.assembly.assemble import prepare_candidates
 from brimful.assembly.whatif import window_for
+from brimful.cache import LRU
 from brimful.core.context import Inputs
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
@@ -30,7 +31,7 @@ class CachedContext:
         """Begin with the context alone; `at` is when it was read."""
         self.snapshot = snapshot
         self.at = at
-        self._piles: OrderedDict[tuple[ModelInfo, Policy], Candidates] = OrderedDict()
+        self._piles: LRU[tuple[ModelInfo, Policy], Candidates] = LRU(max_entries=MAX_PREPARED)
         self._windows: dict[str, int | None] = {}
         self._working = Lock()
 
@@ -43,11 +44,7 @@ class CachedContext:
         """Return the candidates, ready for the model and the policy of these inputs."""
         key = (inputs.model, inputs.policy)
         with self._working:
-            pile = self._piles.pop(key, None) or prepare_candidates(inputs)
-            self._piles[key] = pile
-            if len(self._piles) > MAX_PREPARED:
-                self._piles.popitem(last=False)
-            return pile
+            return self._piles.setdefault(key, lambda: prepare_candidates(inputs))
 
     def window_for(self, item: str) -> int | None:
         """Return the window in which a candidate would be in."""
@@ -65,8 +62,9 @@ class ContextCache:
         """Keep so many."""
         self._clock = clock
         self._of_tenant = of_tenant
-        self._candidates = candidates
-        self._held: OrderedDict[_Key, CachedContext] = OrderedDict()
+        self._held: LRU[_Key, CachedContext] = LRU(
+            max_size=candidates, size=lambda _, held: held.candidates, keep_last=True
+        )
         self._dropped: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -81,9 +79,8 @@ class ContextCache:
         """Return a context with what is at hand of it."""
         self._let_go_of_the_old()
         key = (store.tenant, id)
-        if key in self._held:
-            self._held.move_to_end(key)
-            return self._held[key]
+        if (known := self._held.get(key)) is not None:
+            return known
         began, dropped = self._clock(), self._dropped[store.tenant]
         snapshot = await store.snapshot(id)
         if snapshot is None:
@@ -96,19 +93,18 @@ class ContextCache:
     def drop(self, tenant: str) -> None:
         """Let go of a tenant's contexts: something was erased that may be in them."""
         self._dropped[tenant] += 1
-        for key in [key for key in self._held if key[0] == tenant]:
-            del self._held[key]
+        for key in self._held:
+            if key[0] == tenant:
+                self._held.pop(key)
 
     def _keep(self, key: _Key, held: CachedContext) -> None:
         self._held[key] = held
-        self._held.move_to_end(key)
         own = [each for each in self._held if each[0] == key[0]]
         for each in own[: -self._of_tenant]:
-            del self._held[each]
-        while len(self._held) > 1 and sum(each.candidates for each in self._held.values()) > self._candidates:
-            self._held.popitem(last=False)
+            self._held.pop(each)
 
     def _let_go_of_the_old(self) -> None:
         now = self._clock()
-        for key in [key for key, held in self._held.items() if not 0 <= now - held.at < CACHE_SECONDS]:
-            del self._held[key]
+        for key, held in self._held.items():
+            if not 0 <= now - held.at < CACHE_SECONDS:
+                self._held.pop(key)

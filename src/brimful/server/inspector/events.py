@@ -5,7 +5,6 @@ listens. Every listener has its own cursor, so no event is missed or sent twice.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
@@ -14,6 +13,7 @@ import msgspec
 from starlette.responses import Response as HttpResponse
 from starlette.types import Receive, Scope, Send
 
+from brimful.cache import LRU
 from brimful.errors import StoreError
 from brimful.protocols import Store
 from brimful.records import Response
@@ -40,7 +40,7 @@ class Feed:
         self._store = store
         self._pause = pause
         self._cursor = ""
-        self._next: OrderedDict[str, LogPage] = OrderedDict()
+        self._next: LRU[str, LogPage] = LRU(max_entries=MAX_BATCHES)
         self._news = asyncio.Event()
         self._beginning = asyncio.Lock()
         self._listeners = 0
@@ -107,8 +107,6 @@ class Feed:
     def _keep(self, found: LogPage) -> None:
         if found.events:
             self._next[self._cursor] = found
-            if len(self._next) > MAX_BATCHES:
-                self._next.popitem(last=False)
         self._cursor = found.cursor
 
     def _wake(self) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -11,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.assembly.fit import fit
+from brimful.cache import LRU
 from brimful.core.budget import allocate
 from brimful.core.context import Context
 from brimful.core.model import UNKNOWN_PRIOR
@@ -60,8 +60,7 @@ class ThreadCache:
 
     def __init__(self, kept: int = MAX_THREADS) -> None:
         """Remember so many."""
-        self._kept = kept
-        self._known: OrderedDict[bytes, HistoryStart] = OrderedDict()
+        self._known: LRU[bytes, HistoryStart] = LRU(max_entries=kept)
 
     def __len__(self) -> int:
         """Return how many are remembered."""
@@ -70,9 +69,8 @@ class ThreadCache:
     def last(self, chain: DigestChain) -> HistoryStart | None:
         """Return where history began in the longest earlier request that this one goes on with."""
         for digest in reversed(chain):
-            if digest in self._known:
-                self._known.move_to_end(digest)
-                return self._known[digest]
+            if (known := self._known.get(digest)) is not None:
+                return known
         return None
 
     def keep(self, chain: DigestChain, previous: HistoryStart | None) -> None:
@@ -80,9 +78,6 @@ class ThreadCache:
         if previous is None or not chain:
             return
         self._known[chain[-1]] = previous
-        self._known.move_to_end(chain[-1])
-        if len(self._known) > self._kept:
-            self._known.popitem(last=False)
 
 
 RESPONSE_WAIT: Final = 0.25  # seconds for which a context waits for its answer before it is written without

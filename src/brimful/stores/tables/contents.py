@@ -1,35 +1,21 @@
 """Message and record contents, stored once per tenant under their hash, with token counts per tokenizer."""
 
-import sys
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from threading import Lock
 from typing import Any, Final
 
 import msgspec
 
+from brimful.cache import LRU
 from brimful.core.content import content_hash
 from brimful.records import Content
 from brimful.stores.encryption.cipher import decrypt, encrypt, storage_address
 from brimful.stores.session import Session
 
 MAX_CACHE_BYTES: Final = 16 * 2**20  # of memory
-_ENTRY_OVERHEAD: Final = 450  # bytes for what is held beside a text: its address, its count, its place among the others
 
 CachedContent = tuple[Content, int | None]
 """A content, and the stored count of its text."""
-
-
-def memory_size(content: Content) -> int:
-    """Return how many bytes of memory it takes to hold a content. A short text takes less than what goes with it.
-
-    >>> memory_size("ok") > 450, memory_size("a" * 10_000) < 11_000, memory_size("🫖" * 10_000) > 40_000
-    (True, True, True)
-    """
-    if isinstance(content, str):
-        return _ENTRY_OVERHEAD + sys.getsizeof(content)
-    fields = (field for part in content for field in msgspec.structs.astuple(part))
-    return _ENTRY_OVERHEAD + sys.getsizeof(content) + sum(map(sys.getsizeof, content)) + sum(map(sys.getsizeof, fields))
 
 
 class ContentCache:
@@ -46,33 +32,18 @@ class ContentCache:
 
     def __init__(self, most: int = MAX_CACHE_BYTES) -> None:
         """Hold contents of so many bytes together."""
-        self._most = most
-        self._bytes = 0
-        self._lock = Lock()
-        self._held: OrderedDict[tuple[str, str], tuple[CachedContent, int]] = OrderedDict()
+        self._entries: LRU[tuple[str, str], tuple[CachedContent, int]] = LRU(
+            max_size=most, size=lambda _, entry: entry[1]
+        )
 
     def known(self, tokenizer: str, addresses: Iterable[str]) -> dict[str, CachedContent]:
         """Return what is held of these."""
-        found = {}
-        with self._lock:
-            for address in addresses:
-                held = self._held.get((tokenizer, address))
-                if held is not None:
-                    self._held.move_to_end((tokenizer, address))
-                    found[address] = held[0]
-        return found
+        entries = self._entries.get_many((tokenizer, address) for address in addresses)
+        return {address: content for (_, address), (content, _) in entries.items()}
 
     def keep(self, tokenizer: str, address: str, known: CachedContent, *, size: int) -> None:
         """Hold a content that takes so many bytes, unless it would leave no room for others."""
-        if size > self._most:
-            return
-        with self._lock:
-            _, before = self._held.pop((tokenizer, address), (None, 0))
-            self._held[tokenizer, address] = known, size
-            self._bytes += size - before
-            while self._bytes > self._most:
-                _, (_, freed) = self._held.popitem(last=False)
-                self._bytes -= freed
+        self._entries[tokenizer, address] = known, size
 
 
 _DECODER: Final = msgspec.json.Decoder(Content)

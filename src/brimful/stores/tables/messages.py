@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.cache import content_bytes
 from brimful.core.content import Role
 from brimful.records import Content, Message
 from brimful.records.search import CountedMessage, IndexEntry
@@ -13,7 +14,7 @@ from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.index import documents
 from brimful.stores.index.documents import NewDocument
 from brimful.stores.session import Row, Session
-from brimful.stores.tables.contents import CachedContent, ContentCache, add_contents, decode_content, memory_size
+from brimful.stores.tables.contents import CachedContent, ContentCache, add_contents, decode_content
 from brimful.stores.tables.entities import RoomState, lock_rooms, save_room_states
 from brimful.stores.tables.summaries import remove_covering_summaries
 from brimful.stores.tables.writes import erase_record, release_replaced
@@ -111,7 +112,7 @@ def _read_contents(
         content = decode_content(session, body, hash)
         said[hash] = content, tokens
         if tokens is not None or not tokenizer or not isinstance(content, str):
-            known.keep(tokenizer, hash, (content, tokens), size=memory_size(content))
+            known.keep(tokenizer, hash, (content, tokens), size=content_bytes(content))
     return said
 
 

@@ -1,7 +1,6 @@
 """Vectors of a scope in memory: as float32 when there are few, quantized when there are many."""
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 from typing import Any, Final
 
@@ -9,6 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from brimful.cache import LRU
 from brimful.stores.vectors.float16 import Floats
 from brimful.stores.vectors.quantization import (
     WORD_BITS,
@@ -201,25 +201,21 @@ class VectorCache:
 
     def __init__(self, most: int) -> None:
         """Hold nothing yet."""
-        self._most = most
-        self._lock = Lock()
-        self._held: OrderedDict[CacheKey, ScopeVectors] = OrderedDict()
+        self._scopes: LRU[CacheKey, ScopeVectors] = LRU(
+            max_size=most, size=lambda _, scope: scope.nbytes, keep_last=True
+        )
+
+    def __iter__(self) -> Iterator[CacheKey]:
+        """Iterate over the cached scopes, least recently searched first."""
+        return iter(self._scopes)
 
     def shelf(self, key: CacheKey, dims: int) -> ScopeVectors:
         """Return a scope's shelf, which may be empty."""
-        with self._lock:
-            shelf = self._held.get(key)
-            if shelf is None:
-                shelf = self._held[key] = ScopeVectors(dims)
-            self._held.move_to_end(key)
-            return shelf
+        return self._scopes.setdefault(key, lambda: ScopeVectors(dims))
 
     def settle(self) -> None:
         """Let go of those that were searched longest ago, if there are too many; the last one stays in any case."""
-        with self._lock:
-            total = sum(shelf.nbytes for shelf in self._held.values())
-            while total > self._most and len(self._held) > 1:
-                total -= self._held.popitem(last=False)[1].nbytes
+        self._scopes.remeasure()
 
 
 def preselect(
