@@ -33,3 +33,9 @@ def history(count, size=10, **options):
     return [
         message(words(size), counter=COUNTER, id=f"m{n:03d}", timestamp=NOW - 1000 + n, **options) for n in range(count)
     ]
+
+
+def prompt_order(context):
+    """The ids of what the model sees, in the order of the prompt."""
+    placed = [decision for decision in context.decisions if decision.position is not None]
+    return [decision.id for decision in sorted(placed, key=lambda each: each.position)]

@@ -17,7 +17,8 @@ ERRORS = [
     for name, value in vars(errors).items()
     if isinstance(value, type) and issubclass(value, errors.BrimfulError) and not name.startswith("_")
 ]
-PURE = [path for room in ("core", "lore", "packagers", "render") for path in sorted((SOURCE / room).rglob("*.py"))]
+PURE_PACKAGES = ("core", "lore", "packagers", "render", "views")
+PURE = [path for package in PURE_PACKAGES for path in sorted((SOURCE / package).rglob("*.py"))]
 CLOCKS = {
     "now",
     "today",

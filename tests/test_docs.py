@@ -29,9 +29,8 @@ from brimful import embedding, errors, formats, lore, models, packagers, policie
 from brimful.cli import options
 from brimful.cli.app import app
 from brimful.core.content import KNOWN_KINDS, ContentPackage, Flex, Media, ToolCall, ToolResult
-from brimful.core.context import Context, Inputs
+from brimful.core.context import COMPONENTS, Context, Inputs
 from brimful.core.decision import Decision, Outcome, Reason
-from brimful.core.explain import COMPONENTS, Difference
 from brimful.core.model import CacheRule, ModelInfo, Prior, Wire
 from brimful.core.notice import WARNING_KINDS
 from brimful.core.policy import Method, Policy
@@ -59,6 +58,7 @@ from brimful.server.config import Config, ModeName, RecordMode
 from brimful.stores import KeyUsage
 from brimful.stores.encryption import keys as _encryption_keys
 from brimful.stores.encryption.keys import SEARCHES
+from brimful.views.explain import Difference
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from brimful.core.budget import ContextBudget
     from brimful.core.content import ContentPackage, Flex, Media, Text, ToolCall, ToolResult
     from brimful.core.context import Context
+    from brimful.core.counter import TokenCounter
     from brimful.core.decision import Decision
-    from brimful.core.explain import diff
     from brimful.core.model import ModelInfo
     from brimful.core.policy import Policy
     from brimful.core.prompt import Tool
-    from brimful.core.tokens import Count, TokenCounter
+    from brimful.core.tokens import Count
     from brimful.engine import Engine, Event, Retrieval
     from brimful.errors import (
         BrimfulError,
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         UnknownRecord,
     )
     from brimful.policies import Overrides, load_policy, policy_names
+    from brimful.views.explain import diff
 
 __version__ = "0.1.0"
 
@@ -158,7 +159,7 @@ _MODULES: Final = {
     "StoreError": "brimful.errors",
     "StoreUnavailable": "brimful.errors",
     "Text": "brimful.core.content",
-    "TokenCounter": "brimful.core.tokens",
+    "TokenCounter": "brimful.core.counter",
     "TokenizerUnavailable": "brimful.errors",
     "Tool": "brimful.core.prompt",
     "ToolCall": "brimful.core.content",
@@ -170,7 +171,7 @@ _MODULES: Final = {
     "conversation": "brimful.assembly.assemble",
     "count": "brimful.assembly.assemble",
     "counter": "brimful.assembly.assemble",
-    "diff": "brimful.core.explain",
+    "diff": "brimful.views.explain",
     "fit": "brimful.assembly.fit",
     "load_policy": "brimful.policies",
     "package": "brimful.assembly.assemble",

@@ -10,6 +10,7 @@ from brimful.core.chat_rules import CLOSING, OPENING, UNANSWERED, alternate_role
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.core.context import Inputs
 from brimful.core.prompt import Message
+from brimful.core.stages import assemble
 from brimful.counting.chat_template import ChatTemplate, wire_messages
 from brimful.models import load_registry
 from brimful.packagers import memory, message, note, package, tool_turn
@@ -33,7 +34,7 @@ def taken(context):
 def poured(pile, policy, model):
     inputs = Inputs(packages=tuple(pile), policy=load_policy(policy), model=model, method="hybrid", now=NOW)
     try:
-        return brimful.core.assemble.assemble(inputs, counter=COUNTER, renderer=renderer_for(model.wire))
+        return assemble(inputs, counter=COUNTER, renderer=renderer_for(model.wire))
     except brimful.BudgetExceeded:
         reject()
 

@@ -8,12 +8,11 @@ import brimful
 from brimful.core.chat_rules import split_calls
 from brimful.core.content import Media, ToolCall, ToolResult
 from brimful.core.labels import labeled_text, make_label, speaker_prefixes
-from brimful.core.order import reading_order
 from brimful.core.prompt import Message
 from brimful.errors import InvalidPackage
 from brimful.packagers import lorebook_entry, media, memory, message, package, tool_turn
 from strategies import COUNTER, NOW
-from support import build, history
+from support import build, history, prompt_order
 
 DAY = 86_400
 
@@ -183,7 +182,7 @@ def test_what_was_said_on_one_day_stands_under_one_heading_where_the_best_of_it_
     lines = context.request["messages"][0]["content"].splitlines()[1:-1]
     assert lines[1] == "In between."
     assert lines[3:] == ["[2027-01-10]", "Ada: Another day.", "[2027-01-06]", "Ada: First of all.", "Bob: Then this."]
-    assert list(reading_order(context)) == ["m", "c", "a", "b", "now"]
+    assert prompt_order(context) == ["m", "c", "a", "b", "now"]
 
 
 def test_pinned_messages_of_one_day_stand_under_one_heading():

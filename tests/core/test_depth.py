@@ -7,13 +7,12 @@ import pytest
 
 import brimful
 from brimful.core.content import ToolCall, ToolResult
-from brimful.core.order import reading_order
-from brimful.core.sections import sections
 from brimful.packagers import lorebook_entry, memory, message, note, package, tool_turn
 from brimful.policies import policy_names
 from brimful.render import renderer_for
+from brimful.views.sections import sections
 from strategies import COUNTER, NOW
-from support import build, words
+from support import build, prompt_order, words
 
 
 def turns(count):
@@ -55,8 +54,7 @@ def test_what_was_retrieved_is_no_message_and_nothing_stands_before_the_head():
     ):
         overrides = {"layout.related": "system"} if layout == "system" else None
         context = build([*turns(3), *head, at(9), at(2), at(1)], overrides=overrides)
-        order = reading_order(context)
-        assert sorted(order, key=order.__getitem__) == expected
+        assert prompt_order(context) == expected
         joined = "\n".join(read(context))
         marks = ["Be kind.", "note 9", "said 0", "note 2", "said 1", "note 1", "so?"]
         assert [joined.index(mark) for mark in marks] == sorted(joined.index(mark) for mark in marks)

@@ -4,53 +4,53 @@ from collections.abc import Callable
 
 from brimful.assembly.assemble import prepare_candidates
 from brimful.core.context import Context
-from brimful.core.selection import Selection
+from brimful.core.stages import assemble_candidates
 from brimful.core.validation import preview
 from brimful.errors import BudgetExceeded, InvalidValue
 
 MAX_WINDOW = 2**40
-"""Tokens of a window in which there is room for whatever is not kept out by a rule."""
+"""Tokens. If a candidate does not get into such a window, a rule excludes it."""
 
 Probe = Callable[[int], bool]
-"""Tells whether the candidate is in a window of so many tokens."""
+"""Whether the candidate is in, given the size of the window."""
 
 
 def window_for(context: Context, id: str) -> int | None:
-    """Return the window in which a candidate gets in, all else being equal: in it, it is in; a token less, it is not.
+    """Return a window in which the candidate gets in, while it does not in a window that is one token smaller.
 
-    For what is in, that is where it would begin to be missing, at or below the context's own window. For what is out,
-    it is above that window; None says that it stays out however large the window is: a duplicate, a kind without a
-    pool, more items than its pool takes, what a limit in tokens keeps out.
+    Everything else stays as it was. For a candidate that is in, the window is at or below the context's own; for one
+    that is out, it is above. None means that no window is large enough: the candidate is a duplicate, no pool takes its
+    kind, or its pool has a limit in items or tokens.
 
-    Where a pool is filled in order and without gaps, there is one such window, and it is the smallest. Where pools take
-    the best set, or go on past what does not fit, a candidate may get in by luck, and out again when something better
-    fits: there can then be several, and one of them is returned.
+    If a pool is filled in order and without gaps, there is exactly one such window. If a pool takes the best set, or
+    skips what does not fit, there can be several, and one of them is returned.
     """
     if not isinstance(context, Context):
         raise InvalidValue("context", f"must be a Context, not {preview(context)}")
     if not any(decision.id == id for decision in context.decisions):
         raise InvalidValue("id", f"no candidate {preview(id)} in {context.id}")
-    pile = prepare_candidates(context.inputs)
+    candidates = prepare_candidates(context.inputs)
 
-    def planned(window: int) -> bool:
-        return _is_in(id, lambda: pile.planned(window))
+    def is_planned(window: int) -> bool:
+        """Whether a fill by the counts of the parts alone includes it: cheap, and nearly right."""
+        sized = candidates.with_window(window)
+        try:
+            selection = sized.fill(sized.allocate())
+        except BudgetExceeded:  # the required parts do not fit, so nothing is in
+            return False
+        return any(package.id == id for unit in selection.units for package in unit.packages)
 
-    def built(window: int) -> bool:
-        return _is_in(id, lambda: pile.filled(pile.budget(window)).selection)
+    def is_built(window: int) -> bool:
+        try:
+            return assemble_candidates(candidates.with_window(window)).decision(id).included
+        except BudgetExceeded:
+            return False
 
-    return _find_window(planned, built, own=context.budget.window, included=context.decision(id).included)
-
-
-def _is_in(id: str, select: Callable[[], Selection]) -> bool:
-    try:
-        selection = select()
-    except BudgetExceeded:  # what is required does not fit: nothing is in
-        return False
-    return any(package.id == id for unit in selection.units for package in unit.packages)
+    return _find_window(is_planned, is_built, own=context.budget.window, included=context.decision(id).included)
 
 
 def _find_window(planned: Probe, built: Probe, *, own: int, included: bool) -> int | None:
-    """Find the step between out and in. Plans are cheap and nearly right: they lead to where builds decide."""
+    """Find the step from out to in: near it by plans, which are cheap, and exactly by builds."""
     if included:
         low, high = 0, own
     elif planned(MAX_WINDOW) or built(MAX_WINDOW):
@@ -63,7 +63,7 @@ def _find_window(planned: Probe, built: Probe, *, own: int, included: bool) -> i
 
 
 def _narrow_by_doubling(planned: Probe, low: int, high: int) -> tuple[int, int]:
-    """Narrow a wide span from below by doubling: what is looked for is seldom near its upper end."""
+    """Narrow a wide span from below by doubling: the step is seldom near its upper end."""
     reach = max(1, low)
     while low + reach < high:
         if planned(low + reach):
@@ -73,7 +73,7 @@ def _narrow_by_doubling(planned: Probe, low: int, high: int) -> tuple[int, int]:
 
 
 def _bisect(inside: Probe, low: int, high: int) -> int:
-    """Return where out becomes in. `low` is taken to be out, and `high` to be in."""
+    """Return where out becomes in, assuming that `low` is out and `high` is in."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if inside(middle) else (middle, high)
@@ -81,7 +81,7 @@ def _bisect(inside: Probe, low: int, high: int) -> int:
 
 
 def _bracket(inside: Probe, guess: int, low: int, high: int) -> tuple[int, int]:
-    """Return a narrow span around a guess, out at its lower end and in at its upper, by strides that grow."""
+    """Return a narrow span around a guess, out at its lower end and in at its upper, by growing strides."""
     stride = 1
     if inside(guess):
         high = guess

@@ -38,7 +38,9 @@ from brimful.cli.store import wait_for_index, with_engine
 from brimful.cli.terminal import Table, columns
 from brimful.core.content import ContentPackage
 from brimful.core.context import Component, Context
-from brimful.core.explain import (
+from brimful.records.search import Build
+from brimful.retrieval.breaker import State
+from brimful.views.explain import (
     component_title,
     count_outcomes,
     draw_frame,
@@ -47,9 +49,7 @@ from brimful.core.explain import (
     plural,
     status_lines,
 )
-from brimful.core.sections import Entry, media_name, sections
-from brimful.records.search import Build
-from brimful.retrieval.breaker import State
+from brimful.views.sections import Entry, media_name, sections
 
 if TYPE_CHECKING:
     from brimful.engine import Engine

@@ -33,11 +33,11 @@ from brimful.cli.options import (
 from brimful.cli.store import with_store
 from brimful.cli.terminal import Table, columns, progress
 from brimful.core.context import Context
-from brimful.core.explain import Change, Difference
-from brimful.core.explain import diff as difference_of
-from brimful.core.sections import is_erased
 from brimful.errors import BudgetExceeded, EncryptionError, InvalidRecord, StoreCorrupt
 from brimful.records.search import Build
+from brimful.views.explain import Change, Difference
+from brimful.views.explain import diff as difference_of
+from brimful.views.sections import is_erased
 
 if TYPE_CHECKING:
     from brimful.protocols import Store

@@ -26,9 +26,9 @@ from brimful.cli.options import (
 )
 from brimful.cli.store import with_store
 from brimful.cli.terminal import Table, columns, progress
-from brimful.core.explain import plural
 from brimful.errors import MissingExtra
 from brimful.records.search import Build, PruneReport
+from brimful.views.explain import plural
 
 if TYPE_CHECKING:
     from brimful.protocols import Store

@@ -24,7 +24,12 @@ from brimful.cli.terminal import Table, columns
 from brimful.core.content import ContentPackage, clean_text
 from brimful.core.context import ID_PREFIX, Context
 from brimful.core.decision import Decision, Outcome
-from brimful.core.explain import (
+from brimful.core.labels import iso_date
+from brimful.errors import MissingExtra, UnknownRecord
+from brimful.models import default_registry, price
+from brimful.packagers.records import plain_text
+from brimful.records import Inclusion, Persona, Response, Room, Snapshot
+from brimful.views.explain import (
     count_outcomes,
     describe_decision,
     draw_frame,
@@ -33,12 +38,7 @@ from brimful.core.explain import (
     plural,
     status_lines,
 )
-from brimful.core.labels import iso_date
-from brimful.core.sections import Entry, Section, excluded_decisions, is_erased, media_name, sections
-from brimful.errors import MissingExtra, UnknownRecord
-from brimful.models import default_registry, price
-from brimful.packagers.records import plain_text
-from brimful.records import Inclusion, Persona, Response, Room, Snapshot
+from brimful.views.sections import Entry, Section, excluded_decisions, is_erased, media_name, sections
 
 if TYPE_CHECKING:
     from brimful.protocols import Store

@@ -16,13 +16,13 @@ from brimful.cache import LRU
 from brimful.cli import output
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, PersonaFilter, RoomFilter, Tenant
 from brimful.cli.store import require_store, with_engine
-from brimful.core.bands import Band, component_bands, share_width
 from brimful.core.context import Component
-from brimful.core.explain import component_title, format_items
 from brimful.errors import StoreError, StoreUnavailable
 from brimful.protocols import Store
 from brimful.records import Persona, Response, Room
 from brimful.records.search import Build
+from brimful.views.explain import component_title, format_items
+from brimful.views.picture import Band, component_bands, share_width
 
 if TYPE_CHECKING:
     from brimful.engine import Engine

@@ -128,7 +128,7 @@ def format_number(value: float | None) -> str:
         return ""
     if isinstance(value, int):
         return f"{value:,}"
-    from brimful.core.explain import format_score  # noqa: PLC0415 - not needed by most commands
+    from brimful.views.explain import format_score  # noqa: PLC0415 - not needed by most commands
 
     return format_score(value)
 

@@ -22,7 +22,6 @@ from brimful.cli.options import (
 )
 from brimful.cli.store import with_store
 from brimful.cli.terminal import Column, Table, columns
-from brimful.core.explain import component_title, format_score
 from brimful.core.model import Prior
 from brimful.core.notice import WarningKind
 from brimful.counting import (
@@ -38,6 +37,7 @@ from brimful.models import Spending, default_registry, spending
 from brimful.records import Persona
 from brimful.records.search import Accuracy
 from brimful.records.statistics import Grouping, GroupKey, Statistics
+from brimful.views.explain import component_title, format_score
 
 if TYPE_CHECKING:
     from brimful.protocols import Store

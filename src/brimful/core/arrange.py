@@ -15,6 +15,7 @@ import msgspec
 from brimful.core.chat_rules import alternate_roles, index_before_calls, short_ids, split_calls, unique_ids
 from brimful.core.content import ContentPackage, Text, ToolCall, group_tool_results
 from brimful.core.cost import region_of, role_of, speaker_name
+from brimful.core.decision import Region
 from brimful.core.labels import (
     PINNED_CLOSE,
     PINNED_OPEN,
@@ -32,45 +33,108 @@ from brimful.core.units import TimeKey, Unit, time_key
 
 NOTE_KIND: Final = "system-note"
 DEPTH_KEY: Final = "depth"
-"""In the metadata of a note: how many messages stand behind it. The kind of a note is `system-note`."""
+"""In the metadata of a note: how many messages come after it."""
 
 T = TypeVar("T")
 
-
-def note_depth(package: ContentPackage) -> int:
-    """Return how many messages stand behind a note; one that says nothing of use comes last."""
-    depth = package.metadata.get(DEPTH_KEY)
-    return depth if type(depth) is int and depth > 0 else 0
+_Regions = dict[Region, list[tuple[Unit, ContentPackage]]]
 
 
-def place_notes(
-    said: Sequence[T], notes: Sequence[ContentPackage], counts: Callable[[T], bool]
-) -> list[tuple[int, ContentPackage]]:
-    """Return before which of the things said each note stands, in the order in which they stand.
+class Arrangement(msgspec.Struct, frozen=True):
+    """A prompt, with the region and the position of each package in it, by id."""
 
-    The deepest comes first, and of one depth they come as their positions say.
-    """
-    ordered = sorted(notes, key=lambda note: (-note_depth(note), note.position, note.id))
-    return [(index_at_depth(said, note_depth(note), counts), note) for note in ordered]
+    prompt: Prompt
+    placements: dict[str, tuple[Region, int]]
 
 
-def index_at_depth(said: Sequence[T], depth: int, counts: Callable[[T], bool]) -> int:
-    """Return before which of the things said a note of this depth stands; behind all of them with a depth of 0.
+def arrange(
+    selection: Selection, *, model: ModelInfo, tools: tuple[Tool, ...], max_output: int, layout: Layout
+) -> Arrangement:
+    """Return the prompt that holds exactly the selected units, and where each of them is in it."""
+    regions = _group_by_region(selection.units)
+    messages = _ordered_messages(regions, selection.units, layout, within_turns=model.alternate)
+    placements = _find_placements(regions, messages)
+    messages = short_ids(messages) if model.short_ids else unique_ids(messages)
+    if model.names_in_text:
+        messages = [_name_in_text(message) for message in messages]
+    if model.one_call:
+        messages = split_calls(messages)
+    if model.alternate:
+        messages = alternate_roles(messages, system_role=model.system_role)
+    prompt = Prompt(
+        model=model.id,
+        messages=tuple(messages),
+        tools=tools,
+        max_output=max_output,
+        system_turns=model.system_turns,
+    )
+    return Arrangement(prompt, placements)
 
-    It stands before something that `counts` as a message. Results of tools do not: so none is parted from its call.
 
-    >>> [index_at_depth("ab-c", depth, str.isalpha) for depth in (0, 1, 2, 9)]
-    [4, 3, 1, 0]
-    """
-    at = len(said)
-    while depth > 0 and at > 0:
-        at -= 1
-        depth -= counts(said[at])
-    return at
+def find_history_start(selection: Selection) -> HistoryStart | None:
+    """Return where the optional part of history began, which the next context needs to keep its prefix."""
+    units = [unit for unit in selection.units if not unit.fixed and _is_history(unit)]
+    if not units:
+        return None
+    summaries = sorted((unit for unit in units if unit.replaced_region), key=_start_key)
+    return HistoryStart(first=min(units, key=_start_key).key, summaries=tuple(unit.key for unit in summaries))
+
+
+# -- regions ---------------------------------------------------------------------------------------------------------
+
+
+def _group_by_region(units: Sequence[Unit]) -> _Regions:
+    """Group packages by region. A summary goes where the cluster that it replaces would be."""
+    regions: _Regions = defaultdict(list)
+    for unit in units:
+        for package in unit.packages:
+            regions[unit.replaced_region or region_of(package)].append((unit, package))
+    return regions
+
+
+def _ordered_messages(regions: _Regions, units: Sequence[Unit], layout: Layout, *, within_turns: bool) -> list[Message]:
+    speakers = speaker_prefixes(package for unit in units for package in unit.packages)
+    stable = _mark_last_cached([*_system(regions), *_pinned(regions, speakers)])
+    related = list(_related(regions, speakers))
+    if layout.related == "system":
+        stable += [msgspec.structs.replace(block, role="system") for block in related]
+        related = []
+    history, current = list(_history(regions)), list(_current(regions))
+    notes = [package for _, package in regions["note"]]
+    return [*stable, *_insert_notes(history, related, current, notes, within_turns=within_turns)]
+
+
+def _find_placements(regions: _Regions, messages: Iterable[Message]) -> dict[str, tuple[Region, int]]:
+    positions = {id: at for at, id in enumerate(dict.fromkeys(id for message in messages for id in message.sources))}
+    return {
+        package.id: (region, positions[package.id])
+        for region, rows in regions.items()
+        for _, package in rows
+        if package.id in positions  # an empty media package is in no message
+    }
+
+
+def _system(regions: _Regions) -> Iterator[Message]:
+    for package in _sort_by_time(regions["system"]):
+        yield _message(package)
+
+
+def _pinned(regions: _Regions, speakers: Collection[str]) -> Iterator[Message]:
+    packages = group_by_heading(_sort_by_time(regions["pinned"]))
+    if packages:
+        yield _block("system", PINNED_OPEN, PINNED_CLOSE, packages, speakers)
+
+
+def _related(regions: _Regions, speakers: Collection[str]) -> Iterator[Message]:
+    """Yield the retrieved block, the best item last: nearest to the question."""
+    ordered = sorted(regions["related"], key=lambda row: (row[0].score.total, row[0].when))
+    packages = group_by_heading([package for _, package in ordered])
+    if packages:
+        yield _block("user", RELATED_OPEN, RELATED_CLOSE, packages, speakers)
 
 
 def group_by_heading(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
-    """Return packages so that those of one heading stand together, in time, where the last of them stood."""
+    """Put packages with the same heading together, by time, where the last of them was."""
     groups: dict[tuple[str, str], list[ContentPackage]] = {}
     for package in packages:
         above = make_heading(package)
@@ -82,93 +146,15 @@ def group_by_heading(packages: Sequence[ContentPackage]) -> list[ContentPackage]
     return [package for group in groups.values() for package in sorted(group, key=time_key)]
 
 
-_Regions = dict[str, list[tuple[Unit, ContentPackage]]]
-
-
-def arrange(
-    selection: Selection, *, model: ModelInfo, tools: tuple[Tool, ...], max_output: int, layout: Layout
-) -> Prompt:
-    """Return the prompt that holds exactly the selected units."""
-    placed = _group_by_region(selection.units)
-    speakers = speaker_prefixes(package for unit in selection.units for package in unit.packages)
-    stable = [*_system(placed), *_pinned(placed, speakers)]
-    related = list(_related(placed, speakers))
-    history = list(_history(placed))
-    current = list(_current(placed))
-    notes = [package for _, package in placed["note"]]
-    if layout.related == "system":
-        stable = [*_mark_last_cached(stable), *(_as_system(block) for block in related)]
-        messages = [*stable, *_insert_notes(history, [], current, notes, within_turns=model.alternate)]
-    else:
-        messages = [
-            *_mark_last_cached(stable),
-            *_insert_notes(history, related, current, notes, within_turns=model.alternate),
-        ]
-    messages = short_ids(messages) if model.short_ids else unique_ids(messages)
-    if model.names_in_text:
-        messages = [_name_in_text(message) for message in messages]
-    if model.one_call:
-        messages = split_calls(messages)
-    if model.alternate:
-        messages = alternate_roles(messages, system_role=model.system_role)
-    return Prompt(
-        model=model.id,
-        messages=tuple(messages),
-        tools=tools,
-        max_output=max_output,
-        system_turns=model.system_turns,
-    )
-
-
-def find_history_start(selection: Selection) -> HistoryStart | None:
-    """Return what the next context needs to know of this one's history: where its optional part began."""
-    units = [unit for unit in selection.units if not unit.fixed and _is_history(unit)]
-    if not units:
-        return None
-    summaries = sorted((unit for unit in units if unit.stands_for), key=_start_key)
-    return HistoryStart(first=min(units, key=_start_key).key, summaries=tuple(unit.key for unit in summaries))
-
-
-# -- sections --------------------------------------------------------------------------------------------------------
-
-
-def _group_by_region(units: Sequence[Unit]) -> _Regions:
-    """Part packages by where they stand: a summary stands where its cluster stood."""
-    placed: _Regions = defaultdict(list)
-    for unit in units:
-        for package in unit.packages:
-            placed[unit.stands_for or region_of(package)].append((unit, package))
-    return placed
-
-
-def _system(placed: _Regions) -> Iterator[Message]:
-    for package in _sort_by_time(placed["system"]):
-        yield _message(package)
-
-
-def _pinned(placed: _Regions, speakers: Collection[str]) -> Iterator[Message]:
-    packages = group_by_heading(_sort_by_time(placed["pinned"]))
-    if packages:
-        yield _block("system", PINNED_OPEN, PINNED_CLOSE, packages, speakers)
-
-
-def _related(placed: _Regions, speakers: Collection[str]) -> Iterator[Message]:
-    """Yield the retrieved block, the best last: nearest to the question."""
-    ordered = sorted(placed["related"], key=lambda row: (row[0].score.total, row[0].when))
-    packages = group_by_heading([package for _, package in ordered])
-    if packages:
-        yield _block("user", RELATED_OPEN, RELATED_CLOSE, packages, speakers)
-
-
-def _history(placed: _Regions) -> Iterator[Message]:
-    """Yield turns in time. Packages of one fate keep their own times; only a call and its results stand together."""
-    turns = [turn for unit in _history_units(placed) for turn in _turns(unit)]
+def _history(regions: _Regions) -> Iterator[Message]:
+    """Yield turns by time. Packages of a group keep their own times; only a call and its results stay together."""
+    turns = [turn for unit in _history_units(regions) for turn in _turns(unit)]
     for _, messages in sorted(turns, key=lambda turn: turn[0]):
         yield from messages
 
 
 def _turns(unit: Unit) -> list[tuple[TimeKey, list[Message]]]:
-    if unit.stands_for:
+    if unit.replaced_region:
         (package,) = unit.packages
         text = Text(text=labeled_text(package).rstrip())
         return [(unit.when, [Message(role="user", parts=(text,), sources=(package.id,))])]
@@ -187,21 +173,60 @@ def _turns(unit: Unit) -> list[tuple[TimeKey, list[Message]]]:
     return turns
 
 
-def _current(placed: _Regions) -> Iterator[Message]:
-    packages = _sort_by_time(placed["current"])
+def _history_units(regions: _Regions) -> list[Unit]:
+    units = {unit.key: unit for unit, _ in regions["history"]}
+    return sorted(units.values(), key=_start_key)
+
+
+def _is_history(unit: Unit) -> bool:
+    if unit.replaced_region:
+        return unit.replaced_region == "history"
+    return "history" in map(region_of, unit.packages)
+
+
+def _start_key(unit: Unit) -> TimeKey:
+    return unit.when if unit.replaced_region else time_key(unit.packages[0])
+
+
+def _current(regions: _Regions) -> Iterator[Message]:
+    packages = _sort_by_time(regions["current"])
     media = [package for package in packages if package.kind.startswith("media-")]
-    messages = [package for package in packages if not package.kind.startswith("media-")]
-    seen = tuple(part for package in media for part in package.parts)
-    spoken = [_message(package) for package in messages]
-    if seen and (not spoken or spoken[-1].role != "user"):
-        spoken.insert(max(0, len(spoken) - 1), Message(role="user", parts=()))
-    at = next((at for at in reversed(range(len(spoken))) if spoken[at].role == "user"), 0)
-    for here, message in enumerate(spoken):
-        if seen and here == at:
+    media_parts = tuple(part for package in media for part in package.parts)
+    messages = [_message(package) for package in packages if not package.kind.startswith("media-")]
+    if media_parts and (not messages or messages[-1].role != "user"):
+        messages.insert(max(0, len(messages) - 1), Message(role="user", parts=()))
+    last_user = next((at for at in reversed(range(len(messages))) if messages[at].role == "user"), 0)
+    for at, message in enumerate(messages):
+        if media_parts and at == last_user:
             sources = (*(package.id for package in media), *message.sources)
-            yield msgspec.structs.replace(message, parts=(*seen, *message.parts), sources=sources)
+            yield msgspec.structs.replace(message, parts=(*media_parts, *message.parts), sources=sources)
         else:
             yield message
+
+
+# -- notes -----------------------------------------------------------------------------------------------------------
+
+
+def note_depth(package: ContentPackage) -> int:
+    """Return how many messages come after a note; one without a valid depth comes last."""
+    depth = package.metadata.get(DEPTH_KEY)
+    return depth if type(depth) is int and depth > 0 else 0
+
+
+def index_at_depth(messages: Sequence[T], depth: int, counts: Callable[[T], bool]) -> int:
+    """Return the index at which a note of this depth is inserted; a depth of 0 is the end.
+
+    The note comes before an item that `counts` as a message. Tool results do not count, so none is separated from its
+    call.
+
+    >>> [index_at_depth("ab-c", depth, str.isalpha) for depth in (0, 1, 2, 9)]
+    [4, 3, 1, 0]
+    """
+    at = len(messages)
+    while depth > 0 and at > 0:
+        at -= 1
+        depth -= counts(messages[at])
+    return at
 
 
 def _insert_notes(
@@ -212,46 +237,33 @@ def _insert_notes(
     *,
     within_turns: bool,
 ) -> list[Message]:
-    """Put notes among the messages. History is marked where the first of them stands: what is behind it will move.
+    """Insert notes among the messages, the deepest first, then by position.
 
-    `within_turns` keeps what is the user's from standing between results of tools and the answer to them.
+    A note moves with every turn, because the end does. So the cached prefix ends before the first of them.
+    `within_turns` keeps the user's messages from coming between tool results and the answer to them.
     """
     end = len(history)
-    said = [*history, *current]
-    place = index_before_calls(said, end) if within_turns and related else end
-    said[place:place] = related
+    messages = [*history, *current]
+    related_at = index_before_calls(messages, end) if within_turns and related else end
+    messages[related_at:related_at] = related
     blocks = {id(block) for block in related}
 
     def counts(message: Message) -> bool:
         return message.role != "tool" and id(message) not in blocks
 
-    placed = place_notes(said, notes, counts)
+    ordered = sorted(notes, key=lambda note: (-note_depth(note), note.position, note.id))
+    placed = [(index_at_depth(messages, note_depth(note), counts), note) for note in ordered]
     if within_turns:
-        placed = sorted(((_note_index(said, at, note), note) for at, note in placed), key=lambda row: row[0])
-    stays = min([place, *(at for at, _ in placed)])
-    said[:stays] = _mark_last_cached(said[:stays])
+        placed = sorted(((_note_index(messages, at, note), note) for at, note in placed), key=lambda row: row[0])
+    stable = min([related_at, *(at for at, _ in placed)])
+    messages[:stable] = _mark_last_cached(messages[:stable])
     for at, note in reversed(placed):
-        said.insert(at, _message(note))
-    return said
+        messages.insert(at, _message(note))
+    return messages
 
 
-def _note_index(said: Sequence[Message], at: int, note: ContentPackage) -> int:
-    return at if role_of(note) == "assistant" else index_before_calls(said, at)
-
-
-def _history_units(placed: _Regions) -> list[Unit]:
-    inside = {unit.key: unit for unit, _ in placed["history"]}
-    return sorted(inside.values(), key=_start_key)
-
-
-def _is_history(unit: Unit) -> bool:
-    if unit.stands_for:
-        return unit.stands_for == "history"
-    return "history" in map(region_of, unit.packages)
-
-
-def _start_key(unit: Unit) -> TimeKey:
-    return unit.when if unit.stands_for else time_key(unit.packages[0])
+def _note_index(messages: Sequence[Message], at: int, note: ContentPackage) -> int:
+    return at if role_of(note) == "assistant" else index_before_calls(messages, at)
 
 
 # -- messages --------------------------------------------------------------------------------------------------------
@@ -275,27 +287,23 @@ def _block(
 
 
 def _under_headings(packages: Sequence[ContentPackage], speakers: Collection[str]) -> Iterator[str]:
-    """Yield packages in their labels. What is said on one day stands together, under one heading."""
-    said = ""
+    """Yield packages in their labels. Messages of one day share a heading."""
+    previous = ""
     for package in packages:
         above = make_heading(package)
-        if above != said:
+        if above != previous:
             yield above
-        said = above
+        previous = above
         yield labeled_text(package, speakers)
 
 
-def _as_system(message: Message) -> Message:
-    return msgspec.structs.replace(message, role="system")
-
-
 def _mark_last_cached(messages: list[Message]) -> list[Message]:
-    """Mark the last one: a stable prefix ends here."""
+    """Mark the last message: a stable prefix ends here."""
     return [*messages[:-1], *(msgspec.structs.replace(message, cache=True) for message in messages[-1:])]
 
 
 def _name_in_text(message: Message) -> Message:
-    """Move the speaker's name into the first text, on one line: a name is not a place to write turns of others."""
+    """Move the speaker's name into the first text, on one line so that a name cannot imitate other turns."""
     name = " ".join(message.name.split())
     if not name:
         return msgspec.structs.replace(message, name="")

@@ -3,11 +3,11 @@
 import hashlib
 from collections.abc import Callable
 from functools import cached_property
-from typing import Final, Literal, Self
+from importlib import import_module
+from typing import Final, Literal, Protocol, Self, cast
 
 import msgspec
 
-from brimful.core import explain, picture
 from brimful.core.arrange import NOTE_KIND, note_depth
 from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
@@ -25,6 +25,25 @@ from brimful.errors import InvalidRecord, UnknownRecord
 FORMAT: Literal["brimful/1"] = "brimful/1"
 ID_PREFIX: Final = "ctx-"
 """How the id of every context begins."""
+COMPONENTS: Final = {
+    "system-prompt": "system",
+    "memory-episodic": "memories",
+    "memory-semantic": "memories",
+    "memory-procedural": "memories",
+    "message-recent": "recent",
+    "message-older": "older",
+    "message-current": "current",
+    "media-image": "media",
+    "media-audio": "media",
+    "media-video": "media",
+    "tool-call": "tools",
+    "tool-result": "tools",
+    "lorebook": "lorebook",
+    "summary": "summaries",
+    "system-note": "notes",
+}
+"""The component of each known kind. Any other kind is a component of its own name."""
+
 _OPENING: Final = b'{"packages":'  # how inputs begin as JSON
 
 
@@ -55,15 +74,26 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Component(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A part of the window as people speak of it: system, memories, recent, media, current and more."""
+    """Tokens and items of one part of the prompt: system, memories, recent, media, current and others."""
 
     name: str
     tokens: int
     items: int
 
 
+class _Views(Protocol):
+    def describe_decision(self, context: "Context", decision: Decision) -> str: ...
+    def report(self, context: "Context") -> str: ...
+    def window_html(self, context: "Context") -> str: ...
+
+
+def _views() -> _Views:
+    """Return `brimful.views`, by name: the record does not depend on how it is shown, and most are never shown."""
+    return cast("_Views", import_module("brimful.views"))
+
+
 class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One built context: the verified request, and the answer to "why was this in, and that out?".
+    """A built context: the verified request, and the record that explains what is in it and what is not.
 
     `history` is what the next context of the conversation needs to keep its prefix: pass this context as `previous`.
     """
@@ -127,15 +157,15 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def explain(self, id: str) -> str:
         """Say in one line what became of a candidate, and why."""
-        return explain.describe_decision(self, self.decision(id))
+        return _views().describe_decision(self, self.decision(id))
 
     def report(self) -> str:
         """Return the budget report: what went where."""
-        return explain.report(self)
+        return _views().report(self)
 
     def _repr_html_(self) -> str:
         """Draw the window for a notebook."""
-        return picture.window_html(self)
+        return _views().window_html(self)
 
     def to_json(self) -> bytes:
         """Return the whole record as JSON."""

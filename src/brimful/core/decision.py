@@ -1,10 +1,13 @@
-"""What became of a candidate, and why."""
+"""Decisions: what happened to each candidate, and why."""
 
 from typing import Literal
 
 import msgspec
 
 from brimful.core.score import Score
+
+Region = Literal["system", "pinned", "history", "related", "note", "current"]
+"""A region of the prompt. See `brimful.core.arrange` for their order."""
 
 Outcome = Literal["kept", "shrunk", "replaced", "duplicate", "dropped"]
 
@@ -32,12 +35,13 @@ Reason = Literal[
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One candidate's end.
+    """What happened to one candidate, and why.
 
-    `tokens` is the candidate's count, or that of what is left of it, if it was shrunk; `cost` is what it took, its
-    message or label included (0 if it is not in). `by` names the summary, or the candidate that it duplicates. `rank`
-    counts from 1 in the order of its pool, and `cut` is the rank of the last one that is in. `group` names the packages
-    that shared its fate.
+    `tokens` is the candidate's count, or the count of what is left of it if it was shrunk. `cost` is what it took,
+    including its message or label (0 if it is not in). `by` names the summary that replaced it, or the candidate that
+    it duplicates. `rank` is its position in the order of its pool, from 1, and `cut` is the rank of the last one that
+    is in. `group` names the unit it was kept or dropped with. `region` and `position` say where it is in the prompt:
+    positions count from 0. Both are None if it is not in.
     """
 
     id: str
@@ -52,8 +56,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rank: int = 0
     cut: int = 0
     group: str = ""
+    region: Region | None = None
+    position: int | None = None
 
     @property
     def included(self) -> bool:
-        """Whether the model sees it, whole or shrunk."""
+        """Whether the model sees it, in full or shrunk."""
         return self.outcome in ("kept", "shrunk")

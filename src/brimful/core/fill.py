@@ -22,7 +22,7 @@ from brimful.core.units import Unit, total_cost, with_heading_costs
 
 
 def fill(
-    lineup: Queues,
+    queues: Queues,
     policy: Policy,
     budget: ContextBudget,
     *,
@@ -31,7 +31,7 @@ def fill(
     previous: HistoryStart | None = None,
 ) -> Selection:
     """Choose the units that get in."""
-    filling = _Filling(lineup, policy, budget, base, shrink, previous)
+    filling = _Filling(queues, policy, budget, base, shrink, previous)
     filling.require()
     for pool in policy.pools:
         filling.fill_pool(pool)
@@ -49,17 +49,17 @@ class _Filling:
 
     def __init__(
         self,
-        lineup: Queues,
+        queues: Queues,
         policy: Policy,
         budget: ContextBudget,
         base: BaseCost,
         shrink: Shrink,
         previous: HistoryStart | None,
     ) -> None:
-        self.queues = dict(lineup.queues)
-        self.summaries = dict(lineup.summaries)
-        self.fixed = list(lineup.fixed)
-        waiting = (unit for queue in lineup.queues.values() for unit in queue.waiting)
+        self.queues = dict(queues.queues)
+        self.summaries = dict(queues.summaries)
+        self.fixed = list(queues.fixed)
+        waiting = (unit for queue in queues.queues.values() for unit in queue.waiting)
         self.members = substitute.cluster_members([*self.fixed, *waiting] if self.summaries else (), self.summaries)
         self.final: set[str] = set()
         self.policy = policy
@@ -259,7 +259,7 @@ class _Filling:
     def _standing(self, pool: Pool) -> set[str]:
         """Return the summaries that stand in other pools."""
         others = (units for name, units in self.chosen.items() if name != pool.name)
-        return {unit.key for units in others for unit in units if unit.stands_for}
+        return {unit.key for units in others for unit in units if unit.replaced_region}
 
     def _release(self, pool: Pool) -> bool:
         """Let summaries compete in a pool whose clusters stayed out of those that are final; say if there were any."""

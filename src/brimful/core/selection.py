@@ -47,7 +47,7 @@ class PoolAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 def pool_decisions(account: PoolAccount, standing: Mapping[str, Unit]) -> list[Decision]:
     """Return one decision for each package that waited. `standing` is all that is in."""
-    order = [unit for unit in account.order if not unit.stands_for]
+    order = [unit for unit in account.order if not unit.replaced_region]
     ranks = _ranks(account.pool, order)
     cut = max((ranks.get(key, 0) for key in account.chosen), default=0)
     required = account.use.items - sum(unit.items for unit in account.chosen.values())
@@ -141,10 +141,14 @@ class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BaseCost(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the request costs before any unit is in it: with all that may come, and with the required units alone."""
+    """What the request costs before any unit is in it: with everything that may come, or with required units alone."""
 
     full: int
     required: int
+
+    def of(self, selection: "Selection") -> int:
+        """Return the cost that applies to a selection."""
+        return self.full if selection.optional else self.required
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -1,202 +1,101 @@
-"""The stages of assembly in order: dedupe, allocate, fill, arrange, render, verify, record."""
+"""The stages of assembly in order: dedupe, allocate, fill, arrange, render, verify, record.
 
-from collections.abc import Callable, Sequence
+`prepare` does everything that does not depend on the window. `assemble_candidates` does the rest, and repeats fill to
+verify until the request fits and is full.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 import msgspec
 
-from brimful.core.arrange import arrange, find_history_start
+from brimful.core.arrange import Arrangement, arrange, find_history_start
 from brimful.core.budget import ContextBudget, allocate
-from brimful.core.context import Component, Context, Inputs, make_id_function
+from brimful.core.context import COMPONENTS, Component, Context, Inputs, make_id_function
 from brimful.core.cost import base_cost, make_cost_function, make_heading_function, recount
-from brimful.core.decision import Decision
+from brimful.core.counter import TokenCounter
+from brimful.core.decision import Decision, Region
 from brimful.core.dedupe import canonical_order, dedupe_by_id
 from brimful.core.exclusions import replace_unsupported_media, split_excluded
-from brimful.core.explain import COMPONENTS
 from brimful.core.fill import fill
 from brimful.core.forms import make_shrinker
 from brimful.core.notice import warnings_of
-from brimful.core.prompt import Prompt, Request
+from brimful.core.prompt import Request
 from brimful.core.queues import Queues, make_queues
 from brimful.core.selection import BaseCost, Selection
-from brimful.core.tokens import TokenCounter
 from brimful.core.units import make_units
 from brimful.core.verify import Renderer, Verification, verify
 from brimful.errors import BudgetExceeded
 
-_MAX_ROUNDS = 12  # one is the rule, two where a template joins what was counted apart
-_WORTH_A_ROUND = 0.005  # of the budget: room that turned out to be left
+_MAX_ROUNDS: Final = 12  # usually one; two if a template joins what was counted separately
+_WORTH_A_ROUND: Final = 0.005  # of the budget: less spare room than that is left unused
 
 
-class Filled(msgspec.Struct, frozen=True):
-    """One fill, written out and counted as a whole."""
+class Candidates(msgspec.Struct, frozen=True, kw_only=True):
+    """The candidates of some inputs, ready to fill a window of any size.
+
+    `excluded` holds decisions on candidates that cannot get in. `base` is the estimated cost of the request itself.
+    `make_id` returns the id of a context with these candidates.
+    """
+
+    inputs: Inputs
+    queues: Queues
+    excluded: tuple[Decision, ...]
+    base: BaseCost
+    make_id: Callable[[Inputs], str]
+    counter: TokenCounter
+    renderer: Renderer
+
+    def with_window(self, window: int) -> "Candidates":
+        """Return the same candidates for another window."""
+        return msgspec.structs.replace(self, inputs=msgspec.structs.replace(self.inputs, window=window))
+
+    def allocate(self) -> ContextBudget:
+        """Divide the window."""
+        inputs = self.inputs
+        return allocate(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
+
+    def fill(self, budget: ContextBudget, base: BaseCost | None = None) -> Selection:
+        """Choose what gets in, by the counts of the parts alone."""
+        inputs = self.inputs
+        return fill(
+            self.queues,
+            inputs.policy,
+            budget,
+            base=self.base if base is None else base,
+            shrink=make_shrinker(self.counter),
+            previous=inputs.previous,
+        )
+
+    def arrange(self, selection: Selection, budget: ContextBudget) -> Arrangement:
+        """Put what was chosen in order."""
+        inputs = self.inputs
+        return arrange(
+            selection,
+            model=inputs.model,
+            tools=inputs.tools,
+            max_output=budget.completion,
+            layout=inputs.policy.layout,
+        )
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One round: a selection, arranged, rendered and counted as a whole."""
 
     selection: Selection
+    arrangement: Arrangement
     request: Request
     verification: Verification
 
     @property
     def surprise(self) -> int:
-        """What the whole costs beyond what the fill planned with; negative if it planned with too much."""
+        """What the whole costs beyond the plan of the fill; negative if it costs less."""
         return self.verification.tokens - self.selection.used
 
-    def over(self, budget: ContextBudget) -> bool:
-        """Whether it takes more than it may: the safety margin is for what was planned to need it, and nothing else."""
-        planned = budget.hard_limit if self.selection.used > budget.available else budget.available
-        return self.verification.tokens > planned
-
-
-class Candidates(msgspec.Struct, frozen=True, kw_only=True):
-    """The candidates of some inputs, lined up: the same whatever the window.
-
-    `decided` are those that no fill can let in. `foreseen` is what a request of theirs costs beside them. `name` tells
-    the id of a context of theirs.
-    """
-
-    inputs: Inputs
-    lineup: Queues
-    decided: tuple[Decision, ...]
-    foreseen: BaseCost
-    name: Callable[[Inputs], str]
-    counter: TokenCounter
-    renderer: Renderer
-
-    def budget(self, window: int | None) -> ContextBudget:
-        """Divide a window, or the inputs' own."""
-        inputs = self.inputs
-        chosen = inputs.window if window is None else window
-        return allocate(inputs.policy, inputs.model, window=chosen, completion=inputs.completion)
-
-    def planned(self, window: int) -> Selection:
-        """Return what a window would hold by the counts of the parts alone: not written out, and so not verified."""
-        return self._selected(self.budget(window), self.foreseen)
-
-    def filled(self, budget: ContextBudget) -> Filled:
-        """Fill a window to the brim, written out and verified."""
-
-        def attempt(base: BaseCost, rounds: int) -> Filled:
-            return self._attempt(budget, base, rounds)
-
-        return _fill_until_verified(attempt, self.foreseen, budget)
-
-    def _attempt(self, budget: ContextBudget, base: BaseCost, rounds: int) -> Filled:
-        selection = self._selected(budget, base)
-        prompt = _arrange(selection, self.inputs, budget)
-        request = self.renderer.render(prompt, window=budget.window)
-        planned = base.full if selection.optional else base.required
-        expected = self.foreseen.full if selection.optional else self.foreseen.required
-        verification = verify(
-            request,
-            prompt,
-            self.renderer,
-            self.counter,
-            limit=budget.hard_limit,
-            parts=selection.used - planned + expected,
-            rounds=rounds,
-        )
-        return Filled(selection, request, verification)
-
-    def _selected(self, budget: ContextBudget, base: BaseCost) -> Selection:
-        inputs = self.inputs
-        return fill(
-            self.lineup,
-            inputs.policy,
-            budget,
-            base=base,
-            shrink=make_shrinker(self.counter),
-            previous=inputs.previous,
-        )
-
-
-def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Candidates:
-    """Make candidates ready for a fill: one of each, counted for this model, bound into units, each in its queue."""
-    inputs = msgspec.structs.replace(inputs, packages=tuple(canonical_order(inputs.packages)))
-    candidates, duplicates = dedupe_by_id(inputs.packages, inputs.policy)
-    candidates, held = split_excluded(candidates)
-    candidates, unseen = replace_unsupported_media(candidates, inputs.model, renderer)
-    candidates = recount(candidates, counter)
-    cost_of = make_cost_function(counter, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
-    units, refused = make_units(candidates, inputs.policy, cost_of, make_heading_function(counter), inputs.now)
-    required = [package for package in candidates if not package.flex.can_drop]
-    return Candidates(
-        inputs=inputs,
-        lineup=make_queues(units, inputs.policy),
-        decided=(*duplicates, *held, *unseen, *refused),
-        foreseen=BaseCost(
-            full=base_cost(candidates, inputs.tools, inputs.model.id, counter),
-            required=base_cost(required, inputs.tools, inputs.model.id, counter),
-        ),
-        name=make_id_function(inputs.packages),
-        counter=counter,
-        renderer=renderer,
-    )
-
-
-def _fill_until_verified(attempt: Callable[[BaseCost, int], Filled], base: BaseCost, budget: ContextBudget) -> Filled:
-    """Fill until the whole fits, and again if the parts were counted so high that there is room left.
-
-    What the whole costs beyond the plan is added to the base of the next round, so every round comes closer.
-    """
-    done = attempt(base, 1)
-    while done.over(budget):
-        if done.verification.rounds == _MAX_ROUNDS:
-            raise _unverified_error(done)
-        base = _raise_base(base, done)
-        done = attempt(base, done.verification.rounds + 1)
-    return _use_spare_room(attempt, base, budget, done) if _has_waiting(done.selection) else done
-
-
-def _use_spare_room(
-    attempt: Callable[[BaseCost, int], Filled], base: BaseCost, budget: ContextBudget, done: Filled
-) -> Filled:
-    """Plan with less for the base, as long as that fits: what was counted too high makes room for more."""
-    best, rounds = done, done.verification.rounds
-    fitting, too_much, more = 0, None, _estimate_spare(done, base)
-    while more - fitting > _WORTH_A_ROUND * budget.available and rounds < _MAX_ROUNDS:
-        rounds += 1
-        tried = attempt(BaseCost(full=base.full - more, required=base.required), rounds)
-        if tried.over(budget):
-            too_much = more
-        else:
-            fitting, best = more, max(best, tried, key=lambda one: one.verification.tokens)
-        more = fitting + _estimate_spare(best, base) if too_much is None else (fitting + too_much) // 2
-    return best
-
-
-def _estimate_spare(done: Filled, base: BaseCost) -> int:
-    """Guess how much more can be planned: content will go on to cost as much for each planned token as it did."""
-    planned = done.selection.used - base.full
-    return -done.surprise * planned // max(1, done.verification.tokens)
-
-
-def _raise_base(base: BaseCost, done: Filled) -> BaseCost:
-    """Charge what was not foreseen to whatever may still give way: optional content first, then what may shrink."""
-    if done.selection.optional:
-        return BaseCost(full=base.full + done.surprise, required=base.required)
-    return BaseCost(full=base.full + done.surprise, required=base.required + done.surprise)
-
-
-def _has_waiting(selection: Selection) -> bool:
-    """Say whether anything stayed out only for want of room."""
-    return any(decision.reason in ("pool-full", "window-full", "older", "trimmed") for decision in selection.decisions)
-
-
-def _unverified_error(done: Filled) -> BudgetExceeded:
-    return BudgetExceeded(
-        needed=done.verification.tokens,
-        limit=done.verification.limit,
-        required=[(unit.key, unit.cost) for unit in done.selection.units],
-        where=f"the request counts {done.surprise:,} tokens more than its parts, round after round",
-    )
-
-
-def _arrange(selection: Selection, inputs: Inputs, budget: ContextBudget) -> Prompt:
-    return arrange(
-        selection,
-        model=inputs.model,
-        tools=inputs.tools,
-        max_output=budget.completion,
-        layout=inputs.policy.layout,
-    )
+    def is_over(self, budget: ContextBudget) -> bool:
+        """Whether it takes more than it may. The safety margin is only for what was planned to need it."""
+        limit = budget.hard_limit if self.selection.used > budget.available else budget.available
+        return self.verification.tokens > limit
 
 
 def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Context:
@@ -204,24 +103,135 @@ def assemble(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Co
     return assemble_candidates(prepare(inputs, counter=counter, renderer=renderer))
 
 
-def assemble_candidates(pile: Candidates) -> Context:
-    """Build the context of candidates that are ready, for the window and the reserve that their inputs name."""
-    budget = pile.budget(pile.inputs.window)
-    done = pile.filled(budget)
-    return _record(pile, budget, done, [*pile.decided, *done.selection.decisions])
+def prepare(inputs: Inputs, *, counter: TokenCounter, renderer: Renderer) -> Candidates:
+    """Dedupe the candidates, exclude what cannot get in, count the rest for the model, and queue it by pool."""
+    inputs = msgspec.structs.replace(inputs, packages=tuple(canonical_order(inputs.packages)))
+    packages, duplicates = dedupe_by_id(inputs.packages, inputs.policy)
+    packages, excluded = split_excluded(packages)
+    packages, unsupported = replace_unsupported_media(packages, inputs.model, renderer)
+    packages = recount(packages, counter)
+    cost_of = make_cost_function(counter, names_in_text=renderer.names_in_text or inputs.model.names_in_text)
+    units, refused = make_units(packages, inputs.policy, cost_of, make_heading_function(counter), inputs.now)
+    required = [package for package in packages if not package.flex.can_drop]
+    return Candidates(
+        inputs=inputs,
+        queues=make_queues(units, inputs.policy),
+        excluded=(*duplicates, *excluded, *unsupported, *refused),
+        base=BaseCost(
+            full=base_cost(packages, inputs.tools, inputs.model.id, counter),
+            required=base_cost(required, inputs.tools, inputs.model.id, counter),
+        ),
+        make_id=make_id_function(inputs.packages),
+        counter=counter,
+        renderer=renderer,
+    )
 
 
-def _record(pile: Candidates, budget: ContextBudget, done: Filled, decisions: Sequence[Decision]) -> Context:
-    verification = done.verification
-    components = _components(decisions, verification.tokens)
+def assemble_candidates(candidates: Candidates) -> Context:
+    """Build a context from prepared candidates."""
+    budget = candidates.allocate()
+    rounds = _Rounds(candidates.base, budget)
+    for base in rounds:
+        selection = candidates.fill(budget, base)
+        arrangement = candidates.arrange(selection, budget)
+        request = candidates.renderer.render(arrangement.prompt, window=budget.window)
+        verification = verify(
+            request,
+            arrangement.prompt,
+            candidates.renderer,
+            candidates.counter,
+            limit=budget.hard_limit,
+            parts=selection.used - base.of(selection) + candidates.base.of(selection),
+            rounds=rounds.number,
+        )
+        rounds.last = Attempt(selection, arrangement, request, verification)
+    return record(candidates, budget, rounds.best)
+
+
+class _Rounds:
+    """Decides what to plan for the request itself in each round, by what the rounds before it cost as a whole.
+
+    What the whole costs beyond the plan is added to the base, so every round comes closer. Once a round fits, and if
+    anything is still waiting, spare room is given back to the fill. Set `last` after each round; `best` is the result.
+    """
+
+    last: Attempt
+
+    def __init__(self, base: BaseCost, budget: ContextBudget) -> None:
+        self._base = base
+        self._budget = budget
+        self.number = 0
+        self.best: Attempt
+
+    def __iter__(self) -> Iterator[BaseCost]:
+        base, budget = self._base, self._budget
+        yield self._next(base)
+        while self.last.is_over(budget):
+            if self.number == _MAX_ROUNDS:
+                raise _unverified_error(self.last)
+            base = _raise_base(base, self.last)
+            yield self._next(base)
+        self.best = self.last
+        if _has_waiting(self.best.selection):
+            yield from self._use_spare_room(base)
+
+    def _use_spare_room(self, base: BaseCost) -> Iterator[BaseCost]:
+        """Plan with less for the base as long as that fits: parts that were counted too high make room for more."""
+        fitting, too_much, more = 0, None, _estimate_spare(self.best, base)
+        while more - fitting > _WORTH_A_ROUND * self._budget.available and self.number < _MAX_ROUNDS:
+            yield self._next(BaseCost(full=base.full - more, required=base.required))
+            if self.last.is_over(self._budget):
+                too_much = more
+            else:
+                fitting, self.best = more, max(self.best, self.last, key=lambda one: one.verification.tokens)
+            more = fitting + _estimate_spare(self.best, base) if too_much is None else (fitting + too_much) // 2
+
+    def _next(self, base: BaseCost) -> BaseCost:
+        self.number += 1
+        return base
+
+
+def _estimate_spare(done: Attempt, base: BaseCost) -> int:
+    """Estimate how much more can be planned, if content goes on to cost as much per planned token as it did."""
+    planned = done.selection.used - base.full
+    return -done.surprise * planned // max(1, done.verification.tokens)
+
+
+def _raise_base(base: BaseCost, done: Attempt) -> BaseCost:
+    """Charge the surprise to whatever can still give way: optional content first, then what may shrink."""
+    required = base.required if done.selection.optional else base.required + done.surprise
+    return BaseCost(full=base.full + done.surprise, required=required)
+
+
+def _has_waiting(selection: Selection) -> bool:
+    """Whether anything stayed out only because there was no room."""
+    return any(decision.reason in ("pool-full", "window-full", "older", "trimmed") for decision in selection.decisions)
+
+
+def _unverified_error(done: Attempt) -> BudgetExceeded:
+    return BudgetExceeded(
+        needed=done.verification.tokens,
+        limit=done.verification.limit,
+        required=[(unit.key, unit.cost) for unit in done.selection.units],
+        where=f"the request counts {done.surprise:,} tokens more than its parts after {_MAX_ROUNDS} rounds",
+    )
+
+
+# -- record ----------------------------------------------------------------------------------------------------------
+
+
+def record(candidates: Candidates, budget: ContextBudget, done: Attempt) -> Context:
+    """Return the context with a decision on every candidate, and its warnings."""
+    placements = done.arrangement.placements
+    decisions = [*candidates.excluded, *(_with_placement(each, placements) for each in done.selection.decisions)]
     context = Context(
-        id=pile.name(pile.inputs),
-        inputs=pile.inputs,
+        id=candidates.make_id(candidates.inputs),
+        inputs=candidates.inputs,
         budget=budget,
         pools=done.selection.pools,
-        components=components,
+        components=_components(decisions, done.verification.tokens),
         decisions=tuple(decisions),
-        verification=verification,
+        verification=done.verification,
         request=done.request,
         history=find_history_start(done.selection),
         warnings=(),
@@ -229,8 +239,15 @@ def _record(pile: Candidates, budget: ContextBudget, done: Filled, decisions: Se
     return msgspec.structs.replace(context, warnings=tuple(warnings_of(context)))
 
 
-def _components(decisions: Sequence[Decision], whole: int) -> tuple[Component, ...]:
-    """Sum what is in by component. `format` is what the request costs beside its packages, so that all adds up."""
+def _with_placement(decision: Decision, placements: dict[str, tuple[Region, int]]) -> Decision:
+    if not decision.included or decision.id not in placements:
+        return decision
+    region, position = placements[decision.id]
+    return msgspec.structs.replace(decision, region=region, position=position)
+
+
+def _components(decisions: Iterable[Decision], whole: int) -> tuple[Component, ...]:
+    """Sum what is in by component. `format` is what the request costs besides its packages, so that all adds up."""
     tokens: dict[str, int] = dict.fromkeys(("system", "memories", "recent", "media", "current"), 0)
     items = dict(tokens)
     for decision in decisions:
@@ -244,7 +261,7 @@ def _components(decisions: Sequence[Decision], whole: int) -> tuple[Component, .
 
 
 def _scale_to_total(tokens: dict[str, int], whole: int) -> dict[str, int]:
-    """Return what each component takes of the whole: where parts, counted one by one, came to more, each its share."""
+    """Scale the components down in proportion if their parts, counted one by one, come to more than the whole."""
     total = sum(tokens.values())
     if total <= whole:
         return tokens

@@ -135,5 +135,5 @@ def _move_summary(summary: Unit, members: Sequence[Unit]) -> Unit:
     newest = max(members, key=lambda unit: unit.when)
     best = max(members, key=lambda unit: unit.score.total)
     return msgspec.structs.replace(
-        summary, pool=newest.pool, moved=newest.when, score=best.score, stands_for=region_of(newest.packages[0])
+        summary, pool=newest.pool, moved=newest.when, score=best.score, replaced_region=region_of(newest.packages[0])
     )

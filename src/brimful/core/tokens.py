@@ -1,16 +1,12 @@
 """A token count, and how sure it is."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
+from collections.abc import Iterable
+from typing import Final, Literal, get_args
 
 import msgspec
 
 from brimful.core import validation
 from brimful.errors import InvalidPackage
-
-if TYPE_CHECKING:
-    from brimful.core.content import Media, ToolCall
-    from brimful.core.prompt import Prompt, Role
 
 Basis = Literal["exact", "provider", "calibrated", "approximate", "bound"]
 """How a count came about.
@@ -87,43 +83,3 @@ def sum_counts(counts: Iterable[Count], tokenizer: str) -> Count:
         tokenizer=tokenizer,
         margin=sum(part.margin for part in parts),
     )
-
-
-class TokenCounter(Protocol):
-    """Counts for one model. Every method is a pure function of its arguments.
-
-    `tokenizer` names the counts: two counters with the same name give the same numbers.
-    """
-
-    @property
-    def tokenizer(self) -> str:
-        """The name under which counts are kept, for example `o200k_base` or `claude@o200k_base*1.53`."""
-        ...
-
-    def text(self, text: str) -> Count:
-        """Count a text as ordinary content: special tokens spelled out in it are plain text."""
-        ...
-
-    def texts(self, texts: Sequence[str]) -> list[Count]:
-        """Count many texts, faster than one by one."""
-        ...
-
-    def media(self, part: "Media") -> Count:
-        """Count an image, a sound or a video by the model's rule."""
-        ...
-
-    def tool_calls(self, calls: "Sequence[ToolCall]") -> Count:
-        """Count all tool calls of one assistant's message, their overhead included."""
-        ...
-
-    def message_overhead(self, role: "Role", name: str = "") -> int:
-        """Tokens that a message costs beside its content (role, separators, name)."""
-        ...
-
-    def request_overhead(self) -> int:
-        """Tokens that a request costs beside its messages and tools (priming, default system prompt …)."""
-        ...
-
-    def prompt(self, prompt: "Prompt") -> Count:
-        """Count a whole prompt, tools and all overheads included: the number the provider will bill."""
-        ...

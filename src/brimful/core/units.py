@@ -11,7 +11,7 @@ import msgspec
 
 from brimful.core.content import ContentPackage, ToolCall, ToolResult
 from brimful.core.cost import NO_HEADING, Heading
-from brimful.core.decision import Decision, Outcome, Reason
+from brimful.core.decision import Decision, Outcome, Reason, Region
 from brimful.core.policy import Policy
 from brimful.core.score import Score, make_scorer
 from brimful.errors import InvalidPackage
@@ -23,11 +23,11 @@ time_key: Final[Callable[[ContentPackage], TimeKey]] = attrgetter("timestamp", "
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Packages that share one fate, what they cost together, and the best score among them.
+    """Packages that are kept or dropped together, their cost, and the best score among them.
 
-    `key` is the id of the first of them, and `shares` is what each of several costs. `shrunk` names those of them that
-    were cut. `stands_for` is the place of the cluster that a summary took the place of, and `moved` its time. What it
-    costs is without its `heading`, which all units of a pool that stand under it bear together.
+    `key` is the id of the first package. `shares` is the cost of each package if there are several. `shrunk` names the
+    packages that were cut. For a summary that replaces a cluster, `replaced_region` is the region of the cluster, and
+    `moved` its time. The cost does not include the `heading`, which all units of a pool under it pay for together.
     """
 
     key: str
@@ -39,7 +39,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     may_shrink: bool
     shares: tuple[int, ...] = ()
     shrunk: tuple[str, ...] = ()
-    stands_for: str = ""
+    replaced_region: Region | None = None
     moved: TimeKey | None = None
     heading: str = ""
     heading_cost: int = 0

@@ -5,8 +5,9 @@ from typing import Protocol
 import msgspec
 
 from brimful.core.content import Media, Part
+from brimful.core.counter import TokenCounter
 from brimful.core.prompt import Message, Prompt, Request, Role, Text
-from brimful.core.tokens import Basis, TokenCounter
+from brimful.core.tokens import Basis
 
 
 def restore_media_sizes(parsed: Prompt, original: Prompt) -> Prompt:

@@ -3,10 +3,10 @@
 import msgspec
 
 from brimful.core.context import Context
-from brimful.core.explain import format_score
 from brimful.packagers.records import plain_text
 from brimful.protocols import Store
 from brimful.records import LoreEntry, Memory, Message, Room, Snapshot
+from brimful.views.explain import format_score
 
 
 class Absence(msgspec.Struct, frozen=True, kw_only=True):

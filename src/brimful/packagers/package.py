@@ -24,7 +24,8 @@ from brimful.core.content import (
     require_role,
 )
 from brimful.core.cost import count_content
-from brimful.core.tokens import Count, TokenCounter
+from brimful.core.counter import TokenCounter
+from brimful.core.tokens import Count
 from brimful.errors import InvalidPackage, InvalidValue
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final, Unpack
 import msgspec
 
 from brimful.core.content import ContentPackage, Media, Text, ToolCall, ToolResult
+from brimful.core.counter import TokenCounter
 from brimful.core.exclusions import CONSTANT, HELD
-from brimful.core.tokens import TokenCounter
 from brimful.packagers.package import PackageOptions, copy_metadata, lorebook_entry, memory, note, package, summary
 from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary, User
 from brimful.records.character import Character

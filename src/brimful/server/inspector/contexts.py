@@ -8,7 +8,6 @@ from starlette.responses import Response as HttpResponse
 
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
-from brimful.core.sections import is_erased
 from brimful.engine.absence import find_absence
 from brimful.errors import UnknownRecord
 from brimful.protocols import Store
@@ -37,6 +36,7 @@ from brimful.server.inspector.views import (
     packages_by_id,
 )
 from brimful.server.tenants import Tenants
+from brimful.views.sections import is_erased
 
 
 async def item_status(store: Store, package: ContentPackage) -> ItemStatus:

@@ -6,13 +6,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from brimful.core.bands import Band, band_name, window_bands
 from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.context import Component, Context
 from brimful.core.decision import Decision, Outcome, Reason
-from brimful.core.explain import DecisionLines
 from brimful.core.model import ModelInfo
-from brimful.core.order import reading_order
 from brimful.core.prompt import Prompt
 from brimful.core.score import Score
 from brimful.core.selection import PoolUse
@@ -23,6 +20,8 @@ from brimful.protocols import Store
 from brimful.records import Persona, Response, Room, Snapshot, Usage
 from brimful.records.search import Build
 from brimful.render import renderer_of
+from brimful.views.explain import DecisionLines
+from brimful.views.picture import Band, band_name, window_bands
 
 ItemStatus = Literal["", "removed", "erased"]
 """What became of a candidate after it was one."""
@@ -406,11 +405,8 @@ def context_view(
 
 def decision_views(context: Context, *, brief: bool = False) -> tuple[DecisionView, ...]:
     """Return what became of every candidate, in the order of the record."""
-    places, packages, lines = reading_order(context), packages_by_id(context), DecisionLines(context)
-    return tuple(
-        _decision_view(lines, each, packages[each.id], places.get(each.id) if each.included else None, brief=brief)
-        for each in context.decisions
-    )
+    packages, lines = packages_by_id(context), DecisionLines(context)
+    return tuple(_decision_view(lines, each, packages[each.id], brief=brief) for each in context.decisions)
 
 
 def packages_by_id(context: Context) -> dict[str, ContentPackage]:
@@ -462,13 +458,11 @@ def _part_text(part: Part) -> str:
             return part.content
 
 
-def _decision_view(
-    lines: DecisionLines, decision: Decision, package: ContentPackage, place: int | None, *, brief: bool
-) -> DecisionView:
+def _decision_view(lines: DecisionLines, decision: Decision, package: ContentPackage, *, brief: bool) -> DecisionView:
     return DecisionView(
         id=decision.id,
         kind=decision.kind,
-        component=band_name(package),
+        component=band_name(decision),
         outcome=decision.outcome,
         reason=decision.reason,
         tokens=decision.tokens,
@@ -482,5 +476,5 @@ def _decision_view(
         why=lines.of(decision),
         excerpt="" if brief else make_excerpt(content_text(package.content)),
         at=package.timestamp,
-        place=place,
+        place=decision.position,
     )

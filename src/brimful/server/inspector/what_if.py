@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from brimful.assembly.assemble import with_overrides
 from brimful.core.context import Context
-from brimful.core.explain import Change, diff
 from brimful.core.stages import assemble_candidates
 from brimful.errors import BudgetExceeded, InvalidRequest
 from brimful.models.registry import Registry
@@ -37,6 +36,7 @@ from brimful.server.inspector.views import (
     parse_request,
 )
 from brimful.server.tenants import Tenants
+from brimful.views.explain import Change, diff
 
 
 class ChangeViews:

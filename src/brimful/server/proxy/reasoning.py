@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
+from brimful.core.counter import TokenCounter
 from brimful.core.frame import part_text
 from brimful.core.prompt import Request
-from brimful.core.tokens import TokenCounter
 from brimful.render.incoming import IncomingWire
 from brimful.render.incoming.parts import read_unknown
 

@@ -9,8 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from brimful.core.context import Context
-from brimful.core.explain import COMPONENTS
+from brimful.core.context import COMPONENTS, Context
 from brimful.core.notice import WARNING_KINDS, WarningKind, warning_kinds
 from brimful.core.validation import MAX_INTEGER
 from brimful.records import Response

@@ -6,9 +6,9 @@ import pytest
 import brimful
 from brimful.core.context import Context
 from brimful.core.decision import Reason
-from brimful.core.explain import describe_decision
 from brimful.errors import UnknownRecord
 from brimful.packagers import media, memory, message, package
+from brimful.views.explain import describe_decision
 from strategies import COUNTER, NOW
 from support import build, history, words
 

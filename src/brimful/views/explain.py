@@ -1,36 +1,14 @@
-"""Views of a record for people and programs: the report, one line a decision, the difference of two contexts."""
+"""Text views of a record: the report, one line per decision, and the difference between two contexts."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from brimful.core.context import Component, Context
 from brimful.core.decision import Decision, Outcome, Reason
 from brimful.core.notice import NEARLY_FULL
 from brimful.errors import InvalidValue
-
-if TYPE_CHECKING:
-    from brimful.core.context import Component, Context
-
-COMPONENTS = {
-    "system-prompt": "system",
-    "memory-episodic": "memories",
-    "memory-semantic": "memories",
-    "memory-procedural": "memories",
-    "message-recent": "recent",
-    "message-older": "older",
-    "message-current": "current",
-    "media-image": "media",
-    "media-audio": "media",
-    "media-video": "media",
-    "tool-call": "tools",
-    "tool-result": "tools",
-    "lorebook": "lorebook",
-    "summary": "summaries",
-    "system-note": "notes",
-}
-"""The component of each known kind. Any other kind is a component of its own name."""
 
 _FAINT = 0.0001  # a score below it is told as such: its digits say nothing
 _NOTHING = 1e-9  # what is left of recency after years
@@ -81,7 +59,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 class DecisionLines:
     """Says what became of the candidates of a context, with the numbers that decided it. Many share a headline."""
 
-    def __init__(self, context: "Context") -> None:
+    def __init__(self, context: Context) -> None:
         """Speak of this context."""
         self._context = context
         self._whys = context.whys
@@ -96,7 +74,7 @@ class DecisionLines:
         return _describe(headline, decision, self._whys)
 
 
-def describe_decision(context: "Context", decision: Decision) -> str:
+def describe_decision(context: Context, decision: Decision) -> str:
     """Say what became of a candidate, with the numbers that decided it."""
     return _describe(_headline(context, decision), decision, context.whys)
 
@@ -128,7 +106,7 @@ def format_score(score: float) -> str:
     return f"{score:.1g}" if _NOTHING < score < 0.01 else f"{score:.2f}"  # noqa: PLR2004 - two digits say nothing then
 
 
-def report(context: "Context") -> str:
+def report(context: Context) -> str:
     """Draw the budget report of the seeds: window, components, totals, reserve, warnings."""
     lines = [
         f"Context Window: {context.budget.window:,} tokens",
@@ -185,7 +163,7 @@ def plural(count: int, one: str) -> str:
     return f"{count:,} {one if count == 1 else many}"
 
 
-def diff(before: "Context", after: "Context") -> Difference:
+def diff(before: Context, after: Context) -> Difference:
     """Return what entered, what left, and how long the requests agree from their beginning."""
     for field, value in (("before", before), ("after", after)):
         if not hasattr(value, "decisions"):
@@ -206,7 +184,7 @@ def diff(before: "Context", after: "Context") -> Difference:
     )
 
 
-def _headline(context: "Context", decision: Decision) -> str:
+def _headline(context: Context, decision: Decision) -> str:
     pool = next((use for use in context.pools if use.name == decision.pool), None)
     lent = f", {pool.lent:,} lent" if pool and pool.lent else ""
     numbers = f" ({pool.used:,}/{pool.limit:,} tokens{lent})" if pool else ""
@@ -235,19 +213,19 @@ def _headline(context: "Context", decision: Decision) -> str:
     return lines[decision.reason]
 
 
-def _history_boundary(context: "Context") -> str:
+def _history_boundary(context: Context) -> str:
     """Name what history ended at: where it began in the build before, kept for the prompt cache, or what fits."""
     before, now = context.inputs.previous, context.history
     kept = before is not None and now is not None and before.first == now.first
     return "where history began in the build before" if kept else "the history that fits"
 
 
-def _component_line(component: "Component") -> str:
+def _component_line(component: Component) -> str:
     items = format_items(component.name, component.items)
     return f"  {component_title(component.name) + ':':<18}{component.tokens:>9,}{f' ({items})' if items else ''}"
 
 
-def status_lines(context: "Context") -> Iterator[str]:
+def status_lines(context: Context) -> Iterator[str]:
     """Yield what there is to worry about, if anything, and how the budget stands."""
     if context.warnings:
         yield "WARNINGS:"
@@ -256,7 +234,7 @@ def status_lines(context: "Context") -> Iterator[str]:
     yield f"STATUS: {_status(context)}"
 
 
-def _status(context: "Context") -> str:
+def _status(context: Context) -> str:
     if context.remaining < 0:
         return f"⚠️  {-context.remaining:,} tokens into the safety margin"
     if context.percent > NEARLY_FULL:
@@ -264,7 +242,7 @@ def _status(context: "Context") -> str:
     return "✅ Within budget, healthy margin"
 
 
-def count_outcomes(context: "Context") -> list[tuple[str, int]]:
+def count_outcomes(context: Context) -> list[tuple[str, int]]:
     """Return how many candidates ended how, those that are in first."""
     counts = Counter(decision.outcome for decision in context.decisions)
     order: tuple[Outcome, ...] = ("kept", "shrunk", "replaced", "duplicate", "dropped")

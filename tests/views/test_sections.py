@@ -3,8 +3,8 @@
 from hypothesis import given
 
 import brimful
-from brimful.core.sections import excluded_decisions, is_erased, media_name, sections
 from brimful.packagers import lorebook_entry, media, memory, message, package
+from brimful.views.sections import excluded_decisions, is_erased, media_name, sections
 from strategies import COUNTER, GENERATED_POLICIES, NOW, models, piles
 from support import build, history
 from test_laws import SLOW, build_if_it_fits

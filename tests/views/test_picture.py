@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import brimful
-from brimful.core.bands import band_name, share_width, window_bands
-from brimful.core.picture import window_html
+from brimful.views.picture import band_name, share_width, window_bands, window_html
 from strategies import COUNTER, GENERATED_POLICIES, models, piles
 from support import build, history
 from test_laws import SLOW, build_if_it_fits
@@ -32,8 +31,8 @@ def test_bands_hold_every_item_once_and_the_pinned_ones_apart(pile, policy, mode
     context = build_if_it_fits(pile, policy, model)
     items = {band.name: band.items for band in window_bands(context)}
     assert sum(items.values()) == len(context.kept)
-    named = {package.id: band_name(package) for package in context.inputs.packages}
-    assert items.get("pinned", 0) == sum(named[id] == "pinned" for id in context.kept)
+    included = [decision for decision in context.decisions if decision.included]
+    assert items.get("pinned", 0) == sum(band_name(decision) == "pinned" for decision in included)
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=15), st.integers(15, 200))
