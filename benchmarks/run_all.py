@@ -34,6 +34,7 @@ import quality
 import rooms
 import scaling
 import startup
+import vectors
 from tables import Section, table
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -84,6 +85,7 @@ def _reports(options: argparse.Namespace) -> dict[str, Callable[[], Section]]:
         "evidence": partial(evidence.report, options.data, quick=options.quick),
         "lore": partial(lore.report, options.data, quick=options.quick),
         "rooms": partial(rooms.report, quick=options.quick),
+        "vectors": partial(vectors.report, quick=options.quick),
         "figures": partial(figures.report, quick=options.quick),
         "imports": partial(imports.report, options.data, quick=options.quick),
         "inspector": partial(inspector.report, quick=options.quick),
