@@ -4,6 +4,10 @@ Examples are the same ones on every run, so that a run is green or red for what 
 `make search` looks for new ones.
 """
 
+import os
+import shutil
+from pathlib import Path
+
 from hypothesis import settings
 
 pytest_plugins = ("databases", "llama")
@@ -11,3 +15,9 @@ pytest_plugins = ("databases", "llama")
 settings.register_profile("fixed", deadline=None, derandomize=True)  # no deadline: a busy machine is no defect
 settings.register_profile("search", deadline=None, max_examples=1_000, print_blob=True)
 settings.load_profile("fixed")
+
+# Files of tests are in memory where there is room: they are synced to the disk thousands of times.
+MEMORY = Path("/dev/shm")  # noqa: S108 - the folders in it are pytest's, and private
+ENOUGH = 4 * 2**30  # bytes
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
