@@ -14,7 +14,7 @@ def observed(**fields):
 def test_an_observation_written_out_is_read_back_equal():
     whole = observed(kind="overflow", window=4096, features={"tokens": 7, "han": 2.5}, at=3, room="general")
     assert msgspec.json.decode(msgspec.json.encode(whole), type=UsageReport) == whole
-    assert msgspec.json.decode(msgspec.json.encode(whole))["record"] == "observation"
+    assert msgspec.json.decode(msgspec.json.encode(whole))["record"] == "usage-report"
 
 
 def test_the_error_is_a_share_of_what_was_reported():

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from brimful.stores import connect
+from brimful.stores.tuning import DEFAULT_TUNING
 from stores.sealed import kek
 
 ANY_STORE = {
@@ -53,8 +54,14 @@ def keys(request):
 
 
 @pytest.fixture
-def database(url, run, keys):
-    database = run(connect(url, keys=keys).open())
+def tuning():
+    """Return the sizes and thresholds of the store; a test may override them."""
+    return DEFAULT_TUNING
+
+
+@pytest.fixture
+def database(url, run, keys, tuning):
+    database = run(connect(url, keys=keys, tuning=tuning).open())
     yield database
     run(database.close())
 

@@ -9,6 +9,7 @@ import pytest
 
 from brimful.errors import InvalidValue, MigrationError, StoreCorrupt, StoreError, StoreUnavailable
 from brimful.stores import connect
+from brimful.stores.tuning import Tuning
 from stores.samples import said
 
 
@@ -143,10 +144,10 @@ def test_a_tenant_is_restored_to_postgres_as_a_whole_or_not_at_all(sqlite_url, p
             for name in ("good.db", "bad.db"):
                 await database.backup(tmp_path / name)
         bad = sqlite3.connect(tmp_path / "bad.db")
-        bad.execute("DROP TABLE tidied")  # which comes after the messages
+        bad.execute("DROP TABLE janitor_undo")  # which comes after the messages
         bad.close()
         async with connect(postgres_url) as database:
-            with pytest.raises(StoreError, match="no such table: tidied"):
+            with pytest.raises(StoreError, match="no such table: janitor_undo"):
                 await database.restore(tmp_path / "bad.db")
             assert await database.tenants() == []
             assert await database.tenant("acme").history("general") == []
@@ -167,10 +168,8 @@ def test_a_backup_into_no_folder_names_the_file_and_not_the_store(sqlite_url, tm
 
 @pytest.mark.parametrize("way", ["backup", "restore"])
 def test_copying_ends_soon_after_nobody_waits_for_it(url, tmp_path, run, monkeypatch, request, way):
-    monkeypatch.setattr("brimful.stores.backends.sqlite._BACKUP_PAGES", 1)
-    monkeypatch.setattr("brimful.stores.admin.backup.PAGE_ROWS", 1)
     empty = f"sqlite:///{tmp_path}/new.db" if url.startswith("sqlite") else request.getfixturevalue("another_postgres")
-    written = []
+    written, tuning = [], Tuning(backup_pages=1, copy_rows=1)
 
     async def cancelled(copying):
         """Cancel it as soon as something was written, and let nothing more be written before it could know."""
@@ -195,14 +194,14 @@ def test_copying_ends_soon_after_nobody_waits_for_it(url, tmp_path, run, monkeyp
             await task
 
     async def story():
-        async with connect(url) as database:
+        async with connect(url, tuning=tuning) as database:
             for tenant in ("acme", "other"):
                 await database.tenant(tenant).post([said("m1"), said("m2")])
             await database.backup(tmp_path / "copy.db")
             if way == "backup":
                 await cancelled(lambda told: database.backup(tmp_path / "more.db", told))
         if way == "restore":
-            async with connect(empty) as new:
+            async with connect(empty, tuning=tuning) as new:
                 await cancelled(lambda told: new.restore(tmp_path / "copy.db", told))
 
     run(story())

@@ -253,8 +253,8 @@ def test_a_first_write_that_fails_leaves_no_key_behind(sealed, run):
         "UPDATE contents SET body = substr(body, 1, length(body) - 1)",
         "UPDATE contents SET body = substr(body, 1, 8)",
         "UPDATE messages SET detail = CAST(X'0042530100000009' || substr(detail, 9) AS BLOB)",
-        "UPDATE keys SET wrapped = (SELECT wrapped FROM keys k WHERE k.number <> keys.number)",
-        "UPDATE keys SET mixed = 1",
+        "UPDATE data_keys SET wrapped = (SELECT wrapped FROM data_keys k WHERE k.number <> data_keys.number)",
+        "UPDATE data_keys SET mixed = 1",
     ],
 )
 def test_rows_that_were_swapped_cut_or_changed_are_noticed(store, sealed, url, run, change):
@@ -272,7 +272,7 @@ def test_rows_that_were_swapped_cut_or_changed_are_noticed(store, sealed, url, r
     [
         "UPDATE messages SET room = (SELECT number FROM rooms WHERE id = 'mine')",
         "UPDATE rooms SET id = CASE id WHEN 'mine' THEN 'other' ELSE 'mine' END",
-        "UPDATE memories SET scope = 'memory::mine:', person = 'mine'",
+        "UPDATE memories SET scope = 'memory::mine:', user_id = 'mine'",
         "UPDATE lore_entries SET lorebook = 'mine'",
         "UPDATE summaries SET room = 'mine'",
         "UPDATE responses SET room = 'mine'",

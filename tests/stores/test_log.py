@@ -1,9 +1,7 @@
-"""The log: builds and answers in the order of their arrival, nothing missed, nothing twice; older stores included."""
+"""The log: builds and answers in the order of their arrival, nothing missed, nothing twice."""
 
 import asyncio
-import sqlite3
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,8 +14,6 @@ from brimful.stores import connect
 from brimful.stores.backends.postgres import PostgresDriver
 from brimful.stores.log.contexts import save_snapshots
 from brimful.stores.urls import parse_url
-from stores.samples import known
-from stores.sealed import kek
 from stores.test_snapshots import pile, snapshot
 from strategies import COUNTER
 from support import build, history
@@ -241,111 +237,6 @@ def test_many_writers_at_once_give_each_event_a_place_of_its_own(url, run):
     came, all = run(crowded())
     assert sorted(came) == sorted([f"{kind}{n}" for n in range(30) for kind in "sa"])
     assert (all.contexts, all.answers.total) == (30, 30)
-
-
-# -- older stores ----------------------------------------------------------------------------------------------------
-
-
-def test_what_an_older_version_wrote_is_told_in_full(url, run, keys):
-    """Back to the tables and the digests of before, and forward again."""
-    context = build(pile())
-    usage = Usage(prompt=context.tokens + 1, cached=3, completion=5)
-
-    async def written():
-        async with connect(url, keys=keys) as database:
-            store = database.tenant("acme")
-            await store.remember([known("k1")])
-            await store.save(snapshot(context, message="now"))
-            await store.respond(answer("a1", message="m9", usage=usage, seconds=1.5))
-            return await told(store)
-
-    async def read():
-        async with connect(url, keys=keys) as database:
-            store = database.tenant("acme")
-            listed, followed = await store.builds(), (await store.follow("0")).events
-            assert [each.id for each in await store.responses(message="m9")] == ["a1"]
-            assert (listed, followed) == (await store.builds(), (await store.follow("0")).events)
-            return await told(store)
-
-    before = run(written())
-    for statement in OLDER:
-        change(url, statement)
-    assert run(read()) == before
-    assert run(read()) == before
-
-
-async def told(store):
-    pruned = await store.prune(before=9e9, dry_run=True)
-    return (
-        await store.builds(),
-        await store.follow("0"),
-        await store.statistics(by="persona"),
-        await store.builds(model="m", persona="helper"),
-        (pruned.builds, pruned.answers, pruned.contents),
-    )
-
-
-_DIGEST = (
-    '{"id":"s1","room":"general","persona":"helper","at":7.0,"model":"m","policy":"default","tokens":1,"window":1}'
-)
-OLDER = (
-    "DROP INDEX snapshots_by_message",
-    "DROP INDEX responses_by_message",
-    "DROP INDEX contents_unused",
-    "DROP TABLE log",
-    "DROP TABLE log_ends",
-    "DROP TABLE tallies",
-    "ALTER TABLE responses DROP COLUMN message",
-    "ALTER TABLE contents DROP COLUMN seen",
-    "DELETE FROM migrations WHERE name LIKE '%_log' OR name LIKE '%_answered'",
-    f"UPDATE snapshots SET digest = '{_DIGEST}'",  # noqa: S608 - our own
-)
-
-
-def change(url, sql):
-    if url.startswith("sqlite"):
-        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
-        connection.execute(sql.replace("digest = '", "digest = CAST('").replace("}'", "}' AS BLOB)"))
-        connection.commit()
-        connection.close()
-    else:
-        with psycopg.connect(url) as connection:
-            connection.execute(sql)
-
-
-def test_digests_of_an_older_version_are_sealed_with_the_rest(url, run):
-    """They were in the clear, whatever else was sealed."""
-    keys = kek(search="vectors")
-    context = build(pile(), degraded=("it said: my account is 1234567890",))
-
-    async def written():
-        async with connect(url, keys=keys) as database:
-            await database.tenant("acme").save(snapshot(context))
-
-    async def rotated():
-        async with connect(url, keys=keys) as database:
-            await database.encryption("acme").rotate_data_key()
-            assert [each.number for each in await database.encryption("acme").keys() if each.rows] == [2]
-            return await database.tenant("acme").builds()
-
-    run(written())
-    assert b"1234567890" not in digest(url)
-    for statement in OLDER:
-        change(url, statement)
-    assert b"general" in digest(url)
-    [listed] = run(rotated())
-    assert (listed.tokens, listed.degraded) == (context.tokens, context.inputs.degraded)
-    assert b"general" not in digest(url)
-
-
-def digest(url):
-    if url.startswith("sqlite"):
-        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
-        [(found,)] = connection.execute("SELECT digest FROM snapshots").fetchall()
-        connection.close()
-        return found
-    with psycopg.connect(url) as connection:
-        return bytes(connection.execute("SELECT digest FROM snapshots").fetchone()[0])
 
 
 def test_the_end_of_the_log_never_goes_back(store, run):

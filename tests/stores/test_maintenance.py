@@ -69,8 +69,8 @@ def test_a_sound_database_passes_its_check(database, run):
     ("damage", "what"),
     [
         ("UPDATE scopes SET words = words + 1", "scopes whose totals are wrong"),
-        ("UPDATE terms SET documents = documents + 1", "terms whose number of documents is wrong"),
-        ("DELETE FROM terms", "terms whose number of documents is wrong"),
+        ("UPDATE term_counts SET documents = documents + 1", "terms whose number of documents is wrong"),
+        ("DELETE FROM term_counts", "terms whose number of documents is wrong"),
         ("UPDATE contents SET uses = uses + 1", "contents whose number of uses is wrong"),
         ("DELETE FROM contents", "records whose content is gone"),
         ("DELETE FROM memories", "documents of the index that lead to no record"),
@@ -179,11 +179,11 @@ def test_every_table_is_copied(sqlite_url, run):
         assert found - {"tenant"} == set(columns) - {"tenant"}, table
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     connection.close()
-    own = {name for name in tables if name.startswith(("lexicon", "embedded", "sqlite_"))}
-    assert tables - own - {"migrations", "vectors", "terms"} == set(COPIED_TABLES)
+    own = {name for name in tables if name.startswith(("text_index", "vector_log", "vector_blocks", "sqlite_"))}
+    assert tables - own - {"migrations", "vectors", "term_counts"} == set(COPIED_TABLES)
 
 
-@pytest.mark.parametrize("table", ["contents", "messages", "rooms", "lexicon_data", "tenants"])
+@pytest.mark.parametrize("table", ["contents", "messages", "rooms", "text_index_data", "tenants"])
 def test_a_check_of_a_damaged_file_tells_what_is_damaged(sqlite_url, run, table):
     path = Path(sqlite_url.removeprefix("sqlite:///"))
 
@@ -230,7 +230,7 @@ def test_records_go_out_and_come_in_as_they_were(database, run, tmp_path, reques
     records, again, history, before, found = run(story())
     assert {type(record).__name__ for record in records} == {
         *("User", "Persona", "Lorebook", "Room", "LoreEntry", "Message", "Summary", "Snapshot", "Response", "Memory"),
-        "Observation",
+        "UsageReport",
     }
     assert again == records
     assert history == before

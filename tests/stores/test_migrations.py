@@ -1,4 +1,4 @@
-"""Migrations: applied once, and told apart from the future and the changed; both dialects have the same tables."""
+"""Migrations: applied once, in order, and refused if newer or changed; both dialects have the same tables."""
 
 import asyncio
 import re
@@ -9,10 +9,11 @@ import pytest
 
 from brimful.errors import MigrationError
 from brimful.stores import connect
-from brimful.stores.migrations import load_migrations
-from stores.samples import occurring, said
+from brimful.stores.migrations import Migration, load_migrations
+from brimful.stores.tuning import DEFAULT_TUNING, Tuning
+from stores.samples import said
 
-OWN_TABLES = re.compile(r"lexicon|embedded|sqlite_|postings")
+OWN_TABLES = re.compile(r"text_index|vector_log|vector_blocks|sqlite_|postings")
 """How each of them searches."""
 
 
@@ -80,26 +81,35 @@ def test_a_migration_that_was_changed_is_refused(url, run):
         run(_opened(url))
 
 
-def test_terms_of_an_older_database_are_counted(url, run):
-    """Two tenants and two rooms: a term of each counts on its own."""
+SECOND = Migration("0002_colors", "ALTER TABLE rooms ADD COLUMN color TEXT;\nUPDATE rooms SET color = 'green';\n")
+LATER = Tuning(migrations=lambda dialect: (*load_migrations(dialect), SECOND))
 
-    async def filled():
-        async with connect(url) as database:
-            for tenant, rooms in (("acme", ["one", "two"]), ("other", ["one"])):
-                for room in rooms:
-                    texts = ["tea", "more tea", "milk"]
-                    await database.tenant(tenant).post([said(f"{room}{n}", text, room) for n, text in enumerate(texts)])
 
-    async def found():
-        async with connect(url) as database:
-            wrong = [each.what for each in await database.check()]
-            terms = ["tea", "milk", "gin"]
-            return wrong, (await occurring(database.tenant("acme"), ["room:one", "room:two"], terms)).found
+def test_a_second_migration_is_applied_once_to_a_store_with_data(url, run):
+    run(_opened(url, said("m1")))
+    with pytest.raises(MigrationError, match="needs migration 0002_colors; open it with migrate=True"):
+        run(_opened(url, migrate=False, tuning=LATER))
+    run(_opened(url, said("m2"), tuning=LATER))
+    run(_opened(url, said("m3", room="other"), tuning=LATER))
+    assert sorted(rows(url, "SELECT id, color FROM rooms"), key=str) == [("general", "green"), ("other", None)]
+    with pytest.raises(MigrationError, match=r"written by a newer version of Brimful \(migration 0002_colors\)"):
+        run(_opened(url))
 
-    run(filled())
-    change(url, "DROP TABLE terms")
-    change(url, "DELETE FROM migrations WHERE name LIKE '%_terms'")
-    assert run(found()) == ([], (4, 2, 0))
+
+def test_a_backup_of_an_older_version_is_migrated_when_it_is_restored(url, tmp_path, run):
+    async def backed_up():
+        async with connect(f"sqlite:///{tmp_path}/old.db") as database:
+            await database.tenant("acme").post([said("m1")])
+            await database.backup(tmp_path / "copy.db")
+
+    async def restored():
+        async with connect(url, tuning=LATER) as database:
+            await database.restore(tmp_path / "copy.db")
+            return [each.message.id for each in await database.tenant("acme").history("general")]
+
+    run(backed_up())
+    assert run(restored()) == ["m1"]
+    assert rows(url, "SELECT count(*) FROM migrations") == [(2,)]
 
 
 def test_many_may_open_a_new_database_at_once(sqlite_url, run):
@@ -119,8 +129,8 @@ def test_migrations_are_numbered_without_gaps():
         assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
 
 
-async def _opened(url, *messages, migrate=True):
-    async with connect(url, migrate=migrate) as database:
+async def _opened(url, *messages, migrate=True, tuning=DEFAULT_TUNING):
+    async with connect(url, migrate=migrate, tuning=tuning) as database:
         if messages:
             await database.tenant("acme").post(list(messages))
 
@@ -134,3 +144,13 @@ def change(url, sql):
     else:
         with psycopg.connect(url) as connection:
             connection.execute(sql)
+
+
+def rows(url, sql):
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+        found = connection.execute(sql).fetchall()
+        connection.close()
+        return found
+    with psycopg.connect(url) as connection:
+        return connection.execute(sql).fetchall()

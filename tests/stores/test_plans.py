@@ -17,17 +17,16 @@ from stores.samples import known, nearest, occurring, said, summed, told, words
 from strategies import COUNTER
 from support import build
 
-SMALL = {"embedders", "keys", "log_ends", "json_each", "sqlite_sequence", "p"}
+SMALL = {"embedders", "data_keys", "log_ends", "json_each", "sqlite_sequence", "p"}
 """What has a handful of rows, and the postings of one term."""
 WHOLE = (
     "SELECT (SELECT count(*)",  # progress counts all
     "SELECT tenant, :id, doc, passage",  # a new embedder waits for all
     "DELETE FROM memories WHERE tenant = :tenant AND",  # whoever is removed takes all memories along
     "DELETE FROM vectors WHERE tenant = :tenant AND embedder = :id",
-    "DELETE FROM pending WHERE tenant = :tenant AND embedder = :id",
-    "DELETE FROM embedded WHERE tenant",
+    "DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :id",
+    "DELETE FROM vector_log WHERE tenant",
     "SELECT body FROM responses WHERE tenant = :tenant ORDER BY",
-    "FROM log WHERE tenant = :tenant AND body IS NULL",  # all that is in its index is to be settled
 )
 
 
@@ -187,22 +186,22 @@ def broad(line):
         ),
         ("SELECT json_group_array(doc), json_group_array(seq)", "documents USING INTEGER PRIMARY KEY (rowid=?)"),
         ("SELECT m.id, m.type", "m USING INDEX memories_by_scope (tenant=? AND scope=?)"),
-        ("SELECT number, id, model, route", "observations USING INDEX observations_by_model (tenant=? AND model=?"),
+        ("SELECT number, id, model, route", "usage_reports USING INDEX usage_reports_by_model (tenant=? AND model=?"),
         (
             "SELECT body FROM tallies",
             "tallies USING PRIMARY KEY (tenant=? AND room=? AND size=? AND hour=? AND persona=?",
         ),
         ("SELECT hour, persona", "tallies USING PRIMARY KEY (tenant=? AND room=? AND size=? AND hour>? AND hour<?)"),
         ("SELECT at, persona", "log USING INDEX log_by_time (tenant=? AND at>? AND at<?)"),
-        ("SELECT place, kind, item FROM log", "log USING PRIMARY KEY (tenant=? AND place>?)"),
-        ("SELECT l.place", "l USING PRIMARY KEY (tenant=? AND place<?)"),
-        ("SELECT l.place", "l USING INDEX log_by_room (tenant=? AND room=?)"),
-        ("SELECT l.place", "l USING INDEX log_by_persona (tenant=? AND persona=? AND place<?)"),
-        ("SELECT l.place", "l USING INDEX log_by_model (tenant=? AND model=?)"),
-        ("SELECT l.place", "s USING INDEX snapshots_by_message (tenant=? AND message=?)"),
-        ("SELECT l.place", "l USING INDEX log_by_time (tenant=? AND at>? AND at<?)"),
-        ("SELECT place, kind, item FROM log", "log USING INDEX log_by_time (tenant=? AND at<?)"),
-        ("SELECT number, id, model, route", "observations USING INDEX observations_unusual (tenant=? AND model=?"),
+        ("SELECT position, kind, item FROM log", "log USING PRIMARY KEY (tenant=? AND position>?)"),
+        ("SELECT l.position", "l USING PRIMARY KEY (tenant=? AND position<?)"),
+        ("SELECT l.position", "l USING INDEX log_by_room (tenant=? AND room=?)"),
+        ("SELECT l.position", "l USING INDEX log_by_persona (tenant=? AND persona=? AND position<?)"),
+        ("SELECT l.position", "l USING INDEX log_by_model (tenant=? AND model=?)"),
+        ("SELECT l.position", "s USING INDEX snapshots_by_message (tenant=? AND message=?)"),
+        ("SELECT l.position", "l USING INDEX log_by_time (tenant=? AND at>? AND at<?)"),
+        ("SELECT position, kind, item FROM log", "log USING INDEX log_by_time (tenant=? AND at<?)"),
+        ("SELECT number, id, model, route", "usage_reports USING INDEX usage_reports_unusual (tenant=? AND model=?"),
     ],
 )
 def test_the_hot_statements_use_the_right_key(plans, begin, wanted):

@@ -214,7 +214,8 @@ async def write(url, name):
         store = database.tenant("acme")
         for number in range(60):
             text = f"written by {name}, number {number}"
-            await store.post([(Message(id=f"{name}-{number}", room=name, content=text), Indexed(terms=("written",)))])
+            message = Message(id=f"{name}-{number}", room=name, content=text)
+            await store.post([(message, IndexEntry(terms=("written",)))])
 
 asyncio.run(write(*sys.argv[1:]))
 """
@@ -264,7 +265,7 @@ def test_a_store_in_the_clear_is_read_on_and_then_sealed(sqlite_url, run):
     assert changed > before[0].rows
     assert [key.number for key in after] == [0, 1]
     assert [secret for secret in SECRETS if secret in files(sqlite_url)] == []
-    assert sql(sqlite_url, "SELECT mixed FROM keys WHERE number = 0") == [(0,)]
+    assert sql(sqlite_url, "SELECT mixed FROM data_keys WHERE number = 0") == [(0,)]
     assert sql(sqlite_url, "SELECT hash FROM contents WHERE substr(hash, 1, 3) <> 'k1:'") == []
 
 

@@ -66,7 +66,7 @@ CALLS = {
     "statistics": lambda store: store.statistics(by="persona"),
     "prune": lambda store: store.prune(before=9e9),
     "observe": lambda store: store.observe(UsageReport(id="o9", model="m", route="r")),
-    "observations": lambda store: store.observations("m", "r"),
+    "usage_reports": lambda store: store.observations("m", "r"),
     "accuracy": lambda store: store.accuracy(),
     "load": lambda store: store.load([User(id="zoe"), known("k9", "mine")[0]], lambda record: words(record.content)),
     "records": lambda store: all_of(store.records()),

@@ -5,8 +5,7 @@ import pytest
 
 from brimful.records import Room
 from brimful.stores import connect
-from brimful.stores.vectors import blocks as _vectors_blocks
-from brimful.stores.vectors import cache
+from brimful.stores.tuning import Tuning
 from brimful.stores.vectors.float16 import normalize
 from stores.samples import nearest, said
 from stores.sealed import TWO, files, kek, sql
@@ -15,11 +14,13 @@ ENTRIES = 8
 DIMS = 70
 
 
-@pytest.fixture(autouse=True)
-def short(monkeypatch):
-    """Let eight entries be a block, and every log be long."""
-    monkeypatch.setattr(_vectors_blocks, "ENTRIES", ENTRIES)
-    monkeypatch.setattr(cache, "EXACT", 0)
+SMALL = Tuning(block_entries=ENTRIES, max_float_bytes=0)
+"""Eight entries are a block, and every log is long."""
+
+
+@pytest.fixture
+def tuning():
+    return SMALL
 
 
 def vectors(count, seed=0):
@@ -43,12 +44,12 @@ async def found(store, vector, limit=1):
 
 
 def blocks(url):
-    return [block for (block,) in sql(url, "SELECT block FROM embedded_blocks ORDER BY block")]
+    return [block for (block,) in sql(url, "SELECT block FROM vector_blocks ORDER BY block")]
 
 
 def reopened(run, url, keys, story):
     async def told():
-        async with connect(url, keys=keys) as database:
+        async with connect(url, keys=keys, tuning=SMALL) as database:
             return await story(database.tenant("acme"))
 
     return run(told())
@@ -64,7 +65,7 @@ def test_a_long_log_is_kept_in_blocks_and_read_from_them(store, run, url, keys):
     wanted = [[f"m{n}"] for n in range(30)]
     assert run(all_found(store)) == wanted
     # Whoever read these vectors now would fail.
-    sql(url, "UPDATE vectors SET vector = x'00' WHERE number IN (SELECT vector FROM embedded WHERE number <= 24)")
+    sql(url, "UPDATE vectors SET vector = x'00' WHERE number IN (SELECT vector FROM vector_log WHERE number <= 24)")
     assert reopened(run, url, keys, all_found) == wanted
 
 
@@ -119,7 +120,7 @@ def test_blocks_of_an_embedder_go_with_it(store, run, url):
 def test_blocks_that_are_missing_are_made_by_optimizing(database, run, url, keys):
     store = database.tenant("acme")
     made = run(filled(store, 60))
-    sql(url, "DELETE FROM embedded_blocks WHERE block <> 3")
+    sql(url, "DELETE FROM vector_blocks WHERE block <> 3")
     run(database.optimize())
     assert blocks(url) == list(range(7))
 
@@ -129,18 +130,21 @@ def test_blocks_that_are_missing_are_made_by_optimizing(database, run, url, keys
     assert reopened(run, url, keys, one) == ["m20"]
 
 
-def test_a_short_log_has_no_blocks(store, run, url, monkeypatch):
-    monkeypatch.setattr(cache, "EXACT", 2**20)
-    run(filled(store, 30))
+def test_a_short_log_has_no_blocks(run, url, keys):
+    async def story():
+        async with connect(url, keys=keys, tuning=Tuning(block_entries=ENTRIES)) as database:
+            await filled(database.tenant("acme"), 30)
+
+    run(story())
     assert blocks(url) == []
 
 
 def test_blocks_are_sealed_and_follow_a_rotation(run, url):
     async def story():
-        async with connect(url) as database:
+        async with connect(url, tuning=SMALL) as database:
             made = await filled(database.tenant("acme"), 30)
-        body = sql(url, "SELECT body FROM embedded_blocks WHERE block = 1")[0][0]
-        async with connect(url, keys=kek(search="vectors")) as database:
+        body = sql(url, "SELECT body FROM vector_blocks WHERE block = 1")[0][0]
+        async with connect(url, keys=kek(search="vectors"), tuning=SMALL) as database:
             await database.encryption("acme").encrypt()
             gone = blocks(url)
             await database.optimize()
@@ -158,13 +162,13 @@ def test_blocks_are_sealed_and_follow_a_rotation(run, url):
 
 def test_a_block_in_the_place_of_another_is_refused(run, url):
     async def story():
-        async with connect(url, keys=kek(TWO, search="vectors")) as database:
+        async with connect(url, keys=kek(TWO, search="vectors"), tuning=SMALL) as database:
             made = await filled(database.tenant("acme"), 30)
-        sql(url, "UPDATE embedded_blocks SET body = (SELECT body FROM embedded_blocks WHERE block = 1) WHERE block = 0")
-        async with connect(url, keys=kek(TWO, search="vectors")) as database:
+        sql(url, "UPDATE vector_blocks SET body = (SELECT body FROM vector_blocks WHERE block = 1) WHERE block = 0")
+        async with connect(url, keys=kek(TWO, search="vectors"), tuning=SMALL) as database:
             return await found(database.tenant("acme"), made[0])
 
-    with pytest.raises(Exception, match="embedded_blocks e was changed after it was sealed"):
+    with pytest.raises(Exception, match="vector_blocks e was changed after it was sealed"):
         run(story())
 
 
@@ -172,10 +176,10 @@ def test_a_copy_of_another_sort_of_database_makes_its_own_blocks(postgres_url, r
     target = f"sqlite:///{tmp_path}/copy.db"
 
     async def story():
-        async with connect(postgres_url, keys=keys) as database:
+        async with connect(postgres_url, keys=keys, tuning=SMALL) as database:
             made = await filled(database.tenant("acme"), 30)
             await database.backup(tmp_path / "copy.db")
-        async with connect(target, keys=keys) as database:
+        async with connect(target, keys=keys, tuning=SMALL) as database:
             return await found(database.tenant("acme"), made[20])
 
     assert run(story()) == ["m20"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from brimful.embedding.static import embed_static
-from brimful.stores.vectors import cache as _vectors_cache
+from brimful.stores.tuning import Tuning
 from brimful.stores.vectors.cache import GrowingArray, ScopeVectors, VectorCache
 from brimful.stores.vectors.float16 import normalize
 from brimful.stores.vectors.quantization import (
@@ -42,8 +42,8 @@ def texts(count):
     return embed_static([" ".join(chosen.choices(sentences, k=chosen.randint(1, 3))) for _ in range(count)])
 
 
-def filled(rows):
-    shelf = ScopeVectors(rows.shape[1])
+def filled(rows, **tuning):
+    shelf = ScopeVectors(rows.shape[1], Tuning(**tuning))
     for start in range(0, len(rows), 5000):
         part = rows[start : start + 5000]
         numbers = range(start + 1, start + 1 + len(part))
@@ -59,14 +59,12 @@ def reading(rows):
     ("dims", "coded", "least"),
     [(200, 2**30, 0.99), (256, 2**30, 0.99), (1536, 2**30, 0.99), (1536, 0, 0.99), (256, 0, 0.9)],
 )
-def test_codes_find_what_exact_search_finds(monkeypatch, dims, coded, least):
+def test_codes_find_what_exact_search_finds(dims, coded, least):
     """The nearest 20 of 24,000 real texts, as 200 of 240,000; more dimensions are made of the same ones."""
-    monkeypatch.setattr(_vectors_cache, "EXACT", 0)
-    monkeypatch.setattr(_vectors_cache, "CODED", coded)
     found = texts(24_000)
     wider = np.linalg.qr(np.random.default_rng(1).standard_normal((max(dims, DIMS), DIMS)))[0].T[:, :dims]
     rows = normalize((found @ wider).astype(np.float32))
-    shelf = filled(rows[:-100])
+    shelf = filled(rows[:-100], max_float_bytes=0, max_int8_bytes=coded)
     shares = []
     for query in rows[-100:]:
         near = shelf.nearest(query, 20, reading(rows))
@@ -87,32 +85,30 @@ def test_few_vectors_are_searched_exactly():
 
 
 @pytest.mark.parametrize("exact", [0, 2**20])
-def test_removed_documents_are_not_found_again(monkeypatch, exact):
-    monkeypatch.setattr(_vectors_cache, "EXACT", exact)
+def test_removed_documents_are_not_found_again(exact):
     rows = topical(6000)
-    shelf = filled(rows)
+    shelf = filled(rows, max_float_bytes=exact)
     query = rows[17]
     assert shelf.nearest(query, 1, reading(rows))[0][0] == 18
     shelf.remove(np.array([18]))
     assert 18 not in [doc for doc, _, _ in shelf.nearest(query, 6000, reading(rows))]
 
 
-def test_what_was_held_exactly_is_encoded_when_it_grows_too_large(monkeypatch):
+def test_what_was_held_exactly_is_encoded_when_it_grows_too_large():
     rows = topical(6000)
-    monkeypatch.setattr(_vectors_cache, "EXACT", 5000 * rows.itemsize * DIMS)
-    shelf = filled(rows)
+    shelf = filled(rows, max_float_bytes=5000 * rows.itemsize * DIMS)
     assert shelf.nearest(rows[3], 1, reading(rows))[0][0] == 4
     assert shelf.nearest(rows[5900], 1, reading(rows))[0][0] == 5901
     assert shelf.nbytes < 6000 * DIMS * rows.itemsize
 
 
 def test_the_shelves_hold_no_more_than_they_may():
-    shelves = VectorCache(most=3_000_000)
+    shelves = VectorCache(max_bytes=3_000_000)
     for number in range(10):
-        shelf = shelves.shelf(("t", "e", 1, number), DIMS)
+        shelf = shelves.scope_vectors(("t", "e", 1, number), DIMS)
         rows = topical(1000, seed=number)
         shelf.add(*[np.arange(1000)] * 3, rows)
-        shelves.settle()
+        shelves.evict()
     assert list(shelves) == [("t", "e", 1, 8), ("t", "e", 1, 9)]
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from brimful.stores.vectors import quantization
 from brimful.stores.vectors.float16 import normalize
 from brimful.stores.vectors.quantization import Query, SignPlanes, prepare_query, quantize, scan_signs, sign_bits
 
@@ -51,10 +50,9 @@ def test_an_earlier_view_stays_and_more_memory_changes_nothing():
 
 
 @pytest.mark.parametrize(("count", "together"), [(40, 4096), (5_000, 4096), (5_000, 7)])
-def test_the_likely_are_all_that_agree_as_often_as_the_best(monkeypatch, count, together):
-    monkeypatch.setattr(quantization, "_TOGETHER", together)
+def test_the_likely_are_all_that_agree_as_often_as_the_best(count, together):
     levels, query = levels_of(count), query_of(1)
-    chosen = scan_signs(planes_of(levels).all, np.ones(count, np.uint8), query, 0.05)
+    chosen = scan_signs(planes_of(levels).all, np.ones(count, np.uint8), query, 0.05, batch=together)
     counts = agreeing(levels, query)
     assert chosen.tolist() == np.flatnonzero(counts >= counts[chosen].min()).tolist()
     assert 0.05 * count <= len(chosen) < 0.15 * count

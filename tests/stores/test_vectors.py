@@ -8,7 +8,7 @@ from brimful.errors import InvalidValue
 from brimful.records import Message, Room
 from brimful.records.search import IndexEntry
 from brimful.stores import connect
-from brimful.stores.backends import postgres_index
+from brimful.stores.tuning import Tuning
 from stores.samples import known, nearest, said, words
 
 DIMS = 16
@@ -192,11 +192,9 @@ def test_a_vector_of_nothing_or_of_no_numbers_is_near_to_nothing(store, run):
     assert [value for value, _ in found[1:]] == [0.0, 0.0]
 
 
-def test_a_graph_of_vectors_finds_what_exact_search_finds(postgres_url, run, monkeypatch):
-    monkeypatch.setattr(postgres_index, "MANY", 100)
-
+def test_a_graph_of_vectors_finds_what_exact_search_finds(postgres_url, run):
     async def opened():
-        return await connect(postgres_url).open()
+        return await connect(postgres_url, tuning=Tuning(hnsw_threshold=100)).open()
 
     database = run(opened())
     store = database.tenant("acme")

@@ -64,17 +64,8 @@ class PrefixTracker:
         room, persona = conversation.room, conversation.persona
         same = (conversation.model, conversation.policy, conversation.window)
         for build in await self._store.builds(room=room, persona=persona, limit=_MAX_BUILDS):
-            if (build.model, build.policy, build.window) != same:
-                continue
-            if build.rules:
-                if build.rules == conversation.rules:
-                    return build.history
-                continue
-            # An older version did not note the rules: the record tells them, and takes a while to read.
-            snapshot = await self._store.snapshot(build.id)
-            context = snapshot.context if snapshot else None
-            if context and make_conversation(room, persona, context.inputs.policy, context.budget) == conversation:
-                return context.history
+            if (build.model, build.policy, build.window) == same and build.rules == conversation.rules:
+                return build.history
         return None
 
     def keep(self, conversation: Conversation, history: HistoryStart | None) -> None:

@@ -20,7 +20,7 @@ UsageKind = Literal["usage", "overflow", "cut"]
 USAGE_KINDS: Final[tuple[str, ...]] = get_args(UsageKind)
 
 
-class UsageReport(Record, frozen=True, kw_only=True, tag="observation"):
+class UsageReport(Record, frozen=True, kw_only=True, tag="usage-report"):
     """One request beside what its provider said of it. It is written once and never changed: `id` makes it one.
 
     `model` is the canonical id of the model, or its id as sent; `route` names the server. `counted` are our tokens for

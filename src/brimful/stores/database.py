@@ -18,6 +18,7 @@ from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.encryption.keys import Keys
 from brimful.stores.session import Session
 from brimful.stores.store import TenantStore
+from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target, parse_url
 
 if TYPE_CHECKING:
@@ -82,13 +83,22 @@ def _with_cancellation(progress: Progress, go_on: CheckCancelled) -> Progress:
 class Database:
     """A database, by its URL. Open it, take a tenant's store from it, and close it."""
 
-    def __init__(self, url: str, *, migrate: bool = True, wait: float = DEFAULT_WAIT, keys: Keys | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        migrate: bool = True,
+        wait: float = DEFAULT_WAIT,
+        keys: Keys | None = None,
+        tuning: Tuning = DEFAULT_TUNING,
+    ) -> None:
         """Read the URL; nothing is opened yet. Without `keys`, those of the environment encrypt, if there are any."""
         self._target: Target = parse_url(url)
         self._migrate = migrate
         self._wait = _validate_wait(wait)
         self._vault = Keyring(keys)
-        self._driver: Driver = _make_driver(self._target, wait=self._wait)
+        self._tuning = tuning
+        self._driver: Driver = _make_driver(self._target, self._wait, self._tuning)
 
     def __repr__(self) -> str:
         """Show the URL without its password."""
@@ -102,7 +112,7 @@ class Database:
         except BaseException:
             failed, self._driver = (
                 self._driver,
-                _make_driver(self._target, wait=self._wait),
+                _make_driver(self._target, self._wait, self._tuning),
             )  # so that it can be tried again
             await failed.close()
             raise
@@ -154,7 +164,7 @@ class Database:
             if isinstance(self._driver, SqliteDriver):
                 await self._driver.copy_to(part, progress)
             else:
-                async with Database(f"sqlite:///{part}", keys=self._vault.keys) as copy:
+                async with Database(f"sqlite:///{part}", keys=self._vault.keys, tuning=self._tuning) as copy:
                     await self._copy_to(copy, progress, go_on)
             await asyncio.to_thread(_backup.finish_backup, part, path)
         except BaseException:
@@ -170,7 +180,7 @@ class Database:
         else:
             # Not from the file itself: it may be of an older version, and stand where nothing may be written.
             with TemporaryDirectory(prefix="brimful-") as folder:
-                async with Database(f"sqlite:///{folder}/copy.db", keys=self._vault.keys) as copy:
+                async with Database(f"sqlite:///{folder}/copy.db", keys=self._vault.keys, tuning=self._tuning) as copy:
                     await copy._restore(path, _with_cancellation(_ignore_progress, go_on), go_on)
                     await copy._copy_to(self, progress, go_on)
 
@@ -244,12 +254,19 @@ class Database:
         return Encryption(self._driver, _validate_tenant(tenant), self._vault)
 
 
-def connect(url: str, *, migrate: bool = True, wait: float = DEFAULT_WAIT, keys: Keys | None = None) -> Database:
+def connect(
+    url: str,
+    *,
+    migrate: bool = True,
+    wait: float = DEFAULT_WAIT,
+    keys: Keys | None = None,
+    tuning: Tuning = DEFAULT_TUNING,
+) -> Database:
     """Return the database that a URL names.
 
     It is opened by `async with connect("sqlite:///chat.db") as database`, or by `await database.open()`.
     """
-    return Database(url, migrate=migrate, wait=wait, keys=keys)
+    return Database(url, migrate=migrate, wait=wait, keys=keys, tuning=tuning)
 
 
 def _validate_tenant(tenant: str) -> str:
@@ -266,11 +283,11 @@ def _validate_wait(wait: object) -> float:
     return seconds
 
 
-def _make_driver(target: Target, *, wait: float) -> Driver:
+def _make_driver(target: Target, wait: float, tuning: Tuning) -> Driver:
     if target.kind == "sqlite":
-        return SqliteDriver(target, wait=wait)
+        return SqliteDriver(target, wait=wait, tuning=tuning)
     try:
         from brimful.stores.backends.postgres import PostgresDriver  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise MissingExtra("postgres", "a PostgreSQL store") from error
-    return PostgresDriver(target, wait=wait)
+    return PostgresDriver(target, wait=wait, tuning=tuning)

@@ -8,6 +8,7 @@ from brimful.core.validation import preview
 from brimful.errors import InvalidValue
 from brimful.records.search import VectorHit
 from brimful.stores.encryption.tenant_keys import TenantKeys
+from brimful.stores.tuning import Tuning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,21 +17,21 @@ if TYPE_CHECKING:
     from brimful.protocols import Vectors
 
     Occurrences = npt.NDArray[np.int64]
-    """Four rows: documents that hold a token, their `seq`, their length, and how often each holds it."""
+    """Four rows: the documents that contain a token, their `seq`, their length, and the frequency of the token."""
 
 Row = tuple[Any, ...]
 DocumentRef = tuple[int, int, str]
-"""A document as vectors know it: its number, the number of its scope, its passage's address."""
+"""The number of a document, the number of its scope, and the address of its passage."""
 Values = dict[str, Any]
 _MAX_INTEGER: Final = 2**63 - 1
 
 
 class Cursor(Protocol):
-    """What `sqlite3` and `psycopg` share."""
+    """The part of a cursor that `sqlite3` and `psycopg` share."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows the last statement changed."""
+        """The number of rows that the last statement changed."""
         ...
 
     def execute(self, sql: Any, values: Any = ..., /) -> object:
@@ -38,7 +39,7 @@ class Cursor(Protocol):
         ...
 
     def executemany(self, sql: Any, values: Any, /) -> object:
-        """Run a statement for each row."""
+        """Run a statement once for each row."""
         ...
 
     def fetchall(self) -> list[Row]:
@@ -47,7 +48,7 @@ class Cursor(Protocol):
 
 
 class Dialect(Protocol):
-    """Where the databases differ."""
+    """The differences between databases."""
 
     @property
     def name(self) -> str:
@@ -55,108 +56,113 @@ class Dialect(Protocol):
         ...
 
     @property
-    def lexicon(self) -> "TextIndex":
+    def tuning(self) -> Tuning:
+        """Sizes and thresholds."""
+        ...
+
+    @property
+    def text_index(self) -> "TextIndex":
         """The full-text index."""
         ...
 
     @property
-    def nearness(self) -> "VectorIndex":
+    def vector_index(self) -> "VectorIndex":
         """The vector index."""
         ...
 
     def statement(self, sql: str) -> str:
-        """Return the statement as the database wants it; `IN :names` takes a list."""
+        """Translate a statement. `IN :names` takes a list."""
         ...
 
-    def written(self, given: list[Any]) -> Any:
-        """Return a list as the database takes it."""
+    def encode_list(self, values: list[Any]) -> Any:
+        """Return a list as a query parameter."""
         ...
 
-    def listed(self, stored: Any) -> list[str]:
-        """Return a list that the database gave."""
+    def decode_list(self, stored: Any) -> list[str]:
+        """Return a list read from the database."""
         ...
 
-    def next_documents(self, session: "Session", count: int) -> list[int]:
-        """Return numbers for documents, larger than all before, which nobody else gets."""
+    def next_doc_numbers(self, session: "Session", count: int) -> list[int]:
+        """Reserve unique document numbers, larger than all before."""
         ...
 
-    def advance(self, session: "Session", table: str, number: int) -> None:
-        """Let numbers of a table go on after this one, which was given by hand."""
+    def advance_sequence(self, session: "Session", table: str, number: int) -> None:
+        """Let a table's automatic numbers continue after this one, which was inserted explicitly."""
         ...
 
-    def alone(self, session: "Session", what: str) -> None:
-        """Let no other transaction of the tenant do the same before this one ends."""
+    def lock(self, session: "Session", name: str) -> None:
+        """Take the tenant's lock of that name until the transaction ends."""
         ...
 
-    def together(self, session: "Session", what: str) -> None:
-        """Do the same as others of the tenant, while nobody does it alone."""
+    def lock_shared(self, session: "Session", name: str) -> None:
+        """Take it shared: it excludes `lock`, not other shared locks."""
         ...
 
 
 class TextIndex(Protocol):
-    """The full-text index: which documents hold a token, and how often. A token belongs to one scope."""
+    """The full-text index: which documents contain a token, and how often. A token belongs to one scope."""
 
     def add(self, session: "Session", documents: Sequence[tuple[int, Sequence[str]]]) -> None:
-        """Take up documents with their tokens, repeats kept."""
+        """Add documents with their tokens, including repeats."""
         ...
 
     def remove(self, session: "Session", documents: Sequence[tuple[int, Sequence[str]]]) -> None:
-        """Take documents out again."""
+        """Remove documents. Their tokens must be those they were added with."""
         ...
 
-    def places(self, session: "Session", tokens: Sequence[str]) -> "dict[str, Occurrences]":
-        """Return all documents that hold each token, the oldest first."""
+    def postings(self, session: "Session", tokens: Sequence[str]) -> "dict[str, Occurrences]":
+        """Return all documents that contain each token, oldest first."""
         ...
 
-    def newest(self, session: "Session", token: str, most: int) -> "Occurrences":
-        """Return the newest documents that hold a token, the oldest of them first."""
+    def newest(self, session: "Session", token: str, limit: int) -> "Occurrences":
+        """Return the newest documents that contain a token, oldest first."""
         ...
 
-    def miscounted(self, session: "Session") -> int:
-        """Return of how many tokens it is not known how many documents hold them."""
+    def count_mismatches(self, session: "Session") -> int:
+        """Return the number of tokens whose stored document count is wrong."""
         ...
 
-    def purge(self, session: "Session") -> None:
-        """Let nothing of tokens stay that were removed."""
+    def compact(self, session: "Session") -> None:
+        """Erase remnants of removed tokens."""
         ...
 
 
 class VectorIndex(Protocol):
-    """The vector index: which documents have a vector, and which are near."""
+    """The vector index: which documents have a vector, and which are nearest to a query."""
 
-    def keep(self, session: "Session", embedder: str, passages: Sequence[str], vectors: "Vectors") -> None:
-        """Keep one vector for each passage."""
+    def save(self, session: "Session", embedder: str, passages: Sequence[str], vectors: "Vectors") -> None:
+        """Store one vector for each passage."""
         ...
 
-    def place(self, session: "Session", embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
-        """Take up documents whose passage has a vector, and return those passages."""
+    def add(self, session: "Session", embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
+        """Index the documents whose passage has a vector, and return those passages."""
         ...
 
-    def displace(self, session: "Session", embedder: str, documents: Sequence[DocumentRef]) -> None:
-        """Take documents out again."""
+    def remove(self, session: "Session", embedder: str, documents: Sequence[DocumentRef]) -> None:
+        """Remove documents from the index."""
         ...
 
-    def kept(self, session: "Session", embedder: str, after: str, limit: int) -> "tuple[list[str], Vectors]":
-        """Return passages after one of them, and their vectors."""
+    def read(self, session: "Session", embedder: str, after: str, limit: int) -> "tuple[list[str], Vectors]":
+        """Return the next passages after one of them, with their vectors."""
         ...
 
     def rename(self, session: "Session", embedder: str, passages: Mapping[str, str]) -> None:
-        """Give vectors the new addresses of their passages; without a new one, a vector is removed."""
+        """Move vectors to new passage addresses. A vector whose new address is empty is deleted."""
         ...
 
     def drop(self, session: "Session", embedder: str) -> None:
-        """Forget all that is kept for an embedder."""
+        """Delete the index of an embedder."""
         ...
 
     def nearest(
         self, session: "Session", embedder: str, scopes: Sequence[int], query: "Vectors", limit: int
     ) -> list[VectorHit]:
-        """Return the documents nearest to a query of length 1, nearest first."""
+        """Return the documents nearest to a unit vector, nearest first."""
         ...
 
 
 class Session:
-    """One transaction of one tenant. Every statement names `:tenant`, and gets its value from here."""
+    """One transaction of one tenant. Every statement must use `:tenant`, which is bound here."""
 
     __slots__ = ("_cursor", "dialect", "keys", "tenant")
 
@@ -165,11 +171,11 @@ class Session:
         self._cursor = cursor
         self.dialect = dialect
         self.tenant = tenant
-        self.keys: TenantKeys | None = None  # without them, nothing is sealed
+        self.keys: TenantKeys | None = None  # None: nothing is encrypted
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
         """Return all rows of a statement."""
-        self._cursor.execute(self._spoken(sql), self._bound(values))
+        self._cursor.execute(self._translate(sql), self._bind(values))
         return self._cursor.fetchall()
 
     def row(self, sql: str, **values: Any) -> Row | None:
@@ -178,8 +184,8 @@ class Session:
         return found[0] if found else None
 
     def run(self, sql: str, **values: Any) -> int:
-        """Run a statement, and return how many rows it changed."""
-        self._cursor.execute(self._spoken(sql), self._bound(values))
+        """Run a statement and return the number of rows it changed."""
+        self._cursor.execute(self._translate(sql), self._bind(values))
         return self._cursor.rowcount
 
     def many(self, sql: str, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -192,40 +198,40 @@ class Session:
                 if type(value) is str:
                     _check_string(name, value)
                 elif type(value) is list:
-                    row[name] = self._written(name, value)
-        self._cursor.executemany(self._spoken(sql), bound)
+                    row[name] = self._encode_list(name, value)
+        self._cursor.executemany(self._translate(sql), bound)
 
-    def _spoken(self, sql: str) -> str:
+    def _translate(self, sql: str) -> str:
         require_tenant(sql)
         return self.dialect.statement(sql)
 
-    def _bound(self, values: Values) -> Values:
+    def _bind(self, values: Values) -> Values:
         for name, value in values.items():
             if type(value) is str:
                 _check_string(name, value)
             elif type(value) is list:
-                values[name] = self._written(name, value)
+                values[name] = self._encode_list(name, value)
             elif type(value) is int and not -_MAX_INTEGER <= value <= _MAX_INTEGER:
-                raise InvalidValue(name, f"is {preview(value)}: no database holds such a number")
+                raise InvalidValue(name, f"{preview(value)} is too large for a database")
         values["tenant"] = self.tenant
         return values
 
-    def _written(self, name: str, given: list[Any]) -> Any:
-        for value in given:
+    def _encode_list(self, name: str, values: list[Any]) -> Any:
+        for value in values:
             if type(value) is str:
                 _check_string(name, value)
-        return self.dialect.written(given)
+        return self.dialect.encode_list(values)
 
 
 def _check_string(name: str, text: str) -> None:
-    """Refuse what one database would keep and another would not take."""
+    """Reject strings that only some databases can store."""
     if "\0" in text:
-        raise InvalidValue(name, "has a null character, which no name may have")
+        raise InvalidValue(name, "must not contain a null character")
 
 
 @lru_cache(maxsize=512)
 def require_tenant(sql: str) -> None:
-    """Refuse a statement that is not bound to a tenant.
+    """Reject a statement that is not bound to a tenant.
 
     >>> require_tenant("SELECT body FROM contents")
     Traceback (most recent call last):

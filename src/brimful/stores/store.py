@@ -36,7 +36,6 @@ from brimful.records.search import (
 )
 from brimful.records.statistics import Grouping, Statistics
 from brimful.records.usage import UsageReport
-from brimful.stores import settling
 from brimful.stores.admin import export
 from brimful.stores.backends.driver import Driver
 from brimful.stores.encryption.keyring import Keyring
@@ -62,8 +61,6 @@ if TYPE_CHECKING:
 
 class Logbook(Transactions):
     """Keeps what was built and answered. See `brimful.protocols.Log` for what each method promises."""
-
-    _settled = False
 
     # -- contexts ----------------------------------------------------------------------------------------------------
 
@@ -128,8 +125,6 @@ class Logbook(Transactions):
     ) -> list[Response]:
         """Return answers of a room, to a context, or the one that is a message, newest first."""
         most = validate_limit(limit)
-        if message is not None:
-            await self._settle()
         return await self._read(
             lambda session: _responses.list_responses(session, room=room, context=context, message=message, limit=most)
         )
@@ -155,7 +150,6 @@ class Logbook(Transactions):
             known = ", ".join(filter(None, get_args(Grouping)))
             raise InvalidValue("by", f"must be one of {known}, not {validation.preview(by)}")
         begin, end = _validate_time("since", since), _validate_time("until", until)
-        await self._settle()
         return await self._read(
             lambda session: _statistics.compute_statistics(
                 session, since=begin, until=end, persona=persona, room=room, by=by
@@ -167,7 +161,6 @@ class Logbook(Transactions):
     ) -> PruneReport:
         """Remove what was built and answered before the whole hour of a time; return what went, or would go."""
         hour = retention.start_of_hour(validation.require_timestamp("before", before, InvalidValue))
-        await self._settle()
         if dry_run:
             return await self._read(lambda session: retention.count_prunable(session, hour))
         parts: list[PruneReport] = []
@@ -176,13 +169,6 @@ class Logbook(Transactions):
                 parts.append(part)
                 told(retention.sum_reports(hour, parts))
         return retention.sum_reports(hour, parts)
-
-    async def _settle(self) -> None:
-        """Take up what an older version of Brimful has logged, once."""
-        if not self._settled and await self._read(settling.unsettled):
-            while await self._write(settling.settle_some):
-                continue
-        self._settled = True
 
     # -- what requests came to ---------------------------------------------------------------------------------------
 

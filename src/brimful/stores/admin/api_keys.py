@@ -17,8 +17,8 @@ from brimful.stores.transactions import Transactions
 
 PREFIX: Final = "bf-"
 _SECRET_BYTES: Final = 32  # random bytes: nobody guesses them, so that a plain digest will do
-_LIST: Final = "SELECT id, name, scopes, created, revoked FROM callers WHERE tenant = :tenant ORDER BY created, id"
-_FIND: Final = "SELECT id, name, scopes, created, revoked, digest FROM callers WHERE tenant = :tenant AND id = :id"
+_LIST: Final = "SELECT id, name, scopes, created, revoked FROM api_keys WHERE tenant = :tenant ORDER BY created, id"
+_FIND: Final = "SELECT id, name, scopes, created, revoked, digest FROM api_keys WHERE tenant = :tenant AND id = :id"
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class ApiKeys(Transactions):
 
     async def revoke(self, id: str, *, at: float) -> bool:
         """Let a key hold no longer; False if there is none of that id that does."""
-        sql = "UPDATE callers SET revoked = :at WHERE tenant = :tenant AND id = :id AND revoked IS NULL"
+        sql = "UPDATE api_keys SET revoked = :at WHERE tenant = :tenant AND id = :id AND revoked IS NULL"
         return bool(await self._write(lambda session: session.run(sql, id=id, at=at)))
 
     async def known(self, presented: PresentedKey) -> ApiKey | None:
@@ -97,7 +97,7 @@ class ApiKeys(Transactions):
 
 def _insert(session: Session, caller: ApiKey, digest: bytes) -> None:
     session.run(
-        "INSERT INTO callers (tenant, id, digest, name, scopes, created) "
+        "INSERT INTO api_keys (tenant, id, digest, name, scopes, created) "
         "VALUES (:tenant, :id, :digest, :name, :scopes, :created)",
         id=caller.id,
         digest=digest,

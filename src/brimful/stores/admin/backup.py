@@ -60,44 +60,42 @@ def _is_same_file(path: Path, store: Path) -> bool:
     return path.exists() and store.exists() and path.samefile(store)
 
 
-PAGE_ROWS: Final = 1_000  # rows at once
-
 COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "tenants": (1, ("tenant",)),
-    "keys": (1, ("number", "wrapped", "kek", "created", "retired", "mixed")),
-    "callers": (1, ("id", "digest", "name", "scopes", "created", "revoked")),
+    "data_keys": (1, ("number", "wrapped", "kek", "created", "retired", "mixed")),
+    "api_keys": (1, ("id", "digest", "name", "scopes", "created", "revoked")),
     "users": (1, ("id", "body")),
     "personas": (1, ("id", "body")),
     "lorebooks": (1, ("id", "body")),
     "contents": (1, ("hash", "body", "uses", "seen")),
-    "counts": (2, ("tokenizer", "hash", "tokens")),
-    "rooms": (1, ("number", "id", "body", "owner", "last", "spoken")),
-    "messages": (2, ("room", "seq", "id", "hash", "at", "edited", "deleted", "aside", "detail")),
+    "token_counts": (2, ("tokenizer", "hash", "tokens")),
+    "rooms": (1, ("number", "id", "body", "owner", "last", "last_message_at")),
+    "messages": (2, ("room", "seq", "id", "hash", "at", "edited", "deleted", "archived_by", "detail")),
     "memories": (
         1,
         (
-            *("id", "scope", "type", "persona", "person", "room", "hash", "at"),
-            *("pinned", "accesses", "accessed", "aside", "detail"),
+            *("id", "scope", "type", "persona", "user_id", "room", "hash", "at"),
+            *("pinned", "accesses", "accessed", "archived_by", "detail"),
         ),
     ),
-    "lore_entries": (1, ("id", "lorebook", "hash", "place", "detail")),
+    "lore_entries": (1, ("id", "lorebook", "hash", "position", "detail")),
     "summaries": (1, ("id", "room", "hash", "at", "detail")),
     "snapshots": (1, ("number", "id", "room", "persona", "at", "message", "digest", "refs", "body")),
-    "inclusions": (2, ("snapshot", "place", "item", "kind", "outcome", "reason", "tokens", "relevance")),
+    "inclusions": (2, ("snapshot", "position", "item", "kind", "outcome", "reason", "tokens", "relevance")),
     "responses": (1, ("id", "context", "room", "at", "message", "body")),
-    "log": (1, ("place", "kind", "item", "room", "at", "persona", "model", "policy", "body")),
+    "log": (1, ("position", "kind", "item", "room", "at", "persona", "model", "policy", "body")),
     "log_ends": (1, ("tenant", "last", "pruned")),
     "tallies": (6, ("room", "size", "hour", "persona", "model", "policy", "body")),
-    "observations": (1, ("number", *OBSERVED)),
-    "tidyings": (1, ("number", "state", "holder", "begun", "beat", "ended", "facts")),
-    "tidied": (1, ("number", "run", "item", "room", "body")),
+    "usage_reports": (1, ("number", *OBSERVED)),
+    "janitor_runs": (1, ("number", "state", "holder", "started", "heartbeat", "ended", "facts")),
+    "janitor_undo": (1, ("number", "run", "item", "room", "body")),
     "scopes": (1, ("number", "scope", "documents", "words", "changes")),
     "documents": (1, ("doc", "scope", "kind", "item", "seq", "at", "length", "passage", "terms")),
     "embedders": (1, ("id", "since", "dims", "dropped")),
-    "pending": (2, ("embedder", "doc", "passage")),
+    "embedding_queue": (2, ("embedder", "doc", "passage")),
 }
 """The tables in an order that keeps every reference: how many columns, after the tenant, are the key; all columns."""
-NUMBERED_TABLES: Final = ("rooms", "snapshots", "observations", "tidyings", "tidied", "scopes", "documents")
+NUMBERED_TABLES: Final = ("rooms", "snapshots", "usage_reports", "janitor_runs", "janitor_undo", "scopes", "documents")
 
 Write = Callable[[Callable[[Session], None]], None]
 
@@ -116,11 +114,11 @@ def copy_tenant(source: Session, write: Write, write_sealed: Write) -> None:
 
 
 def _save_vectors(target: Session, *, embedder: str, passages: list[str], vectors: Any) -> None:
-    target.dialect.nearness.keep(target, embedder, passages, vectors)
+    target.dialect.vector_index.save(target, embedder, passages, vectors)
 
 
 def _index_vectors(target: Session, *, embedder: str, placed: list[tuple[int, int, str]]) -> None:
-    target.dialect.nearness.place(target, embedder, placed)
+    target.dialect.vector_index.add(target, embedder, placed)
 
 
 def _insert_rows(target: Session, *, source: Session, table: str, rows: list[Row]) -> None:
@@ -130,27 +128,29 @@ def _insert_rows(target: Session, *, source: Session, table: str, rows: list[Row
     written = [dict(zip(COPIED_TABLES[table][1], row, strict=True)) for row in rows]
     if table == "documents":
         for row in written:
-            row["terms"] = source.dialect.listed(row["terms"])
+            row["terms"] = source.dialect.decode_list(row["terms"])
     target.many(f"INSERT INTO {table} ({names}) VALUES ({values})", written)  # noqa: S608 - our own tables
     if table == "documents":
-        target.dialect.lexicon.add(target, [(row["doc"], row["terms"]) for row in written])
+        target.dialect.text_index.add(target, [(row["doc"], row["terms"]) for row in written])
     if table in NUMBERED_TABLES:
-        target.dialect.advance(target, table, max(row[0] for row in rows))
+        target.dialect.advance_sequence(target, table, max(row[0] for row in rows))
 
 
 def _read_pages(source: Session, table: str) -> Iterator[list[Row]]:
     keys, columns = COPIED_TABLES[table]
     key, begins = ", ".join(columns[:keys]), ", ".join(f":after{at}" for at in range(keys))
+    size = source.dialect.tuning.copy_rows
     select = f"SELECT {', '.join(columns)} FROM {table} WHERE tenant = :tenant"  # noqa: S608 - our own tables
-    rows = source.rows(f"{select} ORDER BY {key} LIMIT {PAGE_ROWS}")
+    rows = source.rows(f"{select} ORDER BY {key} LIMIT {size}")
     while rows:
         yield rows
         after = {f"after{at}": rows[-1][at] for at in range(keys)}
-        rows = source.rows(f"{select} AND ({key}) > ({begins}) ORDER BY {key} LIMIT {PAGE_ROWS}", **after)
+        rows = source.rows(f"{select} AND ({key}) > ({begins}) ORDER BY {key} LIMIT {size}", **after)
 
 
 def _read_vectors(source: Session, embedder: str) -> Iterator[tuple[list[str], Any]]:
-    passages, vectors = source.dialect.nearness.kept(source, embedder, "", PAGE_ROWS)
+    size = source.dialect.tuning.copy_rows
+    passages, vectors = source.dialect.vector_index.read(source, embedder, "", size)
     while passages:
         yield passages, vectors
-        passages, vectors = source.dialect.nearness.kept(source, embedder, passages[-1], PAGE_ROWS)
+        passages, vectors = source.dialect.vector_index.read(source, embedder, passages[-1], size)

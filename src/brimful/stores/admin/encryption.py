@@ -14,7 +14,6 @@ from brimful.stores.encryption.keyring import Keyring, add_key, read_keys, retir
 from brimful.stores.encryption.keys import Keys
 from brimful.stores.encryption.tenant_keys import ADDRESS_KEY, KeyRow, new_key, rewrap_key
 from brimful.stores.session import Session
-from brimful.stores.settling import settle_some
 
 T = TypeVar("T")
 
@@ -69,15 +68,13 @@ class Encryption:
         for each in REKEY_JOBS:
             done = await run_batches(self._write, each, told, done)
         done = await self._reseal(told, done)
-        await self._write(lambda session: session.dialect.lexicon.purge(session))
+        await self._write(lambda session: session.dialect.text_index.compact(session))
         if not (await self._rows())[None]:
             await self._write(lambda session: _mark_mixed(session, keys, mixed=False))
         return done
 
     async def _reseal(self, told: OnProgress, done: int) -> int:
         """Seal what the current key did not seal, and retire the keys that seal nothing any more."""
-        while await self._write(settle_some):  # an older version of Brimful kept digests in the clear
-            continue
         for each in await self._write(reencryption_jobs):
             done = await run_batches(self._write, each, told, done)
         rows, now = await self._rows(), self._vault.clock()
@@ -115,7 +112,7 @@ def _key_usage(session: Session) -> list[KeyUsage]:
 
 
 def _rewrap(session: Session, keys: Keys) -> int:
-    session.dialect.alone(session, "keys")
+    session.dialect.lock(session, "keys")
     old = [row for row in read_keys(session) if row.kek != keys.id]
     for row in old:
         update_key(session, rewrap_key(keys, session.tenant, row, mixed=row.mixed))
@@ -124,7 +121,7 @@ def _rewrap(session: Session, keys: Keys) -> int:
 
 def _add_data_key(session: Session, keys: Keys, now: float) -> None:
     """Make a new key, unless an older one is still in use: then a rotation was begun, and is not finished."""
-    session.dialect.alone(session, "keys")
+    session.dialect.lock(session, "keys")
     rows = read_keys(session)
     if not _old_keys(rows):
         add_key(session, new_key(keys, session.tenant, rows[-1].number + 1, now=now))

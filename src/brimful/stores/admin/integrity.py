@@ -47,13 +47,13 @@ SELECT count(*) FROM documents d WHERE d.tenant = :tenant AND (
   OR (d.kind = 'summary' AND NOT EXISTS (SELECT 1 FROM summaries s WHERE s.tenant = :tenant AND s.id = d.item)))
 """
 _WAITING: Final = """
-SELECT count(*) FROM pending p WHERE p.tenant = :tenant
+SELECT count(*) FROM embedding_queue p WHERE p.tenant = :tenant
   AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.tenant = :tenant AND d.doc = p.doc)
 """
 _UNLOGGED: Final = """
 SELECT count(*) FROM (
   SELECT 'build' AS kind, id FROM snapshots WHERE tenant = :tenant
-  UNION ALL SELECT 'answer', id FROM responses WHERE tenant = :tenant
+  UNION ALL SELECT 'response', id FROM responses WHERE tenant = :tenant
 ) kept WHERE NOT EXISTS (SELECT 1 FROM log l WHERE l.tenant = :tenant AND l.kind = kept.kind AND l.item = kept.id)
 """
 _CHECKS: Final[tuple[tuple[str, Severity, str], ...]] = (
@@ -70,7 +70,7 @@ _CHECKS: Final[tuple[tuple[str, Severity, str], ...]] = (
 def check_tenant(session: Session) -> list[Finding]:
     """Return what is wrong with a tenant's rows."""
     found = [Finding(level, f"{count} {what}") for sql, level, what in _CHECKS if (count := _count(session, sql))]
-    if miscounted := session.dialect.lexicon.miscounted(session):
+    if miscounted := session.dialect.text_index.count_mismatches(session):
         found.append(Finding("error", f"{miscounted} terms whose number of documents is wrong"))
     orphans = _count_orphans(session)
     return [*found, Finding("warning", f"{orphans} contents that nothing refers to")] if orphans else found

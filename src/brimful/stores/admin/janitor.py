@@ -24,28 +24,29 @@ from brimful.stores.tables.summaries import list_summaries, save_summaries
 from brimful.stores.tables.writes import release_replaced, remove_row
 from brimful.stores.transactions import Transactions
 
-_RUNS = "SELECT number, state, holder, begun, ended, facts FROM tidyings WHERE tenant = :tenant"
+_RUNS = "SELECT number, state, holder, started, ended, facts FROM janitor_runs WHERE tenant = :tenant"
 _BEGIN = """
-INSERT INTO tidyings (tenant, state, holder, begun, beat, facts)
+INSERT INTO janitor_runs (tenant, state, holder, started, heartbeat, facts)
 VALUES (:tenant, 'running', :holder, :now, :now, :facts) RETURNING number
 """
 _HEARTBEAT = """
-UPDATE tidyings SET beat = :now
+UPDATE janitor_runs SET heartbeat = :now
 WHERE tenant = :tenant AND number = :number AND holder = :holder AND state IN ('running', 'undoing')
 """
 _SAVE_UNDO = """
-INSERT INTO tidied (tenant, run, item, room, body) VALUES (:tenant, :run, :item, :room, :body) ON CONFLICT DO NOTHING
+INSERT INTO janitor_undo (tenant, run, item, room, body) VALUES (:tenant, :run, :item, :room, :body)
+ON CONFLICT DO NOTHING
 """
 _TRACES = """
-SELECT 1 WHERE EXISTS (SELECT 1 FROM tidied WHERE tenant = :tenant AND run = :run)
-  OR EXISTS (SELECT 1 FROM messages WHERE tenant = :tenant AND aside = :run)
-  OR EXISTS (SELECT 1 FROM memories WHERE tenant = :tenant AND aside = :run)
+SELECT 1 WHERE EXISTS (SELECT 1 FROM janitor_undo WHERE tenant = :tenant AND run = :run)
+  OR EXISTS (SELECT 1 FROM messages WHERE tenant = :tenant AND archived_by = :run)
+  OR EXISTS (SELECT 1 FROM memories WHERE tenant = :tenant AND archived_by = :run)
 """
 
 
 def begin_run(session: Session, holder: str, now: float, lease: float) -> JanitorRun:
     """Begin a run, or go on with one that nothing was heard of for as long as the lease."""
-    session.dialect.alone(session, "tidy")
+    session.dialect.lock(session, "tidy")
     held = _unfinished_run(session, now, lease)
     if held is not None and held.state == "undoing":
         raise StoreUnavailable(
@@ -59,13 +60,15 @@ def begin_run(session: Session, holder: str, now: float, lease: float) -> Janito
 
 def begin_undo(session: Session, holder: str, now: float, lease: float) -> JanitorRun | None:
     """Take up the last run that was not undone; None if there is none."""
-    session.dialect.alone(session, "tidy")
+    session.dialect.lock(session, "tidy")
     held = _unfinished_run(session, now, lease)
     row = session.row(f"{_RUNS} AND state IN ('running', 'done', 'undoing') ORDER BY number DESC LIMIT 1")
     if held is None and row is None:
         return None
     last = held or decode_run(row or ())
-    session.run("UPDATE tidyings SET state = 'undoing' WHERE tenant = :tenant AND number = :number", number=last.number)
+    session.run(
+        "UPDATE janitor_runs SET state = 'undoing' WHERE tenant = :tenant AND number = :number", number=last.number
+    )
     return _take_over(session, msgspec.structs.replace(last, state="undoing"), holder, now)
 
 
@@ -87,8 +90,8 @@ def archive(session: Session, table: str, run: int, ids: tuple[str, ...]) -> Non
     """Mark records, and take them out of the index."""
     which = "deleted = 0" if table == "messages" else "pinned = 0"
     marked = session.rows(
-        f"UPDATE {table} SET aside = :run "  # noqa: S608 - our own tables
-        f"WHERE tenant = :tenant AND id IN :ids AND aside IS NULL AND {which} RETURNING id",
+        f"UPDATE {table} SET archived_by = :run "  # noqa: S608 - our own tables
+        f"WHERE tenant = :tenant AND id IN :ids AND archived_by IS NULL AND {which} RETURNING id",
         run=run,
         ids=list(ids),
     )
@@ -97,27 +100,30 @@ def archive(session: Session, table: str, run: int, ids: tuple[str, ...]) -> Non
 
 def restore_summaries(session: Session, run: JanitorRun, indexed: MakeIndexEntry) -> None:
     """Let summaries be what they were before the run."""
-    rows = session.rows("SELECT item, room, body FROM tidied WHERE tenant = :tenant AND run = :run", run=run.number)
+    rows = session.rows(
+        "SELECT item, room, body FROM janitor_undo WHERE tenant = :tenant AND run = :run", run=run.number
+    )
     for item, room, body in rows:
-        before = msgspec.json.decode(decrypt(session, body, "tidied", item, room), type=Summary | None)
+        before = msgspec.json.decode(decrypt(session, body, "janitor_undo", item, room), type=Summary | None)
         if before is None:
             _remove_summaries(session, [item])
         else:
             save_summaries(session, [(before, indexed(before))])
-    session.run("DELETE FROM tidied WHERE tenant = :tenant AND run = :run", run=run.number)
+    session.run("DELETE FROM janitor_undo WHERE tenant = :tenant AND run = :run", run=run.number)
 
 
 def end_run(session: Session, run: JanitorRun, facts: dict[str, int], now: float) -> JanitorRun | None:
     """End a run; one that did nothing leaves no trace."""
     heartbeat(session, run, now)
     if run.state == "running" and session.row(_TRACES, run=run.number) is None:
-        session.run("DELETE FROM tidyings WHERE tenant = :tenant AND number = :number", number=run.number)
+        session.run("DELETE FROM janitor_runs WHERE tenant = :tenant AND number = :number", number=run.number)
         return None
     ended = msgspec.structs.replace(run, state="done" if run.state == "running" else "undone", ended=now)
     if ended.state == "done":
         ended = msgspec.structs.replace(ended, facts=facts)
     session.run(
-        "UPDATE tidyings SET state = :state, ended = :now, facts = :facts WHERE tenant = :tenant AND number = :number",
+        "UPDATE janitor_runs SET state = :state, ended = :now, facts = :facts "
+        "WHERE tenant = :tenant AND number = :number",
         number=run.number,
         state=ended.state,
         now=now,
@@ -155,7 +161,7 @@ def _unfinished_run(session: Session, now: float, lease: float) -> JanitorRun | 
     row = session.row(f"{_RUNS} AND state IN ('running', 'undoing') ORDER BY number DESC LIMIT 1")
     if row is None:
         return None
-    beat = session.row("SELECT beat FROM tidyings WHERE tenant = :tenant AND number = :number", number=row[0])
+    beat = session.row("SELECT heartbeat FROM janitor_runs WHERE tenant = :tenant AND number = :number", number=row[0])
     wait = (beat[0] if beat else now) + lease - now
     if 0 < wait <= lease:
         raise StoreUnavailable(
@@ -168,7 +174,7 @@ def _unfinished_run(session: Session, now: float, lease: float) -> JanitorRun | 
 
 def _take_over(session: Session, run: JanitorRun, holder: str, now: float) -> JanitorRun:
     session.run(
-        "UPDATE tidyings SET holder = :holder, beat = :now WHERE tenant = :tenant AND number = :number",
+        "UPDATE janitor_runs SET holder = :holder, heartbeat = :now WHERE tenant = :tenant AND number = :number",
         number=run.number,
         holder=holder,
         now=now,
@@ -186,7 +192,7 @@ def _remove_summaries(session: Session, ids: Sequence[str]) -> None:
 
 
 def _undo_row(session: Session, run: JanitorRun, id: str, room: str, before: Summary | None) -> dict[str, object]:
-    body = encrypt(session, msgspec.json.encode(before), "tidied", id, room)
+    body = encrypt(session, msgspec.json.encode(before), "janitor_undo", id, room)
     return {"run": run.number, "item": id, "room": room, "body": body}
 
 
@@ -197,7 +203,7 @@ PURGED: Final = 2  # what is deleted by hand has 1; a summary goes on to stand f
 
 _IN_ROOM: Final = "(SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)"
 _POSITIONS: Final = f"""
-SELECT seq, at, edited, aside, deleted FROM messages
+SELECT seq, at, edited, archived_by, deleted FROM messages
 WHERE tenant = :tenant AND room = {_IN_ROOM} AND deleted IN (0, {PURGED}) ORDER BY seq
 """  # noqa: S608 - our own
 _MESSAGES_AT: Final = f"""
@@ -206,7 +212,7 @@ ORDER BY m.seq
 """
 _UNUSED_MESSAGES: Final = f"""
 SELECT m.seq, m.id FROM messages m
-WHERE m.tenant = :tenant AND m.room = {_IN_ROOM} AND m.deleted = 0 AND m.aside IS NULL AND m.at < :before
+WHERE m.tenant = :tenant AND m.room = {_IN_ROOM} AND m.deleted = 0 AND m.archived_by IS NULL AND m.at < :before
   AND NOT EXISTS (SELECT 1 FROM inclusions i WHERE i.tenant = m.tenant AND i.item = m.id
     AND i.outcome IN ('kept', 'shrunk'))
   AND NOT EXISTS (SELECT 1 FROM inclusions i WHERE i.tenant = m.tenant AND i.item = m.id || '{RECALLED_SUFFIX}'
@@ -214,21 +220,21 @@ WHERE m.tenant = :tenant AND m.room = {_IN_ROOM} AND m.deleted = 0 AND m.aside I
 ORDER BY m.seq
 """  # noqa: S608 - our own
 _UNUSED_MEMORIES: Final = f"""
-{MEMORIES} AND m.aside IS NULL AND m.pinned = 0 AND m.accesses = 0 AND m.at < :before AND m.id > :after
+{MEMORIES} AND m.archived_by IS NULL AND m.pinned = 0 AND m.accesses = 0 AND m.at < :before AND m.id > :after
 ORDER BY m.id LIMIT :limit
 """
 _ARCHIVED_MESSAGES: Final = f"""
-{MESSAGES} WHERE m.tenant = :tenant AND m.aside = :run AND m.deleted = 0 ORDER BY m.id LIMIT :limit
+{MESSAGES} WHERE m.tenant = :tenant AND m.archived_by = :run AND m.deleted = 0 ORDER BY m.id LIMIT :limit
 """
-_ARCHIVED_MEMORIES: Final = f"{MEMORIES} AND m.aside = :run ORDER BY m.id LIMIT :limit"
+_ARCHIVED_MEMORIES: Final = f"{MEMORIES} AND m.archived_by = :run ORDER BY m.id LIMIT :limit"
 _PURGE: Final = f"""
-UPDATE messages SET deleted = {PURGED}, aside = NULL WHERE tenant = :tenant AND deleted = 0 AND id IN (
-  SELECT id FROM messages WHERE tenant = :tenant AND aside < :before LIMIT :limit) RETURNING id, hash
+UPDATE messages SET deleted = {PURGED}, archived_by = NULL WHERE tenant = :tenant AND deleted = 0 AND id IN (
+  SELECT id FROM messages WHERE tenant = :tenant AND archived_by < :before LIMIT :limit) RETURNING id, hash
 """  # noqa: S608 - our own
-_PURGE_MEMORIES: Final = "DELETE FROM memories WHERE tenant = :tenant AND aside < :before RETURNING id, hash"
+_PURGE_MEMORIES: Final = "DELETE FROM memories WHERE tenant = :tenant AND archived_by < :before RETURNING id, hash"
 _COUNT: Final = """
-SELECT (SELECT count(*) FROM messages WHERE tenant = :tenant AND aside IS NOT NULL),
-  (SELECT count(*) FROM memories WHERE tenant = :tenant AND aside IS NOT NULL)
+SELECT (SELECT count(*) FROM messages WHERE tenant = :tenant AND archived_by IS NOT NULL),
+  (SELECT count(*) FROM memories WHERE tenant = :tenant AND archived_by IS NOT NULL)
 """
 
 
@@ -344,17 +350,17 @@ def _restore_batch(session: Session, *, run: JanitorRun, indexed: MakeIndexEntry
 
 def _unarchive(session: Session, table: str, ids: Sequence[str]) -> None:
     session.run(
-        f"UPDATE {table} SET aside = NULL WHERE tenant = :tenant AND id IN :ids",  # noqa: S608 - our own tables
+        f"UPDATE {table} SET archived_by = NULL WHERE tenant = :tenant AND id IN :ids",  # noqa: S608 - our own tables
         ids=list(ids),
     )
 
 
 def _purge_messages(session: Session, *, before: int) -> int:
     session.run(
-        "UPDATE tidyings SET state = 'purged' WHERE tenant = :tenant AND number < :before AND state = 'done'",
+        "UPDATE janitor_runs SET state = 'purged' WHERE tenant = :tenant AND number < :before AND state = 'done'",
         before=before,
     )
-    session.run("DELETE FROM tidied WHERE tenant = :tenant AND run < :before", before=before)
+    session.run("DELETE FROM janitor_undo WHERE tenant = :tenant AND run < :before", before=before)
     gone = [(id, hash) for id, hash in session.rows(_PURGE, before=before, limit=BATCH)]
     release_replaced(session, gone)
     return len(gone)

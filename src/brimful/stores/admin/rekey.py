@@ -22,12 +22,12 @@ _PLAIN: Final = (
     f"(hash < '{KEYED_PREFIX}' OR hash >= '{KEYED_PREFIX[:-1]};')"  # the sign after the colon: an index finds it
 )
 _COUNTS: Final = f"""
-SELECT tokenizer, hash, tokens FROM counts
+SELECT tokenizer, hash, tokens FROM token_counts
 WHERE tenant = :tenant AND (tokenizer, hash) > (:tokenizer, :hash) AND {_PLAIN} ORDER BY tokenizer, hash LIMIT :limit
 """  # noqa: S608 - our own
 _OLD_COUNTS: Final = f"""
-DELETE FROM counts WHERE tenant = :tenant AND (tokenizer, hash) IN
-  (SELECT tokenizer, hash FROM counts WHERE tenant = :tenant AND {_PLAIN} LIMIT :limit)
+DELETE FROM token_counts WHERE tenant = :tenant AND (tokenizer, hash) IN
+  (SELECT tokenizer, hash FROM token_counts WHERE tenant = :tenant AND {_PLAIN} LIMIT :limit)
 """  # noqa: S608 - our own
 _UNUSED: Final = f"""
 DELETE FROM contents WHERE tenant = :tenant AND hash IN
@@ -81,8 +81,8 @@ def _rekey_documents(session: Session, after: int) -> tuple[int | None, int]:
         limit=BATCH_ROWS,
     )
     changed = [document for row in found if (document := _RekeyedDocument.of(session, row)) is not None]
-    session.dialect.lexicon.remove(session, [(each.doc, each.old_terms) for each in changed])
-    session.dialect.lexicon.add(session, [(each.doc, each.terms) for each in changed])
+    session.dialect.text_index.remove(session, [(each.doc, each.old_terms) for each in changed])
+    session.dialect.text_index.add(session, [(each.doc, each.terms) for each in changed])
     session.many(
         "UPDATE documents SET passage = :passage, terms = :terms WHERE tenant = :tenant AND doc = :doc",
         ({"doc": each.doc, "passage": each.passage, "terms": each.terms} for each in changed),
@@ -118,7 +118,7 @@ class _RekeyedDocument(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, session: Session, row: Row) -> "_RekeyedDocument | None":
         doc, old_passage, stored = row
-        old_terms = session.dialect.listed(stored)
+        old_terms = session.dialect.decode_list(stored)
         moved = cls(
             doc=doc,
             old_passage=old_passage,
@@ -153,13 +153,15 @@ def _rekey_snapshot(session: Session, id: str, room: str, refs: bytes, body: byt
 
 def _rekey_vectors(session: Session, passages: Mapping[str, str]) -> None:
     for embedder in list_embedders(session):
-        session.dialect.nearness.rename(session, embedder, passages)
+        session.dialect.vector_index.rename(session, embedder, passages)
         session.many(
-            "UPDATE pending SET passage = :new WHERE tenant = :tenant AND embedder = :embedder AND passage = :old",
+            "UPDATE embedding_queue SET passage = :new "
+            "WHERE tenant = :tenant AND embedder = :embedder AND passage = :old",
             ({"embedder": embedder, "old": old, "new": new} for old, new in passages.items()),
         )
         session.run(
-            "DELETE FROM pending WHERE tenant = :tenant AND embedder = :embedder AND passage = ''", embedder=embedder
+            "DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder AND passage = ''",
+            embedder=embedder,
         )
 
 

@@ -46,7 +46,7 @@ async def run_batches(write: Write, given: BatchJob, told: OnProgress, done: int
 
 
 def _run_alone(batch: Batch, after: Any, session: Session) -> tuple[Any, int]:
-    session.dialect.alone(session, "seal")
+    session.dialect.lock(session, "seal")
     return batch(session, after)
 
 
@@ -81,11 +81,11 @@ _COLUMNS: Final = (
     EncryptedColumn("snapshots", "digest", "id", ("id", "room")),
     EncryptedColumn("snapshots", "body", "id", ("id", "room", "refs")),
     EncryptedColumn("responses", "body", "id", ("id", "room")),
-    EncryptedColumn("tidied", "body", "number", ("item", "room")),
+    EncryptedColumn("janitor_undo", "body", "number", ("item", "room")),
 )
 _BLOCKS: Final = f"""
-DELETE FROM embedded_blocks WHERE tenant = :tenant AND number IN (
-  SELECT number FROM embedded_blocks WHERE tenant = :tenant AND substr(body, 1, {HEADER_BYTES}) <> :header LIMIT :limit)
+DELETE FROM vector_blocks WHERE tenant = :tenant AND number IN (
+  SELECT number FROM vector_blocks WHERE tenant = :tenant AND substr(body, 1, {HEADER_BYTES}) <> :header LIMIT :limit)
 """  # noqa: S608 - our own
 _FEW: Final = 50  # blocks at once, of 300 kB each
 _VECTORS: Final = EncryptedColumn("vectors", "vector", "number", ("embedder", "hash"))

@@ -22,6 +22,7 @@ from brimful.stores.backends.driver import Finding, raise_if_closed
 from brimful.stores.backends.postgres_index import PostgresTextIndex, PostgresVectorIndex
 from brimful.stores.migrations import pending_migrations
 from brimful.stores.session import Session
+from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target
 
 RETRYABLE: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
@@ -91,36 +92,37 @@ class PostgresDialect:
 
     name = "postgres"
 
-    def __init__(self) -> None:
-        """Hold what searches."""
-        self.lexicon = PostgresTextIndex()
-        self.nearness = PostgresVectorIndex()
+    def __init__(self, tuning: Tuning) -> None:
+        """Create the search indexes."""
+        self.tuning = tuning
+        self.text_index = PostgresTextIndex()
+        self.vector_index = PostgresVectorIndex()
 
     def statement(self, sql: str) -> str:
         """Return the statement with names and lists as psycopg knows them."""
         return _translate(sql)
 
-    def written(self, given: list[Any]) -> list[Any]:
+    def encode_list(self, values: list[Any]) -> list[Any]:
         """Return a list as it is."""
-        return given
+        return values
 
-    def listed(self, stored: list[str]) -> list[str]:
+    def decode_list(self, stored: list[str]) -> list[str]:
         """Return a list as it is."""
         return stored
 
-    def next_documents(self, session: Session, count: int) -> list[int]:
+    def next_doc_numbers(self, session: Session, count: int) -> list[int]:
         """Return numbers for documents, from their sequence."""
         return [number for (number,) in session.rows(_NEXT, count=count)]
 
-    def advance(self, session: Session, table: str, number: int) -> None:
+    def advance_sequence(self, session: Session, table: str, number: int) -> None:
         """Set a sequence forward, never back."""
         session.rows(_ADVANCE, table=table, column="doc" if table == "documents" else "number", number=number)
 
-    def alone(self, session: Session, what: str) -> None:
+    def lock(self, session: Session, what: str) -> None:
         """Let no other transaction of the tenant do the same before this one ends."""
         session.rows("SELECT pg_advisory_xact_lock(hashtextextended(:what || ' ' || :tenant, 0))", what=what)
 
-    def together(self, session: Session, what: str) -> None:
+    def lock_shared(self, session: Session, what: str) -> None:
         """Do the same as others of the tenant, while nobody does it alone."""
         session.rows("SELECT pg_advisory_xact_lock_shared(hashtextextended(:what || ' ' || :tenant, 0))", what=what)
 
@@ -169,9 +171,9 @@ USING hnsw ((vector::halfvec({dims})) halfvec_ip_ops) WHERE embedder = {embedder
 class PostgresDriver:
     """Runs functions in transactions of a PostgreSQL database."""
 
-    def __init__(self, target: Target, *, wait: float) -> None:
-        """Take up no connection yet. `wait` is how many seconds a call waits for one."""
-        self.dialect = PostgresDialect()
+    def __init__(self, target: Target, *, wait: float, tuning: Tuning = DEFAULT_TUNING) -> None:
+        """Open no connection yet. A call waits up to `wait` seconds for one."""
+        self.dialect = PostgresDialect(tuning)
         self._target = target
         self._wait = wait
         self._bind = _BIND
@@ -279,7 +281,8 @@ class PostgresDriver:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
         known = _is_true(connection, "SELECT to_regclass('migrations') IS NOT NULL")
         rows = connection.execute("SELECT name, checksum FROM migrations").fetchall() if known else []
-        for script in pending_migrations(self.dialect.name, dict(rows), self._target.shown, migrate=migrate):
+        migrations = self.dialect.tuning.migrations(self.dialect.name)
+        for script in pending_migrations(migrations, dict(rows), self._target.shown, migrate=migrate):
             connection.execute(script.text.encode())
             connection.execute(
                 "INSERT INTO migrations (name, checksum) VALUES (%s, %s)", (script.name, script.checksum)

@@ -33,7 +33,7 @@ _POSTINGS: Final = """
 SELECT token, doc, seq, length, times FROM postings WHERE tenant = :tenant AND token IN :tokens ORDER BY doc
 """
 _NEWEST: Final = """
-SELECT doc, seq, length, times FROM postings WHERE tenant = :tenant AND token = :token ORDER BY doc DESC LIMIT :most
+SELECT doc, seq, length, times FROM postings WHERE tenant = :tenant AND token = :token ORDER BY doc DESC LIMIT :limit
 """
 
 
@@ -54,22 +54,22 @@ class PostgresTextIndex:
         session.run(_REMOVE_POSTINGS, tokens=tokens, docs=[doc for doc, _ in documents])
         terms.subtract_counts(session, [tokens for _, tokens in documents])
 
-    def places(self, session: Session, tokens: Sequence[str]) -> dict[str, Occurrences]:
+    def postings(self, session: Session, tokens: Sequence[str]) -> dict[str, Occurrences]:
         """Return all documents that hold each token, the oldest first."""
         rows: dict[str, list[Row]] = {token: [] for token in tokens}
         for token, *row in session.rows(_POSTINGS, tokens=list(tokens)):
             rows[token].append(tuple(row))
         return {token: _columns(held) for token, held in rows.items()}
 
-    def newest(self, session: Session, token: str, most: int) -> Occurrences:
+    def newest(self, session: Session, token: str, limit: int) -> Occurrences:
         """Return the newest documents that hold a token, the oldest of them first."""
-        return _columns(session.rows(_NEWEST, token=token, most=most)[::-1])
+        return _columns(session.rows(_NEWEST, token=token, limit=limit)[::-1])
 
-    def miscounted(self, session: Session) -> int:
+    def count_mismatches(self, session: Session) -> int:
         """Return of how many tokens it is not known how many documents hold them."""
         return terms.count_mismatches(session, _DOCUMENT_COUNTS)
 
-    def purge(self, session: Session) -> None:
+    def compact(self, session: Session) -> None:
         """Do nothing: the server clears away what was removed."""
 
 
@@ -78,8 +78,6 @@ def _columns(rows: Sequence[Row]) -> Occurrences:
 
     return np.array(rows, np.int64).reshape(-1, 4).T
 
-
-HNSW_THRESHOLD: Final = 20_000  # documents from which a graph is quicker than comparing all
 
 _INSERT: Final = """
 INSERT INTO vectors (tenant, embedder, hash, vector) VALUES (:tenant, :embedder, :hash, :vector::halfvec)
@@ -118,7 +116,7 @@ _SIZE: Final = "SELECT coalesce(sum(documents), 0) FROM scopes WHERE tenant = :t
 class PostgresVectorIndex:
     """Which documents have a vector, and which are near."""
 
-    def keep(self, session: Session, embedder: str, passages: Sequence[str], vectors: Vectors) -> None:
+    def save(self, session: Session, embedder: str, passages: Sequence[str], vectors: Vectors) -> None:
         """Keep one vector for each passage."""
         from brimful.stores.vectors.float16 import normalize  # noqa: PLC0415 - numpy, only where there are vectors
 
@@ -128,12 +126,12 @@ class PostgresVectorIndex:
             ({"embedder": embedder, "hash": passage, "vector": format_vector(vector)} for passage, vector in rows),
         )
 
-    def place(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
+    def add(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
         """Return the passages that have a vector; documents are found by them."""
         passages = sorted({passage for _, _, passage in documents})
         return {hash for (hash,) in session.rows(_FIND, embedder=embedder, passages=passages)}
 
-    def displace(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> None:
+    def remove(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> None:
         """Do nothing: what is no document is not found."""
 
     def rename(self, session: Session, embedder: str, passages: Mapping[str, str]) -> None:
@@ -142,7 +140,7 @@ class PostgresVectorIndex:
         session.many(_RENAME, ({"embedder": embedder, "old": old, "new": moved[old]} for old in sorted(moved)))
         session.run(_REMOVE_VECTORS, embedder=embedder, passages=[old for old, new in passages.items() if old != new])
 
-    def kept(self, session: Session, embedder: str, after: str, limit: int) -> tuple[list[str], Vectors]:
+    def read(self, session: Session, embedder: str, after: str, limit: int) -> tuple[list[str], Vectors]:
         """Return passages after one of them, and their vectors."""
         import numpy as np  # noqa: PLC0415 - only where there are vectors
 
@@ -158,7 +156,7 @@ class PostgresVectorIndex:
     ) -> list[VectorHit]:
         """Return the documents nearest to a query of length 1, nearest first."""
         size = session.row(_SIZE, scopes=list(scopes))
-        many = size is not None and size[0] > HNSW_THRESHOLD
+        many = size is not None and size[0] > session.dialect.tuning.hnsw_threshold
         sql = _APPROXIMATE.format(dims=len(query)) if many else _EXACT
         found = session.rows(sql, embedder=embedder, scopes=list(scopes), query=format_vector(query), limit=limit)
         found.sort(key=lambda row: (-row[2], -row[0]))
@@ -172,5 +170,5 @@ def format_vector(vector: Vectors) -> str:
 
 def large_embedders(session: Session) -> list[tuple[str, int]]:
     """Return the embedders in use, with their dimensions, of which a tenant has very many vectors."""
-    found = session.rows(_LARGE, many=HNSW_THRESHOLD)
+    found = session.rows(_LARGE, many=session.dialect.tuning.hnsw_threshold)
     return [(embedder, dims) for embedder, dims in found]

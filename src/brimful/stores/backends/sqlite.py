@@ -10,7 +10,7 @@ import asyncio
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
@@ -25,6 +25,7 @@ from brimful.stores.backends.driver import Finding, raise_if_closed
 from brimful.stores.backends.sqlite_index import SqliteTextIndex, SqliteVectorIndex
 from brimful.stores.migrations import Migration, pending_migrations
 from brimful.stores.session import Session
+from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target
 
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -81,36 +82,37 @@ class SqliteDialect:
 
     name = "sqlite"
 
-    def __init__(self) -> None:
-        """Hold what searches."""
-        self.lexicon = SqliteTextIndex()
-        self.nearness = SqliteVectorIndex()
+    def __init__(self, tuning: Tuning) -> None:
+        """Create the search indexes."""
+        self.tuning = tuning
+        self.text_index = SqliteTextIndex()
+        self.vector_index = SqliteVectorIndex()
 
     def statement(self, sql: str) -> str:
         """Return the statement with its lists unfolded."""
         return _expand_lists(sql)
 
-    def written(self, given: list[Any]) -> str:
+    def encode_list(self, values: list[Any]) -> str:
         """Return a list as JSON."""
-        return msgspec.json.encode(given).decode()
+        return msgspec.json.encode(values).decode()
 
-    def listed(self, stored: str) -> list[str]:
+    def decode_list(self, stored: str) -> list[str]:
         """Return a list that was written as JSON."""
         return msgspec.json.decode(stored, type=list[str])
 
-    def next_documents(self, session: Session, count: int) -> list[int]:
+    def next_doc_numbers(self, session: Session, count: int) -> list[int]:
         """Return the numbers after the largest there ever was; the write lock keeps others away."""
         row = session.row("SELECT seq FROM sqlite_sequence WHERE name = 'documents' AND :tenant = :tenant")
         first = row[0] + 1 if row else 1
         return list(range(first, first + count))
 
-    def advance(self, session: Session, table: str, number: int) -> None:
+    def advance_sequence(self, session: Session, table: str, number: int) -> None:
         """Do nothing: numbers go on after the largest there ever was."""
 
-    def alone(self, session: Session, what: str) -> None:
+    def lock(self, session: Session, what: str) -> None:
         """Do nothing: whoever writes holds the one write lock."""
 
-    def together(self, session: Session, what: str) -> None:
+    def lock_shared(self, session: Session, what: str) -> None:
         """Do nothing, for the same reason."""
 
 
@@ -137,7 +139,6 @@ _SETTINGS: Final = (
 )
 _TENANTS: Final = "SELECT tenant FROM tenants ORDER BY tenant"
 _UNREADABLE: Final = "it cannot be read to its end"
-_BACKUP_PAGES: Final = 2_000  # of a copy, between two words on its progress
 _RETRY_DELAY: Final = 0.01  # seconds until a new file is asked anew for its log
 
 Progress = Callable[[int, int], None]
@@ -147,9 +148,9 @@ Progress = Callable[[int, int], None]
 class SqliteDriver:
     """Runs functions in transactions of a SQLite database. Several processes may use one file at once."""
 
-    def __init__(self, target: Target, *, wait: float) -> None:
-        """Take up no connection yet. `wait` is how many seconds a writer waits for another process."""
-        self.dialect = SqliteDialect()
+    def __init__(self, target: Target, *, wait: float, tuning: Tuning = DEFAULT_TUNING) -> None:
+        """Open nothing yet. A writer waits up to `wait` seconds for other processes."""
+        self.dialect = SqliteDialect(tuning)
         self._target = target
         # Whole: connections are made as they are needed, and the program may stand in another folder by then.
         self.path = str(Path(target.path).absolute()) if target.path else ""
@@ -231,7 +232,7 @@ class SqliteDriver:
         except StoreCorrupt:
             found.append(Finding("error", "what rows refer to cannot be read"))
         try:
-            self._asked("INSERT INTO lexicon (lexicon) VALUES ('integrity-check')")
+            self._asked("INSERT INTO text_index (text_index) VALUES ('integrity-check')")
         except StoreCorrupt:
             found.append(Finding("error", "the full-text index is damaged"))
         return found
@@ -251,7 +252,7 @@ class SqliteDriver:
             try:
                 connection.execute("SELECT count(*) FROM migrations").fetchone()
                 with raise_store_errors(str(path)), closing(sqlite3.connect(path)) as copy:
-                    connection.backup(copy, pages=_BACKUP_PAGES, progress=_backup_progress(progress))
+                    connection.backup(copy, pages=self.dialect.tuning.backup_pages, progress=_backup_progress(progress))
             finally:
                 connection.execute("ROLLBACK")
 
@@ -260,11 +261,10 @@ class SqliteDriver:
             applied = _applied_migrations(copy)
             if not applied:
                 raise StoreError(str(path), "is a database, but no backup of a store")
-            pending_migrations(
-                self.dialect.name, applied, str(path), migrate=True
-            )  # refuses what a newer version wrote
+            # Refuses a file written by a newer version.
+            pending_migrations(self._migrations(), applied, str(path), migrate=True)
             with raise_store_errors(self._target.shown), self._connection() as connection:
-                copy.backup(connection, pages=_BACKUP_PAGES, progress=_backup_progress(progress))
+                copy.backup(connection, pages=self.dialect.tuning.backup_pages, progress=_backup_progress(progress))
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -326,9 +326,11 @@ class SqliteDriver:
                 return
 
     def _pending(self, connection: sqlite3.Connection, *, migrate: bool) -> list[Migration]:
-        return pending_migrations(
-            self.dialect.name, _applied_migrations(connection), self._target.shown, migrate=migrate
-        )
+        applied = _applied_migrations(connection)
+        return pending_migrations(self._migrations(), applied, self._target.shown, migrate=migrate)
+
+    def _migrations(self) -> Sequence[Migration]:
+        return self.dialect.tuning.migrations(self.dialect.name)
 
 
 def is_store_file(path: Path) -> bool:

@@ -11,6 +11,7 @@ from brimful.records.search import VectorHit
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.index import terms
 from brimful.stores.session import DocumentRef, Row, Session
+from brimful.stores.tuning import Tuning
 from brimful.stores.vectors import log
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 # Documents are read by tenant all the same. Columns come as JSON: one row of it takes a third of the time of thousands.
 _POSTINGS: Final = """
 SELECT json_group_array(asked.key), json_group_array(p.doc)
-FROM json_each(:tokens) asked CROSS JOIN lexicon_places p ON p.term = asked.value WHERE :tenant = :tenant
+FROM json_each(:tokens) asked CROSS JOIN text_index_positions p ON p.term = asked.value WHERE :tenant = :tenant
 """
 _DOCUMENTS: Final = """
 SELECT json_group_array(doc), json_group_array(seq), json_group_array(length)
@@ -39,17 +40,17 @@ FROM documents WHERE tenant = :tenant AND doc IN :docs
 _NEWEST: Final = """
 SELECT json_group_array(d.doc), json_group_array(d.seq), json_group_array(d.length),
   json_group_array((length(d.terms) - length(replace(d.terms, :written, ''))) / length(:written))
-FROM (SELECT rowid AS doc FROM lexicon WHERE lexicon MATCH :written ORDER BY rowid DESC LIMIT :most) p
+FROM (SELECT rowid AS doc FROM text_index WHERE text_index MATCH :written ORDER BY rowid DESC LIMIT :limit) p
 CROSS JOIN documents d ON d.doc = p.doc WHERE d.tenant = :tenant
 """  # where it is kept, in JSON, and where it is looked for, a token is written in the same way
 _DOCUMENT_COUNTS: Final = """
 SELECT f.term AS token, f.doc AS documents FROM scopes s
-CROSS JOIN lexicon_found f ON f.term >= printf('%x:', s.number) AND f.term < printf('%x;', s.number)
+CROSS JOIN text_index_terms f ON f.term >= printf('%x:', s.number) AND f.term < printf('%x;', s.number)
 WHERE s.tenant = :tenant
 """
-_ADD_DOCUMENT: Final = "INSERT INTO lexicon (rowid, terms) VALUES (:doc, iif(:tenant <> '', :terms, NULL))"
+_ADD_DOCUMENT: Final = "INSERT INTO text_index (rowid, terms) VALUES (:doc, iif(:tenant <> '', :terms, NULL))"
 _REMOVE_DOCUMENT: Final = (
-    "INSERT INTO lexicon (lexicon, rowid, terms) SELECT 'delete', :doc, :terms WHERE :tenant = :tenant"
+    "INSERT INTO text_index (text_index, rowid, terms) SELECT 'delete', :doc, :terms WHERE :tenant = :tenant"
 )
 _NUMBERS: Final = msgspec.json.Decoder(list[int])
 
@@ -67,7 +68,7 @@ class SqliteTextIndex:
         session.many(_REMOVE_DOCUMENT, ({"doc": doc, "terms": " ".join(tokens)} for doc, tokens in documents))
         terms.subtract_counts(session, [tokens for _, tokens in documents])
 
-    def places(self, session: Session, tokens: Sequence[str]) -> dict[str, Occurrences]:
+    def postings(self, session: Session, tokens: Sequence[str]) -> dict[str, Occurrences]:
         """Return all documents that hold each token, the oldest first."""
         import numpy as np  # noqa: PLC0415 - only where something is searched
 
@@ -86,18 +87,18 @@ class SqliteTextIndex:
         ends = np.searchsorted(token[own], np.arange(len(tokens)), side="right")
         return dict(zip(tokens, np.split(found, ends[:-1], axis=1), strict=True))
 
-    def newest(self, session: Session, token: str, most: int) -> Occurrences:
+    def newest(self, session: Session, token: str, limit: int) -> Occurrences:
         """Return the newest documents that hold a token, the oldest of them first."""
-        found = _columns(session.row(_NEWEST, written=f'"{token}"', most=most))
+        found = _columns(session.row(_NEWEST, written=f'"{token}"', limit=limit))
         return found[:, found[0].argsort()]
 
-    def miscounted(self, session: Session) -> int:
+    def count_mismatches(self, session: Session) -> int:
         """Return of how many tokens it is not known how many documents hold them."""
         return terms.count_mismatches(session, _DOCUMENT_COUNTS)
 
-    def purge(self, session: Session) -> None:
+    def compact(self, session: Session) -> None:
         """Merge the index into one segment, which holds nothing that was removed."""
-        session.run("INSERT INTO lexicon (lexicon) SELECT 'optimize' WHERE :tenant = :tenant")
+        session.run("INSERT INTO text_index (text_index) SELECT 'optimize' WHERE :tenant = :tenant")
 
 
 def _columns(row: Row | None) -> Numbers:
@@ -119,7 +120,7 @@ _LIST: Final = """
 SELECT hash, vector FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash > :after
 ORDER BY hash LIMIT :limit
 """
-_RELINK: Final = "UPDATE embedded SET vector = :new WHERE tenant = :tenant AND embedder = :embedder AND vector = :old"
+_RELINK: Final = "UPDATE vector_log SET vector = :new WHERE tenant = :tenant AND embedder = :embedder AND vector = :old"
 _READ_VECTORS: Final = "SELECT number, vector, hash FROM vectors WHERE tenant = :tenant AND number IN :numbers"
 
 
@@ -128,9 +129,9 @@ class SqliteVectorIndex:
 
     def __init__(self) -> None:
         """Hold nothing in memory yet."""
-        self._held: VectorCache | None = None
+        self._vectors: VectorCache | None = None
 
-    def keep(self, session: Session, embedder: str, passages: Sequence[str], vectors: Vectors) -> None:
+    def save(self, session: Session, embedder: str, passages: Sequence[str], vectors: Vectors) -> None:
         """Keep one vector for each passage."""
         from brimful.stores.vectors.float16 import encode_float16, normalize  # noqa: PLC0415 - numpy, only where there are vectors
 
@@ -147,7 +148,7 @@ class SqliteVectorIndex:
             ),
         )
 
-    def place(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
+    def add(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
         """Take up documents whose passage has a vector, and return those passages."""
         passages = sorted({passage for _, _, passage in documents})
         known: dict[str, int] = dict(session.rows(_FIND, embedder=embedder, passages=passages))
@@ -160,7 +161,7 @@ class SqliteVectorIndex:
                 write_blocks(session, embedder, scope)
         return set(known)
 
-    def displace(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> None:
+    def remove(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> None:
         """Note that documents are gone."""
         log.log_removed(session, embedder, documents)
 
@@ -177,7 +178,7 @@ class SqliteVectorIndex:
             elif old in known:
                 session.run("DELETE FROM vectors WHERE tenant = :tenant AND number = :old", old=known[old])
 
-    def kept(self, session: Session, embedder: str, after: str, limit: int) -> tuple[list[str], Vectors]:
+    def read(self, session: Session, embedder: str, after: str, limit: int) -> tuple[list[str], Vectors]:
         """Return passages after one of them, and their vectors."""
         from brimful.stores.vectors.float16 import decode_float16  # noqa: PLC0415 - numpy, only where there are vectors
 
@@ -196,20 +197,21 @@ class SqliteVectorIndex:
 
         found: list[tuple[int, int, float]] = []
         since = _generation(session, embedder)
+        cache = self._cache(session.dialect.tuning)
         for scope in scopes:
-            shelf = self._shelves().shelf((session.tenant, embedder, since, scope), len(query))
-            follow_log(session, embedder, scope, shelf, len(query))
-            found += shelf.nearest(query, limit, lambda numbers: _read_vectors(session, embedder, numbers))
-        self._shelves().settle()
+            vectors = cache.scope_vectors((session.tenant, embedder, since, scope), len(query))
+            follow_log(session, embedder, scope, vectors, len(query))
+            found += vectors.nearest(query, limit, lambda numbers: _read_vectors(session, embedder, numbers))
+        cache.evict()
         found.sort(key=lambda near: (-near[2], -near[0]))
         return [VectorHit(doc=doc, seq=seq, similarity=similarity) for doc, seq, similarity in found[:limit]]
 
-    def _shelves(self) -> VectorCache:
+    def _cache(self, tuning: Tuning) -> VectorCache:
         from brimful.stores.vectors.cache import VectorCache  # noqa: PLC0415 - numpy, only where there are vectors
 
-        if self._held is None:
-            self._held = VectorCache(MAX_BYTES)
-        return self._held
+        if self._vectors is None:
+            self._vectors = VectorCache(MAX_BYTES, tuning)
+        return self._vectors
 
 
 def _generation(session: Session, embedder: str) -> int:

@@ -12,14 +12,14 @@ from brimful.stores.encryption.tenant_keys import ADDRESS_KEY, KeyRow, TenantKey
 from brimful.stores.session import Session
 
 _READ: Final = """
-SELECT number, wrapped, kek, created, retired, mixed FROM keys WHERE tenant = :tenant ORDER BY number
+SELECT number, wrapped, kek, created, retired, mixed FROM data_keys WHERE tenant = :tenant ORDER BY number
 """
 _ADD: Final = """
-INSERT INTO keys (tenant, number, wrapped, kek, created, mixed)
+INSERT INTO data_keys (tenant, number, wrapped, kek, created, mixed)
 VALUES (:tenant, :number, :wrapped, :kek, :created, :mixed) ON CONFLICT DO NOTHING
 """
 _UPDATE: Final = """
-UPDATE keys SET wrapped = :wrapped, kek = :kek, mixed = :mixed WHERE tenant = :tenant AND number = :number
+UPDATE data_keys SET wrapped = :wrapped, kek = :kek, mixed = :mixed WHERE tenant = :tenant AND number = :number
 """
 
 
@@ -43,7 +43,9 @@ def update_key(session: Session, row: KeyRow) -> None:
 
 def retire_key(session: Session, number: int, now: float) -> None:
     """Note that nothing is sealed with a key any more."""
-    session.run("UPDATE keys SET retired = :now WHERE tenant = :tenant AND number = :number", number=number, now=now)
+    session.run(
+        "UPDATE data_keys SET retired = :now WHERE tenant = :tenant AND number = :number", number=number, now=now
+    )
 
 
 T = TypeVar("T")
@@ -54,7 +56,8 @@ _HAS_DATA: Final = """
 SELECT 1 WHERE EXISTS (SELECT 1 FROM contents WHERE tenant = :tenant)
   OR EXISTS (SELECT 1 FROM users WHERE tenant = :tenant) OR EXISTS (SELECT 1 FROM personas WHERE tenant = :tenant)
   OR EXISTS (SELECT 1 FROM lorebooks WHERE tenant = :tenant) OR EXISTS (SELECT 1 FROM rooms WHERE tenant = :tenant)
-  OR EXISTS (SELECT 1 FROM counts WHERE tenant = :tenant) OR EXISTS (SELECT 1 FROM responses WHERE tenant = :tenant)
+  OR EXISTS (SELECT 1 FROM token_counts WHERE tenant = :tenant)
+  OR EXISTS (SELECT 1 FROM responses WHERE tenant = :tenant)
 """
 
 

@@ -87,7 +87,7 @@ def _add_to_scope(session: Session, scope: str, documents: int, words: int) -> i
 
 
 _ENQUEUE: Final = """
-INSERT INTO pending (tenant, embedder, doc, passage) VALUES (:tenant, :embedder, :doc, :passage)
+INSERT INTO embedding_queue (tenant, embedder, doc, passage) VALUES (:tenant, :embedder, :doc, :passage)
 ON CONFLICT DO NOTHING
 """
 _DELETE_VECTORS: Final = """
@@ -104,9 +104,9 @@ def list_embedders(session: Session) -> list[str]:
 
 def enqueue_documents(session: Session, documents: Sequence[DocumentRef]) -> None:
     """Let new documents wait for a vector by each embedder that has none of their passage."""
-    session.dialect.together(session, "embedders")
+    session.dialect.lock_shared(session, "embedders")
     for embedder in list_embedders(session):
-        known = session.dialect.nearness.place(session, embedder, documents)
+        known = session.dialect.vector_index.add(session, embedder, documents)
         waiting = [(doc, passage) for doc, _, passage in documents if passage not in known]
         session.many(_ENQUEUE, ({"embedder": embedder, "doc": doc, "passage": passage} for doc, passage in waiting))
 
@@ -117,11 +117,11 @@ def dequeue_documents(session: Session, documents: Sequence[DocumentRef]) -> Non
         return
     for embedder in list_embedders(session):
         session.run(
-            "DELETE FROM pending WHERE tenant = :tenant AND embedder = :embedder AND doc IN :docs",
+            "DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder AND doc IN :docs",
             embedder=embedder,
             docs=[doc for doc, _, _ in documents],
         )
-        session.dialect.nearness.displace(session, embedder, documents)
+        session.dialect.vector_index.remove(session, embedder, documents)
         session.run(_DELETE_VECTORS, embedder=embedder, passages=sorted({passage for _, _, passage in documents}))
 
 
@@ -153,10 +153,10 @@ def add_documents(session: Session, entries: Sequence[NewDocument]) -> None:
         return
     entries = [_filter_document(session, entry) for entry in entries]
     numbers = add_to_scopes(session, _totals(entries))
-    docs = session.dialect.next_documents(session, len(entries))
+    docs = session.dialect.next_doc_numbers(session, len(entries))
     rows = [_row(session, entry, doc, numbers[entry.scope]) for entry, doc in zip(entries, docs, strict=True)]
     session.many(_INSERT, rows)
-    session.dialect.lexicon.add(session, [(row["doc"], row["terms"]) for row in rows])
+    session.dialect.text_index.add(session, [(row["doc"], row["terms"]) for row in rows])
     enqueue_documents(session, [(row["doc"], row["scope"], row["passage"]) for row in rows if row["passage"]])
 
 
@@ -173,7 +173,7 @@ def remove_documents(session: Session, kind: DocumentKind, items: Sequence[str])
         documents, words = totals.get(scope, (0, 0))
         totals[scope] = (documents + 1, words + length)
     subtract_from_scopes(session, totals)
-    session.dialect.lexicon.remove(session, [(row[0], session.dialect.listed(row[4])) for row in found])
+    session.dialect.text_index.remove(session, [(row[0], session.dialect.decode_list(row[4])) for row in found])
     dequeue_documents(session, [(doc, scope, passage) for doc, scope, _, passage, _ in found if passage])
 
 

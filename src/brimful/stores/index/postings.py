@@ -45,7 +45,7 @@ def find_postings(session: Session, asked: Sequence[TermQuery]) -> list[Postings
     """Return where terms occur in scopes, question by question: rare terms are read, common ones counted."""
     questions = _make_searches(session, asked)
     tokens = sorted({token for question in questions for term in question.read for token in term.tokens})
-    held = session.dialect.lexicon.places(session, tokens) if tokens else {}
+    held = session.dialect.text_index.postings(session, tokens) if tokens else {}
     return [_make_result(session, question, held) for question in questions]
 
 
@@ -80,7 +80,9 @@ def _make_result(session: Session, question: _Search, held: Mapping[str, Occurre
         parts = [(term.number, _merge_by_document([held[token] for token in term.tokens])) for term in question.read]
     else:
         most = question.asked.most
-        newest = _merge_by_document([session.dialect.lexicon.newest(session, token, most) for token in rarest.tokens])
+        newest = _merge_by_document(
+            [session.dialect.text_index.newest(session, token, most) for token in rarest.tokens]
+        )
         parts = [(rarest.number, newest[:, ::-1][:, :most])]
     doc, seq, length, frequency = _join(rows for _, rows in parts)
     return Postings(

@@ -83,18 +83,18 @@ def _hash_token(keys: TenantKeys, token: str) -> str:
 
 
 _INCREASE: Final = """
-INSERT INTO terms (tenant, token, documents) VALUES (:tenant, :token, :documents)
-ON CONFLICT (tenant, token) DO UPDATE SET documents = terms.documents + excluded.documents
+INSERT INTO term_counts (tenant, token, documents) VALUES (:tenant, :token, :documents)
+ON CONFLICT (tenant, token) DO UPDATE SET documents = term_counts.documents + excluded.documents
 """
-_DECREASE: Final = "UPDATE terms SET documents = documents - :documents WHERE tenant = :tenant AND token = :token"
-_DELETE_ZERO: Final = "DELETE FROM terms WHERE tenant = :tenant AND documents <= 0 AND token IN :tokens"
+_DECREASE: Final = "UPDATE term_counts SET documents = documents - :documents WHERE tenant = :tenant AND token = :token"
+_DELETE_ZERO: Final = "DELETE FROM term_counts WHERE tenant = :tenant AND documents <= 0 AND token IN :tokens"
 _MISMATCHES: Final = """
 SELECT count(DISTINCT token) FROM (
-  SELECT * FROM (SELECT token, documents FROM terms WHERE tenant = :tenant EXCEPT {held}) more
-  UNION ALL SELECT * FROM ({held} EXCEPT SELECT token, documents FROM terms WHERE tenant = :tenant) fewer
+  SELECT * FROM (SELECT token, documents FROM term_counts WHERE tenant = :tenant EXCEPT {held}) more
+  UNION ALL SELECT * FROM ({held} EXCEPT SELECT token, documents FROM term_counts WHERE tenant = :tenant) fewer
 ) wrong
 """
-_READ_COUNTS: Final = "SELECT token, documents FROM terms WHERE tenant = :tenant AND token IN :tokens"
+_READ_COUNTS: Final = "SELECT token, documents FROM term_counts WHERE tenant = :tenant AND token IN :tokens"
 
 
 def add_counts(session: Session, held: Iterable[Sequence[str]]) -> None:

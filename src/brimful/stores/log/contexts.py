@@ -20,7 +20,7 @@ from brimful.stores.tables.contents import get_contents, save_context_contents
 from brimful.stores.tables.memories import record_access
 
 _READ_BUILDS: Final = """
-SELECT l.place, l.body IS NULL, s.id, s.room, s.digest
+SELECT l.position, s.id, s.room, s.digest
 FROM log l JOIN snapshots s ON s.tenant = l.tenant AND s.id = l.item
 WHERE l.tenant = :tenant AND l.kind = 'build'
 """
@@ -72,7 +72,7 @@ def list_builds(  # noqa: PLR0913 - all that may be said of them
     which += "" if message is None else " AND s.message = :message"
     which += "" if since is None else " AND l.at >= :since"
     which += "" if until is None else " AND l.at < :until"
-    which += "" if before is None else " AND l.place < :before"
+    which += "" if before is None else " AND l.position < :before"
     rows = session.rows(
         f"{_READ_BUILDS}{which} ORDER BY {_order(room or persona or model, message, since)} DESC LIMIT :limit",
         room=room,
@@ -87,9 +87,9 @@ def list_builds(  # noqa: PLR0913 - all that may be said of them
     return [_decode_build(session, row) for row in rows]
 
 
-def builds_at_positions(session: Session, places: Iterable[int]) -> dict[int, Build]:
-    """Return builds by their places in the log, those that are there."""
-    rows = session.rows(f"{_READ_BUILDS} AND l.place IN :places", places=list(places))
+def builds_at_positions(session: Session, positions: Iterable[int]) -> dict[int, Build]:
+    """Return builds by log position; missing ones are omitted."""
+    rows = session.rows(f"{_READ_BUILDS} AND l.position IN :positions", positions=list(positions))
     return {row[0]: _decode_build(session, row) for row in rows}
 
 
@@ -99,30 +99,15 @@ def get_build(session: Session, id: str) -> Build | None:
     return None if row is None else _decode_build(session, row)
 
 
-def snapshot_without_contents(session: Session, id: str) -> Snapshot | None:
-    """Return a build without its contents: enough for its numbers, and much quicker."""
-    found = session.row(
-        "SELECT room, persona, at, message, refs, body FROM snapshots WHERE tenant = :tenant AND id = :id", id=id
-    )
-    if found is None:
-        return None
-    room, persona, at, message, refs, body = found
-    packed = decrypt(session, body, "snapshots", id, room, refs)
-    context = decode_context(packed, msgspec.json.decode(refs, type=list[str]), {})
-    return Snapshot(id=id, room=room, context=context, persona=persona, at=at, message=message)
-
-
 def _order(key: str | None, message: str | None, since: float | None) -> str:
-    """Return by what to order. Where a message or only a time is known, its index is to be used, not that of places."""
-    return "+l.place" if message is not None or (since is not None and key is None) else "l.place"
+    """Return the ORDER BY column. The `+` keeps SQLite from using the position index where another one is better."""
+    return "+l.position" if message is not None or (since is not None and key is None) else "l.position"
 
 
 def _decode_build(session: Session, row: Row) -> Build:
-    """Return the build of a row. An older version of Brimful wrote down less of it: that is read from the record."""
-    place, old, id, room, digest = row
-    snapshot = snapshot_without_contents(session, id) if old else None
-    build = make_build(snapshot) if snapshot else _DECODER.decode(decrypt(session, digest, "snapshots", id, room))
-    return msgspec.structs.replace(build, number=place)
+    position, id, room, digest = row
+    build = _DECODER.decode(decrypt(session, digest, "snapshots", id, room))
+    return msgspec.structs.replace(build, number=position)
 
 
 def encrypt_build(session: Session, build: Build) -> bytes:
@@ -144,8 +129,8 @@ VALUES (:tenant, :id, :room, :persona, :at, :message, :digest, :refs, :body)
 ON CONFLICT DO NOTHING RETURNING number
 """
 _INCLUDE: Final = """
-INSERT INTO inclusions (tenant, snapshot, place, item, kind, outcome, reason, tokens, relevance)
-VALUES (:tenant, :snapshot, :place, :item, :kind, :outcome, :reason, :tokens, :relevance)
+INSERT INTO inclusions (tenant, snapshot, position, item, kind, outcome, reason, tokens, relevance)
+VALUES (:tenant, :snapshot, :position, :item, :kind, :outcome, :reason, :tokens, :relevance)
 """
 _INCLUSIONS: Final = """
 SELECT s.id, i.item, i.kind, i.outcome, i.reason, i.tokens, i.relevance, s.at
@@ -182,7 +167,7 @@ def list_inclusions(session: Session, item: str | None, snapshot: str | None, li
     which = "" if item is None else " AND i.item = :item"
     which += "" if snapshot is None else " AND s.id = :snapshot"
     found = session.rows(
-        f"{_INCLUSIONS}{which} ORDER BY s.at DESC, i.snapshot DESC, i.place LIMIT :limit",
+        f"{_INCLUSIONS}{which} ORDER BY s.at DESC, i.snapshot DESC, i.position LIMIT :limit",
         item=None if item is None else clean_name(item),
         snapshot=snapshot,
         limit=limit,
@@ -233,7 +218,7 @@ def build_event(build: Build, context: Context) -> LogEvent:
         item=build.id,
         room=build.room,
         at=build.at,
-        sort=tally_key(build),
+        key=tally_key(build),
         tally=tally_build(build, context),
     )
 
@@ -245,10 +230,10 @@ def tally_key(build: Build) -> TallyKey:
 
 def _inclusion_rows(snapshot: Snapshot, number: int) -> Iterator[dict[str, Any]]:
     relevance = {package.id: package.relevance for package in snapshot.context.inputs.packages}
-    for place, decision in enumerate(snapshot.context.decisions):
+    for position, decision in enumerate(snapshot.context.decisions):
         yield {
             "snapshot": number,
-            "place": place,
+            "position": position,
             "item": clean_name(decision.id),
             "kind": clean_name(decision.kind),
             "outcome": decision.outcome,

@@ -76,11 +76,11 @@ def response_event(session: Session, response: Response) -> LogEvent:
 
 def _make_event(response: Response, build: Build | None) -> LogEvent:
     return LogEvent(
-        kind="answer",
+        kind="response",
         item=response.id,
         room=response.room,
         at=response.at,
-        sort=_tally_key(response, build),
+        key=_tally_key(response, build),
         tally=tally_response(response, build),
     )
 
@@ -112,7 +112,7 @@ def follow_log(session: Session, cursor: str, limit: int) -> LogPage:
     if not rows:
         return LogPage(cursor=cursor)
     built = builds_at_positions(session, [place for place, kind, _ in rows if kind == "build"])
-    answered = _responses_by_id(session, [item for _, kind, item in rows if kind == "answer" and item])
+    answered = _responses_by_id(session, [item for _, kind, item in rows if kind == "response" and item])
     events: list[Build | Response] = []
     for place, kind, item in rows:
         event = built.get(place) if kind == "build" else answered.get(item or "")

@@ -13,7 +13,7 @@ from brimful.stores.session import Session
 
 BATCH: Final = 200  # events in one transaction
 _OLD: Final = """
-SELECT place, kind, item FROM log WHERE tenant = :tenant AND at < :before ORDER BY at LIMIT :limit
+SELECT position, kind, item FROM log WHERE tenant = :tenant AND at < :before ORDER BY at LIMIT :limit
 """
 _SNAPSHOTS: Final = """
 SELECT count(*), coalesce(sum(length(digest) + length(refs) + length(body)), 0)
@@ -38,7 +38,7 @@ _OLD_ANSWERS: Final = """
 SELECT count(*), coalesce(sum((
   SELECT length(body) FROM responses r WHERE r.tenant = l.tenant AND r.id = l.item
 )), 0)
-FROM log l WHERE tenant = :tenant AND at < :before AND kind = 'answer' AND item IS NOT NULL
+FROM log l WHERE tenant = :tenant AND at < :before AND kind = 'response' AND item IS NOT NULL
 """
 
 
@@ -78,7 +78,7 @@ def prune_events(session: Session, before: float) -> PruneReport | None:
     answers, of_answers = _delete_rows(
         session, "responses", _RESPONSES, [id for _, kind, id in rows if kind != "build" and id]
     )
-    session.run("DELETE FROM log WHERE tenant = :tenant AND place IN :places", places=[row[0] for row in rows])
+    session.run("DELETE FROM log WHERE tenant = :tenant AND position IN :positions", positions=[row[0] for row in rows])
     return PruneReport(before=before, builds=builds, answers=answers, bytes=of_builds + of_answers)
 
 

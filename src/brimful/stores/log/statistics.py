@@ -14,7 +14,7 @@ from brimful.stores.session import Session
 
 _EVENTS: Final = """
 SELECT at, persona, model, policy, body FROM log
-WHERE tenant = :tenant AND at >= :since AND at < :until AND body IS NOT NULL
+WHERE tenant = :tenant AND at >= :since AND at < :until
 """
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - days and hours are told in UTC
 _LAST_HOUR: Final = 17_000_000  # about the year 3909: what is later has no date

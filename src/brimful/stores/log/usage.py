@@ -12,19 +12,19 @@ from brimful.stores.session import Row, Session
 
 USAGE_COLUMNS: Final = (
     *("id", "model", "route", "at", "kind", "context", "room", "counted", "margin", "basis", "tokenizer", "features"),
-    *("reported", "cached", "expected_cached", "completion", "reasoning", "refused_above"),
+    *("reported", "cached", "expected_cached", "completion", "reasoning", "reported_window"),
 )
 _INSERT: Final = (
-    f"INSERT INTO observations (tenant, {', '.join(USAGE_COLUMNS)}) "  # noqa: S608 - our own columns
+    f"INSERT INTO usage_reports (tenant, {', '.join(USAGE_COLUMNS)}) "  # noqa: S608 - our own columns
     f"VALUES (:tenant, {', '.join(f':{name}' for name in USAGE_COLUMNS)}) ON CONFLICT DO NOTHING"
 )
-READ_USAGE: Final = f"SELECT number, {', '.join(USAGE_COLUMNS)} FROM observations WHERE tenant = :tenant"  # noqa: S608 - our own
+READ_USAGE: Final = f"SELECT number, {', '.join(USAGE_COLUMNS)} FROM usage_reports WHERE tenant = :tenant"  # noqa: S608 - our own
 _NEXT_ROUTE: Final = """
-SELECT model, route FROM observations WHERE tenant = :tenant AND model = :model AND route > :route
+SELECT model, route FROM usage_reports WHERE tenant = :tenant AND model = :model AND route > :route
 ORDER BY route LIMIT 1
 """
 _NEXT_MODEL: Final = """
-SELECT model, route FROM observations WHERE tenant = :tenant AND model > :model ORDER BY model, route LIMIT 1
+SELECT model, route FROM usage_reports WHERE tenant = :tenant AND model > :model ORDER BY model, route LIMIT 1
 """
 _ACCURACY: Final = """
 SELECT sum(used), avg(off), avg(abs(off)), max(off), min(off), avg(covered), sum(counted), sum(reported),
@@ -41,16 +41,16 @@ FROM (
     CASE WHEN kind = 'usage' THEN reported ELSE 0 END AS reported,
     CASE WHEN kind = 'usage' THEN expected_cached ELSE 0 END AS expected_cached,
     CASE WHEN kind = 'usage' THEN cached ELSE 0 END AS cached
-  FROM observations WHERE tenant = :tenant AND model = :model AND route = :route AND at >= :since
+  FROM usage_reports WHERE tenant = :tenant AND model = :model AND route = :route AND at >= :since
 ) seen
 """
 
 
 def save_usage(session: Session, observation: UsageReport) -> None:
     """Keep an observation; the first of an id stands."""
-    values = {name: getattr(observation, name) for name in USAGE_COLUMNS if name != "refused_above"}
+    values = {name: getattr(observation, name) for name in USAGE_COLUMNS if name != "reported_window"}
     values["features"] = msgspec.json.encode(observation.features)
-    session.run(_INSERT, **values, refused_above=observation.window)
+    session.run(_INSERT, **values, reported_window=observation.window)
 
 
 def list_usage(
@@ -98,7 +98,7 @@ def compute_accuracy(session: Session, since: float | None, model: str | None) -
 def clear_room(session: Session, room: str) -> None:
     """Let nothing lead from an observation to a room that is gone; what was learned stays."""
     session.run(
-        "UPDATE observations SET room = NULL, context = NULL WHERE tenant = :tenant AND room = :room", room=room
+        "UPDATE usage_reports SET room = NULL, context = NULL WHERE tenant = :tenant AND room = :room", room=room
     )
 
 
@@ -107,7 +107,7 @@ def decode_usage(session: Session, row: Row) -> UsageReport:
     del session  # nothing of it is sealed: there is no content in it
     values = dict(zip(USAGE_COLUMNS, row[1:], strict=True))
     values["features"] = msgspec.json.decode(values["features"], type=dict[str, float])
-    return UsageReport(window=values.pop("refused_above"), **values)
+    return UsageReport(window=values.pop("reported_window"), **values)
 
 
 def _models_and_routes(session: Session, model: str | None) -> Iterator[tuple[str, str]]:

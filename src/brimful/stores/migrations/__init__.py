@@ -1,7 +1,7 @@
 """Numbered migrations: the SQL scripts of each database, and which of them are still to be applied."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -11,14 +11,14 @@ from brimful.errors import MigrationError
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """One migration: a file of statements, each of which ends with a semicolon at the end of its line."""
+    """One migration: a file of SQL statements, each ending with a semicolon at the end of a line."""
 
     name: str
     text: str
 
     @property
     def checksum(self) -> str:
-        """What tells whether the file was changed after it was applied."""
+        """The SHA-256 of the file, to detect changes after it was applied."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
@@ -35,16 +35,18 @@ def load_migrations(dialect: str) -> tuple[Migration, ...]:
     return tuple(Migration(entry.name.removesuffix(".sql"), entry.read_text(encoding="utf-8")) for entry in found)
 
 
-def pending_migrations(dialect: str, applied: Mapping[str, str], store: str, *, migrate: bool) -> list[Migration]:
-    """Return the migrations that are to be applied, given the checksums of those that were."""
-    known = {script.name: script for script in load_migrations(dialect)}
+def pending_migrations(
+    migrations: Sequence[Migration], applied: Mapping[str, str], store: str, *, migrate: bool
+) -> list[Migration]:
+    """Return the migrations that are not applied yet. `applied` are checksums by name."""
+    known = {migration.name: migration for migration in migrations}
     future = sorted(set(applied) - set(known))
     if future:
         raise MigrationError(store, f"was written by a newer version of Brimful (migration {future[-1]}); install that")
     changed = [name for name, checksum in applied.items() if known[name].checksum != checksum]
     if changed:
         raise MigrationError(store, f"migration {min(changed)} is not the one that was applied")
-    waiting = [script for script in load_migrations(dialect) if script.name not in applied]
+    waiting = [migration for migration in migrations if migration.name not in applied]
     if waiting and not migrate:
         raise MigrationError(store, f"needs migration {waiting[0].name}; open it with migrate=True")
     return waiting

@@ -181,7 +181,7 @@ def _in_order(addresses: Iterable[str]) -> list[str]:
 
 
 _UPSERT_COUNT: Final = """
-INSERT INTO counts (tenant, tokenizer, hash, tokens) VALUES (:tenant, :tokenizer, :hash, :tokens)
+INSERT INTO token_counts (tenant, tokenizer, hash, tokens) VALUES (:tenant, :tokenizer, :hash, :tokens)
 ON CONFLICT (tenant, tokenizer, hash) DO UPDATE SET tokens = excluded.tokens
 """
 
@@ -190,7 +190,7 @@ def get_counts(session: Session, tokenizer: str, hashes: Sequence[str]) -> dict[
     """Return the stored counts of texts, by their hash."""
     kept = {storage_address(session, hash): hash for hash in hashes}
     found = session.rows(
-        "SELECT hash, tokens FROM counts WHERE tenant = :tenant AND tokenizer = :tokenizer AND hash IN :hashes",
+        "SELECT hash, tokens FROM token_counts WHERE tenant = :tenant AND tokenizer = :tokenizer AND hash IN :hashes",
         tokenizer=tokenizer,
         hashes=list(kept),
     )

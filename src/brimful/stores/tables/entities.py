@@ -77,7 +77,9 @@ def _table_of(kind: object, field: str) -> str:
     return table
 
 
-_LOCK: Final = "UPDATE rooms SET last = last WHERE tenant = :tenant AND id = :id RETURNING number, last, spoken"
+_LOCK: Final = (
+    "UPDATE rooms SET last = last WHERE tenant = :tenant AND id = :id RETURNING number, last, last_message_at"
+)
 _CREATE: Final = """
 INSERT INTO rooms (tenant, id, body) VALUES (:tenant, :id, :body) ON CONFLICT DO NOTHING
 """
@@ -92,7 +94,7 @@ class RoomState(msgspec.Struct):
 
     number: int
     last: int
-    spoken: float
+    last_message_at: float
 
 
 def lock_rooms(session: Session, ids: Iterable[str]) -> dict[str, RoomState]:
@@ -103,7 +105,7 @@ def lock_rooms(session: Session, ids: Iterable[str]) -> dict[str, RoomState]:
 def save_room_states(session: Session, places: Iterable[RoomState]) -> None:
     """Write down how far the rooms have come."""
     session.many(
-        "UPDATE rooms SET last = :last, spoken = :spoken WHERE tenant = :tenant AND number = :number",
+        "UPDATE rooms SET last = :last, last_message_at = :last_message_at WHERE tenant = :tenant AND number = :number",
         (msgspec.structs.asdict(place) for place in places),
     )
 
@@ -111,7 +113,8 @@ def save_room_states(session: Session, places: Iterable[RoomState]) -> None:
 def rooms_of_user(session: Session, user: str, limit: int) -> list[Room]:
     """Return the rooms of a user, those first in which something was said last."""
     found = session.rows(
-        "SELECT id, body FROM rooms WHERE tenant = :tenant AND owner = :user ORDER BY spoken DESC, id LIMIT :limit",
+        "SELECT id, body FROM rooms WHERE tenant = :tenant AND owner = :user "
+        "ORDER BY last_message_at DESC, id LIMIT :limit",
         user=user,
         limit=limit,
     )

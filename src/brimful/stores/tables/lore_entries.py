@@ -38,13 +38,13 @@ class _Detail(msgspec.Struct, array_like=True, frozen=True):
 _DETAIL: Final = msgspec.json.Decoder(_Detail)
 
 _PUT: Final = """
-INSERT INTO lore_entries (tenant, id, lorebook, hash, place, detail)
-VALUES (:tenant, :id, :lorebook, :hash, :place, :detail)
-ON CONFLICT (tenant, id) DO UPDATE SET lorebook = excluded.lorebook, hash = excluded.hash, place = excluded.place,
+INSERT INTO lore_entries (tenant, id, lorebook, hash, position, detail)
+VALUES (:tenant, :id, :lorebook, :hash, :position, :detail)
+ON CONFLICT (tenant, id) DO UPDATE SET lorebook = excluded.lorebook, hash = excluded.hash, position = excluded.position,
   detail = excluded.detail
 """
 READ_LORE: Final = """
-SELECT e.id, e.lorebook, e.place, e.detail, e.hash, c.body
+SELECT e.id, e.lorebook, e.position, e.detail, e.hash, c.body
 FROM lore_entries e LEFT JOIN contents c ON c.tenant = e.tenant AND c.hash = e.hash
 WHERE e.tenant = :tenant
 """
@@ -64,7 +64,9 @@ def list_lore(session: Session, lorebooks: Sequence[str] | None, ids: Sequence[s
     which = "" if lorebooks is None else " AND e.lorebook IN :lorebooks"
     which += "" if ids is None else " AND e.id IN :ids"
     found = session.rows(
-        f"{READ_LORE}{which} ORDER BY e.lorebook, e.place, e.id", lorebooks=list(lorebooks or ()), ids=list(ids or ())
+        f"{READ_LORE}{which} ORDER BY e.lorebook, e.position, e.id",
+        lorebooks=list(lorebooks or ()),
+        ids=list(ids or ()),
     )
     return [decode_lore(session, row) for row in found]
 
@@ -90,7 +92,7 @@ def _row(session: Session, entry: LoreEntry, hash: str) -> dict[str, Any]:
         "id": entry.id,
         "lorebook": entry.lorebook,
         "hash": hash,
-        "place": entry.order,
+        "position": entry.order,
         "detail": encrypt(session, msgspec.json.encode(detail), "lore_entries", entry.id, entry.lorebook, hash),
     }
 

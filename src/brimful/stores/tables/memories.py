@@ -18,14 +18,14 @@ from brimful.stores.tables.writes import erase_record, remove_row, upsert
 _DETAIL: Final = msgspec.json.Decoder(tuple[float, str, dict[str, Any]])
 
 _PUT: Final = """
-INSERT INTO memories (tenant, id, scope, type, persona, person, room, hash, at, pinned, accesses, accessed, detail)
-VALUES (:tenant, :id, :scope, :type, :persona, :person, :room, :hash, :at, :pinned, :accesses, :accessed, :detail)
+INSERT INTO memories (tenant, id, scope, type, persona, user_id, room, hash, at, pinned, accesses, accessed, detail)
+VALUES (:tenant, :id, :scope, :type, :persona, :user_id, :room, :hash, :at, :pinned, :accesses, :accessed, :detail)
 ON CONFLICT (tenant, id) DO UPDATE SET scope = excluded.scope, type = excluded.type, persona = excluded.persona,
-  person = excluded.person, room = excluded.room, hash = excluded.hash, at = excluded.at, pinned = excluded.pinned,
-  detail = excluded.detail, aside = NULL
+  user_id = excluded.user_id, room = excluded.room, hash = excluded.hash, at = excluded.at, pinned = excluded.pinned,
+  detail = excluded.detail, archived_by = NULL
 """
 READ_MEMORIES: Final = """
-SELECT m.id, m.type, m.persona, m.person, m.room, m.at, m.pinned, m.accesses, m.accessed, m.detail, m.scope, m.hash,
+SELECT m.id, m.type, m.persona, m.user_id, m.room, m.at, m.pinned, m.accesses, m.accessed, m.detail, m.scope, m.hash,
   c.body
 FROM memories m LEFT JOIN contents c ON c.tenant = m.tenant AND c.hash = m.hash
 WHERE m.tenant = :tenant
@@ -58,7 +58,7 @@ def list_memories(
         "before": ("(m.at < :before OR (m.at = :before AND m.id > :after))" if after else "m.at < :before", before),
     }
     said = {name: value for name, (_, value) in wanted.items() if value is not None}
-    standing = " AND m.aside IS NULL" if ids is None else ""  # by its id, what was set aside is still read
+    standing = " AND m.archived_by IS NULL" if ids is None else ""  # by its id, what was set aside is still read
     sql = READ_MEMORIES + standing + "".join(f" AND {wanted[name][0]}" for name in said) + NEWEST
     said.pop("pinned", None)
     return [decode_memory(session, row) for row in session.rows(sql, limit=limit, after=after, **said)]
@@ -68,7 +68,10 @@ def pin_memory(session: Session, id: str, *, pinned: bool) -> bool:
     """Pin a memory, or let it go again; False if there is none of that id."""
     if type(pinned) is not bool:
         raise InvalidValue("pinned", f"must be true or false, not {preview(pinned)}")
-    sql = "UPDATE memories SET pinned = :pinned WHERE tenant = :tenant AND id = :id AND aside IS NULL RETURNING scope"
+    sql = (
+        "UPDATE memories SET pinned = :pinned WHERE tenant = :tenant AND id = :id AND archived_by IS NULL "
+        "RETURNING scope"
+    )
     found = session.row(sql, id=id, pinned=int(pinned))
     if found is not None:  # who searched its scope holds a memory that is other than it was
         mark_scope_changed(session, found[0])
@@ -93,14 +96,14 @@ def record_access(session: Session, ids: Iterable[str], at: float) -> None:
 
 def decode_memory(session: Session, row: Row) -> Memory:
     """Return the memory of a row."""
-    id, type, persona, person, room, at, pinned, accesses, accessed, detail, scope, hash, body = row
+    id, type, persona, user, room, at, pinned, accesses, accessed, detail, scope, hash, body = row
     importance, source, metadata = _DETAIL.decode(decrypt(session, detail, "memories", id, scope, hash))
     return Memory(
         id=id,
         content=decode_text(session, body, hash),
         type=type,
         persona=persona,
-        user=person,
+        user=user,
         room=room,
         importance=importance,
         source=source,
@@ -119,7 +122,7 @@ def _row(session: Session, memory: Memory, hash: str) -> dict[str, Any]:
         "scope": memory.scope,
         "type": memory.type,
         "persona": memory.persona,
-        "person": memory.user,
+        "user_id": memory.user,
         "room": memory.room,
         "hash": hash,
         "at": memory.at,

@@ -33,19 +33,19 @@ READ_MESSAGES: Final = f"SELECT {_COLUMNS}, c.body, m.room {_TABLES} {_CONTENTS}
 HISTORY: Final = f"""
 SELECT {_COLUMNS} {_TABLES}
 WHERE m.tenant = :tenant AND m.room = (SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)
-  AND m.seq < :before AND m.deleted = 0 AND (m.aside IS NULL OR :aside = 1)
+  AND m.seq < :before AND m.deleted = 0 AND (m.archived_by IS NULL OR :aside = 1)
 ORDER BY m.seq DESC LIMIT :limit
 """  # noqa: S608 - our own columns
 BY_ID: Final = f"SELECT {_COLUMNS}, c.body {_TABLES} {_CONTENTS} WHERE m.tenant = :tenant AND m.id IN :ids"
 BY_SEQ: Final = f"""
 SELECT {_COLUMNS} {_TABLES}
 WHERE m.tenant = :tenant AND m.room = (SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)
-  AND m.seq IN :seqs AND m.deleted = 0 AND (m.aside IS NULL OR :aside = 1)
+  AND m.seq IN :seqs AND m.deleted = 0 AND (m.archived_by IS NULL OR :aside = 1)
 ORDER BY m.seq
 """  # noqa: S608 - our own columns
 _READ_CONTENTS: Final = """
 SELECT c.hash, c.body, n.tokens FROM contents c
-LEFT JOIN counts n ON n.tenant = c.tenant AND n.tokenizer = :tokenizer AND n.hash = c.hash
+LEFT JOIN token_counts n ON n.tenant = c.tenant AND n.tokenizer = :tokenizer AND n.hash = c.hash
 WHERE c.tenant = :tenant AND c.hash IN :addresses
 """
 
@@ -163,7 +163,7 @@ def edit_message(session: Session, id: str, content: Content, indexed: IndexEntr
     changed = msgspec.structs.replace(found, content=content, edited=at)
     (hash,) = add_contents(session, [changed.content])
     session.run(
-        "UPDATE messages SET hash = :hash, edited = :edited, detail = :detail, aside = NULL "
+        "UPDATE messages SET hash = :hash, edited = :edited, detail = :detail, archived_by = NULL "
         "WHERE tenant = :tenant AND id = :id",
         id=id,
         hash=hash,
@@ -215,7 +215,7 @@ def hide_messages(session: Session, ids: Sequence[str], why: str) -> list[str]:
 
 def _with_seq(message: Message, place: RoomState, *, keep: bool) -> Message:
     place.last = max(place.last + 1, message.seq) if keep else place.last + 1
-    place.spoken = message.at
+    place.last_message_at = message.at
     placed = copy.copy(message)
     msgspec.structs.force_setattr(placed, "seq", place.last)
     return placed

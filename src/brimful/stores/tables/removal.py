@@ -25,7 +25,7 @@ _DELETE: Final = {
 
 def remove_entity(session: Session, kind: type[Entity], id: str) -> bool:
     """Remove a record and all that belongs to it; False if there is none."""
-    session.dialect.alone(session, "remove")
+    session.dialect.lock(session, "remove")
     if session.row(_EXISTS[ENTITY_TABLES[kind]], id=id) is None:
         return False
     _DEPENDENTS[kind](session, id)
@@ -34,7 +34,7 @@ def remove_entity(session: Session, kind: type[Entity], id: str) -> bool:
 
 
 def _remove_user_data(session: Session, id: str) -> None:
-    _remove_memories(session, "person", id)
+    _remove_memories(session, "user_id", id)
     for (room,) in session.rows("SELECT id FROM rooms WHERE tenant = :tenant AND owner = :id", id=id):
         remove_entity(session, Room, room)
 
@@ -56,7 +56,7 @@ def _remove_room_data(session: Session, id: str) -> None:
     told = session.rows("DELETE FROM summaries WHERE tenant = :tenant AND room = :id RETURNING id, hash", id=id)
     documents.remove_documents(session, "summary", [row[0] for row in told])
     release_contents(session, [hash for _, hash in told], erase=True)
-    session.run("DELETE FROM tidied WHERE tenant = :tenant AND room = :id", id=id)
+    session.run("DELETE FROM janitor_undo WHERE tenant = :tenant AND room = :id", id=id)
     _remove_contexts(session, id)
     session.run("DELETE FROM responses WHERE tenant = :tenant AND room = :id", id=id)
     clear_room(session, id)
@@ -80,7 +80,7 @@ def _remove_lorebook_data(session: Session, id: str) -> None:
 
 _DELETE_MEMORIES: Final = {
     owner: f"DELETE FROM memories WHERE tenant = :tenant AND {owner} = :id RETURNING id, hash"  # noqa: S608 - ours
-    for owner in ("persona", "person", "room")
+    for owner in ("persona", "user_id", "room")
 }
 
 

@@ -15,14 +15,14 @@ from brimful.stores.tables.writes import erase_record, remove_row, upsert
 
 
 class _Detail(msgspec.Struct, array_like=True):
-    """What is kept of a summary beside its columns. Those of older stores have no spans."""
+    """The fields of a summary without a column of their own."""
 
     cluster: str
     first: int
     last: int
     covers: tuple[str, ...]
     metadata: dict[str, Any]
-    spans: tuple[tuple[int, int], ...] = ()
+    spans: tuple[tuple[int, int], ...]
 
 
 _DETAIL: Final = msgspec.json.Decoder(_Detail)
@@ -87,12 +87,12 @@ def remove_covering_summaries(session: Session, room: str, places: Sequence[int]
             if address is not None and forever:
                 erase_record(session, summary.id, address)
     kept = session.rows(
-        "SELECT number, item, room, body FROM tidied WHERE tenant = :tenant AND room = :room", room=room
+        "SELECT number, item, room, body FROM janitor_undo WHERE tenant = :tenant AND room = :room", room=room
     )
     for number, item, place, body in kept:
-        before = msgspec.json.decode(decrypt(session, body, "tidied", item, place), type=Summary | None)
+        before = msgspec.json.decode(decrypt(session, body, "janitor_undo", item, place), type=Summary | None)
         if before is not None and _covers(before, places):
-            session.run("DELETE FROM tidied WHERE tenant = :tenant AND number = :number", number=number)
+            session.run("DELETE FROM janitor_undo WHERE tenant = :tenant AND number = :number", number=number)
 
 
 def _covers(summary: Summary, places: Sequence[int]) -> bool:

@@ -85,7 +85,7 @@ def upsert(
     """Write records, each in the place of the one with its id; of several with one id, the last."""
     last = {record.id: (record, indexed) for record, indexed in given}
     pairs = [last[id] for id in sorted(last)]
-    session.dialect.alone(session, table)
+    session.dialect.lock(session, table)
     old = session.rows(_CURRENT[table], ids=[record.id for record, _ in pairs])
     hashes = add_contents(session, [record.content for record, _ in pairs])
     session.many(put, (row(session, record, hash) for (record, _), hash in zip(pairs, hashes, strict=True)))

@@ -17,24 +17,23 @@ from brimful.stores.vectors.cache import Numbers, QuantizedVectors, ScopeVectors
 from brimful.stores.vectors.float16 import Floats, decode_float16
 from brimful.stores.vectors.log import REMOVED, log_length
 
-BLOCK_ENTRIES: Final = 1_024  # of the log in a block
-_TABLE: Final = "embedded_blocks"
+_TABLE: Final = "vector_blocks"
 _HEADER_NUMBERS: Final = 3  # numbers that begin a body: how many documents, how many numbers each, how many are gone
 
 _INSERT: Final = """
-INSERT INTO embedded_blocks (tenant, embedder, scope, block, first, last, body)
+INSERT INTO vector_blocks (tenant, embedder, scope, block, first, last, body)
 VALUES (:tenant, :embedder, :scope, :block, :first, :last, :body) ON CONFLICT DO NOTHING
 """
 _LIST: Final = """
-SELECT block FROM embedded_blocks
+SELECT block FROM vector_blocks
 WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
 """
 _READ_BLOCK: Final = """
-SELECT body FROM embedded_blocks
+SELECT body FROM vector_blocks
 WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope AND block = :block
 """
 _COUNT: Final = """
-SELECT count(*) FROM embedded_blocks WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
+SELECT count(*) FROM vector_blocks WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
 """
 
 
@@ -52,7 +51,7 @@ def list_blocks(session: Session, embedder: str, scope: int) -> list[int]:
 
 def missing_blocks(session: Session, embedder: str, scope: int, entries: int) -> list[int]:
     """Return the numbers of the blocks of so many entries that are not kept."""
-    whole = entries // BLOCK_ENTRIES
+    whole = entries // session.dialect.tuning.block_entries
     row = session.row(_COUNT, embedder=embedder, scope=scope)
     if row is not None and row[0] == whole:
         return []
@@ -119,7 +118,7 @@ _BATCH: Final = 10_000  # entries read at once
 _BLOCKS_AT_ONCE: Final = 4  # blocks that are made at once: other writers wait for it
 
 _READ_LOG: Final = """
-SELECT e.number, e.doc, d.seq, e.vector, v.vector, v.hash FROM embedded e
+SELECT e.number, e.doc, d.seq, e.vector, v.vector, v.hash FROM vector_log e
 LEFT JOIN documents d ON d.doc = e.doc LEFT JOIN vectors v ON v.number = e.vector
 WHERE e.tenant = :tenant AND e.embedder = :embedder AND e.scope = :scope AND e.number > :last
 ORDER BY e.number LIMIT :limit
@@ -132,16 +131,17 @@ WHERE e.tenant = :tenant AND e.dropped = 0 AND s.documents > 0
 
 def follow_log(session: Session, embedder: str, scope: int, shelf: ScopeVectors, dims: int) -> None:
     """Take up what the log says since it was last read; whoever begins with a long one takes blocks."""
+    size = session.dialect.tuning.block_entries
     with shelf.lock:
         ahead = set() if shelf.last else _prepare(session, embedder, scope, shelf, dims)
         while True:
-            block, inside = divmod(shelf.last, BLOCK_ENTRIES)
+            block, inside = divmod(shelf.last, size)
             if block in ahead and not inside and (kept := read_block(session, embedder, scope, block)):
                 shelf.take(kept.came)
                 shelf.remove(kept.gone)
-                shelf.last += BLOCK_ENTRIES
+                shelf.last += size
                 continue
-            limit = BLOCK_ENTRIES - inside if ahead else _BATCH
+            limit = size - inside if ahead else _BATCH
             rows = session.rows(_READ_LOG, embedder=embedder, scope=scope, last=shelf.last, limit=limit)
             if rows:
                 came, gone = _decode_entries(session, embedder, rows)
@@ -156,11 +156,12 @@ def write_blocks(session: Session, embedder: str, scope: int) -> bool:
     """Make a few of the blocks of a long log that are missing; say whether more of them are."""
     length = log_length(session, embedder, scope)
     row = session.row("SELECT dims FROM embedders WHERE tenant = :tenant AND id = :id", id=embedder)
-    if row is None or row[0] is None or not is_large(length, row[0]):
+    if row is None or row[0] is None or not is_large(length, row[0], session.dialect.tuning):
         return False
     missing = missing_blocks(session, embedder, scope, length)
+    size = session.dialect.tuning.block_entries
     for block in missing[:_BLOCKS_AT_ONCE]:
-        rows = session.rows(_READ_LOG, embedder=embedder, scope=scope, last=block * BLOCK_ENTRIES, limit=BLOCK_ENTRIES)
+        rows = session.rows(_READ_LOG, embedder=embedder, scope=scope, last=block * size, limit=size)
         came, gone = _decode_entries(session, embedder, rows)
         save_block(session, embedder, scope, block, Block(came=quantize_documents(*came), gone=gone))
     return len(missing) > _BLOCKS_AT_ONCE
@@ -174,7 +175,7 @@ def list_logs(session: Session) -> list[tuple[str, int]]:
 def _prepare(session: Session, embedder: str, scope: int, shelf: ScopeVectors, dims: int) -> set[int]:
     """Make ready for a log, and return which blocks are kept of one that is long."""
     length = log_length(session, embedder, scope)
-    if not is_large(length, dims):
+    if not is_large(length, dims, session.dialect.tuning):
         return set()
     shelf.expect(length)
     return set(list_blocks(session, embedder, scope))

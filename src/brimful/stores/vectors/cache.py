@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from brimful.cache import LRU
+from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.vectors.float16 import Floats
 from brimful.stores.vectors.quantization import (
     WORD_BITS,
@@ -26,10 +27,6 @@ from brimful.stores.vectors.quantization import (
     word_count,
 )
 
-MAX_FLOAT_BYTES: Final = 24 * 2**20  # bytes up to which all vectors of a scope are held: 24,576 of 256 numbers
-MAX_INT8_BYTES: Final = (
-    384 * 2**20
-)  # bytes up to which their numbers are, in eight bits: 1,572,864; of more, the signs alone
 _SCANNED_PER_RESULT: Final = 84  # vectors whose signs are weighed, for each document that is asked for
 _SCANNED_SHARE: Final = 1 / 256  # … of all
 _SCANNED_MIN: Final = 1_500  # … and besides
@@ -81,9 +78,9 @@ class GrowingArray:
         self._room = larger
 
 
-def is_large(vectors: int, dims: int) -> bool:
+def is_large(vectors: int, dims: int, tuning: Tuning) -> bool:
     """Say whether so many vectors are too many to be held as they are."""
-    return vectors * dims * np.dtype(np.float32).itemsize > MAX_FLOAT_BYTES
+    return vectors * dims * np.dtype(np.float32).itemsize > tuning.max_float_bytes
 
 
 class QuantizedVectors(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,9 +96,10 @@ class QuantizedVectors(msgspec.Struct, frozen=True, kw_only=True):
 class ScopeVectors:
     """The vectors of one scope by one embedder, as far as the log was read."""
 
-    def __init__(self, dims: int) -> None:
+    def __init__(self, dims: int, tuning: Tuning = DEFAULT_TUNING) -> None:
         """Begin with nothing."""
         self.lock = Lock()
+        self._tuning = tuning
         self.last = 0
         self._docs = GrowingArray(np.empty(0, dtype=np.int64))
         self._seqs = GrowingArray(np.empty(0, dtype=np.int64))
@@ -123,7 +121,7 @@ class ScopeVectors:
     def expect(self, vectors: int) -> None:
         """Take memory for so many vectors, which will be codes."""
         columns = [self._docs, self._seqs, self._rows, self._alive, self._scales, self._signs]
-        if self._levels is not None and vectors * self._levels.all.shape[1] <= MAX_INT8_BYTES:
+        if self._levels is not None and vectors * self._levels.all.shape[1] <= self._tuning.max_int8_bytes:
             columns.append(self._levels)
         self._planes.reserve(vectors)
         for column in columns:
@@ -133,7 +131,7 @@ class ScopeVectors:
         """Take up documents with their vectors."""
         if not len(docs):
             return
-        if self._matrix is None or is_large(self._matrix.rows + len(docs), vectors.shape[1]):
+        if self._matrix is None or is_large(self._matrix.rows + len(docs), vectors.shape[1], self._tuning):
             self.take(quantize_documents(docs, seqs, rows, vectors))
             return
         self._number(docs, seqs, rows)
@@ -184,7 +182,10 @@ class ScopeVectors:
         self._planes.extend(signs)
         self._signs.extend(signs)
         self._scales.extend(scales)
-        if self._levels is not None and (self._levels.rows + len(levels)) * levels.shape[1] <= MAX_INT8_BYTES:
+        if (
+            self._levels is not None
+            and (self._levels.rows + len(levels)) * levels.shape[1] <= self._tuning.max_int8_bytes
+        ):
             self._levels.extend(levels)
         else:
             self._levels = None
@@ -197,24 +198,25 @@ def quantize_documents(docs: Numbers, seqs: Numbers, rows: Numbers, vectors: Flo
 
 
 class VectorCache:
-    """The scopes that were searched last, as many as fit into so many bytes."""
+    """The most recently searched scopes, limited by bytes."""
 
-    def __init__(self, most: int) -> None:
-        """Hold nothing yet."""
+    def __init__(self, max_bytes: int, tuning: Tuning = DEFAULT_TUNING) -> None:
+        """Start empty."""
+        self._tuning = tuning
         self._scopes: LRU[CacheKey, ScopeVectors] = LRU(
-            max_size=most, size=lambda _, scope: scope.nbytes, keep_last=True
+            max_size=max_bytes, size=lambda _, scope: scope.nbytes, keep_last=True
         )
 
     def __iter__(self) -> Iterator[CacheKey]:
         """Iterate over the cached scopes, least recently searched first."""
         return iter(self._scopes)
 
-    def shelf(self, key: CacheKey, dims: int) -> ScopeVectors:
-        """Return a scope's shelf, which may be empty."""
-        return self._scopes.setdefault(key, lambda: ScopeVectors(dims))
+    def scope_vectors(self, key: CacheKey, dims: int) -> ScopeVectors:
+        """Return the vectors of a scope, empty if it is not cached."""
+        return self._scopes.setdefault(key, lambda: ScopeVectors(dims, self._tuning))
 
-    def settle(self) -> None:
-        """Let go of those that were searched longest ago, if there are too many; the last one stays in any case."""
+    def evict(self) -> None:
+        """Drop the least recently searched scopes if the cache is too large. The last one always stays."""
         self._scopes.remeasure()
 
 

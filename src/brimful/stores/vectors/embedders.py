@@ -19,11 +19,11 @@ INSERT INTO embedders (tenant, id, since) VALUES (:tenant, :id, :since)
 ON CONFLICT (tenant, id) DO UPDATE SET since = excluded.since, dropped = 0
 """
 _ENQUEUE_ALL: Final = """
-INSERT INTO pending (tenant, embedder, doc, passage)
+INSERT INTO embedding_queue (tenant, embedder, doc, passage)
 SELECT tenant, :id, doc, passage FROM documents WHERE tenant = :tenant AND passage <> ''
 """
 _BACKLOG: Final = """
-SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at FROM pending p
+SELECT d.doc, s.scope, d.kind, d.item, d.seq, d.at FROM embedding_queue p
 JOIN documents d ON d.tenant = p.tenant AND d.doc = p.doc
 JOIN scopes s ON s.tenant = d.tenant AND s.number = d.scope
 WHERE p.tenant = :tenant AND p.embedder = :embedder ORDER BY p.doc LIMIT :limit
@@ -32,7 +32,7 @@ WHERE p.tenant = :tenant AND p.embedder = :embedder ORDER BY p.doc LIMIT :limit
 
 def use_embedder(session: Session, id: str) -> None:
     """From now on, every document gets a vector by this embedder: those that have none yet begin to wait for it."""
-    session.dialect.alone(session, "embedders")
+    session.dialect.lock(session, "embedders")
     known = list_embedders(session)
     if known and known[0] == id:
         return
@@ -44,10 +44,10 @@ def use_embedder(session: Session, id: str) -> None:
 
 def drop_embedder(session: Session, id: str) -> None:
     """Forget all vectors by this embedder, and wait for none. Its row stays: `since` never goes back."""
-    session.dialect.alone(session, "embedders")
-    session.dialect.nearness.drop(session, id)
+    session.dialect.lock(session, "embedders")
+    session.dialect.vector_index.drop(session, id)
     session.run("DELETE FROM vectors WHERE tenant = :tenant AND embedder = :id", id=id)
-    session.run("DELETE FROM pending WHERE tenant = :tenant AND embedder = :id", id=id)
+    session.run("DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :id", id=id)
     session.run("UPDATE embedders SET dropped = 1, dims = NULL WHERE tenant = :tenant AND id = :id", id=id)
 
 
@@ -58,7 +58,7 @@ def backlog(session: Session, embedder: str, limit: int) -> list[Document]:
 
 def save_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: Vectors) -> int:
     """Keep the vectors of documents, by the hash of the passage; return how many documents wait no longer."""
-    session.dialect.together(session, "embedders")
+    session.dialect.lock_shared(session, "embedders")
     if not len(docs) or not _accepts(session, embedder, int(vectors.shape[1])):
         return 0
     found = session.rows(
@@ -68,9 +68,9 @@ def save_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: 
     passages: dict[int, str] = dict(found)
     rows = {passages[int(doc)]: at for at, doc in enumerate(docs) if int(doc) in passages}
     order = sorted(rows)
-    session.dialect.nearness.keep(session, embedder, order, vectors[[rows[passage] for passage in order]])
+    session.dialect.vector_index.save(session, embedder, order, vectors[[rows[passage] for passage in order]])
     placed = _dequeue(session, embedder, order)
-    session.dialect.nearness.place(session, embedder, placed)
+    session.dialect.vector_index.add(session, embedder, placed)
     mark_changed(session, [scope for _, scope, _ in placed])
     return len(placed)
 
@@ -79,7 +79,7 @@ def index_progress(session: Session, embedder: str) -> IndexProgress:
     """Return how many documents have a vector by this embedder, and how many wait."""
     found = session.row(
         "SELECT (SELECT count(*) FROM documents WHERE tenant = :tenant AND passage <> ''), "
-        "(SELECT count(*) FROM pending WHERE tenant = :tenant AND embedder = :embedder), "
+        "(SELECT count(*) FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder), "
         "(SELECT count(*) FROM embedders WHERE tenant = :tenant AND id = :embedder AND dropped = 0)",
         embedder=embedder,
     )
@@ -97,7 +97,9 @@ def find_nearest(session: Session, embedder: str, asked: Sequence[VectorQuery], 
     for each in asked:
         vector = normalize(each.vector.reshape(-1))
         there = held[each.scopes] and limit and vector.any() and _check_dims(embedder, dims, len(vector))
-        near = session.dialect.nearness.nearest(session, embedder, held[each.scopes], vector, limit) if there else []
+        near = (
+            session.dialect.vector_index.nearest(session, embedder, held[each.scopes], vector, limit) if there else []
+        )
         found.append(near)
     return found
 
@@ -134,7 +136,8 @@ def _check_dims(embedder: str, known: int | None, dims: int) -> bool:
 def _dequeue(session: Session, embedder: str, passages: Sequence[str]) -> list[DocumentRef]:
     """Let nobody wait for these passages any longer, and return who did."""
     waited = session.rows(
-        "DELETE FROM pending WHERE tenant = :tenant AND embedder = :embedder AND passage IN :passages RETURNING doc",
+        "DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder AND passage IN :passages "
+        "RETURNING doc",
         embedder=embedder,
         passages=list(passages),
     )

@@ -10,14 +10,14 @@ from brimful.stores.session import DocumentRef, Session
 REMOVED: Final = 0  # stands in the log for the vector of a document that was removed
 
 _LAST: Final = """
-SELECT coalesce(max(number), 0) FROM embedded WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
+SELECT coalesce(max(number), 0) FROM vector_log WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope
 """
 _INSERT: Final = """
-INSERT INTO embedded (tenant, embedder, scope, number, doc, vector)
+INSERT INTO vector_log (tenant, embedder, scope, number, doc, vector)
 VALUES (:tenant, :embedder, :scope, :number, :doc, :vector)
 """
 _DROP_BLOCKS: Final = """
-DELETE FROM embedded_blocks
+DELETE FROM vector_blocks
 WHERE tenant = :tenant AND embedder = :embedder AND scope = :scope AND last >= :first AND first <= :last
 """
 
@@ -51,10 +51,10 @@ def log_removed(session: Session, embedder: str, documents: Sequence[DocumentRef
 
 def drop_blocks(session: Session, embedder: str) -> None:
     """Keep no block of an embedder."""
-    session.run("DELETE FROM embedded_blocks WHERE tenant = :tenant AND embedder = :embedder", embedder=embedder)
+    session.run("DELETE FROM vector_blocks WHERE tenant = :tenant AND embedder = :embedder", embedder=embedder)
 
 
 def drop_log(session: Session, embedder: str) -> None:
     """Forget the log of an embedder."""
     drop_blocks(session, embedder)
-    session.run("DELETE FROM embedded WHERE tenant = :tenant AND embedder = :embedder", embedder=embedder)
+    session.run("DELETE FROM vector_log WHERE tenant = :tenant AND embedder = :embedder", embedder=embedder)

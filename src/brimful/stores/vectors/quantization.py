@@ -147,7 +147,7 @@ def _hadamard_matrices(words: int) -> Floats:
 _SCANNED_COMPONENTS: Final = (
     63  # numbers: the largest of 256 tell nearly as much as all of them, most of which say little
 )
-_SCAN_BATCH: Final = 16_384  # words of a plane: what is reckoned for them stays near the processor
+SCAN_BATCH: Final = 16_384  # words of a plane: what is reckoned for them stays near the processor
 _BYTE: Final = 8  # bits
 _TRANSPOSE_STEPS: Final = tuple(
     (np.uint64(mask), np.uint64(by))
@@ -194,14 +194,16 @@ class SignPlanes:
         self._room = larger
 
 
-def scan_signs(planes: Bits, alive: npt.NDArray[np.uint8], query: Query, share: float) -> Positions:
+def scan_signs(
+    planes: Bits, alive: npt.NDArray[np.uint8], query: Query, share: float, *, batch: int = SCAN_BATCH
+) -> Positions:
     """Return the places of about the best share, by their signs where the query says most.
 
     `alive` is 0 for those that are not to be found.
     """
     most = np.argsort(-np.abs(query.turned), kind="stable")[:_SCANNED_COMPONENTS]
     up = query.turned[most] > 0
-    parts = [planes[:, start : start + _SCAN_BATCH] for start in range(0, planes.shape[1], _SCAN_BATCH)]
+    parts = [planes[:, start : start + batch] for start in range(0, planes.shape[1], batch)]
     summed = [_count_agreements(part, most[up].tolist(), most[~up].tolist()) for part in parts]
     sums = [np.concatenate(plane) for plane in zip(*summed, strict=True)]
     places = _set_positions(_at_or_above(sums, _estimate_threshold(sums, alive, share)))

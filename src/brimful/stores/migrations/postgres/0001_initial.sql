@@ -1,4 +1,4 @@
--- Every table has a tenant. What is said stands once, in contents; records refer to it by its address.
+-- Every table but one has a tenant. Contents are stored once; records refer to them by address.
 
 CREATE EXTENSION IF NOT EXISTS vector;
 
@@ -16,10 +16,11 @@ CREATE TABLE contents (
   hash TEXT COLLATE "C" NOT NULL,
   body BYTEA NOT NULL,
   uses BIGINT NOT NULL, -- records that refer to it; past contexts are not counted
+  seen BIGINT NOT NULL DEFAULT 0, -- the last day, counted from 1970, on which a context referred to it
   UNIQUE (tenant, hash)
 );
 
-CREATE TABLE counts (
+CREATE TABLE token_counts (
   tenant TEXT COLLATE "C" NOT NULL,
   tokenizer TEXT COLLATE "C" NOT NULL,
   hash TEXT COLLATE "C" NOT NULL,
@@ -55,7 +56,7 @@ CREATE TABLE rooms (
   body BYTEA NOT NULL,
   owner TEXT COLLATE "C",
   last BIGINT NOT NULL DEFAULT 0, -- the seq of its newest message
-  spoken DOUBLE PRECISION NOT NULL DEFAULT 0, -- the time of its newest message
+  last_message_at DOUBLE PRECISION NOT NULL DEFAULT 0, -- the time of its newest message
   UNIQUE (tenant, id),
   UNIQUE (tenant, number)
 );
@@ -71,6 +72,7 @@ CREATE TABLE messages (
   at DOUBLE PRECISION NOT NULL,
   edited DOUBLE PRECISION,
   deleted BIGINT NOT NULL DEFAULT 0,
+  archived_by BIGINT, -- the janitor run that archived it
   detail BYTEA NOT NULL, -- sender, role, metadata
   PRIMARY KEY (tenant, room, seq),
   FOREIGN KEY (tenant, room) REFERENCES rooms (tenant, number) ON DELETE CASCADE
@@ -84,13 +86,14 @@ CREATE TABLE memories (
   scope TEXT COLLATE "C" NOT NULL,
   type TEXT COLLATE "C" NOT NULL,
   persona TEXT COLLATE "C",
-  person TEXT COLLATE "C",
+  user_id TEXT COLLATE "C",
   room TEXT COLLATE "C",
   hash TEXT COLLATE "C" NOT NULL,
   at DOUBLE PRECISION NOT NULL,
   pinned BIGINT NOT NULL,
   accesses BIGINT NOT NULL,
   accessed DOUBLE PRECISION,
+  archived_by BIGINT, -- the janitor run that archived it
   detail BYTEA NOT NULL, -- importance, source, metadata
   PRIMARY KEY (tenant, id)
 );
@@ -103,12 +106,12 @@ CREATE TABLE lore_entries (
   id TEXT COLLATE "C" NOT NULL,
   lorebook TEXT COLLATE "C" NOT NULL,
   hash TEXT COLLATE "C" NOT NULL,
-  place BIGINT NOT NULL,
-  detail BYTEA NOT NULL, -- name, keys, constant, enabled, importance, settings
+  position BIGINT NOT NULL,
+  detail BYTEA NOT NULL, -- all other fields
   PRIMARY KEY (tenant, id)
 );
 
-CREATE INDEX lore_entries_by_lorebook ON lore_entries (tenant, lorebook, place);
+CREATE INDEX lore_entries_by_lorebook ON lore_entries (tenant, lorebook, position);
 
 CREATE TABLE summaries (
   tenant TEXT COLLATE "C" NOT NULL,
@@ -116,7 +119,7 @@ CREATE TABLE summaries (
   room TEXT COLLATE "C" NOT NULL,
   hash TEXT COLLATE "C" NOT NULL,
   at DOUBLE PRECISION NOT NULL,
-  detail BYTEA NOT NULL, -- cluster, first, last, covers, metadata
+  detail BYTEA NOT NULL, -- cluster, first, last, covers, metadata, spans
   PRIMARY KEY (tenant, id)
 );
 
@@ -130,7 +133,7 @@ CREATE TABLE snapshots (
   persona TEXT COLLATE "C",
   at DOUBLE PRECISION NOT NULL,
   message TEXT COLLATE "C",
-  digest BYTEA NOT NULL, -- what a list of builds shows
+  digest BYTEA NOT NULL, -- the context in one line, for lists
   refs BYTEA NOT NULL, -- the addresses of its contents
   body BYTEA NOT NULL,
   UNIQUE (tenant, id),
@@ -142,14 +145,14 @@ CREATE INDEX snapshots_by_room ON snapshots (tenant, room, at);
 CREATE TABLE inclusions (
   tenant TEXT COLLATE "C" NOT NULL,
   snapshot BIGINT NOT NULL,
-  place BIGINT NOT NULL,
+  position BIGINT NOT NULL,
   item TEXT COLLATE "C" NOT NULL,
   kind TEXT COLLATE "C" NOT NULL,
   outcome TEXT COLLATE "C" NOT NULL,
   reason TEXT COLLATE "C" NOT NULL,
   tokens BIGINT NOT NULL,
   relevance DOUBLE PRECISION,
-  PRIMARY KEY (tenant, snapshot, place),
+  PRIMARY KEY (tenant, snapshot, position),
   FOREIGN KEY (tenant, snapshot) REFERENCES snapshots (tenant, number) ON DELETE CASCADE
 );
 
@@ -161,6 +164,7 @@ CREATE TABLE responses (
   context TEXT COLLATE "C" NOT NULL,
   room TEXT COLLATE "C" NOT NULL,
   at DOUBLE PRECISION NOT NULL,
+  message TEXT COLLATE "C", -- the id of the response as a message of its room
   body BYTEA NOT NULL,
   PRIMARY KEY (tenant, id)
 );
@@ -174,7 +178,7 @@ CREATE TABLE scopes (
   scope TEXT COLLATE "C" NOT NULL,
   documents BIGINT NOT NULL DEFAULT 0,
   words BIGINT NOT NULL DEFAULT 0,
-  changes BIGINT NOT NULL DEFAULT 0, -- grows with every write
+  changes BIGINT NOT NULL DEFAULT 0, -- increases with every write
   UNIQUE (tenant, scope)
 );
 
@@ -187,8 +191,8 @@ CREATE TABLE documents (
   seq BIGINT NOT NULL,
   at DOUBLE PRECISION NOT NULL,
   length BIGINT NOT NULL,
-  passage TEXT COLLATE "C" NOT NULL, -- the address of what is embedded; empty: nothing is
-  terms TEXT[] COLLATE "C" NOT NULL, -- repeats kept; each begins with the number of its scope
+  passage TEXT COLLATE "C" NOT NULL, -- the address of the text to embed, empty if there is none
+  terms TEXT[] COLLATE "C" NOT NULL, -- the indexed tokens, with repeats; each starts with the number of its scope
   PRIMARY KEY (tenant, doc),
   UNIQUE (tenant, kind, item)
 );
@@ -198,13 +202,13 @@ CREATE INDEX documents_by_passage ON documents (tenant, passage) WHERE passage <
 CREATE TABLE embedders (
   tenant TEXT COLLATE "C" NOT NULL,
   id TEXT COLLATE "C" NOT NULL,
-  since BIGINT NOT NULL, -- the newest is the largest
+  since BIGINT NOT NULL, -- increases with every embedder
   dims BIGINT,
   dropped BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (tenant, id)
 );
 
-CREATE TABLE pending (
+CREATE TABLE embedding_queue (
   tenant TEXT COLLATE "C" NOT NULL,
   embedder TEXT COLLATE "C" NOT NULL,
   doc BIGINT NOT NULL,
@@ -212,7 +216,7 @@ CREATE TABLE pending (
   PRIMARY KEY (tenant, embedder, doc)
 );
 
-CREATE INDEX pending_by_passage ON pending (tenant, embedder, passage);
+CREATE INDEX embedding_queue_by_passage ON embedding_queue (tenant, embedder, passage);
 
 CREATE TABLE vectors (
   number BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
@@ -223,7 +227,136 @@ CREATE TABLE vectors (
   UNIQUE (tenant, embedder, hash)
 );
 
--- PostgreSQL's own way to search; SQLite has another.
+CREATE TABLE data_keys (
+  tenant TEXT COLLATE "C" NOT NULL,
+  number BIGINT NOT NULL, -- 0 derives content addresses and term hashes; the highest number encrypts
+  wrapped BYTEA NOT NULL, -- encrypted with a key that is not stored here
+  kek TEXT COLLATE "C" NOT NULL, -- the id of the key-encryption key
+  created DOUBLE PRECISION NOT NULL,
+  retired DOUBLE PRECISION, -- when the last row encrypted with it was re-encrypted
+  mixed BIGINT NOT NULL DEFAULT 0, -- of number 0: some rows may still be in plain text
+  PRIMARY KEY (tenant, number)
+);
+
+CREATE TABLE usage_reports (
+  number BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY, -- in order of arrival
+  tenant TEXT COLLATE "C" NOT NULL,
+  id TEXT COLLATE "C" NOT NULL,
+  model TEXT COLLATE "C" NOT NULL,
+  route TEXT COLLATE "C" NOT NULL,
+  at DOUBLE PRECISION NOT NULL,
+  kind TEXT COLLATE "C" NOT NULL,
+  context TEXT COLLATE "C",
+  room TEXT COLLATE "C",
+  counted BIGINT NOT NULL,
+  margin BIGINT NOT NULL,
+  basis TEXT COLLATE "C" NOT NULL,
+  tokenizer TEXT COLLATE "C" NOT NULL,
+  features BYTEA NOT NULL, -- numbers by name
+  reported BIGINT NOT NULL,
+  cached BIGINT NOT NULL,
+  expected_cached BIGINT NOT NULL,
+  completion BIGINT NOT NULL,
+  reasoning BIGINT NOT NULL,
+  reported_window BIGINT, -- the window that an overflow error reported
+  UNIQUE (tenant, id)
+);
+
+CREATE INDEX usage_reports_by_model ON usage_reports (tenant, model, route, at)
+  INCLUDE (kind, counted, margin, reported, cached, expected_cached); -- covers the columns that are aggregated
+CREATE INDEX usage_reports_unusual ON usage_reports (tenant, model, route, at) WHERE kind <> 'usage';
+CREATE INDEX usage_reports_by_time ON usage_reports (tenant, at);
+CREATE INDEX usage_reports_by_room ON usage_reports (tenant, room) WHERE room IS NOT NULL;
+
+CREATE TABLE term_counts (
+  tenant TEXT COLLATE "C" NOT NULL,
+  token TEXT COLLATE "C" NOT NULL,
+  documents BIGINT NOT NULL,
+  PRIMARY KEY (tenant, token)
+) WITH (fillfactor = 70); -- updated in place
+
+CREATE TABLE api_keys (
+  tenant TEXT COLLATE "C" NOT NULL,
+  id TEXT COLLATE "C" NOT NULL,
+  digest BYTEA NOT NULL,
+  name TEXT COLLATE "C" NOT NULL,
+  scopes TEXT COLLATE "C" NOT NULL, -- separated by spaces
+  created DOUBLE PRECISION NOT NULL,
+  revoked DOUBLE PRECISION,
+  PRIMARY KEY (tenant, id)
+);
+
+-- The log of contexts and responses in order of arrival, and tallies of them per hour and per day.
+
+CREATE TABLE log_ends (
+  tenant TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+  last BIGINT NOT NULL, -- the last position; a writer locks this row
+  pruned BIGINT NOT NULL -- the first hour that was not pruned
+) WITH (fillfactor = 50); -- updated in place
+
+CREATE TABLE log (
+  tenant TEXT COLLATE "C" NOT NULL,
+  position BIGINT NOT NULL,
+  kind TEXT COLLATE "C" NOT NULL, -- build, answer
+  item TEXT COLLATE "C", -- the id of the snapshot or response, NULL after its room was removed
+  room TEXT COLLATE "C",
+  at DOUBLE PRECISION NOT NULL,
+  persona TEXT COLLATE "C" NOT NULL,
+  model TEXT COLLATE "C" NOT NULL,
+  policy TEXT COLLATE "C" NOT NULL,
+  body BYTEA NOT NULL, -- its tally
+  PRIMARY KEY (tenant, position)
+);
+
+CREATE TABLE tallies (
+  tenant TEXT COLLATE "C" NOT NULL,
+  room TEXT COLLATE "C" NOT NULL, -- empty: all rooms
+  size BIGINT NOT NULL, -- hours
+  hour BIGINT NOT NULL, -- the first hour, counted from 1970
+  persona TEXT COLLATE "C" NOT NULL,
+  model TEXT COLLATE "C" NOT NULL,
+  policy TEXT COLLATE "C" NOT NULL,
+  body BYTEA NOT NULL,
+  PRIMARY KEY (tenant, room, size, hour, persona, model, policy)
+) WITH (fillfactor = 50); -- updated in place
+
+CREATE UNIQUE INDEX log_by_item ON log (tenant, kind, item) WHERE item IS NOT NULL;
+CREATE INDEX log_by_time ON log (tenant, at);
+CREATE INDEX log_by_room ON log (tenant, room, position) WHERE room IS NOT NULL;
+CREATE INDEX log_by_persona ON log (tenant, persona, position) WHERE kind = 'build';
+CREATE INDEX log_by_model ON log (tenant, model, position) WHERE kind = 'build';
+CREATE INDEX responses_by_message ON responses (tenant, message) WHERE message IS NOT NULL;
+CREATE INDEX contents_unused ON contents (tenant, seen) WHERE uses <= 0;
+CREATE INDEX messages_archived ON messages (tenant, archived_by) WHERE archived_by IS NOT NULL;
+CREATE INDEX memories_archived ON memories (tenant, archived_by) WHERE archived_by IS NOT NULL;
+
+CREATE TABLE janitor_runs (
+  number BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+  tenant TEXT COLLATE "C" NOT NULL,
+  state TEXT COLLATE "C" NOT NULL, -- running, done, undoing, undone, purged
+  holder TEXT COLLATE "C" NOT NULL, -- the process that runs it
+  started DOUBLE PRECISION NOT NULL,
+  heartbeat DOUBLE PRECISION NOT NULL, -- the last sign of life of its holder
+  ended DOUBLE PRECISION,
+  facts BYTEA NOT NULL -- numbers by name
+);
+
+CREATE INDEX janitor_runs_by_tenant ON janitor_runs (tenant, number);
+
+CREATE TABLE janitor_undo (
+  number BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+  tenant TEXT COLLATE "C" NOT NULL,
+  run BIGINT NOT NULL,
+  item TEXT COLLATE "C" NOT NULL, -- a summary
+  room TEXT COLLATE "C" NOT NULL,
+  body BYTEA NOT NULL, -- the summary before the run
+  UNIQUE (tenant, run, item)
+);
+
+CREATE INDEX janitor_undo_by_room ON janitor_undo (tenant, room);
+CREATE INDEX snapshots_by_message ON snapshots (tenant, message) WHERE message IS NOT NULL;
+
+-- Search in PostgreSQL; SQLite has other tables.
 
 CREATE INDEX documents_by_scope ON documents (tenant, scope);
 
@@ -236,3 +369,47 @@ CREATE TABLE postings (
   times BIGINT NOT NULL,
   PRIMARY KEY (tenant, token, doc) INCLUDE (seq, length, times)
 );
+
+-- Row-level security: a transaction reads and writes rows of its own tenant only. The tenant is a setting.
+
+DO $$
+DECLARE
+  name text;
+BEGIN
+  FOR name IN
+    SELECT c.relname FROM pg_class c
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant'
+    WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
+  LOOP
+    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+    EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
+    EXECUTE format(
+      'CREATE POLICY own_rows ON %I USING (tenant = current_setting(''brimful.tenant'', true)) '
+      'WITH CHECK (tenant = current_setting(''brimful.tenant'', true))', name);
+  END LOOP;
+END
+$$;
+
+-- Maintenance may list the names of all tenants, and nothing else.
+
+CREATE POLICY names ON tenants FOR SELECT USING (current_setting('brimful.names', true) = 'all');
+
+-- Policies do not apply to superusers, so a superuser's transactions run as this role.
+
+DO $$
+BEGIN
+  IF (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) THEN
+    BEGIN
+      CREATE ROLE brimful_app NOLOGIN;
+    EXCEPTION WHEN duplicate_object OR unique_violation THEN
+      NULL;
+    END;
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO brimful_app', current_schema());
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %I TO brimful_app', current_schema());
+    EXECUTE format('GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA %I TO brimful_app', current_schema());
+    EXECUTE format('GRANT brimful_app TO %I', current_user);
+  END IF;
+EXCEPTION WHEN insufficient_privilege THEN
+  NULL; -- `brimful db check` warns that row-level security is not enforced
+END
+$$;

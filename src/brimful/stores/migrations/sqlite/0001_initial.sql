@@ -1,4 +1,4 @@
--- Every table has a tenant. What is said stands once, in contents; records refer to it by its address.
+-- Every table but one has a tenant. Contents are stored once; records refer to them by address.
 
 CREATE TABLE migrations (
   name TEXT NOT NULL PRIMARY KEY,
@@ -14,10 +14,11 @@ CREATE TABLE contents (
   hash TEXT NOT NULL,
   body BLOB NOT NULL,
   uses INTEGER NOT NULL, -- records that refer to it; past contexts are not counted
+  seen INTEGER NOT NULL DEFAULT 0, -- the last day, counted from 1970, on which a context referred to it
   UNIQUE (tenant, hash)
 ) STRICT;
 
-CREATE TABLE counts (
+CREATE TABLE token_counts (
   tenant TEXT NOT NULL,
   tokenizer TEXT NOT NULL,
   hash TEXT NOT NULL,
@@ -53,7 +54,7 @@ CREATE TABLE rooms (
   body BLOB NOT NULL,
   owner TEXT,
   last INTEGER NOT NULL DEFAULT 0, -- the seq of its newest message
-  spoken REAL NOT NULL DEFAULT 0, -- the time of its newest message
+  last_message_at REAL NOT NULL DEFAULT 0, -- the time of its newest message
   UNIQUE (tenant, id),
   UNIQUE (tenant, number)
 ) STRICT;
@@ -69,6 +70,7 @@ CREATE TABLE messages (
   at REAL NOT NULL,
   edited REAL,
   deleted INTEGER NOT NULL DEFAULT 0,
+  archived_by INTEGER, -- the janitor run that archived it
   detail BLOB NOT NULL, -- sender, role, metadata
   PRIMARY KEY (tenant, room, seq),
   FOREIGN KEY (tenant, room) REFERENCES rooms (tenant, number) ON DELETE CASCADE
@@ -82,13 +84,14 @@ CREATE TABLE memories (
   scope TEXT NOT NULL,
   type TEXT NOT NULL,
   persona TEXT,
-  person TEXT,
+  user_id TEXT,
   room TEXT,
   hash TEXT NOT NULL,
   at REAL NOT NULL,
   pinned INTEGER NOT NULL,
   accesses INTEGER NOT NULL,
   accessed REAL,
+  archived_by INTEGER, -- the janitor run that archived it
   detail BLOB NOT NULL, -- importance, source, metadata
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
@@ -101,12 +104,12 @@ CREATE TABLE lore_entries (
   id TEXT NOT NULL,
   lorebook TEXT NOT NULL,
   hash TEXT NOT NULL,
-  place INTEGER NOT NULL,
-  detail BLOB NOT NULL, -- name, keys, constant, enabled, importance, settings
+  position INTEGER NOT NULL,
+  detail BLOB NOT NULL, -- all other fields
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX lore_entries_by_lorebook ON lore_entries (tenant, lorebook, place);
+CREATE INDEX lore_entries_by_lorebook ON lore_entries (tenant, lorebook, position);
 
 CREATE TABLE summaries (
   tenant TEXT NOT NULL,
@@ -114,7 +117,7 @@ CREATE TABLE summaries (
   room TEXT NOT NULL,
   hash TEXT NOT NULL,
   at REAL NOT NULL,
-  detail BLOB NOT NULL, -- cluster, first, last, covers, metadata
+  detail BLOB NOT NULL, -- cluster, first, last, covers, metadata, spans
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -128,7 +131,7 @@ CREATE TABLE snapshots (
   persona TEXT,
   at REAL NOT NULL,
   message TEXT,
-  digest BLOB NOT NULL, -- what a list of builds shows
+  digest BLOB NOT NULL, -- the context in one line, for lists
   refs BLOB NOT NULL, -- the addresses of its contents
   body BLOB NOT NULL,
   UNIQUE (tenant, id),
@@ -140,14 +143,14 @@ CREATE INDEX snapshots_by_room ON snapshots (tenant, room, at);
 CREATE TABLE inclusions (
   tenant TEXT NOT NULL,
   snapshot INTEGER NOT NULL,
-  place INTEGER NOT NULL,
+  position INTEGER NOT NULL,
   item TEXT NOT NULL,
   kind TEXT NOT NULL,
   outcome TEXT NOT NULL,
   reason TEXT NOT NULL,
   tokens INTEGER NOT NULL,
   relevance REAL,
-  PRIMARY KEY (tenant, snapshot, place),
+  PRIMARY KEY (tenant, snapshot, position),
   FOREIGN KEY (tenant, snapshot) REFERENCES snapshots (tenant, number) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
@@ -159,6 +162,7 @@ CREATE TABLE responses (
   context TEXT NOT NULL,
   room TEXT NOT NULL,
   at REAL NOT NULL,
+  message TEXT, -- the id of the response as a message of its room
   body BLOB NOT NULL,
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
@@ -172,7 +176,7 @@ CREATE TABLE scopes (
   scope TEXT NOT NULL,
   documents INTEGER NOT NULL DEFAULT 0,
   words INTEGER NOT NULL DEFAULT 0,
-  changes INTEGER NOT NULL DEFAULT 0, -- grows with every write
+  changes INTEGER NOT NULL DEFAULT 0, -- increases with every write
   UNIQUE (tenant, scope)
 ) STRICT;
 
@@ -185,8 +189,8 @@ CREATE TABLE documents (
   seq INTEGER NOT NULL,
   at REAL NOT NULL,
   length INTEGER NOT NULL,
-  passage TEXT NOT NULL, -- the address of what is embedded; empty: nothing is
-  terms TEXT NOT NULL, -- as the lexicon holds them, so that they can be taken out again
+  passage TEXT NOT NULL, -- the address of the text to embed, empty if there is none
+  terms TEXT NOT NULL, -- the indexed tokens, needed to remove them again
   UNIQUE (tenant, kind, item)
 ) STRICT;
 
@@ -195,13 +199,13 @@ CREATE INDEX documents_by_passage ON documents (tenant, passage) WHERE passage <
 CREATE TABLE embedders (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
-  since INTEGER NOT NULL, -- the newest is the largest
+  since INTEGER NOT NULL, -- increases with every embedder
   dims INTEGER,
   dropped INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE pending (
+CREATE TABLE embedding_queue (
   tenant TEXT NOT NULL,
   embedder TEXT NOT NULL,
   doc INTEGER NOT NULL,
@@ -209,7 +213,7 @@ CREATE TABLE pending (
   PRIMARY KEY (tenant, embedder, doc)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX pending_by_passage ON pending (tenant, embedder, passage);
+CREATE INDEX embedding_queue_by_passage ON embedding_queue (tenant, embedder, passage);
 
 CREATE TABLE vectors (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -220,32 +224,177 @@ CREATE TABLE vectors (
   UNIQUE (tenant, embedder, hash)
 ) STRICT;
 
--- What follows is SQLite's own way to search; PostgreSQL has another.
+CREATE TABLE data_keys (
+  tenant TEXT NOT NULL,
+  number INTEGER NOT NULL, -- 0 derives content addresses and term hashes; the highest number encrypts
+  wrapped BLOB NOT NULL, -- encrypted with a key that is not stored here
+  kek TEXT NOT NULL, -- the id of the key-encryption key
+  created REAL NOT NULL,
+  retired REAL, -- when the last row encrypted with it was re-encrypted
+  mixed INTEGER NOT NULL DEFAULT 0, -- of number 0: some rows may still be in plain text
+  PRIMARY KEY (tenant, number)
+) STRICT, WITHOUT ROWID;
 
--- A log, so that a cache reads only what is new: a document got a vector, or (vector 0) is gone.
-CREATE TABLE embedded (
+CREATE TABLE usage_reports (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, -- in order of arrival
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  model TEXT NOT NULL,
+  route TEXT NOT NULL,
+  at REAL NOT NULL,
+  kind TEXT NOT NULL,
+  context TEXT,
+  room TEXT,
+  counted INTEGER NOT NULL,
+  margin INTEGER NOT NULL,
+  basis TEXT NOT NULL,
+  tokenizer TEXT NOT NULL,
+  features BLOB NOT NULL, -- numbers by name
+  reported INTEGER NOT NULL,
+  cached INTEGER NOT NULL,
+  expected_cached INTEGER NOT NULL,
+  completion INTEGER NOT NULL,
+  reasoning INTEGER NOT NULL,
+  reported_window INTEGER, -- the window that an overflow error reported
+  UNIQUE (tenant, id)
+) STRICT;
+
+CREATE INDEX usage_reports_by_model ON usage_reports ( -- covers the columns that are aggregated
+  tenant, model, route, at, kind, counted, margin, reported, cached, expected_cached
+);
+
+CREATE INDEX usage_reports_unusual ON usage_reports (tenant, model, route, at) WHERE kind <> 'usage';
+CREATE INDEX usage_reports_by_time ON usage_reports (tenant, at);
+CREATE INDEX usage_reports_by_room ON usage_reports (tenant, room) WHERE room IS NOT NULL;
+
+CREATE TABLE term_counts (
+  tenant TEXT NOT NULL,
+  token TEXT NOT NULL,
+  documents INTEGER NOT NULL,
+  PRIMARY KEY (tenant, token)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE api_keys (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  name TEXT NOT NULL,
+  scopes TEXT NOT NULL, -- separated by spaces
+  created REAL NOT NULL,
+  revoked REAL,
+  PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+
+-- The log of contexts and responses in order of arrival, and tallies of them per hour and per day.
+
+CREATE TABLE log_ends (
+  tenant TEXT NOT NULL PRIMARY KEY,
+  last INTEGER NOT NULL, -- the last position; a writer locks this row
+  pruned INTEGER NOT NULL -- the first hour that was not pruned
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE log (
+  tenant TEXT NOT NULL,
+  position INTEGER NOT NULL,
+  kind TEXT NOT NULL, -- build, answer
+  item TEXT, -- the id of the snapshot or response, NULL after its room was removed
+  room TEXT,
+  at REAL NOT NULL,
+  persona TEXT NOT NULL,
+  model TEXT NOT NULL,
+  policy TEXT NOT NULL,
+  body BLOB NOT NULL, -- its tally
+  PRIMARY KEY (tenant, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tallies (
+  tenant TEXT NOT NULL,
+  room TEXT NOT NULL, -- empty: all rooms
+  size INTEGER NOT NULL, -- hours
+  hour INTEGER NOT NULL, -- the first hour, counted from 1970
+  persona TEXT NOT NULL,
+  model TEXT NOT NULL,
+  policy TEXT NOT NULL,
+  body BLOB NOT NULL,
+  PRIMARY KEY (tenant, room, size, hour, persona, model, policy)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX log_by_item ON log (tenant, kind, item) WHERE item IS NOT NULL;
+CREATE INDEX log_by_time ON log (tenant, at);
+CREATE INDEX log_by_room ON log (tenant, room, position) WHERE room IS NOT NULL;
+CREATE INDEX log_by_persona ON log (tenant, persona, position) WHERE kind = 'build';
+CREATE INDEX log_by_model ON log (tenant, model, position) WHERE kind = 'build';
+CREATE INDEX responses_by_message ON responses (tenant, message) WHERE message IS NOT NULL;
+CREATE INDEX contents_unused ON contents (tenant, seen) WHERE uses <= 0;
+CREATE INDEX messages_archived ON messages (tenant, archived_by) WHERE archived_by IS NOT NULL;
+CREATE INDEX memories_archived ON memories (tenant, archived_by) WHERE archived_by IS NOT NULL;
+
+CREATE TABLE janitor_runs (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant TEXT NOT NULL,
+  state TEXT NOT NULL, -- running, done, undoing, undone, purged
+  holder TEXT NOT NULL, -- the process that runs it
+  started REAL NOT NULL,
+  heartbeat REAL NOT NULL, -- the last sign of life of its holder
+  ended REAL,
+  facts BLOB NOT NULL -- numbers by name
+) STRICT;
+
+CREATE INDEX janitor_runs_by_tenant ON janitor_runs (tenant, number);
+
+CREATE TABLE janitor_undo (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant TEXT NOT NULL,
+  run INTEGER NOT NULL,
+  item TEXT NOT NULL, -- a summary
+  room TEXT NOT NULL,
+  body BLOB NOT NULL, -- the summary before the run
+  UNIQUE (tenant, run, item)
+) STRICT;
+
+CREATE INDEX janitor_undo_by_room ON janitor_undo (tenant, room);
+CREATE INDEX snapshots_by_message ON snapshots (tenant, message) WHERE message IS NOT NULL;
+
+-- Search in SQLite; PostgreSQL has other tables.
+
+-- A log that in-memory indexes follow: a document received a vector, or was removed (vector 0).
+CREATE TABLE vector_log (
   tenant TEXT NOT NULL,
   embedder TEXT NOT NULL,
   scope INTEGER NOT NULL,
-  number INTEGER NOT NULL, -- in the order of arrival
+  number INTEGER NOT NULL, -- in order of arrival
   doc INTEGER NOT NULL,
   vector INTEGER NOT NULL,
   PRIMARY KEY (tenant, embedder, scope, number)
 ) STRICT, WITHOUT ROWID;
 
-CREATE VIRTUAL TABLE lexicon USING fts5 (
+CREATE TABLE vector_blocks (
+  number INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  embedder TEXT NOT NULL,
+  scope INTEGER NOT NULL,
+  block INTEGER NOT NULL, -- a fixed number of log entries
+  first INTEGER NOT NULL, -- document
+  last INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  UNIQUE (tenant, embedder, scope, block)
+) STRICT;
+
+CREATE INDEX vector_blocks_by_doc ON vector_blocks (tenant, embedder, scope, last, first);
+
+CREATE VIRTUAL TABLE text_index USING fts5 (
   terms, content = '', columnsize = 0, tokenize = "ascii tokenchars '_:='"
 );
-CREATE VIRTUAL TABLE lexicon_found USING fts5vocab (lexicon, row);
-CREATE VIRTUAL TABLE lexicon_places USING fts5vocab (lexicon, instance);
+CREATE VIRTUAL TABLE text_index_terms USING fts5vocab (text_index, row);
+CREATE VIRTUAL TABLE text_index_positions USING fts5vocab (text_index, instance);
 
--- What the planner should expect: tenants with very many rows. Without it, a tenant's name seems to be a good key.
+-- Statistics for the query planner: tenants have many rows. Without them it takes the tenant for a selective key.
 
 ANALYZE sqlite_schema;
 
 INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('contents', 'sqlite_autoindex_contents_1', '1000000 500000 1'),
-  ('counts', 'counts', '1000000 500000 500000 1'),
+  ('token_counts', 'token_counts', '1000000 500000 500000 1'),
   ('rooms', 'sqlite_autoindex_rooms_1', '10000 5000 1'),
   ('rooms', 'sqlite_autoindex_rooms_2', '10000 5000 1'),
   ('rooms', 'rooms_by_owner', '10000 5000 10'),
@@ -269,10 +418,33 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
   ('scopes', 'sqlite_autoindex_scopes_1', '10000 5000 1'),
   ('documents', 'sqlite_autoindex_documents_1', '1000000 500000 250000 1'),
   ('documents', 'documents_by_passage', '1000000 500000 1'),
-  ('pending', 'pending', '100000 50000 50000 1'),
-  ('pending', 'pending_by_passage', '100000 50000 50000 1'),
+  ('embedding_queue', 'embedding_queue', '100000 50000 50000 1'),
+  ('embedding_queue', 'embedding_queue_by_passage', '100000 50000 50000 1'),
   ('vectors', 'sqlite_autoindex_vectors_1', '1000000 500000 500000 1'),
-  ('embedded', 'embedded', '1000000 500000 500000 1000 1');
+  ('vector_log', 'vector_log', '1000000 500000 500000 1000 1'),
+  ('usage_reports', 'sqlite_autoindex_usage_reports_1', '1000000 500000 1'),
+  ('usage_reports', 'usage_reports_by_model', '1000000 500000 100000 50000 1 1 1 1 1 1 1'),
+  ('usage_reports', 'usage_reports_unusual', '1000 500 100 50 1'),
+  ('usage_reports', 'usage_reports_by_time', '1000000 500000 1'),
+  ('usage_reports', 'usage_reports_by_room', '1000000 500000 1000'),
+  ('term_counts', 'term_counts', '1000000 500000 1'),
+  ('vector_blocks', 'sqlite_autoindex_vector_blocks_1', '10000 5000 5000 500 1'),
+  ('vector_blocks', 'vector_blocks_by_doc', '10000 5000 5000 500 1 1'),
+  ('log', 'log', '1000000 500000 1'),
+  ('log', 'log_by_item', '1000000 500000 500000 1'),
+  ('log', 'log_by_time', '1000000 500000 1'),
+  ('log', 'log_by_room', '1000000 500000 100 1'),
+  ('log', 'log_by_persona', '500000 250000 50000 1'),
+  ('log', 'log_by_model', '500000 250000 50000 1'),
+  ('tallies', 'tallies', '1000000 500000 50 50 10 5 2 1'),
+  ('responses', 'responses_by_message', '100000 50000 1'),
+  ('contents', 'contents_unused', '10000 5000 100'),
+  ('messages', 'messages_archived', '100000 50000 1000'),
+  ('memories', 'memories_archived', '1000 500 100'),
+  ('janitor_runs', 'janitor_runs_by_tenant', '10000 5000 1'),
+  ('janitor_undo', 'sqlite_autoindex_janitor_undo_1', '100000 50000 100 1'),
+  ('janitor_undo', 'janitor_undo_by_room', '100000 50000 100'),
+  ('snapshots', 'snapshots_by_message', '100000 50000 1');
 
--- Read it now, and not only when the file is opened next.
+-- Load the statistics now, not only when the file is opened again.
 ANALYZE sqlite_schema;
