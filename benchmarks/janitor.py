@@ -162,8 +162,8 @@ async def _recalls(talk: Talk) -> dict[tuple[str, int], float]:
             await engine.post_many(list(evidence_engine.messages(talk)))
             for phase in ("before", "after"):
                 if phase == "after":
-                    await engine.tidy()
-                await engine.settled()
+                    await engine.run_janitor()
+                await engine.wait_indexed()
                 for window in WINDOWS:
                     shares = [await _share(engine, talk, question, window) for question in questions]
                     found[phase, window] = mean(shares)
@@ -193,7 +193,7 @@ async def _contexts(data: Path | None, a_day: int) -> str:
             async with Engine(f"sqlite:///{folder}/{name}.db", model="gpt-4o", clock=lambda: NOW) as engine:
                 for at in range(0, len(said), BATCH):
                     await engine.post_many(said[at : at + BATCH])
-                await engine.settled()
+                await engine.wait_indexed()
                 rows += [[f"{name}, {len(said):,} messages", *row] for row in await _measured(engine)]
     head = ["room", "", "tokens", "recent", "summaries", "found", "messages told", "the fact is in", "tidied in"]
     return table(head, rows, words=2)
@@ -204,9 +204,9 @@ async def _measured(engine: Engine) -> list[list[str]]:
     rows = [["before", *await _shown(engine, before, "–")]]
     for name in ("after", "again"):
         began = time.process_time()
-        await engine.tidy("r")
+        await engine.run_janitor("r")
         took = duration(time.process_time() - began)
-        await engine.settled()
+        await engine.wait_indexed()
         context = await engine.assemble(room="r", message=QUESTION, window=WINDOW, now=NOW)
         rows.append([name, *await _shown(engine, context, took)])
     return rows

@@ -128,7 +128,7 @@ class _Opened:
     def __init__(self, url: str) -> None:
         self.runner = asyncio.Runner()
         self.searching = Engine(url, model=MODEL, embedder=HashEmbedder(dims=DIMENSIONS))
-        self.reading = Engine(url, model=MODEL, embedder=None, retrieval=Retrieval(most=0))
+        self.reading = Engine(url, model=MODEL, embedder=None, retrieval=Retrieval(max_results=0))
         self.runner.run(self._open())
 
     async def _open(self) -> None:

@@ -77,7 +77,7 @@ async def talk(console: Console, provider: str, folder: Path) -> None:
         others = small_talk()
         console.print(f"[dim]… Ada writes {len(others)} messages about other things …[/dim]")
         await engine.post_many(others)
-        await engine.settled()
+        await engine.wait_indexed()
         answers.append(await say(engine, TURNS[-1], console))
     show_bill(console, answers)
     show_recall(console, answers[-1].context)

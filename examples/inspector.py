@@ -60,7 +60,7 @@ async def live(url: str) -> brimful.Context:
         await engine.put(Room(id="kitchen", name="The kitchen", user="ada"))
         await engine.post_many(year())
         await engine.remember_many(memories())
-        await engine.settled()
+        await engine.wait_indexed()
         for question in (*QUESTIONS, *QUESTIONS):
             answer = await engine.respond("kitchen", "nova", question, sender="Ada", user="ada")
         return answer.context

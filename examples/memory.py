@@ -83,7 +83,7 @@ async def show(console: Console, folder: Path) -> None:
         began = time.perf_counter()
         await engine.post_many(year())
         written = time.perf_counter() - began
-        progress = await engine.settled()
+        progress = await engine.wait_indexed()
         await engine.remember("Ada likes to be called Countess.", user="ada", pinned=True, at=NOW)
         console.print(
             f"[bold]Stored a year of {MESSAGES:,} messages in a SQLite file[/] ({written:.1f} s) and embedded "

@@ -91,7 +91,7 @@ def test_a_second_card_of_the_same_name_is_told(run_json):
     run_json("import", "a.json")
     intake = run_json("import", "b.json")
     assert [skips["reason"].partition(";")[0] for skips in intake["skipped"]] == [
-        "another card made the persona of that name"
+        "a persona of this name came from another card"
     ]
 
 

@@ -105,7 +105,7 @@ def test_an_id_that_says_something_else_is_skipped(run_json, write_lines):
     write_lines("a.jsonl", [{**HI, "id": 1}, {**HI, "id": 1}, {**HELLO, "id": 1}])
     intake = run_json("import", "a.jsonl")
     assert (intake["records"], intake["known"]) == ({"message": 1}, 1)
-    assert intake["skipped"] == [{"reason": "another message has its id", "count": 1, "places": ["a.jsonl:3: a/1"]}]
+    assert intake["skipped"] == [{"reason": "another message has this id", "count": 1, "places": ["a.jsonl:3: a/1"]}]
 
 
 def test_what_was_edited_or_deleted_stays_so(run, run_json, write_lines):

@@ -271,7 +271,7 @@ def test_a_dry_run_knows_the_store_and_leaves_it(store, run, run_json, write_lin
     intake = run_json("import", "x.jsonl", "--dry-run")
     assert (intake["records"], intake["known"]) == ({"message": 1}, 1)
     assert [(skips["reason"], skips["places"]) for skips in intake["skipped"]] == [
-        ("another message has its id", ["x.jsonl:2: x/2"])
+        ("another message has this id", ["x.jsonl:2: x/2"])
     ]
     assert store() == before
 

@@ -160,7 +160,7 @@ def test_settings_that_come_after_the_chats_are_reported(run, tavern):
     run("import", str(tavern / "chats"))
     again = run("import", str(tavern / "chats"))
     later = run("import", str(tavern))
-    stays = "it is there and stays as it is; the file says otherwise: "
+    stays = "it exists and was not changed; the file differs in: "
     assert stays not in again.stdout + again.stderr
     told = later.stdout + later.stderr
     assert f"{stays}owner, lorebooks" in told  # a chat that is locked to another persona

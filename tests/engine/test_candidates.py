@@ -23,8 +23,7 @@ def ids(hits, tokens):
 def finds(tokens, most=400):
     room, info = Room(id="r"), resolve("gpt-4o")
     overrides = {"pools.related.limit": {"tokens": tokens}}
-    limits = {"overrides": overrides, "window": None, "completion": None}
-    return make_plan(room, None, model=info, policy="default", **limits).finds(most)
+    return make_plan(room, None, model=info, policy="default", overrides=overrides).limit_results(most)
 
 
 def test_a_small_budget_chooses_among_many_finds_and_a_large_one_among_more():

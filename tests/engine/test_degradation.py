@@ -24,7 +24,7 @@ def test_the_embedding_service_dies_in_the_middle_of_a_conversation(run, new_eng
         contexts = []
         async with new_engine(model="gpt-4o", embedder=embedder) as engine:
             await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
-            await engine.settled()
+            await engine.wait_indexed()
 
             async def turn(number):
                 clock.now = NOW + number
@@ -33,7 +33,7 @@ def test_the_embedding_service_dies_in_the_middle_of_a_conversation(run, new_eng
                 await engine.post(room="r", text=text, at=clock.now)
 
             await turn(1)
-            await engine.settled()
+            await engine.wait_indexed()
             embedder.fail_with = ConnectionError("connection refused")
             for number in range(2, 8):
                 await turn(number)
@@ -41,11 +41,11 @@ def test_the_embedding_service_dies_in_the_middle_of_a_conversation(run, new_eng
             embedder.fail_with = None
             await turn(200)
             clock.now = NOW + 400
-            await engine.settled()  # whoever comes first is the probe: here it is what waits to be embedded
+            await engine.wait_indexed()  # whoever comes first is the probe: here it is what waits to be embedded
             await turn(401)
             states.append(engine.breaker.state(clock.now))
             uptime = engine.breaker.uptime(clock.now)
-            return contexts, states, uptime, await engine.settled()
+            return contexts, states, uptime, await engine.wait_indexed()
 
     contexts, states, uptime, progress = run(story())
     assert all("demo" in context.kept for context in contexts)  # full text finds what vectors would have found
@@ -81,12 +81,12 @@ def test_while_a_new_embedder_is_behind_every_context_says_so(run, new_engine, m
                 [Message(id=f"m{at}", room="r", content=f"The demo of day {at}", at=NOW) for at in range(messages)]
             )
             await engine.remember("Tea at four", at=NOW)
-            await engine.settled()
+            await engine.wait_indexed()
         embedder = HeldEmbedder(dims=64)
         async with new_engine(model="gpt-4o", embedder=embedder) as engine:
             first = await engine.assemble(room="r", message="When is the demo?", now=NOW + 1)
             embedder.free.set()
-            await engine.settled()
+            await engine.wait_indexed()
             return first, await engine.assemble(room="r", message="When is the demo?", now=NOW + 2)
 
     during, after = run(story())
@@ -102,9 +102,9 @@ def test_an_embedder_that_hangs_costs_the_time_limit_and_no_more(run, new_engine
     embedder = HashEmbedder()
 
     async def story():
-        async with new_engine(model="gpt-4o", embedder=embedder, retrieval=Retrieval(time_limit=0.05)) as engine:
+        async with new_engine(model="gpt-4o", embedder=embedder, retrieval=Retrieval(timeout=0.05)) as engine:
             await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
-            await engine.settled()
+            await engine.wait_indexed()
             embedder.hang = True
             async with asyncio.timeout(5):
                 return await engine.assemble(room="r", message="When is the demo?", now=NOW)
@@ -120,7 +120,7 @@ def test_a_build_that_is_cancelled_while_it_probes_leaves_the_next_one_free_to(r
     async def story():
         async with new_engine(model="gpt-4o", embedder=embedder) as engine:
             await engine.remember("The demo is on Thursday.", at=NOW)
-            await engine.settled()
+            await engine.wait_indexed()
             for _ in range(3):
                 engine.breaker.failed(clock.now)
             clock.now += 301
@@ -159,7 +159,7 @@ def test_vectors_of_another_length_are_a_failure_of_the_vector_side_not_of_the_b
     async def story():
         async with new_engine(model="gpt-4o", embedder=embedder) as engine:
             await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
-            await engine.settled()
+            await engine.wait_indexed()
             embedder.dims = 16
             return await engine.assemble(room="r", message="When is the demo?", now=NOW)
 
@@ -175,15 +175,15 @@ def test_another_model_under_the_same_name_after_a_restart_holds_up_nobody(run, 
     async def story():
         async with new_engine(embedder=embedder) as engine:
             await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
-            await engine.settled()
+            await engine.wait_indexed()
         async with new_engine(model="gpt-4o", embedder=other) as engine, asyncio.timeout(20):
             await engine.remember("Tea at four.", at=NOW)
-            during = await engine.settled()
+            during = await engine.wait_indexed()
             context = await engine.assemble(room="r", message="When is the demo?", now=NOW)
             with pytest.raises(InvalidValue, match=r"have 16 dimensions.* have 32.* index --drop hash-32@1"):
                 await engine.index()
         async with new_engine(embedder=embedder) as engine:
-            return during, context, await engine.settled()
+            return during, context, await engine.wait_indexed()
 
     during, context, after = run(story())
     assert (during.done, during.waiting) == (1, 1)
@@ -198,7 +198,7 @@ def test_whoever_waits_for_vectors_is_let_go_when_the_engine_is_closed(run, new_
     async def story():
         async with new_engine(embedder=embedder) as engine:
             await engine.remember("Tea at four.", at=NOW)
-            waiting = asyncio.create_task(engine.settled())
+            waiting = asyncio.create_task(engine.wait_indexed())
             await asyncio.sleep(0)
             await embedder.asked.wait()
             await engine.close()
@@ -216,10 +216,10 @@ def test_the_backlog_survives_a_restart(run, new_engine):
         async with new_engine(embedder=embedder) as engine:
             for number in range(70):
                 await engine.post(room="r", text=f"Message {number}", at=NOW)
-            before = await engine.settled()
+            before = await engine.wait_indexed()
         embedder.fail_with = None
         async with new_engine(embedder=embedder) as engine:
-            return before, await engine.settled()
+            return before, await engine.wait_indexed()
 
     before, after = run(story())
     assert (before.done, before.waiting) == (0, 70)
@@ -246,7 +246,7 @@ def test_a_text_that_its_embedder_refuses_holds_up_no_other(run, new_engine):
                     for n in range(100)
                 ]
             )
-            return await engine.settled(), engine.breaker.openings
+            return await engine.wait_indexed(), engine.breaker.openings
 
     progress, openings = run(story())
     assert (progress.done, progress.waiting, openings) == (99, 1, 0)
@@ -289,10 +289,10 @@ def test_another_embedder_takes_over_without_a_gap(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder=first) as engine:
             await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
-            await engine.settled()
+            await engine.wait_indexed()
         async with new_engine(model="gpt-4o", embedder=second) as engine:
             at_once = await engine.assemble(room="r", message="When is the demo?", now=NOW)
-            progress = await engine.settled()
+            progress = await engine.wait_indexed()
             later = await engine.assemble(room="r", message="When is the demo?", now=NOW + 1)
             return at_once, progress, later, await engine.store.embedders()
 
@@ -326,14 +326,14 @@ def test_an_index_that_fails_leaves_the_background_at_work(run, new_engine):
 
     async def story():
         async with new_engine(embedder=embedder) as engine:
-            await engine.settled()
+            await engine.wait_indexed()
             embedder.fail_with = ConnectionError("gone")
             await engine.post(room="r", text="Hi", at=NOW)
             with pytest.raises(ConnectionError):
                 await engine.index()
             embedder.fail_with = None
             await engine.post(room="r", text="Hello", at=NOW)
-            return await engine.settled()
+            return await engine.wait_indexed()
 
     assert run(story()).waiting == 0
 
@@ -348,7 +348,7 @@ def test_results_are_cached_until_something_is_written(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", hooks=[note]) as engine:
             await engine.remember("The demo is on Thursday.", at=NOW)
-            await engine.settled()
+            await engine.wait_indexed()
             for _ in range(2):
                 await engine.assemble(room="r", message="When is the demo?", now=NOW, save=False)
             await engine.remember("The demo is on Friday.", id="late", at=NOW)
@@ -370,7 +370,7 @@ def test_vectors_that_are_no_numbers_are_not_kept(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder=Broken()) as engine:
             await engine.remember("The demo is on Thursday.", id="demo", at=NOW)
-            progress = await engine.settled()
+            progress = await engine.wait_indexed()
             return progress, await engine.assemble(room="r", message="When is the demo?", now=NOW)
 
     progress, context = run(story())
@@ -382,8 +382,8 @@ def test_vectors_that_are_no_numbers_are_not_kept(run, new_engine):
 def test_what_another_engine_wrote_is_embedded_when_one_waits_for_it(run, new_engine):
     async def story():
         async with new_engine(embedder=HashEmbedder()) as one, new_engine(embedder="none") as other:
-            await one.settled()
+            await one.wait_indexed()
             await other.remember("A dog barks.", at=NOW)
-            return await one.settled()
+            return await one.wait_indexed()
 
     assert run(story()).waiting == 0

@@ -68,7 +68,7 @@ def test_an_id_that_stands_for_something_in_another_room_is_refused_and_all_othe
     async def story():
         async with new_engine() as engine:
             await engine.post(room="r", text="Hello", id="1", at=NOW)
-            with pytest.raises(InvalidValue, match="'1' is that of a message in room 'r', and cannot be posted in 'q'"):
+            with pytest.raises(InvalidValue, match="'1' is the id of a message in room 'r', so it cannot be"):
                 await engine.post_many(
                     [Message(id=id, room="q", content=f"Message {id}", at=NOW) for id in ("1", "2", "3")]
                 )
@@ -84,7 +84,7 @@ def test_a_memory_that_fell_out_of_the_window_comes_back_by_retrieval(run, new_e
                 room="general", id="key", sender="Ada", text="My bicycle is called Rosinante.", at=NOW - 9 * DAY
             )
             await chat(engine, 900)
-            await engine.settled()
+            await engine.wait_indexed()
             return await engine.assemble(room="general", message="What is the name of my bicycle?", now=NOW)
 
     context = run(story())
@@ -104,7 +104,7 @@ def test_memories_belong_to_whom_they_were_given(run, new_engine):
             await engine.remember("Bob takes his tea with rum.", id="bob", user="bob", at=NOW)
             await engine.remember("The butler pours tea from the left.", id="butler", persona="butler", at=NOW)
             await engine.remember("In this room tea is forbidden.", id="elsewhere", room="library", at=NOW)
-            await engine.settled()
+            await engine.wait_indexed()
             return await engine.assemble(room="r", user="ada", persona="butler", message="How about tea?", now=NOW)
 
     context = run(story())
@@ -228,7 +228,7 @@ def test_wrong_calls_get_a_clear_error(run, new_engine, call, error, match):
 @pytest.mark.parametrize(
     ("option", "match"),
     [
-        ({"retrieval": {"most": 3}}, "retrieval: must be a Retrieval"),
+        ({"retrieval": {"max_results": 3}}, "retrieval: must be a Retrieval"),
         ({"embedder": 3}, "embedder: must be one of static, .*, or have `id`, `embed` and `close`"),
         ({"hooks": print}, "hooks: must be a list"),
         ({"hooks": [print, "print"]}, r"hooks\[1\]: must be a function that takes an Event, not 'print'"),
@@ -239,7 +239,7 @@ def test_wrong_options_get_a_clear_error(option, match):
         Engine("sqlite://", **option)
 
 
-@pytest.mark.parametrize(("field", "value"), [("cache_results", 0), ("cache_seconds", -1.0), ("cache_seconds", "long")])
+@pytest.mark.parametrize(("field", "value"), [("cache_size", 0), ("cache_ttl", -1.0), ("cache_ttl", "long")])
 def test_a_wrong_setting_is_refused_by_its_own_name(field, value):
     with pytest.raises(InvalidValue, match=f"^{field}: must be"):
         Retrieval(**{field: value})
@@ -381,7 +381,7 @@ def test_a_summary_stands_for_history_that_does_not_fit(run, new_engine):
             summary = Summary(
                 id="s1", room="general", content="They spoke of lunch.", cluster="morning", first=1, last=420, at=NOW
             )
-            await engine.summarize([summary])
+            await engine.write_summaries([summary])
             return await engine.assemble(room="general", message="So?", now=NOW)
 
     context = run(story())
@@ -463,7 +463,7 @@ def test_hooks_are_told_and_a_failing_hook_spoils_nothing(run, new_engine, caplo
     context = run(story())
     assert [event.name for event in told] == ["posted", "assembled", "posted", "responded"]
     assert told[1].facts["context"] == context.id
-    assert "a hook failed at assembled" in caplog.text
+    assert "a hook failed on event assembled" in caplog.text
 
 
 def test_no_text_is_tokenized_twice(run, new_engine):
@@ -677,12 +677,12 @@ def test_what_was_found_for_a_question_is_found_again_after_a_tool_was_called_fo
             await engine.remember("Ada takes her tea without milk.", id="tea", at=NOW)
             await engine.post(room="r", text="Good morning!", sender="Ada", at=NOW)
             await engine.post(room="r", text="A cup of something hot?", sender="Ada", at=NOW)
-            await engine.settled()
+            await engine.wait_indexed()
             first = await engine.assemble(room="r", now=NOW + 1)
             call = ToolCall(id="c1", name="kettle")
             await engine.record_response(first, content=(call,), at=NOW + 2)
             await engine.post(room="r", content=(ToolResult(id="c1", content="It boils."),), role="tool", at=NOW + 3)
-            await engine.settled()
+            await engine.wait_indexed()
             return first, await engine.assemble(room="r", now=NOW + 4)
 
     first, second = [

@@ -6,6 +6,7 @@ import pytest
 
 from brimful.counting import is_preloaded
 from brimful.counting.tokenizers import _preloaded
+from brimful.engine import Engine
 from brimful.engine.history import FIRST_PAGE, MAX_PAGE, HistoryReach, PackageCache, RecentHistory
 from brimful.records import Message, Room
 from brimful.testing import WordCounter
@@ -63,15 +64,30 @@ class Paged:
         return getattr(self._store, name)
 
 
+class PagedDatabase:
+    """A database whose tenants all use one store."""
+
+    def __init__(self, database, store):
+        self._database = database
+        self._store = store
+
+    def tenant(self, name):
+        del name
+        return self._store
+
+    def __getattr__(self, name):
+        return getattr(self._database, name)
+
+
 def test_the_next_build_reads_at_once_what_the_last_one_took(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             said = [Message(id=f"m{n}", room="r", content=f"Message {n}", at=NOW + n) for n in range(400)]
             await engine.post_many(said)
-            builder = engine._parts.builder  # noqa: SLF001 - what it reads is the question
-            paged = builder._store = Paged(engine.store)  # noqa: SLF001
+            paged = Paged(engine.store)
             build = {"room": "r", "message": "Hi?", "window": 1500, "completion": 300, "now": NOW + 999, "save": False}
-            return paged.limits, [await engine.assemble(**build) for _ in range(3)]
+            async with Engine(PagedDatabase(engine.database, paged), model="gpt-4o", embedder="none") as watched:
+                return paged.limits, [await watched.assemble(**build) for _ in range(3)]
 
     limits, contexts = run(story())
     assert limits[:2] == [FIRST_PAGE, 2 * FIRST_PAGE]

@@ -5,14 +5,21 @@ import random
 
 import pytest
 
-from brimful.engine import importer as _importer
-from brimful.engine.importer import MAX_PLACES, MAX_REASONS, OTHER_REASONS, ImportTally, import_records
+from brimful.engine.importer import (
+    ID_TOO_LONG,
+    MAX_PLACES,
+    MAX_REASONS,
+    OTHER_REASONS,
+    BatchLimits,
+    ImportTally,
+    import_records,
+)
 from brimful.formats import Format, Skipped, Source, detect_format
 from brimful.records import Memory, Message
 
 
-def take(source, engine, tally, importer=None):
-    return import_records(engine, (importer or detect_format(source)).read(source), tally)
+def take(source, engine, tally, importer=None, **options):
+    return import_records(engine, (importer or detect_format(source)).read(source), tally, **options)
 
 
 @pytest.fixture
@@ -23,7 +30,7 @@ def path(tmp_path):
     return str(path)
 
 
-def test_batches_are_bounded_by_number_and_by_size(run, new_engine, path, monkeypatch):
+def test_batches_are_bounded_by_number_and_by_size(run, new_engine, path):
     sizes = []
 
     class Watched:
@@ -36,13 +43,11 @@ def test_batches_are_bounded_by_number_and_by_size(run, new_engine, path, monkey
 
     async def story():
         async with new_engine(embedder=None) as engine:
-            for limit in ({"BATCH": 6}, {"BATCH_BYTES": 600}):
-                for name, value in limit.items():
-                    monkeypatch.setattr(_importer, name, value)
+            for limit in ({"max_records": 6}, {"max_bytes": 600}):
                 tally = ImportTally()
                 with Source(path, room=str(limit)) as source:
-                    await take(source, Watched(engine), tally)
-                assert tally.intake().records == {"message": 20}
+                    await take(source, Watched(engine), tally, limits=BatchLimits(**limit))
+                assert tally.make_report().records == {"message": 20}
 
     run(story())
     assert sizes[:4] == [6, 6, 6, 2]
@@ -76,7 +81,7 @@ def test_reasons_and_places_are_few_however_much_is_skipped(run, new_engine, pat
         async with new_engine(embedder=None) as engine:
             with Source(path) as source:
                 await take(source, engine, tally, many)
-        return tally.intake()
+        return tally.make_report()
 
     skipped = run(story()).skipped
     assert sum(skips.count for skips in skipped) == 6000
@@ -98,8 +103,8 @@ def test_an_id_that_no_index_takes_costs_itself_alone(run, new_engine):
         tally = ImportTally()
         async with new_engine(embedder=None) as engine:
             await import_records(engine, iter(found), tally)
-        return tally.intake()
+        return tally.make_report()
 
     taken = run(story())
     assert taken.records == {"message": 2}
-    assert [(skips.reason, skips.count) for skips in taken.skipped] == [(_importer.ID_TOO_LONG, 2)]
+    assert [(skips.reason, skips.count) for skips in taken.skipped] == [(ID_TOO_LONG, 2)]

@@ -196,7 +196,7 @@ def test_retrieval_finds_lore_that_allows_it(run, new_engine):
                 lore("tea", content="In the valley they drink green tea with butter.", vector=True),
                 lore("secret", content="In the valley they drink black tea with salt."),
             )
-            await engine.settled()
+            await engine.wait_indexed()
             return await engine.assemble(room="r", message="Which tea do they drink in the valley?", now=NOW)
 
     context = run(story())

@@ -130,11 +130,11 @@ def test_a_persona_greets_the_user_of_the_room_with_the_greeting_that_is_chosen(
             for which in range(3):
                 for record in (NOVA, ADA, Room(id=f"r{which}", user="ada")):
                     await engine.put(record)
-                said.append((await engine.greet(f"r{which}", "nova", which=which)).content)
+                said.append((await engine.greet(f"r{which}", "nova", greeting=which)).content)
             with pytest.raises(
                 brimful.InvalidValue, match="which: must be one of the greetings of 'Nova', 0 to 2, not 3"
             ):
-                await engine.greet("r9", "nova", which=3)
+                await engine.greet("r9", "nova", greeting=3)
             return said
 
     assert run(story()) == ["Hello, Ada!", "Ahoy, Ada.", "Nova nods."]

@@ -28,7 +28,7 @@ def test_what_is_old_goes_when_an_engine_is_opened(run, new_engine, clock):
     async def story():
         async with new_engine(embedder="none") as engine:
             await built(engine, clock.now - 40 * DAY, clock.now - 31 * DAY, clock.now - DAY)
-        async with new_engine(embedder="none", keep="30d", hooks=[hear]) as engine:
+        async with new_engine(embedder="none", retention="30d", hooks=[hear]) as engine:
             await asyncio.wait_for(gone.wait(), 30)
             return await engine.store.builds(), await engine.store.statistics()
 
@@ -84,10 +84,10 @@ def test_a_store_that_fails_spoils_it_for_no_other(run, new_engine, clock, caplo
             return await engine.store.builds()
 
     assert run(story()) == []
-    assert "what is old in the store of gone stays for now" in caplog.text
+    assert "pruning the store of gone failed and will be retried" in caplog.text
 
 
 @pytest.mark.parametrize("keep", ["soon", "0d", 0, -1.0, float("nan"), True])
 def test_a_time_that_is_none_is_refused(keep):
-    with pytest.raises(InvalidValue, match="keep"):
-        Engine("sqlite://", embedder="none", keep=keep)
+    with pytest.raises(InvalidValue, match="retention"):
+        Engine("sqlite://", embedder="none", retention=keep)

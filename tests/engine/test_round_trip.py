@@ -113,7 +113,7 @@ async def story(url, records):
         async with Engine(url, tenant=f"b{number}", embedder=None) as engine:
             tally = ImportTally()
             await import_records(engine, Reader([str(path)], format="records").records(), tally)
-            assert tally.intake().skipped == ()
+            assert tally.make_report().skipped == ()
             return out, await exported(engine)
 
 

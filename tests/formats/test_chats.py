@@ -111,7 +111,7 @@ def test_claude_of_two_messages_with_one_id_the_first_stands_and_the_other_is_re
     assert "Thanks." in str(records)
     assert "Never mind." not in str(records)
     assert [(place.rpartition(" ")[2], why) for place, why in skips] == [
-        ("chat_messages[5]", "another message has its id")
+        ("chat_messages[5]", "another message has this id")
     ]
 
 
@@ -124,7 +124,7 @@ def test_claude_a_second_message_of_one_id_changes_no_order(read):
     conversation.pop("current_leaf_message_uuid", None)
     records, skips = read(samples.written([conversation]), name="conversations.json")
     assert [each.content for each in of(Message, records)] == ["One.", "Two."]
-    assert [why for _, why in skips] == ["another message has its id"]
+    assert [why for _, why in skips] == ["another message has this id"]
 
 
 def test_chatgpt_alone_names_its_pictures(read):

@@ -30,10 +30,10 @@ def test_a_flood_of_ten_thousand_costs_less_than_a_hundred_tokens(sqlite_url):
             await engine.post_many(chatter(40, at=NOW - 30_000))
             await engine.post_many(flood(10_000))
             drowned = await engine.assemble(**question)
-            await engine.tidy("r")
+            await engine.run_janitor("r")
             newest = await engine.assemble(**question)
             await engine.post(room="r", id="what", text="What was that?", sender="Ada", at=NOW - 60)
-            await engine.tidy("r")
+            await engine.run_janitor("r")
             return drowned, newest, await engine.assemble(**question)
 
     drowned, newest, tidy = asyncio.run(story())
@@ -63,7 +63,7 @@ def test_a_flood_of_a_month_gone_by_is_told_as_long_as_its_messages_are_set_asid
             await engine.post_many(chatter(60, at=NOW - 90 * DAY, every=DAY))
             await engine.post_many(flood(10_000, at=NOW - 85 * DAY))
             await engine.post(room="r", text="Good night.", sender="Ada", at=NOW - 60)
-            await engine.tidy("r")
+            await engine.run_janitor("r")
             return await engine.assemble(**question), await engine.store.summaries("r")
 
     context, summaries = asyncio.run(story())
@@ -83,10 +83,14 @@ def test_a_year_of_a_busy_room_fits_a_window_as_summaries_recent_and_what_was_fo
     async def story():
         async with engine_at(sqlite_url) as engine:
             await engine.post_many(a_year(24))
-            await engine.tidy("r")
+            await engine.run_janitor("r")
             question = {"room": "r", "message": "What was the passphrase of the old vault?", "window": WINDOW}
             contexts = [await engine.assemble(**question, now=NOW + n) for n in range(3)]
-            return contexts, await engine.store.summaries("r"), await engine._housekeeping.places("r")  # noqa: SLF001
+            return (
+                contexts,
+                await engine.store.summaries("r"),
+                await engine.database.housekeeping("default").places("r"),
+            )
 
     contexts, summaries, places = asyncio.run(story())
     covers = {each.id: each.spans for each in summaries}

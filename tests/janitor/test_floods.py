@@ -48,7 +48,7 @@ def test_facts_stay_in_contexts_and_in_search(run, new_engine):
     async def story():
         async with new_engine() as engine:
             await engine.post_many([*invoices(12, every=-60.0), said("end", "ok thanks", at=NOW)])
-            await engine.tidy("r")
+            await engine.run_janitor("r")
             context = await engine.assemble(room="r", message="Which amount was paid for invoice 4707?", window=8_000)
             return context, await engine.search("invoice 4707", room="r")
 

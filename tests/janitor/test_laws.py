@@ -55,7 +55,7 @@ def test_undoing_every_run_gives_back_every_record(said, later, known, spam, dra
             ]
             await engine.remember_many(memories)
             states = [await records()]
-            runs = [(await engine.tidy(older=older)).run]
+            runs = [(await engine.run_janitor(older_than=older)).run]
             states.append(await records())
             fresh = [
                 Message(id=f"l{n}", room="r0", content=text or "…", at=NOW - age * DAY)
@@ -63,19 +63,19 @@ def test_undoing_every_run_gives_back_every_record(said, later, known, spam, dra
             ]
             await engine.post_many(fresh)
             states.append(await records())
-            runs.append((await engine.tidy(older=older)).run)
-            touched = await engine.aside()
+            runs.append((await engine.run_janitor(older_than=older)).run)
+            touched = await engine.count_archived()
             assert touched["memories"] <= sum(not memory.pinned and not memory.accesses for memory in memories)
-            assert (await engine.tidy(older=older)).run is None
+            assert (await engine.run_janitor(older_than=older)).run is None
             if runs[1] is not None:
-                assert (await engine.untidy()).number == runs[1]
+                assert (await engine.undo_janitor()).number == runs[1]
             assert await records() == states[2]
             if runs[0] is not None:
-                assert (await engine.untidy()).number == runs[0]
+                assert (await engine.undo_janitor()).number == runs[0]
             left = [record for record in await records() if record.id not in {message.id for message in fresh}]
             assert left == states[0]
             assert not [record for record in left if isinstance(record, Summary)]
-            assert await engine._database.check() == []  # noqa: SLF001 - the whole store
+            assert await engine.database.check() == []
             return states
 
     before, after, _ = asyncio.run(story())

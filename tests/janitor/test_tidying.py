@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from brimful.engine.engine import JANITOR_LEASE
-from brimful.engine.janitor import MIN_BUILDS
+from brimful.engine.janitor import JANITOR_LEASE, MIN_BUILDS
 from brimful.errors import InvalidValue, StoreUnavailable, UnknownRecord
 from brimful.records import Memory, Message, Summary
 from brimful.testing import ScriptedProvider
@@ -30,23 +29,25 @@ def test_what_a_run_did_is_undone_to_the_last_record(run, new_engine):
             await engine.post_many(chatter(60, at=NOW - 500 * DAY, every=DAY / 3))
             await engine.post_many(echoes(40))
             await engine.post_many(chatter(30, at=NOW - 3600, prefix="n", seed=5))
-            await engine.summarize([Summary(id="mine", room="r", content="By hand.", cluster="c", first=1, last=9)])
+            await engine.write_summaries(
+                [Summary(id="mine", room="r", content="By hand.", cluster="c", first=1, last=9)]
+            )
             await engine.remember_many(
                 [Memory(id=f"k{n}", content="Ada  likes TEA"[: 13 + n], at=1.0) for n in range(3)]
             )
             before = await everything(engine)
-            dry = await engine.tidy(dry_run=True, older="30d")
+            dry = await engine.run_janitor(dry_run=True, older_than="30d")
             assert await everything(engine) == before
-            done = await engine.tidy(older="30d")
+            done = await engine.run_janitor(older_than="30d")
             after = await everything(engine)
-            again = await engine.tidy(older="30d")
+            again = await engine.run_janitor(older_than="30d")
             found = await engine.search("lottery", room="r")
-            undone = await engine.untidy()
+            undone = await engine.undo_janitor()
             assert await everything(engine) == before
             back = await engine.search("lottery", room="r")
-            assert await engine.untidy() is None
-            assert await engine.settled() == await engine.store.progress("static-minilm-256@1")
-            problems = await engine._database.check()  # noqa: SLF001 - the store is whole again
+            assert await engine.undo_janitor() is None
+            assert await engine.wait_indexed() == await engine.store.progress("static-minilm-256@1")
+            problems = await engine.database.check()
         return dry, done, after, again, found, undone, back, problems
 
     dry, done, after, again, found, undone, back, problems = run(story())
@@ -72,9 +73,9 @@ def test_a_day_that_grew_is_told_again_and_the_others_cost_nothing(run, new_engi
     async def story():
         async with new_engine() as engine:
             await engine.post_many(chatter(50, at=NOW - 5 * DAY, every=DAY / 10))
-            first = await engine.tidy("r")
+            first = await engine.run_janitor("r")
             await engine.post_many(chatter(3, at=NOW - 60, prefix="late", every=1.0))
-            second = await engine.tidy("r")
+            second = await engine.run_janitor("r")
             return first, second, await engine.store.summaries("r")
 
     first, second, summaries = run(story())
@@ -98,17 +99,17 @@ def test_edited_deleted_and_erased_messages_are_told_anew(run, new_engine):
             await engine.post_many(chatter(12, at=NOW - DAY))
             await engine.post(room="r", id="pw", text="The password of the harbour office is swordfish.", at=NOW - DAY)
             await engine.post_many([said("last", "Bye.", at=NOW)])
-            await engine.tidy("r", summarizer=Everything())
+            await engine.run_janitor("r", summarizer=Everything())
             told = await engine.store.summaries("r")
             await engine.delete("m3")
             await engine.edit("m4", "Something else entirely about penguins and glaciers.", at=NOW + 5)
-            changed = await engine.tidy("r", summarizer=Everything())
+            changed = await engine.run_janitor("r", summarizer=Everything())
             context = await engine.assemble(room="r", message="?", window=900, completion=100, now=NOW + 9)
             await engine.delete("pw", erase=True)
             kept = await engine.store.summaries("r")
-            undone = await engine.untidy()
+            undone = await engine.undo_janitor()
             after_undo = await engine.store.summaries("r")
-            await engine.tidy("r", summarizer=Everything())
+            await engine.run_janitor("r", summarizer=Everything())
             past = await engine.store.snapshot(context.id)
             return told, changed, kept, undone, after_undo, await engine.store.summaries("r"), past
 
@@ -127,17 +128,17 @@ def test_two_janitors_exclude_each_other_and_a_dead_one_is_relieved(run, new_eng
         now = [NOW]
         async with new_engine(clock=lambda: now[0]) as engine:
             await engine.post_many(echoes(30))
-            house = engine._housekeeping  # noqa: SLF001 - a run that dies half way
+            house = engine.database.housekeeping("default")  # a run that dies half way
             dead = await house.begin(holder="dead", now=NOW, lease=JANITOR_LEASE)
             with pytest.raises(StoreUnavailable, match="at work"):
-                await engine.tidy("r")
+                await engine.run_janitor("r")
             with pytest.raises(StoreUnavailable, match="at work"):
-                await engine.untidy()
+                await engine.undo_janitor()
             now[0] += JANITOR_LEASE + 1
-            done = await engine.tidy("r")
+            done = await engine.run_janitor("r")
             with pytest.raises(StoreUnavailable, match="taken over"):
                 await house.beat(dead, now=now[0])
-            return dead, done, await engine.tidyings()
+            return dead, done, await engine.list_janitor_runs()
 
     dead, done, runs = run(story())
     assert done.run == dead.number
@@ -163,12 +164,12 @@ def test_a_run_that_is_broken_off_is_whole_and_the_next_goes_on(run, new_engine)
             await engine.post_many(chatter(50, at=NOW - 5 * DAY, every=DAY / 10))
             before = await everything(engine)
             with pytest.raises(asyncio.CancelledError):
-                await engine.tidy("r", summarizer=Slow())
-            [broken] = await engine.tidyings()
+                await engine.run_janitor("r", summarizer=Slow())
+            [broken] = await engine.list_janitor_runs()
             some = await engine.store.summaries("r")
-            done = await engine.tidy("r")
-            await engine.untidy()
-            await engine.untidy()
+            done = await engine.run_janitor("r")
+            await engine.undo_janitor()
+            await engine.undo_janitor()
             return broken, some, done, before == await everything(engine)
 
     broken, some, done, same = run(story())
@@ -187,12 +188,12 @@ def test_what_is_pinned_and_what_was_used_stays(run, new_engine):
             )
             await engine.post_many([*old, pinned, *chatter(5, at=NOW - 60, prefix="new", every=1.0)])
             small = {"window": 700, "completion": 100}
-            few = await engine.tidy("r", older="90d", now=NOW)
+            few = await engine.run_janitor("r", older_than="90d", now=NOW)
             contexts = [await engine.assemble(room="r", message=f"{n}?", now=NOW, **small) for n in range(MIN_BUILDS)]
             used = {
                 each.id.removesuffix("/recalled") for context in contexts for each in context.decisions if each.included
             }
-            done = await engine.tidy("r", older=90 * DAY)
+            done = await engine.run_janitor("r", older_than=90 * DAY)
             left = [each.message.id for each in await engine.store.history("r", limit=100)]
             by_id = await engine.store.messages(["m0", "pin"])
             return few, used, done, left, by_id
@@ -215,7 +216,7 @@ def test_what_was_set_aside_is_told_where_history_reaches_back_beyond_it(run, ne
             small = {"window": 580, "completion": 100}
             for number in range(MIN_BUILDS):
                 await engine.assemble(room="r", message=f"{number}?", now=NOW, **small)
-            done = await engine.tidy("r", older="90d")
+            done = await engine.run_janitor("r", older_than="90d")
             return done, await engine.assemble(room="r", message="And before?"), await engine.store.summaries("r")
 
     done, context, summaries = run(story())
@@ -238,7 +239,7 @@ def test_what_is_hidden_is_told_by_no_summary(run, new_engine):
         async with new_engine() as engine:
             await engine.post_many([said("plain", "The garden wants water.", at=NOW - 3 * DAY - 60), *hidden])
             await engine.post_many([said("end", "Anybody here?", at=NOW)])
-            done = await engine.tidy("r")
+            done = await engine.run_janitor("r")
             return done, await engine.store.summaries("r"), await engine.store.history("r", limit=100)
 
     done, [told], left = run(story())
@@ -251,11 +252,11 @@ def test_purged_is_purged_and_summaries_go_on_to_stand_for_it(run, new_engine):
     async def story():
         async with new_engine() as engine:
             await engine.post_many([*echoes(25), said("end", "Anybody here?", at=NOW)])
-            first = await engine.tidy("r")
-            kept = await engine.tidy("r", purge=True)
-            again = await engine.tidy("r")
+            first = await engine.run_janitor("r")
+            kept = await engine.run_janitor("r", purge=True)
+            again = await engine.run_janitor("r")
             records = await everything(engine)
-            return first, kept, again, records, await engine.untidy(), await engine._database.check()  # noqa: SLF001
+            return first, kept, again, records, await engine.undo_janitor(), await engine.database.check()
 
     first, kept, again, records, undone, problems = run(story())
     assert (first.facts["messages"], kept.purged, again.run) == (25, 25, None)
@@ -271,12 +272,12 @@ def test_a_model_writes_within_its_window_and_goes_on_from_what_it_wrote(run, ne
     async def story():
         async with new_engine() as engine:
             await engine.post_many(chatter(60, at=NOW - 3 * 3600))
-            writer = engine.summarizer("gpt-4o", provider=provider, window=1_200)
-            await engine.tidy("r", summarizer=writer)
+            writer = engine.make_summarizer("gpt-4o", provider=provider, window=1_200)
+            await engine.run_janitor("r", summarizer=writer)
             [told] = await engine.store.summaries("r")
             asked = len(provider.requests)
             await engine.post_many(chatter(2, at=NOW - 60, prefix="late", every=1.0))
-            await engine.tidy("r", summarizer=writer)
+            await engine.run_janitor("r", summarizer=writer)
             [grown] = await engine.store.summaries("r")
             return told, asked, grown
 
@@ -292,7 +293,9 @@ def test_a_model_that_fails_is_stood_in_for(run, new_engine):
     async def story():
         async with new_engine() as engine:
             await engine.post_many(chatter(20, at=NOW - 3600))
-            return await engine.tidy("r", summarizer=engine.summarizer("gpt-4o", provider=ScriptedProvider([""])))
+            return await engine.run_janitor(
+                "r", summarizer=engine.make_summarizer("gpt-4o", provider=ScriptedProvider([""]))
+            )
 
     done = run(story())
     assert done.facts["summaries"] == 1
@@ -303,10 +306,10 @@ def test_what_cannot_be_meant_is_refused(run, new_engine):
     async def story():
         async with new_engine() as engine:
             with pytest.raises(UnknownRecord):
-                await engine.tidy("nowhere")
+                await engine.run_janitor("nowhere")
             for wrong in (-1, float("nan"), "old", ()):
                 with pytest.raises(InvalidValue, match="older"):
-                    await engine.tidy(older=wrong)
-            assert (await engine.tidy()).run is None
+                    await engine.run_janitor(older_than=wrong)
+            assert (await engine.run_janitor()).run is None
 
     run(story())

@@ -65,7 +65,7 @@ async def support(url, *, tenant="default", turns=3):
     async with brimful.Engine(url, tenant=tenant, model=MODEL, provider=provider, embedder="none") as engine:
         await _knowledge(engine, now)
         await engine.post_many(list(_talk("support", 60, now)))
-        await engine.settled()
+        await engine.wait_indexed()
         asked = [
             await engine.respond(
                 "support",

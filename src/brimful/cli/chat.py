@@ -40,7 +40,7 @@ from brimful.records import Message, Room, User
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
-    from brimful.engine.exchange import Answer
+    from brimful.engine.responder import Answer
 
 
 T = TypeVar("T")
@@ -186,7 +186,7 @@ class Chat:
         self._user = self._user or place.user
         self._sender = await sender_name(self._engine, self._user, self._named)
         if self._persona is not None:
-            await self._engine.greet(self._room, self._persona, user=self._user, which=self._greeting)
+            await self._engine.greet(self._room, self._persona, user=self._user, greeting=self._greeting)
         newest = await self._engine.store.history(self._room, limit=RECENT_MESSAGES)
         for message in reversed([entry.message for entry in newest]):
             output.write(f"{_speaker_name(message)}: {output.printable(plain_text(message.content))}")

@@ -111,9 +111,11 @@ def run(  # noqa: PLR0913 - the options of a command
         raise typer.BadParameter("one or the other", param_hint="'--dry-run' / '--purge'")
 
     async def tidied(engine: "Engine") -> "JanitorReport":
-        writer = engine.summarizer(model, provider=provider) if model and not dry_run else None
+        writer = engine.make_summarizer(model, provider=provider) if model and not dry_run else None
         with progress("tidying", 1, quiet=as_json) as told:
-            return await engine.tidy(room, older=older, dry_run=dry_run, purge=purge, summarizer=writer, told=told)
+            return await engine.run_janitor(
+                room, older_than=older, dry_run=dry_run, purge=purge, summarizer=writer, on_progress=told
+            )
 
     done = with_engine(tidied, db=db, tenant=tenant, embedder=embedder)
     if as_json:
@@ -148,7 +150,7 @@ def status(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Jso
     """Show what runs did, and how much is set aside."""
 
     async def told(engine: "Engine") -> tuple[list["JanitorRun"], dict[str, int]]:
-        return await engine.tidyings(), await engine.aside()
+        return await engine.list_janitor_runs(), await engine.count_archived()
 
     runs, aside = with_engine(told, db=db, tenant=tenant)
     if as_json:
@@ -170,7 +172,7 @@ def undo(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json 
     """Undo the last run: everything is again as it was before. Done again, it goes further back."""
 
     async def undone(engine: "Engine") -> "JanitorRun | None":
-        return await engine.untidy()
+        return await engine.undo_janitor()
 
     done = with_engine(undone, db=db, tenant=tenant)
     if done is None:

@@ -373,7 +373,7 @@ def add(  # noqa: PLR0913 - the options of a command
     given |= {"name": name, "order": order, **_read_changes(changes)}
 
     async def added(engine: "Engine") -> LoreEntry:
-        from brimful.engine.engine import new_id  # noqa: PLC0415 - the engine is open, and with it this module
+        from brimful.engine.writer import new_id  # noqa: PLC0415 - the engine is open, and with it this module
 
         entry = LoreEntry(id=id or new_id("lore"), lorebook=book, content=told)
         if id is not None and any(each.lorebook != book for each in await engine.store.lore(ids=[id])):

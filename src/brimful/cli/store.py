@@ -97,6 +97,6 @@ async def wait_for_index(engine: "Engine") -> None:
     """Wait a little for what was written and not embedded yet; if it takes longer, say how much still waits."""
     try:
         async with asyncio.timeout(INDEX_WAIT):
-            await engine.settled()
+            await engine.wait_indexed()
     except TimeoutError:
         output.warn("some of what is stored has no vectors yet, and is found by its words alone; see `brimful index`")

@@ -98,7 +98,7 @@ def import_files(
             _preview_import(walk, tally, target, salvage=salvage)
         else:
             _import_records(walk, tally, target, salvage=salvage)
-    _show_import(tally.intake(), paths, dry_run=dry_run, as_json=as_json)
+    _show_import(tally.make_report(), paths, dry_run=dry_run, as_json=as_json)
 
 
 class _Target(NamedTuple):
@@ -119,7 +119,7 @@ def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salv
         async def looked(engine: "Engine | None") -> None:
             store = engine.store if engine else None
             await preview_import(
-                store, damage.noted(), tally, told=lambda: advance(walk.done), where=lambda: walk.place
+                store, damage.noted(), tally, on_batch=lambda: advance(walk.done), get_location=lambda: walk.place
             )
 
         if has_store(target.db):
@@ -143,7 +143,7 @@ def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salv
 
         async def taken(engine: "Engine") -> None:
             await import_records(
-                engine, chain(first, found), tally, told=lambda: advance(walk.done), where=lambda: walk.place
+                engine, chain(first, found), tally, on_batch=lambda: advance(walk.done), get_location=lambda: walk.place
             )
 
         if first:
@@ -155,7 +155,7 @@ def _first_record(found: Iterator[ImportedRecord | Skipped], tally: "ImportTally
     for record in found:
         if not isinstance(record, Skipped):
             return [record]
-        tally.skip(record)
+        tally.add_skipped(record)
     return []
 
 

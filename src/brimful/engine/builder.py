@@ -1,4 +1,7 @@
-"""Collect the candidates for one context: load, retrieve, activate lore, package."""
+"""Build a context: load, retrieve, activate lore, package, assemble, save.
+
+`Builder.assemble` shows the steps in order. `CandidateCollector` does the reading.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -6,42 +9,60 @@ from typing import Final
 
 import msgspec
 
-from brimful.core.content import ContentPackage, Media
+from brimful.assembly.arguments import resolve_model
+from brimful.assembly.assemble import assemble
+from brimful.core.content import ContentPackage
+from brimful.core.context import Context
+from brimful.core.model import ModelInfo
+from brimful.core.validation import preview
 from brimful.engine import candidates
-from brimful.engine.counts import ensure_counts, prepare_tokenizer, reuse_hit_counts
+from brimful.engine.calibration import Calibrator
+from brimful.engine.counts import UsedTokenizers, ensure_counts, prepare_tokenizer, reuse_hit_counts
+from brimful.engine.events import Emitter, get_build_facts
 from brimful.engine.history import PackageCache, RecentHistory, get_history_reach, load_history
 from brimful.engine.lorebooks import LoreLibrary, get_message_number
-from brimful.engine.options import Retrieval
-from brimful.engine.personas import fill_memory_names, make_name_filler
-from brimful.engine.plan import BuildPlan, CurrentMessage, require_last_turn
+from brimful.engine.options import BuildRequest, EngineSettings, Retrieval
+from brimful.engine.personas import (
+    apply_room_character,
+    apply_system_prompt,
+    as_seen_by,
+    fill_memory_names,
+    fill_note_names,
+    fill_persona_names,
+    get_user,
+    make_name_filler,
+)
+from brimful.engine.plan import BuildPlan, CurrentMessage, make_current, make_plan, require_last_turn
+from brimful.engine.prompt_cache import PrefixTracker, make_conversation
+from brimful.errors import InvalidValue
 from brimful.lore import Activation, LoreIndex, activate
 from brimful.packagers.package import media as package_media
 from brimful.packagers.records import collect_notes, header_texts, package_header, package_notes, plain_text
 from brimful.protocols import Store
-from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Room, Summary, User
+from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Persona, Room, Snapshot, Summary, User
+from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.queries import make_queries
 from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.search import Hit, SearchRequest, SearchResult, diversify, memory_scopes
 
-RECENT_SPEAKERS: Final = 32  # the last messages, by whom a question may be answered
-MAX_PINNED: Final = 200  # memories that are always offered
-TOO_MANY_PINS: Final = f"more than {MAX_PINNED} memories are pinned: the newest are offered, the others must be found"
-MAX_SUMMARIES: Final = 200  # the newest of a room: older ones cover what no window reaches
+RECENT_SPEAKERS: Final = 32  # messages; a question may be answered by whoever wrote them
+MAX_PINNED: Final = 200  # pinned memories in a context
+TOO_MANY_PINS: Final = f"more than {MAX_PINNED} memories are pinned: only the newest are always included"
+MAX_SUMMARIES: Final = 200  # per room, newest first; older ones cover messages that no window reaches
+_LAST_MESSAGES: Final = 20  # searched for the last visible message of a room
 
 
-class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller wants a context for. `user` is who asks; `begins`, with which message history began last time."""
+class Participants(msgspec.Struct, frozen=True, kw_only=True):
+    """The room, persona and user of a build, with names filled in; `notes` say what is not in the store."""
 
-    current: CurrentMessage
-    user: User | None = None
-    media: tuple[Media, ...] = ()
-    focus: str = ""
-    begins: str = ""
-    now: float = 0.0
+    room: Room
+    persona: Persona | None
+    user: User | None
+    notes: tuple[str, ...]
 
 
-class BuildResult(msgspec.Struct, frozen=True, kw_only=True):
-    """All candidates of a build, what it had to do without, and how many texts had to be tokenized for it."""
+class Candidates(msgspec.Struct, frozen=True, kw_only=True):
+    """The candidates for a context, what degraded, and how many texts had to be tokenized."""
 
     packages: tuple[ContentPackage, ...]
     degraded: tuple[str, ...]
@@ -49,8 +70,147 @@ class BuildResult(msgspec.Struct, frozen=True, kw_only=True):
     cached: bool
 
 
+class Builder:
+    """Builds contexts of one tenant."""
+
+    def __init__(
+        self,
+        store: Store,
+        retriever: Retriever,
+        settings: EngineSettings,
+        *,
+        calibrator: Calibrator,
+        tokenizers: UsedTokenizers,
+        breaker: Breaker,
+        events: Emitter,
+    ) -> None:
+        self._store = store
+        self._breaker = breaker
+        self._settings = settings
+        self._calibrator = calibrator
+        self._tokenizers = tokenizers
+        self._events = events
+        self._collector = CandidateCollector(store, retriever, settings.retrieval)
+        self._prefixes = PrefixTracker(store)
+
+    async def assemble(self, request: BuildRequest) -> Context:
+        """Build a context and save its record."""
+        clock = self._settings.clock
+        started, now = clock(), self._settings.resolve_time(request.now, "now")
+        participants = await self._load_participants(request)
+        room, persona = participants.room, participants.persona
+        calibrated = await self._calibrator.learned(self.choose_model(request.model, persona), request.route, now=now)
+        windows = [window for window in (request.window, calibrated.window) if window is not None]
+        plan = make_plan(
+            room,
+            persona,
+            model=calibrated.model,
+            policy=request.policy or (persona.policy if persona else "") or self._settings.policy,
+            overrides=request.overrides,
+            window=min(windows, default=None),
+            completion=request.completion or (persona.completion if persona else None),
+        )
+        self._tokenizers.add(plan.vocabulary)
+        conversation = make_conversation(room.id, persona.id if persona else None, plan.policy, plan.budget)
+        previous = await self._prefixes.last(conversation)
+        plan = msgspec.structs.replace(
+            plan,
+            current=await self._find_current(request, persona, now),
+            user=participants.user,
+            media=tuple(request.media),
+            focus=request.focus or "",
+            history_start=previous.first if previous else "",
+            now=now,
+        )
+        collected = await self._collector.collect(plan)
+        if plan.current.message is None and not any(map(_is_conversation, collected.packages)):
+            raise await self._nothing_to_answer(room.id)
+        context = await asyncio.to_thread(
+            assemble,
+            collected.packages,
+            model=plan.model,
+            policy=plan.policy,
+            now=now,
+            previous=previous,
+            tools=request.tools,
+            window=plan.window,
+            completion=plan.completion,
+            wire=request.wire,
+            degraded=(*participants.notes, *request.notes, *calibrated.notes, *collected.degraded),
+            # JSON, since the names may contain any separator.
+            origin=msgspec.json.encode([room.id, conversation.persona]).decode(),
+            fields=request.fields,
+        )
+        if request.save:
+            self._prefixes.keep(conversation, context.history)
+            await self._save(plan, context)
+        if self._events:
+            await self._events.emit(
+                "assembled",
+                room.id,
+                **get_build_facts(context, seconds=clock() - started),
+                persona=conversation.persona,
+                cached=collected.cached,
+                tokenized=collected.tokenized,
+                breaker=self._breaker.state(clock()),
+            )
+        return context
+
+    def choose_model(self, model: str | ModelInfo | None, persona: Persona | None) -> ModelInfo:
+        """Return the model of a call: its own, the persona's, or the engine's."""
+        chosen = model or (persona.model if persona else "") or self._settings.model
+        if not chosen:
+            raise InvalidValue("model", "is not set: pass a model here, in the persona, or in Engine(model=…)")
+        return resolve_model(chosen)
+
+    async def _load_participants(self, request: BuildRequest) -> Participants:
+        stored_room = await self._store.get(Room, request.room)
+        persona_id = stored_room.persona if request.persona is None and stored_room else request.persona
+        persona = None if persona_id is None else await self._store.get(Persona, persona_id)
+        notes = []
+        if stored_room is None:
+            notes.append(f"room {preview(request.room)} is not in the store, so it has no messages yet")
+        if persona_id is not None and persona is None:
+            persona = Persona(id=persona_id)
+            notes.append(f"persona {preview(persona_id)} is not in the store, so it has no prompt")
+        persona = persona and apply_room_character(persona, stored_room)
+        room, persona = apply_system_prompt(stored_room or Room(id=request.room), persona, request.system)
+        user = await get_user(self._store, request.user or room.user)
+        fill = make_name_filler(persona, user)
+        return Participants(
+            room=fill_note_names(room, fill),
+            persona=persona and fill_persona_names(persona, fill),
+            user=user and fill_note_names(user, fill),
+            notes=tuple(notes),
+        )
+
+    async def _find_current(self, request: BuildRequest, persona: Persona | None, now: float) -> CurrentMessage:
+        """Return the message to answer: the one in the request, or the room's last if it is from a user."""
+        message = request.message
+        if message is None:
+            newest = await self._store.history(request.room, limit=_LAST_MESSAGES)
+            visible = as_seen_by([entry.message for entry in newest if not entry.message.hidden], persona)
+            message = visible[0] if visible and visible[0].role == "user" else None
+        return make_current(message, room=request.room, sender=request.sender, now=now, persona=persona)
+
+    async def _nothing_to_answer(self, room: str) -> InvalidValue:
+        what = "is empty" if await self._store.get(Room, room) else "does not exist"
+        return InvalidValue("room", f"{preview(room)} {what} and no message was passed: there is nothing to answer")
+
+    async def _save(self, plan: BuildPlan, context: Context) -> None:
+        snapshot = Snapshot(
+            id=context.id,
+            room=plan.room.id,
+            persona=plan.persona.id if plan.persona else None,
+            at=plan.now,
+            message=plan.current.id,
+            context=context,
+        )
+        await self._store.save(snapshot)
+
+
 class RoomKnowledge(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read of a room and its people before anything is searched."""
+    """What is read before searching: memory scopes, summaries, pinned memories, lorebooks and other rooms."""
 
     scopes: tuple[str, ...]
     summaries: list[Summary]
@@ -61,7 +221,7 @@ class RoomKnowledge(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def titles(self) -> dict[str, str]:
-        """What the books are called, by their ids."""
+        """Names of the lorebooks, by id."""
         return {book.id: book.name or book.id for book in self.books.values()}
 
 
@@ -70,75 +230,74 @@ class LoadedContent(msgspec.Struct, frozen=True, kw_only=True):
 
     known: RoomKnowledge
     recent: RecentHistory
-    shelf: LoreIndex
+    lore_index: LoreIndex
     lore: Activation
     hits: list[Hit]
 
     def contents(self) -> Iterator[Content]:
-        """Yield the content of whatever will be packaged beside history, which came with its counts."""
+        """Yield all contents except history, whose counts came with it."""
         yield from (memory.content for memory in self.known.pinned)
-        yield from (told.text for told in self.lore.told)
-        yield from (self.shelf.entries[held.entry].text for held in self.lore.held)
+        yield from (entry.text for entry in self.lore.told)
+        yield from (self.lore_index.entries[held.entry].text for held in self.lore.held)
         yield from (summary.content for summary in self.known.summaries)
         yield from (plain_text(hit.record.content) for hit in self.hits)
 
 
-class Builder:
-    """Collects the candidates of a tenant's builds."""
+class CandidateCollector:
+    """Collects everything that may go into a context."""
 
     def __init__(self, store: Store, retriever: Retriever, settings: Retrieval) -> None:
-        """Read from this store, and search with this retriever."""
         self._store = store
         self._retriever = retriever
         self._settings = settings
-        self._packaged = PackageCache()
+        self._packages = PackageCache()
         self._library = LoreLibrary(store)
 
-    async def build(self, plan: BuildPlan, asked: BuildRequest) -> BuildResult:
-        """Collect everything that may go into the context; meanwhile, the tokenizer is made ready for it."""
-        built, _ = await asyncio.gather(self._collected(plan, asked), prepare_tokenizer(plan.vocabulary))
-        return built
+    async def collect(self, plan: BuildPlan) -> Candidates:
+        """Return the candidates for a context. The tokenizer is loaded meanwhile."""
+        collected, _ = await asyncio.gather(self._collect(plan), prepare_tokenizer(plan.vocabulary))
+        return collected
 
-    async def _collected(self, plan: BuildPlan, asked: BuildRequest) -> BuildResult:
-        known = await self._known(plan, asked)
+    async def _collect(self, plan: BuildPlan) -> Candidates:
+        known = await self._load_knowledge(plan)
         recent = await load_history(
             self._store,
             plan.room.id,
             counter=plan.counter,
             vocabulary=plan.vocabulary,
             reach=get_history_reach(plan.policy, plan.budget),
-            packaged=self._packaged,
+            packaged=self._packages,
             persona=plan.persona,
             summaries=known.summaries,
-            asked=asked.current.posted,
-            asker=asked.current.message is None,
+            asked=plan.current.posted,
+            asker=plan.current.message is None,
         )
-        retrieved = await self._retrieve(plan, asked, known, recent)
-        shelf, lore = await self._activate(plan, asked, known, recent, retrieved)
+        retrieved = await self._retrieve(plan, known, recent)
+        lore_index, lore = await self._activate_lore(plan, known, recent, retrieved)
         hits = candidates.filter_lore_hits(retrieved.hits, lore)
-        loaded = LoadedContent(known=known, recent=recent, shelf=shelf, lore=lore, hits=hits)
+        loaded = LoadedContent(known=known, recent=recent, lore_index=lore_index, lore=lore, hits=hits)
         await reuse_hit_counts(plan.vocabulary, retrieved.hits)
-        heads = header_texts(plan.persona, plan.room, asked.user).values()
-        notes = (note.text for note in collect_notes(plan.persona, plan.room, asked.user).values())
-        tokenized = await ensure_counts(self._store, plan.vocabulary, [*loaded.contents(), *heads, *notes])
-        packages = await asyncio.to_thread(_make_packages, plan, asked, loaded)
-        return BuildResult(
+        headers = header_texts(plan.persona, plan.room, plan.user).values()
+        notes = (note.text for note in collect_notes(plan.persona, plan.room, plan.user).values())
+        tokenized = await ensure_counts(self._store, plan.vocabulary, [*loaded.contents(), *headers, *notes])
+        packages = await asyncio.to_thread(_make_packages, plan, loaded)
+        return Candidates(
             packages=tuple(packages),
             degraded=(*known.notes, *retrieved.degraded, *lore.notes),
             tokenized=tokenized + recent.counted,
             cached=retrieved.cached,
         )
 
-    async def _known(self, plan: BuildPlan, asked: BuildRequest) -> RoomKnowledge:
-        user = asked.user.id if asked.user else None
+    async def _load_knowledge(self, plan: BuildPlan) -> RoomKnowledge:
+        user = plan.user.id if plan.user else None
         scopes = memory_scopes(plan.persona.id if plan.persona else None, user, plan.room.id)
         summaries, pinned, books, rooms = await asyncio.gather(
             self._store.summaries(plan.room.id),
             self._store.memories(scopes=scopes, pinned=True, limit=MAX_PINNED + 1),
-            self._library.books(plan.room, plan.persona, asked.user),
-            self._other_rooms(plan.room, user),
+            self._library.books(plan.room, plan.persona, plan.user),
+            self._find_other_rooms(plan.room, user),
         )
-        fill = make_name_filler(plan.persona, asked.user)
+        fill = make_name_filler(plan.persona, plan.user)
         return RoomKnowledge(
             scopes=scopes,
             summaries=summaries[:MAX_SUMMARIES],
@@ -148,106 +307,107 @@ class Builder:
             notes=(TOO_MANY_PINS,) if len(pinned) > MAX_PINNED else (),
         )
 
-    async def _activate(
-        self, plan: BuildPlan, asked: BuildRequest, known: RoomKnowledge, recent: RecentHistory, retrieved: SearchResult
+    async def _activate_lore(
+        self, plan: BuildPlan, known: RoomKnowledge, recent: RecentHistory, retrieved: SearchResult
     ) -> tuple[LoreIndex, Activation]:
-        """Find out which lore is told, from what was said and from what retrieval found."""
-        user = asked.user.id if asked.user else None
-        shelf = await self._library.shelf(known.books, plan.persona, user, now=asked.now)
-        if not shelf.entries:
-            return shelf, Activation()
-        turns = await self._library.turns(shelf, plan.room.id, asked.current, recent.messages, plan.persona)
-        lore = await asyncio.to_thread(
+        """Activate lore entries by keywords in recent messages, and those that retrieval found."""
+        user = plan.user.id if plan.user else None
+        index = await self._library.shelf(known.books, plan.persona, user, now=plan.now)
+        if not index.entries:
+            return index, Activation()
+        turns = await self._library.turns(index, plan.room.id, plan.current, recent.messages, plan.persona)
+        activation = await asyncio.to_thread(
             activate,
-            shelf,
+            index,
             turns,
             seed=plan.room.id,
-            tokens=candidates.make_lore_cost(shelf, known.titles, counter=plan.counter),
-            who=await self._library.who(plan.persona, user, shelf.sources),
+            tokens=candidates.make_lore_cost(index, known.titles, counter=plan.counter),
+            who=await self._library.who(plan.persona, user, index.sources),
             found={hit.record.id: hit.relevance for hit in retrieved.hits if isinstance(hit.record, LoreEntry)},
         )
-        return shelf, lore
+        return index, activation
 
-    async def _other_rooms(self, room: Room, user: str | None) -> tuple[str, ...]:
-        if not self._settings.other_rooms or user is None:
+    async def _find_other_rooms(self, room: Room, user: str | None) -> tuple[str, ...]:
+        limit = self._settings.other_rooms
+        if not limit or user is None:
             return ()
-        rooms = await self._store.rooms_of(user, limit=self._settings.other_rooms + 1)
-        return tuple(each.id for each in rooms if each.id != room.id)[: self._settings.other_rooms]
+        rooms = await self._store.rooms_of(user, limit=limit + 1)
+        return tuple(each.id for each in rooms if each.id != room.id)[:limit]
 
-    async def _retrieve(
-        self, plan: BuildPlan, asked: BuildRequest, known: RoomKnowledge, recent: RecentHistory
-    ) -> SearchResult:
-        limit = plan.finds(self._settings.most)
+    async def _retrieve(self, plan: BuildPlan, known: RoomKnowledge, recent: RecentHistory) -> SearchResult:
+        limit = plan.limit_results(self._settings.max_results)
         if not limit:
             return SearchResult()
-        question = _get_question(asked.current, recent)
-        questions = make_queries(
+        question = _find_question(plan.current, recent)
+        queries = make_queries(
             question.text,
             asker=question.sender,
             goal=plan.room.goal,
             recent=recent.messages[:RECENT_SPEAKERS],
-            focus=asked.focus,
+            focus=plan.focus,
         )
-        wanted = SearchRequest(
+        search = SearchRequest(
             room=plan.room.id,
-            before=recent.searched_to(asked.begins),
+            before=recent.searched_to(plan.history_start),
             other_rooms=known.rooms,
             memories=known.scopes,
             types=tuple(self._settings.types),
             lorebooks=tuple(known.books),
             limit=limit,
-            least_relevance=self._settings.least_relevance,
+            least_relevance=self._settings.min_relevance,
             half_life=self._settings.half_life,
             tokenizer=plan.vocabulary or "",
         )
-        return await self._retriever.retrieve(questions, wanted, now=asked.now)
+        return await self._retriever.retrieve(queries, search, now=plan.now)
 
 
-def _make_packages(plan: BuildPlan, asked: BuildRequest, loaded: LoadedContent) -> list[ContentPackage]:
+def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackage]:
     counter, known, recent = plan.counter, loaded.known, loaded.recent
-    history = recent.packages if asked.current.message else require_last_turn(recent.packages)
+    history = recent.packages if plan.current.message else require_last_turn(recent.packages)
+    summaries = candidates.filter_summaries(known.summaries, recent.sure, recent.parted)
+    notes = collect_notes(plan.persona, plan.room, plan.user)
     packages = [
-        *package_header(plan.persona, plan.room, counter=counter, user=asked.user, available=plan.budget.available),
+        *package_header(plan.persona, plan.room, counter=counter, user=plan.user, available=plan.budget.available),
         *candidates.package_pinned(known.pinned, counter=counter),
         *candidates.package_lore(loaded.lore.told, known.titles, counter=counter),
-        *candidates.package_excluded_lore(loaded.lore.held, loaded.shelf, known.titles, counter=counter),
-        *candidates.package_summaries(
-            candidates.filter_summaries(known.summaries, recent.sure, recent.parted), counter=counter
-        ),
+        *candidates.package_excluded_lore(loaded.lore.held, loaded.lore_index, known.titles, counter=counter),
+        *candidates.package_summaries(summaries, counter=counter),
         *history,
-        *package_notes(
-            collect_notes(plan.persona, plan.room, asked.user), _turn_number(asked, recent), counter=counter
-        ),
-        *asked.current.packages(counter),
-        *(package_media(part, counter=counter) for part in asked.media),
+        *package_notes(notes, _turn_number(plan, recent), counter=counter),
+        *plan.current.packages(counter),
+        *(package_media(part, counter=counter) for part in plan.media),
     ]
-    told = max((message.seq for message in recent.messages), default=0)
-    others = [hit for hit in loaded.hits if not _is_current_or_later(hit, asked, told)]
-    hits = candidates.limit_hits(others, counter=counter, tokens=plan.tokens_for_finds)
+    newest = max((message.seq for message in recent.messages), default=0)
+    hits = [hit for hit in loaded.hits if not _is_current_or_later(hit, plan, newest)]
+    hits = candidates.limit_hits(hits, counter=counter, tokens=plan.tokens_for_results)
     packages += candidates.package_hits(
         diversify(hits), counter=counter, room=plan.room.id, books=known.titles, others=packages
     )
     return candidates.make_ids_unique(packages)
 
 
-def _get_question(current: CurrentMessage, recent: RecentHistory) -> CurrentMessage:
-    """Return what is asked: while an agent takes steps, it is still what a person said last."""
+def _is_conversation(package: ContentPackage) -> bool:
+    return package.kind.startswith(("message-recent", "tool-"))
+
+
+def _find_question(current: CurrentMessage, recent: RecentHistory) -> CurrentMessage:
+    """Return the message to search for: during tool loops, it is the last user message."""
     if current.message is not None:
         return current
     return CurrentMessage(message=next((message for message in recent.messages if message.role == "user"), None))
 
 
-def _turn_number(asked: BuildRequest, recent: RecentHistory) -> int:
-    """Return the how manyth turn of the room is built: two messages, one of each side, are a turn."""
-    return (get_message_number(asked.current, recent.messages) + 1) // 2
+def _turn_number(plan: BuildPlan, recent: RecentHistory) -> int:
+    """Return the number of the current turn. A turn is one message from each side."""
+    return (get_message_number(plan.current, recent.messages) + 1) // 2
 
 
-def _is_current_or_later(hit: Hit, asked: BuildRequest, told: int) -> bool:
-    """Say whether a search for a question has found the question, or what was said after it and after all that is told.
+def _is_current_or_later(hit: Hit, plan: BuildPlan, newest: int) -> bool:
+    """Whether a hit is the current message, or was posted after it and after all of the loaded history.
 
-    A question that is asked again finds its own answer, of course.
+    If a message is answered again, search would otherwise find its first answer.
     """
-    posted = asked.current.posted
+    posted = plan.current.posted
     if posted is None or not isinstance(hit.record, Message) or hit.record.room != posted.room:
         return False
-    return hit.record.id == posted.id or hit.record.seq > max(posted.seq, told)
+    return hit.record.id == posted.id or hit.record.seq > max(posted.seq, newest)

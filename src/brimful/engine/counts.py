@@ -44,11 +44,6 @@ async def ensure_counts(store: Store, vocabulary: str | None, contents: Iterable
     )
 
 
-async def store_counts(store: Store, vocabulary: str, contents: Iterable[Content]) -> None:
-    """Count what is being written, and keep the counts with it."""
-    await _load_or_count(store, vocabulary, [text for content in contents for text in texts_in(content)])
-
-
 async def _load_or_count(store: Store, vocabulary: str, texts: Sequence[str]) -> int:
     if not texts:
         return 0
@@ -87,3 +82,24 @@ async def ensure_history_counts(store: Store, vocabulary: str | None, page: Sequ
     await run_in_thread_if_long(list(known), remember_counts, vocabulary, known)
     rest = [counted.message.content for counted in page if counted.message.content not in known]
     return await ensure_counts(store, vocabulary, rest) if rest else 0
+
+
+class UsedTokenizers:
+    """The tokenizers of all models that an engine was used with. New contents are counted with each of them.
+
+    So a build finds everything counted.
+    """
+
+    def __init__(self) -> None:
+        self._vocabularies: dict[str, None] = {}
+
+    def add(self, vocabulary: str | None) -> None:
+        """Count with this tokenizer from now on; None is a model whose tokens are not counted by vocabulary."""
+        if vocabulary is not None:
+            self._vocabularies[vocabulary] = None
+
+    async def store_counts(self, store: Store, contents: Iterable[Content]) -> None:
+        """Count new contents and store the counts."""
+        texts = [text for content in contents for text in texts_in(content)]
+        for vocabulary in tuple(self._vocabularies):
+            await _load_or_count(store, vocabulary, texts)

@@ -28,14 +28,14 @@ EventName = Literal[
     "refused",
     "indexed",
     "pruned",
-    "tidied",
+    "janitor_ran",
 ]
 
 _log = logging.getLogger("brimful")
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was done, after it was done. `facts` say what a monitor would show of it."""
+    """Something that was done. `facts` are numbers and names for monitoring, never content."""
 
     name: EventName
     at: float
@@ -45,31 +45,50 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Hook = Callable[[Event], Awaitable[None] | None]
-"""Is told of every event. It may be async; whatever it raises is logged, and spoils nothing."""
+"""A function that is called with every event. It may be async. Exceptions are logged and otherwise ignored."""
 
 
 def check_hooks(hooks: Sequence[Hook]) -> tuple[Hook, ...]:
-    """Return hooks that can be called."""
-    given = tuple(require_list("hooks", hooks))
-    for at, hook in enumerate(given):
+    """Return hooks as a tuple; refuse what is not callable."""
+    checked = tuple(require_list("hooks", hooks))
+    for at, hook in enumerate(checked):
         if not callable(hook):
             raise InvalidValue(f"hooks[{at}]", f"must be a function that takes an Event, not {preview(hook)}")
-    return given
+    return checked
+
+
+class Emitter:
+    """Sends the events of one tenant to hooks."""
+
+    def __init__(self, hooks: Sequence[Hook], *, tenant: str, clock: Callable[[], float]) -> None:
+        self._hooks = hooks
+        self._tenant = tenant
+        self._clock = clock
+
+    def __bool__(self) -> bool:
+        """Whether there are any hooks."""
+        return bool(self._hooks)
+
+    async def emit(self, name: EventName, room: str | None = None, **facts: Any) -> None:
+        """Send an event to every hook."""
+        if self._hooks:
+            event = Event(name=name, at=self._clock(), tenant=self._tenant, room=room, facts=facts)
+            await notify_hooks(self._hooks, event)
 
 
 async def notify_hooks(hooks: Sequence[Hook], event: Event) -> None:
-    """Tell every hook, in order."""
+    """Call every hook, in order."""
     for hook in hooks:
         try:
-            answer = hook(event)
-            if inspect.isawaitable(answer):
-                await answer
-        except Exception:  # noqa: BLE001 - a hook is anybody's code, and what it watches is done already
-            _log.exception("a hook failed at %s", event.name)
+            result = hook(event)
+            if inspect.isawaitable(result):
+                await result
+        except Exception:  # noqa: BLE001 - a hook is user code, and what it reports is done already
+            _log.exception("a hook failed on event %s", event.name)
 
 
 def get_build_facts(context: Context, *, seconds: float) -> dict[str, Any]:
-    """Return what a monitor shows of a build that took so long."""
+    """Return the facts of an `assembled` event."""
     model = context.inputs.model
     return {
         "context": context.id,
@@ -86,16 +105,16 @@ def get_build_facts(context: Context, *, seconds: float) -> dict[str, Any]:
 
 
 def get_response_facts(response: Response, context: Context) -> dict[str, Any]:
-    """Return what a monitor shows of an answer: `asked` is the model that was asked for, `model` the one that answered.
+    """Return the facts of a `responded` event.
 
-    Of usage that was not reported, nothing is told.
+    `requested_model` is the model of the request, `model` the one that answered. `usage` is empty if none was reported.
     """
     usage = response.usage
     reported = {} if usage is None else {name: getattr(usage, name) for name in usage.__struct_fields__}
     return {
         "id": response.id,
         "context": response.context,
-        "asked": context.inputs.model.id,
+        "requested_model": context.inputs.model.id,
         "model": response.model,
         "provider": context.inputs.model.provider,
         "route": response.route,

@@ -1,167 +1,236 @@
-"""One exchange with a provider: send, shrink on overflow, and record the answer."""
+"""One exchange with a provider: send, learn from an overflow, rebuild, send again, and record the response.
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import suppress
-from itertools import takewhile
-from types import TracebackType
-from typing import Final, Self
+The engine's `respond` and `stream` and both modes of the proxy use it. They differ in how a request is delivered (whole
+or streamed, parsed or passed through as bytes), how it is rebuilt, and where the response is stored.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from brimful.core.content import Text, ToolCall
 from brimful.core.context import Context
 from brimful.core.notice import OVERFLOWED
-from brimful.errors import BrimfulError, ContextOverflow
-from brimful.protocols import Store
-from brimful.records import Message, Response
-from brimful.records.reply import Reply, ReplyChunk
-from brimful.records.search import Build
+from brimful.counting import make_observation, make_overflow_observation
+from brimful.engine.calibration import get_default_route
+from brimful.engine.events import EventName, get_response_facts
+from brimful.engine.prompt_cache import LastRequests
+from brimful.engine.writer import new_id
+from brimful.errors import ContextOverflow
+from brimful.records import Content, Response, Usage
+from brimful.records.reply import Reply
+from brimful.records.usage import UsageReport
 
-_DEFAULT_SHRINK: Final = 0.75  # of the window, where a provider names no number
+_DEFAULT_SHRINK: Final = 0.75  # of the window, if the provider names no limit
+
+P = TypeVar("P")
+T = TypeVar("T")
+
+Learn = Callable[[UsageReport], Awaitable[None]]
+"""Stores a report about a request and calibrates counts and windows with it."""
 
 
-def get_smaller_window(context: Context, refused: ContextOverflow) -> int:
-    """Return the window under which the same context will fit, as far as the provider's numbers tell.
+class Emit(Protocol):
+    """Sends an event to hooks."""
 
-    Its own window, if it named one; less in proportion, where it counts more tokens than we do.
+    async def __call__(self, name: EventName, room: str | None = None, **facts: Any) -> None:
+        """Send it."""
+        ...
+
+
+class PreparedRequest(Generic[P]):
+    """A request ready to send, and its context, which may still be built while the provider works on the request.
+
+    `on_sent` is called once the request has been sent.
+    """
+
+    def __init__(
+        self,
+        payload: P,
+        context: "Context | asyncio.Task[Context | None]",
+        on_sent: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.payload = payload
+        self.on_sent = on_sent
+        self._context = context
+
+    async def get_context(self) -> Context | None:
+        """Return the context, waiting for it if necessary; None if it could not be built."""
+        return self._context if isinstance(self._context, Context) else await self._context
+
+    def cancel(self) -> None:
+        """Stop building the context if nobody needs it anymore."""
+        if not isinstance(self._context, Context) and not self._context.done():
+            self._context.cancel()
+
+
+Deliver = Callable[[PreparedRequest[P]], Awaitable[T]]
+"""Sends a request and returns the answer, or the beginning of a stream. Raises `ContextOverflow`."""
+
+Rebuild = Callable[[Context, int, str], Awaitable[PreparedRequest[P] | None]]
+"""Builds a context again for a smaller window, with a note on why; returns None if it cannot get smaller."""
+
+
+class Exchange(Generic[P]):
+    """Sends requests for one room to one route. A request that overflows is rebuilt and sent once more."""
+
+    def __init__(
+        self, *, route: str, room: str, rebuild: Rebuild[P], learn: Learn, emit: Emit, clock: Callable[[], float]
+    ) -> None:
+        self._route = route
+        self._room = room
+        self._rebuild = rebuild
+        self._learn = learn
+        self._emit = emit
+        self._clock = clock
+
+    async def send(self, prepared: PreparedRequest[P], deliver: Deliver[P, T]) -> T:
+        """Send a request. If the provider finds it too long, learn its window, rebuild the request and try again."""
+        try:
+            return await deliver(prepared)
+        except ContextOverflow as overflow:
+            context = await prepared.get_context()
+            smaller = None if context is None else await self._shrink(context, overflow)
+            if smaller is None:
+                raise
+            return await deliver(smaller)
+        finally:
+            prepared.cancel()
+
+    async def _shrink(self, context: Context, overflow: ContextOverflow) -> PreparedRequest[P] | None:
+        report = make_overflow_observation(
+            context, overflow, id=new_id("obs"), route=self._route, room=self._room, at=self._clock()
+        )
+        await self._learn(report)
+        await self._emit(
+            "overflowed",
+            self._room,
+            context=context.id,
+            model=context.inputs.model.id,
+            route=self._route,
+            window=overflow.window,
+        )
+        return await self._rebuild(context, get_smaller_window(context, overflow), describe_overflow(context, overflow))
+
+
+def get_smaller_window(context: Context, overflow: ContextOverflow) -> int:
+    """Return the window for which to rebuild a context that was too long.
+
+    It is the window that the provider named, if any, reduced in proportion if the provider counts more tokens than us.
     """
     budget = context.budget
-    limit = refused.window or int(budget.window * _DEFAULT_SHRINK)
-    if refused.window and refused.input_only:
+    limit = overflow.window or int(budget.window * _DEFAULT_SHRINK)
+    if overflow.window and overflow.input_only:
         limit += budget.completion
-    if refused.prompt and refused.prompt > context.tokens:
-        limit = int(limit * context.tokens / refused.prompt)
+    if overflow.prompt and overflow.prompt > context.tokens:
+        limit = int(limit * context.tokens / overflow.prompt)
     return max(1, min(limit, budget.window - 1))
 
 
-def describe_overflow(context: Context, refused: ContextOverflow) -> str:
-    """Say what happened, for the record of the context that is built next."""
-    told = f"its window is {refused.window:,}" if refused.window else "it did not say how long it may be"
-    prompt = f" of {refused.prompt:,} tokens" if refused.prompt else ""
-    return f"{context.id}{prompt} was {OVERFLOWED} by {refused.route} ({told}): built again for a smaller window"
+def describe_overflow(context: Context, overflow: ContextOverflow) -> str:
+    """Return a note on an overflow for the record of the rebuilt context."""
+    limit = f"its window is {overflow.window:,}" if overflow.window else "it named no limit"
+    prompt = f" of {overflow.prompt:,} tokens" if overflow.prompt else ""
+    return f"{context.id}{prompt} was {OVERFLOWED} by {overflow.route} ({limit}): rebuilt for a smaller window"
 
 
-_MAX_STEPS: Final = 256  # messages after an answer with calls that are looked at for their results
+class ResponseDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about a response. An empty `route` means the model's own provider."""
+
+    content: Content | None = None
+    sender: str = ""
+    model: str = ""
+    route: str = ""
+    usage: Usage | None = None
+    seconds: float | None = None
+    finish: str = ""
+    metadata: dict[str, Any] = {}
 
 
-async def find_replaced_answers(store: Store, answer: Message, build: Build) -> list[str]:
-    """Return the ids of older answers to what a build answers. What other people said since stays.
+class ResponseTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a response belongs: its id and time, the room, the stored context, and the message posted for it.
 
-    An answer that called tools takes along what they gave back, and what was said of that at once.
+    Requests of one `conversation` share a prompt prefix, which the provider may have cached.
     """
-    others = await store.builds(room=build.room, message=build.message)
-    asked = [each.id for each in others if each.persona == build.persona and each.id != build.id]
-    kept = [response for id in asked for response in await store.responses(context=id)]
-    answers = await store.messages([response.message for response in kept if response.message is not None])
-    older = [each for each in answers if each.seq < answer.seq and not each.hidden]
-    return [id for each in older for id in (each.id, *await _find_tool_steps(store, each, answer.seq))]
+
+    id: str
+    at: float
+    room: str
+    context: str
+    message: str | None = None
+    conversation: tuple[str, ...]
 
 
-async def _find_tool_steps(store: Store, answer: Message, before: int) -> Sequence[str]:
-    """Return what followed from the calls of an answer, up to what somebody else said."""
-    if not any(isinstance(part, ToolCall) for part in answer.content):
+class ResponseRecorder:
+    """Records responses: the usage beside our count, what it teaches about counting, and an event."""
+
+    def __init__(self, *, learn: Learn, requests: LastRequests, emit: Emit) -> None:
+        self._learn = learn
+        self._requests = requests
+        self._emit = emit
+
+    async def record(
+        self,
+        context: Context,
+        details: ResponseDetails,
+        target: ResponseTarget,
+        save: Callable[[Response], Awaitable[Response]],
+    ) -> Response:
+        """Save the response to a context and learn from its usage; return it as saved."""
+        report = await self._make_report(context, details, target)
+        response = Response(
+            id=target.id,
+            context=target.context,
+            room=target.room,
+            message=target.message,
+            model=details.model or context.inputs.model.id,
+            route=details.route,
+            at=target.at,
+            seconds=details.seconds,
+            usage=details.usage,
+            finish=details.finish,
+            expected_cached=report.expected_cached if report else 0,
+            notes=get_response_notes(report),
+            metadata=details.metadata,
+        )
+        saved = await save(response)
+        if report is not None:
+            await self._learn(report)
+        await self._emit("responded", target.room, **get_response_facts(saved, context))
+        return saved
+
+    async def _make_report(
+        self, context: Context, details: ResponseDetails, target: ResponseTarget
+    ) -> UsageReport | None:
+        """Compare the reported usage with our count; return None if none was reported."""
+        if details.usage is None or not details.usage.prompt:
+            return None
+        return await asyncio.to_thread(self._compare_usage, context, details, details.usage, target)
+
+    def _compare_usage(
+        self, context: Context, details: ResponseDetails, usage: Usage, target: ResponseTarget
+    ) -> UsageReport:
+        return make_observation(
+            context,
+            usage,
+            id=f"{target.id}/usage",
+            route=details.route or get_default_route(context.inputs.model),
+            room=target.room,
+            at=target.at,
+            snapshot=target.context,
+            expected_cached=self._requests.expect(context, *target.conversation),
+        )
+
+
+def get_response_notes(report: UsageReport | None) -> tuple[str, ...]:
+    """Return notes for the record of a response: whether the provider silently truncated the prompt."""
+    if report is None or report.kind != "cut":
         return ()
-    places = range(answer.seq + 1, min(before, answer.seq + 1 + _MAX_STEPS))
-    since = [entry.message for entry in await store.messages_at(answer.room, places)]
-    own = takewhile(lambda each: each.role == "tool" or (each.role, each.sender) == ("assistant", answer.sender), since)
-    return [message.id for message in own]
+    tokens = f"{report.reported:,} of {report.counted:,} tokens"
+    return (f"{report.route} reports {tokens} for the prompt: it silently truncated it; check its configured window",)
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model said: its reply, the context that it saw, and what the store keeps of it.
-
-    `message` is the answer as it stands in the room, None if nothing was said.
-    """
-
-    reply: Reply
-    context: Context
-    response: Response
-    message: Message | None
-
-    @property
-    def text(self) -> str:
-        """What was said."""
-        return self.reply.text
-
-    @property
-    def calls(self) -> tuple[ToolCall, ...]:
-        """The tools that are to be called before the model goes on."""
-        return self.reply.calls
-
-
-class PartialAnswer:
-    """What was said so far of an answer that comes piece by piece, and the context that it answers."""
-
-    def __init__(self, context: Context) -> None:
-        """Begin with nothing."""
-        self.context = context
-        self._texts: list[str] = []
-        self._reply: Reply | None = None
-
-    def heard(self, piece: ReplyChunk) -> ReplyChunk:
-        """Take note of a piece, and give it on."""
-        self._texts.append(piece.text)
-        self._reply = piece.reply or self._reply
-        return piece
-
-    @property
-    def begun(self) -> bool:
-        """Whether anything came."""
-        return bool(self._texts)
-
-    @property
-    def broken_off(self) -> bool:
-        """Whether some of it came, and the rest did not."""
-        return self._reply is None and any(self._texts)
-
-    def so_far(self) -> Reply:
-        """Return what came as if it were all."""
-        return Reply(parts=(Text(text="".join(self._texts)),), finish="broken-off")
-
-    def whole(self) -> Reply:
-        """Return the whole answer."""
-        if self._reply is None:
-            raise BrimfulError("the provider's stream ended without an answer")
-        return self._reply
-
-
-class AnswerStream:
-    """An answer as it comes: iterate over its pieces, then ask for `answer`.
-
-    It is an async context manager: leaving it early frees the connection, and keeps what was said so far.
-    """
-
-    def __init__(self, items: AsyncGenerator[ReplyChunk | Answer, None]) -> None:
-        """Read from a generator whose last item is the answer."""
-        self._items = items
-        self._answer: Answer | None = None
-
-    @property
-    def answer(self) -> Answer:
-        """The whole answer, once the stream has ended."""
-        if self._answer is None:
-            raise BrimfulError("the answer is not complete: iterate over the stream to its end first")
-        return self._answer
-
-    async def __aiter__(self) -> AsyncIterator[ReplyChunk]:
-        """Yield the pieces."""
-        async for item in self._items:
-            if isinstance(item, Answer):
-                self._answer = item
-            else:
-                yield item
-
-    async def __aenter__(self) -> Self:
-        """Begin."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let go of the connection, wherever the stream stands."""
-        await self.close()
-
-    async def close(self) -> None:
-        """Let go of the connection, wherever the stream stands."""
-        with suppress(RuntimeError):  # somebody waits for its next piece just now, and will find it closed
-            await self._items.aclose()
+def get_reply_content(reply: Reply) -> Content | None:
+    """Return a reply as message content: a string unless there are tool calls, None if it is empty."""
+    return reply.parts if reply.calls else reply.text or None

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from brimful.engine.engine import Writing
+from brimful.engine.engine import Engine
 from brimful.formats import ImportedRecord, Skipped
 from brimful.formats.character_card import CARD_KEY
 from brimful.protocols import Store
@@ -30,13 +30,13 @@ from brimful.records import (
 )
 from brimful.records.usage import UsageReport
 
-MAX_REASONS = 50  # that are told apart; what is skipped for others is counted together
-MAX_PLACES = 5  # that are named of one reason
+MAX_REASONS = 50  # further reasons are counted together
+MAX_PLACES = 5  # locations listed per reason
 OTHER_REASONS = "other reasons"
 
 
 class SkippedGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """What was skipped for one reason: how much, and the first places."""
+    """Items that were skipped for one reason: their number and the first locations."""
 
     reason: str
     count: int
@@ -44,7 +44,7 @@ class SkippedGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import brought: new records by kind, new messages by role, what was there already, what was skipped."""
+    """The result of an import: new records by kind, new messages by role, known records, skipped items."""
 
     rooms: int
     records: dict[str, int]
@@ -54,15 +54,14 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def read(self) -> int:
-        """How many records could be read, new or not."""
+        """Number of records that could be read, new or not."""
         return sum(self.records.values()) + self.known
 
 
 class ImportTally:
-    """Counts what comes."""
+    """Counts the records of an import."""
 
     def __init__(self) -> None:
-        """Begin at nothing."""
         self._rooms: set[str] = set()
         self._records: Counter[str] = Counter()
         self._roles: Counter[str] = Counter()
@@ -70,7 +69,7 @@ class ImportTally:
         self._skips: Counter[str] = Counter()
         self._places: dict[str, list[str]] = {}
 
-    def take(self, records: Iterable[ImportedRecord]) -> None:
+    def add_new(self, records: Iterable[ImportedRecord]) -> None:
         """Count new records."""
         for record in records:
             self._note(record)
@@ -78,22 +77,22 @@ class ImportTally:
             if isinstance(record, Message):
                 self._roles[record.role] += 1
 
-    def know(self, records: Iterable[ImportedRecord]) -> None:
-        """Count records that were there already."""
+    def add_known(self, records: Iterable[ImportedRecord]) -> None:
+        """Count records that were in the store already."""
         for record in records:
             self._note(record)
             self._known += 1
 
-    def skip(self, skipped: Skipped) -> None:
-        """Count what could not be taken, by its reason."""
+    def add_skipped(self, skipped: Skipped) -> None:
+        """Count an item that was skipped, by its reason."""
         reason = skipped.reason if skipped.reason in self._places or len(self._places) < MAX_REASONS else OTHER_REASONS
         self._skips[reason] += 1
         places = self._places.setdefault(reason, [])
         if len(places) < MAX_PLACES:
             places.append(skipped.place)
 
-    def intake(self) -> ImportReport:
-        """Return what was counted; the reasons for most skips first."""
+    def make_report(self) -> ImportReport:
+        """Return the counts; the most frequent reasons first."""
         return ImportReport(
             rooms=len(self._rooms),
             records=dict(self._records),
@@ -114,7 +113,7 @@ class ImportTally:
 
 
 def get_record_kind(record: Record) -> str:
-    """Return what kind of record it is.
+    """Return the kind of a record.
 
     >>> get_record_kind(Room(id="r"))
     'room'
@@ -122,133 +121,145 @@ def get_record_kind(record: Record) -> str:
     return str(record.__struct_config__.tag)
 
 
-BATCH_RECORDS: Final = 500  # records a transaction
-BATCH_BYTES: Final = 16 * 2**20  # … or so much of them, for messages may hold whole pictures
-ID_TAKEN: Final = "another message has its id"
-MAX_ID_BYTES: Final = 2000  # bytes: an index of PostgreSQL takes a little more
-ID_TOO_LONG: Final = f"its id, or one that it names, is longer than {MAX_ID_BYTES:,} bytes"
-ENTRY_DIFFERS: Final = (
-    "it is another entry, or was changed here; `brimful lorebook import` puts the file's in its place"
-)
-CARD_DIFFERS: Final = "another card made the persona of that name; `brimful persona remove` makes way for it"
+MAX_ID_BYTES: Final = 2000  # an index of PostgreSQL takes a little more
+ID_TAKEN: Final = "another message has this id"
+ID_TOO_LONG: Final = f"an id is longer than {MAX_ID_BYTES:,} bytes"
+ENTRY_DIFFERS: Final = "the entry differs from the stored one; `brimful lorebook import` replaces it"
+CARD_DIFFERS: Final = "a persona of this name came from another card; remove it first with `brimful persona remove`"
 WAS_DELETED: Final = "it was deleted before"
 
 WRITE_ORDER: Final = (
     *(User, Persona, Lorebook, Room, LoreEntry, Message, Summary),
     *(Snapshot, Response, UsageReport, Memory),
 )
-"""The kinds of records, as they are written."""
+"""The kinds of records in the order in which they are written."""
 
 ImportItems = Iterator[ImportedRecord | Skipped]
 BatchCallback = Callable[[], None]
 LocationCallback = Callable[[], str]
-"""Says where it stands what was found last, as `file:line` or `file[index]`; empty if nobody knows."""
+"""Returns the location of the last item, as `file:line` or `file[index]`; empty if unknown."""
 Locations = dict[tuple[type[ImportedRecord], str], str]
 
 
+class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of a transaction. Messages may hold whole pictures, so bytes are limited, too."""
+
+    max_records: int = 500
+    max_bytes: int = 16 * 2**20
+
+
+_LIMITS: Final = BatchLimits()
+
+
 async def import_records(
-    engine: Writing,
-    found: ImportItems,
+    engine: Engine,
+    items: ImportItems,
     tally: ImportTally,
     *,
-    told: BatchCallback = lambda: None,
-    where: LocationCallback = lambda: "",
+    on_batch: BatchCallback = lambda: None,
+    get_location: LocationCallback = lambda: "",
+    limits: BatchLimits = _LIMITS,
 ) -> None:
-    """Write all records that are found, telling after each batch. Reading and parsing is done on another thread."""
-    batches = _batches(found, tally, where)
+    """Write all records. Files are read and parsed in a thread; `on_batch` is called after each batch."""
+    batches = _make_batches(items, tally, get_location, limits)
     while batch := await asyncio.to_thread(next, batches, None):
         for _, group in groupby(batch[0], key=_group_key):
             await _write_batch(engine, list(group), batch[1], tally)
-        told()
+        on_batch()
 
 
 async def preview_import(
     store: Store | None,
-    found: ImportItems,
+    items: ImportItems,
     tally: ImportTally,
     *,
-    told: BatchCallback = lambda: None,
-    where: LocationCallback = lambda: "",
+    on_batch: BatchCallback = lambda: None,
+    get_location: LocationCallback = lambda: "",
 ) -> None:
-    """Count what would come to a store, and what it has already; None is one that is not there yet."""
-    batches = _batches(found, tally, where)
+    """Count what an import would add to a store, and what is there already. None is a store that does not exist."""
+    batches = _make_batches(items, tally, get_location, _LIMITS)
     while batch := await asyncio.to_thread(next, batches, None):
         for _, group in groupby(batch[0], key=_group_key):
-            given = list(group)
-            tally.take(await _select_new(store, given, batch[1], tally) if store else given)
-        told()
+            records = list(group)
+            tally.add_new(await _select_new(store, records, batch[1], tally) if store else records)
+        on_batch()
 
 
-def _batches(
-    found: ImportItems, tally: ImportTally, where: LocationCallback = lambda: ""
+def _make_batches(
+    items: ImportItems, tally: ImportTally, get_location: LocationCallback, limits: BatchLimits
 ) -> Iterator[tuple[list[ImportedRecord], Locations]]:
-    """Yield records, no two of a kind with the same id, in an order in which they can be written, and where they stand.
+    """Yield batches in write order, with the records' locations; count skipped items.
 
-    What is skipped is counted.
+    No two records of a kind in a batch have the same id.
     """
     batch: dict[tuple[type[ImportedRecord], str], ImportedRecord] = {}
-    places: Locations = {}
+    locations: Locations = {}
     size = 0
-    for record in found:
-        if isinstance(record, Skipped) or _is_too_long(record):
-            place = f"{where()}: " if where() else ""
-            tally.skip(record if isinstance(record, Skipped) else Skipped(f"{place}{record.id[:80]}…", ID_TOO_LONG))
+    for item in items:
+        if isinstance(item, Skipped):
+            tally.add_skipped(item)
             continue
-        key = (type(record), record.id)
+        if _is_too_long(item):
+            prefix = f"{get_location()}: " if get_location() else ""
+            tally.add_skipped(Skipped(f"{prefix}{item.id[:80]}…", ID_TOO_LONG))
+            continue
+        key = (type(item), item.id)
         if key in batch:
-            yield sorted(batch.values(), key=_write_rank), places
-            batch, places, size = {}, {}, 0
-        batch[key], places[key] = record, where()
-        size += len(msgspec.json.encode(record))
-        if len(batch) >= BATCH_RECORDS or size >= BATCH_BYTES:
-            yield sorted(batch.values(), key=_write_rank), places
-            batch, places, size = {}, {}, 0
+            yield sorted(batch.values(), key=_write_rank), locations
+            batch, locations, size = {}, {}, 0
+        batch[key], locations[key] = item, get_location()
+        size += len(msgspec.json.encode(item))
+        if len(batch) >= limits.max_records or size >= limits.max_bytes:
+            yield sorted(batch.values(), key=_write_rank), locations
+            batch, locations, size = {}, {}, 0
     if batch:
-        yield sorted(batch.values(), key=_write_rank), places
+        yield sorted(batch.values(), key=_write_rank), locations
 
 
 def _is_too_long(record: ImportedRecord) -> bool:
-    """Say whether no index would take a record: it must not cost the batch in which it stands."""
+    """Whether an id of a record is too long for an index. Such a record must not fail its whole batch."""
     names = (getattr(record, field, None) for field in ("id", "room", "lorebook", "context", "user"))
     return any(isinstance(name, str) and len(name.encode()) > MAX_ID_BYTES for name in names)
 
 
 def _write_rank(record: ImportedRecord) -> tuple[int, str]:
-    """Return a record's place: what is referred to comes first, and memories last, for builds count their accesses."""
+    """Return the rank of a record: referenced kinds first, memories last, since contexts count their accesses."""
     kind, within = _group_key(record)
     return WRITE_ORDER.index(kind), within
 
 
 def _group_key(record: ImportedRecord) -> tuple[type[ImportedRecord], str]:
-    """Return what records share that are written together."""
+    """Return a key that is equal for records that are written together."""
     return type(record), record.context if isinstance(record, Response) else ""
 
 
-async def _write_batch(engine: Writing, batch: Sequence[ImportedRecord], places: Locations, tally: ImportTally) -> None:
-    fresh = await _select_new(engine.store, batch, places, tally)
-    if fresh:
-        await engine.load(fresh)
-        await _count_written(engine.store, fresh, places, tally)
+async def _write_batch(
+    engine: Engine, batch: Sequence[ImportedRecord], locations: Locations, tally: ImportTally
+) -> None:
+    new = await _select_new(engine.store, batch, locations, tally)
+    if new:
+        await engine.load(new)
+        await _count_written(engine.store, new, locations, tally)
 
 
 async def _select_new(
-    store: Store, batch: Sequence[ImportedRecord], places: Locations, tally: ImportTally
+    store: Store, batch: Sequence[ImportedRecord], locations: Locations, tally: ImportTally
 ) -> list[ImportedRecord]:
-    """Return the records that are not in the store; count the others."""
+    """Return the records that are not in the store, and count the others."""
     known = await _find_existing(store, batch)
     for record in batch:
         if record.id in known:
-            _count_existing(record, known[record.id], _describe_location(record, places), tally)
+            _count_existing(record, known[record.id], _describe_location(record, locations), tally)
     return [record for record in batch if record.id not in known]
 
 
-def _describe_location(record: ImportedRecord, places: Locations) -> str:
-    """Return where a record stands, and its id."""
-    return ": ".join(filter(None, (places.get((type(record), record.id)), record.id)))
+def _describe_location(record: ImportedRecord, locations: Locations) -> str:
+    """Return the location and id of a record."""
+    return ": ".join(filter(None, (locations.get((type(record), record.id)), record.id)))
 
 
 async def _find_existing(store: Store, batch: Sequence[ImportedRecord]) -> dict[str, ImportedRecord]:
-    """Return those that are in the store already."""
+    """Return the records that are in the store already, by id."""
     ids = [record.id for record in batch]
     found: Sequence[ImportedRecord]
     match batch[0]:
@@ -272,38 +283,39 @@ async def _find_existing(store: Store, batch: Sequence[ImportedRecord]) -> dict[
     return {record.id: record for record in found}
 
 
-def _count_existing(record: ImportedRecord, held: ImportedRecord, place: str, tally: ImportTally) -> None:
-    """Count a record that is there; one that is something else under the same id is skipped."""
-    match record, held:
-        case Message(), Message() if _differs(record, held):
-            tally.skip(Skipped(place, ID_TAKEN))
-        case Persona(), Persona() if held.metadata.get(CARD_KEY) != record.metadata.get(CARD_KEY):
-            tally.skip(Skipped(place, CARD_DIFFERS))
-        case LoreEntry(), LoreEntry() if held != record:
-            tally.skip(Skipped(place, ENTRY_DIFFERS))
-        case (Room(), Room()) | (User(), User()) if missing := _list_differences(record, held):
-            tally.skip(Skipped(place, f"it is there and stays as it is; the file says otherwise: {missing}"))
+def _count_existing(record: ImportedRecord, stored: ImportedRecord, place: str, tally: ImportTally) -> None:
+    """Count a record that is in the store; if the stored one differs, count it as skipped."""
+    match record, stored:
+        case Message(), Message() if _differs(record, stored):
+            tally.add_skipped(Skipped(place, ID_TAKEN))
+        case Persona(), Persona() if stored.metadata.get(CARD_KEY) != record.metadata.get(CARD_KEY):
+            tally.add_skipped(Skipped(place, CARD_DIFFERS))
+        case LoreEntry(), LoreEntry() if stored != record:
+            tally.add_skipped(Skipped(place, ENTRY_DIFFERS))
+        case (Room(), Room()) | (User(), User()) if missing := _list_differences(record, stored):
+            tally.add_skipped(Skipped(place, f"it exists and was not changed; the file differs in: {missing}"))
         case _:
-            tally.know([record])
+            tally.add_known([record])
 
 
-def _list_differences(record: ImportedRecord, held: ImportedRecord) -> str:
-    """Return what a file says of a room or a user that is there, and that the store does not say."""
-    told = {"user": "owner", "lorebooks": "lorebooks", "notes": "notes", "character": "character"}
-    news = ((getattr(record, field, None), getattr(held, field, None), name) for field, name in told.items())
-    return ", ".join(name for said, known, name in news if said and said != known)
+def _list_differences(record: ImportedRecord, stored: ImportedRecord) -> str:
+    """Return the fields of a room or user that differ from the stored ones."""
+    names = {"user": "owner", "lorebooks": "lorebooks", "notes": "notes", "character": "character"}
+    values = ((name, getattr(record, field, None), getattr(stored, field, None)) for field, name in names.items())
+    return ", ".join(name for name, new, old in values if new and new != old)
 
 
-def _differs(message: Message, held: Message) -> bool:
-    return held.edited is None and (held.room, held.content) != (message.room, message.content)
+def _differs(message: Message, stored: Message) -> bool:
+    return stored.edited is None and (stored.room, stored.content) != (message.room, message.content)
 
 
-async def _count_written(store: Store, given: Sequence[ImportedRecord], places: Locations, tally: ImportTally) -> None:
-    """Count records that are there now: a message that was deleted stays so, and its id is taken."""
-    there = (
-        await _find_existing(store, given) if isinstance(given[0], Message) else {record.id: record for record in given}
-    )
-    tally.take(record for record in given if record.id in there)
-    for record in given:
-        if record.id not in there:
-            tally.skip(Skipped(_describe_location(record, places), WAS_DELETED))
+async def _count_written(
+    store: Store, records: Sequence[ImportedRecord], locations: Locations, tally: ImportTally
+) -> None:
+    """Count records that are in the store now. A message that was deleted stays deleted."""
+    is_message = isinstance(records[0], Message)
+    stored = await _find_existing(store, records) if is_message else {record.id: record for record in records}
+    tally.add_new(record for record in records if record.id in stored)
+    for record in records:
+        if record.id not in stored:
+            tally.add_skipped(Skipped(_describe_location(record, locations), WAS_DELETED))

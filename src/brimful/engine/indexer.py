@@ -66,7 +66,7 @@ class Indexer:
             await asyncio.gather(task, return_exceptions=True)
             self._idle.set()  # nobody is left who would say so to those that wait for it
 
-    async def settled(self) -> IndexProgress:
+    async def wait_idle(self) -> IndexProgress:
         """Wait until nothing is left that can be done now, and return how far it came."""
         if self._task is not None:
             self.wake()  # another process may have written

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 import msgspec
@@ -11,10 +12,16 @@ from brimful.assembly.assemble import assemble, package
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
-from brimful.errors import BrimfulError, ProviderError
+from brimful.core.validation import preview, to_finite_float
+from brimful.engine.events import Emitter
+from brimful.engine.indexer import Indexer
+from brimful.engine.options import EngineSettings
+from brimful.engine.writer import Writer, new_id
+from brimful.errors import BrimfulError, InvalidValue, ProviderError, UnknownRecord
 from brimful.janitor import summaries as _summaries
 from brimful.janitor.days import merge_spans, spans_contain
 from brimful.janitor.extractive import ExtractiveSummarizer
+from brimful.janitor.families import find_duplicate_memories
 from brimful.janitor.schedule import (
     DueDay,
     RollUp,
@@ -28,62 +35,71 @@ from brimful.janitor.topics import Topics, group_by_thread, merge_by_subject
 from brimful.packagers.records import plain_text
 from brimful.protocols import Embedder, Housekeeping, Provider, Store, Summarizer
 from brimful.protocols.summarizer import Digest, Passage
-from brimful.records import Message, Summary
-from brimful.records.janitor import JanitorChange
+from brimful.records import Message, Room, Summary
+from brimful.records.base import parse_duration
+from brimful.records.janitor import JanitorChange, JanitorRun
 from brimful.retrieval.analyzer import analyze
+from brimful.retrieval.documents import make_document
 from brimful.retrieval.retriever import embed_checked
 
 INSTRUCTIONS: Final = (
-    "You keep the minutes of a conversation. Tell what somebody must still know of it later: decisions, facts, names, "
-    "numbers, dates, open questions, and who said what. Leave out greetings and small talk. Write plain sentences, "
-    "without headings, and nothing else. If there is a summary of what came before, keep of it whatever still holds."
+    "You take the minutes of a conversation. Record what will matter later: decisions, facts, names, numbers, dates, "
+    "open questions, and who said what. Leave out greetings and small talk. Write plain sentences without headings "
+    "and nothing else. If there is a summary of earlier messages, keep whatever in it still holds."
 )
 _WORDS_PER_TOKEN: Final = 0.7
-_CHARS_PER_TOKEN: Final = 8  # characters; a summary that is longer than its tokens could be is cut
-_MIN_TOKENS: Final = 64  # to which a passage that is larger than the window may be cut
+_CHARS_PER_TOKEN: Final = 8  # a summary with more characters than its tokens could have is cut
+_MIN_TOKENS: Final = 64  # of a passage that is larger than the window
 
 
 class ModelSummarizer:
-    """Lets a model tell what was said, as much at a time as its window holds, and goes on from what it told."""
+    """Summarizes with a language model, as many passages at a time as fit its window, extending the summary so far."""
 
     incremental: Final = True
 
     def __init__(self, model: ModelInfo, provider: Provider, *, window: int | None = None) -> None:
-        """Ask this model at this provider; `window` stands in the place of the model's own."""
+        """Use this model; `window` overrides the model's own."""
         self._model = model
         self._provider = provider
         self._window = window
 
     async def summarize(self, digest: Digest) -> str:
-        """Return what the passages say, told by the model."""
-        waiting = [passage for topic in digest.topics for passage in topic]
+        """Return a summary of the passages."""
+        remaining = [passage for topic in digest.topics for passage in topic]
         text = digest.previous
-        while waiting:
-            context, taken = await asyncio.to_thread(self._most, digest, text, waiting)
+        while remaining:
+            context, count = await asyncio.to_thread(self._fit_passages, digest, text, remaining)
             reply = await self._provider.send(context.request)
             text = reply.text.strip()[: digest.tokens * _CHARS_PER_TOKEN]
             if not text:
-                raise ProviderError(self._provider.route, "answered with nothing when asked for a summary")
-            waiting = waiting[taken:]
+                raise ProviderError(self._provider.route, "returned an empty summary")
+            remaining = remaining[count:]
         return text
 
-    def _most(self, digest: Digest, previous: str, waiting: Sequence[Passage]) -> tuple[Context, int]:
-        """Return a request with as many of the passages as fit whole, and how many they are."""
-        taken = len(waiting)
+    def _fit_passages(self, digest: Digest, previous: str, passages: Sequence[Passage]) -> tuple[Context, int]:
+        """Return a context with as many passages as fit whole, and their number."""
+        count = len(passages)
         while True:
-            context = self._request(digest, previous, waiting[:taken])
-            inside = {decision.id for decision in context.decisions if decision.outcome in ("kept", "duplicate")}
-            if taken == 1 or all(f"passage-{at}" in inside for at in range(taken)):
-                return context, taken
-            taken = max(1, min(taken // 2, len(inside)))
+            context = self._make_context(digest, previous, passages[:count])
+            included = {decision.id for decision in context.decisions if decision.outcome in ("kept", "duplicate")}
+            if count == 1 or all(f"passage-{at}" in included for at in range(count)):
+                return context, count
+            count = max(1, min(count // 2, len(included)))
 
-    def _request(self, digest: Digest, previous: str, passages: Sequence[Passage]) -> Context:
+    def _make_context(self, digest: Digest, previous: str, passages: Sequence[Passage]) -> Context:
         words = int(digest.tokens * _WORDS_PER_TOKEN)
-        asked = f"Sum up what was said ({digest.title}) in at most {words} words."
+        instruction = f"Summarize the messages above ({digest.title}) in at most {words} words."
         packages = [
             package("system-prompt", INSTRUCTIONS, model=self._model, id="instructions"),
-            *(self._packaged(at, passage) for at, passage in enumerate(passages)),
-            package("message-current", asked, model=self._model, id="asked", role="user", position=len(passages) + 1),
+            *(self._package_passage(at, passage) for at, passage in enumerate(passages)),
+            package(
+                "message-current",
+                instruction,
+                model=self._model,
+                id="instruction",
+                role="user",
+                position=len(passages) + 1,
+            ),
         ]
         if previous:
             packages.append(package("summary", previous, model=self._model, id="previous", can_drop=False))
@@ -92,7 +108,7 @@ class ModelSummarizer:
             packages, model=self._model, policy="default", now=now, window=self._window, wire=self._provider.wire
         )
 
-    def _packaged(self, at: int, passage: Passage) -> ContentPackage:
+    def _package_passage(self, at: int, passage: Passage) -> ContentPackage:
         return package(
             "message-older",
             passage.text,
@@ -107,11 +123,10 @@ class ModelSummarizer:
 
 
 class RoomReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done in a room.
+    """What the janitor did in a room.
 
-    `floods` are the lines that stand for floods now; `summaries` were written, `rolled_up` of them for months and
-    years; so many `messages` were set aside, of them `unused` ones since no context ever had them. `notes` say what
-    could not be done.
+    `floods` are the lines that now replace floods. `summaries` were written, `rolled_up` of them for months and years.
+    `messages` were archived, `unused` of them because no context included them. `notes` say what could not be done.
     """
 
     room: str
@@ -123,7 +138,7 @@ class RoomReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     def with_change(self, change: JanitorChange) -> "RoomReport":
-        """Return it with one more change counted."""
+        """Return the report with one more change."""
         fresh = [each for each in change.write if not is_roll_up(each)]
         lines = tuple(each.content for each in fresh if summary_level(each) == "family")
         return msgspec.structs.replace(
@@ -135,15 +150,15 @@ class RoomReport(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def __bool__(self) -> bool:
-        """Say whether anything was done, or could not be."""
+        """Whether anything was done, or could not be."""
         return bool(self.summaries or self.messages or self.notes)
 
 
 class JanitorReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What the janitor did, or with `dry_run` would do: in rooms, and with `memories` that say the same twice.
+    """What the janitor did, or with `dry_run` would do.
 
-    `run` is the number under which it can be undone, None if there was nothing to do. So many records that earlier runs
-    had set aside were `purged`.
+    `run` is the number of the run, None if there was nothing to do. `memories` were archived as duplicates. `purged`
+    counts records archived by earlier runs and now deleted.
     """
 
     run: int | None = None
@@ -154,7 +169,7 @@ class JanitorReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def facts(self) -> dict[str, int]:
-        """What was done, in numbers."""
+        """The report in numbers."""
         return {
             "rooms": sum(bool(room.summaries or room.messages) for room in self.rooms),
             "floods": sum(len(room.floods) for room in self.rooms),
@@ -164,112 +179,113 @@ class JanitorReport(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-MIN_BUILDS: Final = 20  # of a room on record before anything is called unused
-MAX_EMBEDDED_THREADS: Final = 2_000  # threads of a day that are compared by what they mean
-_MAX_EMBEDDED_CHARS: Final = 2_000  # characters of a thread
+MIN_BUILDS: Final = 20  # contexts of a room on record before any message counts as unused
+MAX_EMBEDDED_THREADS: Final = 2_000  # per day; more are not compared by meaning
+_MAX_EMBEDDED_CHARS: Final = 2_000  # of a thread
 
 ApplyChange = Callable[[JanitorChange], Awaitable[None]]
 JanitorCallback = Callable[[float], None]
+"""Is called with the share of the work that is done, from 0 to 1."""
 
 _log = logging.getLogger("brimful")
 
 
 class RoomSweep:
-    """Puts rooms in order, one after the other."""
+    """Cleans up rooms, one after the other. Messages older than `min_age` seconds may be archived; None: none are."""
 
     def __init__(
         self,
         store: Store,
-        house: Housekeeping,
+        housekeeping: Housekeeping,
         summarizer: Summarizer,
         embedder: Embedder | None,
         *,
         now: float,
-        older: float | None,
+        min_age: float | None,
     ) -> None:
-        """Read from this store; let this summarizer write. `older` are seconds, None if nothing is to be set aside."""
         self._store = store
-        self._house = house
+        self._housekeeping = housekeeping
         self._summarizer = summarizer
         self._embedder = embedder
         self._now = now
-        self._older = older
-        self._plain = ExtractiveSummarizer(analyze)
+        self._min_age = min_age
+        self._fallback = ExtractiveSummarizer(analyze)
 
-    async def room(self, room: str, do: ApplyChange, far: JanitorCallback) -> RoomReport:
-        """Put a room in order, change by change."""
-        places = await self._house.places(room)
+    async def clean(self, room: str, apply: ApplyChange, on_progress: JanitorCallback) -> RoomReport:
+        """Clean up a room, change by change."""
+        places = await self._housekeeping.places(room)
         known = {summary.id: summary for summary in janitor_summaries(await self._store.summaries(room))}
-        done = RoomReport(room=room)
+        report = RoomReport(room=room)
         notes: list[str] = []
 
-        async def changed(change: JanitorChange) -> RoomReport:
+        async def change_room(change: JanitorChange) -> RoomReport:
             if change:
-                await do(change)
+                await apply(change)
                 _update_summaries(known, change)
-            return done.with_change(change)
+            return report.with_change(change)
 
-        waiting = await asyncio.to_thread(find_due_days, places, tuple(known.values()))
-        for at, day in enumerate(waiting):
-            done = await changed(await self._day(room, day, notes))
-            far((at + 1) / (len(waiting) + 1))
-        while past := find_roll_ups(places, tuple(known.values()), self._now):
-            for each in past:
-                done = await changed(await self._rolled(room, each, notes))
-        unused = await self._unused(room, known.values(), notes)
-        done = await changed(JanitorChange(messages=unused))
-        return msgspec.structs.replace(done, unused=len(unused), notes=tuple(dict.fromkeys(notes)))
+        due = await asyncio.to_thread(find_due_days, places, tuple(known.values()))
+        for at, day in enumerate(due):
+            report = await change_room(await self._summarize_day(room, day, notes))
+            on_progress((at + 1) / (len(due) + 1))
+        while roll_ups := find_roll_ups(places, tuple(known.values()), self._now):
+            for roll_up in roll_ups:
+                report = await change_room(await self._roll_up(room, roll_up, notes))
+        unused = await self._find_unused(room, known.values(), notes)
+        report = await change_room(JanitorChange(messages=unused))
+        return msgspec.structs.replace(report, unused=len(unused), notes=tuple(dict.fromkeys(notes)))
 
-    async def _day(self, room: str, waiting: DueDay, notes: list[str]) -> JanitorChange:
-        day = waiting.day
-        said = await self._house.said(room, [place.seq for place in day.places])
-        found = await asyncio.to_thread(_summaries.separate_floods, said)
-        made = _summaries.flood_summaries(room, day.name, found, self._now)
-        if found.rest:
-            previous = _summaries.extendable_summary(waiting, found) if self._summarizer.incremental else None
-            digest = _summaries.make_digest(await self._topics(found.rest, notes), found.rest, previous)
-            text = await self._text(digest, notes)
-            made.append(_summaries.make_day_summary(room, day.name, found, digest, text, now=self._now))
-        return _summaries.make_day_change(waiting, found, made)
+    async def _summarize_day(self, room: str, due: DueDay, notes: list[str]) -> JanitorChange:
+        day = due.day
+        messages = await self._housekeeping.said(room, [place.seq for place in day.places])
+        separated = await asyncio.to_thread(_summaries.separate_floods, messages)
+        new = _summaries.flood_summaries(room, day.name, separated, self._now)
+        if separated.rest:
+            previous = _summaries.extendable_summary(due, separated) if self._summarizer.incremental else None
+            topics = await self._group_topics(separated.rest, notes)
+            digest = _summaries.make_digest(topics, separated.rest, previous)
+            text = await self._write_summary(digest, notes)
+            new.append(_summaries.make_day_summary(room, day.name, separated, digest, text, now=self._now))
+        return _summaries.make_day_change(due, separated, new)
 
-    async def _rolled(self, room: str, past: RollUp, notes: list[str]) -> JanitorChange:
-        digest = _summaries.make_roll_up_digest(past)
-        text = await self._text(digest, notes) if past.parts else ""
-        return _summaries.make_roll_up_change(room, past, digest, text, now=self._now)
+    async def _roll_up(self, room: str, roll_up: RollUp, notes: list[str]) -> JanitorChange:
+        digest = _summaries.make_roll_up_digest(roll_up)
+        text = await self._write_summary(digest, notes) if roll_up.parts else ""
+        return _summaries.make_roll_up_change(room, roll_up, digest, text, now=self._now)
 
-    async def _text(self, digest: Digest, notes: list[str]) -> str:
-        """Let the summarizer write; where it cannot, quote what was said, and say so."""
+    async def _write_summary(self, digest: Digest, notes: list[str]) -> str:
+        """Let the summarizer write; if it fails, quote messages instead and note that."""
         try:
             return await self._summarizer.summarize(digest)
         except BrimfulError as error:
-            notes.append(f"summaries quote what was said, since their writer failed ({error})")
-            fresh = await self._plain.summarize(digest)
+            notes.append(f"summaries quote messages because the summarizer failed ({error})")
+            fresh = await self._fallback.summarize(digest)
             return "\n".join(text for text in (digest.previous, fresh) if text)
 
-    async def _topics(self, messages: Sequence[Message], notes: list[str]) -> Topics:
-        """Return messages by thread, and threads of one subject together where there is an embedder."""
-        found = group_by_thread(messages)
-        if self._embedder is None or not 1 < len(found) <= MAX_EMBEDDED_THREADS:
-            return found
-        texts = ["\n".join(plain_text(each.content) for each in thread)[:_MAX_EMBEDDED_CHARS] for thread in found]
+    async def _group_topics(self, messages: Sequence[Message], notes: list[str]) -> Topics:
+        """Group messages by thread, and threads by subject if there is an embedder."""
+        threads = group_by_thread(messages)
+        if self._embedder is None or not 1 < len(threads) <= MAX_EMBEDDED_THREADS:
+            return threads
+        texts = ["\n".join(plain_text(each.content) for each in thread)[:_MAX_EMBEDDED_CHARS] for thread in threads]
         try:
             vectors = await embed_checked(self._embedder, texts, "passage")
-        except Exception as error:  # noqa: BLE001 - an embedder is anybody's code, and topics are not worth a failure
-            _log.warning("topics are told by threads alone: %s: %s", type(error).__name__, error)
-            notes.append(f"topics are told by threads alone, since the embedder failed ({type(error).__name__})")
-            return found
-        return await asyncio.to_thread(merge_by_subject, found, vectors)
+        except Exception as error:  # noqa: BLE001 - an embedder may be user code, and topics are not worth a failure
+            _log.warning("topics are grouped by thread only: %s: %s", type(error).__name__, error)
+            notes.append(f"topics are grouped by thread only because the embedder failed ({type(error).__name__})")
+            return threads
+        return await asyncio.to_thread(merge_by_subject, threads, vectors)
 
-    async def _unused(self, room: str, summaries: Iterable[Summary], notes: list[str]) -> tuple[str, ...]:
-        """Return messages that lie back, are covered, and were in no context on record."""
-        if self._older is None:
+    async def _find_unused(self, room: str, summaries: Iterable[Summary], notes: list[str]) -> tuple[str, ...]:
+        """Return old messages that a summary covers and that no recorded context included."""
+        if self._min_age is None:
             return ()
-        builds = await self._house.builds(room)
+        builds = await self._housekeeping.builds(room)
         if builds < MIN_BUILDS:
-            notes.append(f"{builds} contexts are on record; what no context has is known from {MIN_BUILDS} on")
+            notes.append(f"only {builds} contexts are on record; unused messages are known from {MIN_BUILDS} on")
             return ()
         covered = merge_spans(span for each in summaries if summary_level(each) != "family" for span in each.spans)
-        found = await self._house.unused(room, before=self._now - self._older)
+        found = await self._housekeeping.unused(room, before=self._now - self._min_age)
         return tuple(id for seq, id in found if spans_contain(covered, seq))
 
 
@@ -277,3 +293,170 @@ def _update_summaries(known: dict[str, Summary], change: JanitorChange) -> None:
     for id in change.remove:
         known.pop(id, None)
     known.update({summary.id: summary for summary in change.write})
+
+
+JANITOR_LEASE: Final = 90.0  # seconds after which a janitor without a heartbeat counts as dead
+HEARTBEAT: Final = 20.0  # seconds between two heartbeats
+_PAGE_RECORDS: Final = 500  # rooms or memories per read
+_MAX_MEMORIES_IN_SCOPE: Final = 20_000  # memories of one scope that are compared with each other
+
+
+class Janitor:
+    """Cleans up the rooms and memories of one tenant. Every run can be undone."""
+
+    def __init__(
+        self,
+        store: Store,
+        housekeeping: Housekeeping,
+        embedder: Embedder | None,
+        settings: EngineSettings,
+        *,
+        writer: Writer,
+        indexer: Indexer | None,
+        events: Emitter,
+    ) -> None:
+        self._store = store
+        self._housekeeping = housekeeping
+        self._embedder = embedder
+        self._settings = settings
+        self._writer = writer
+        self._indexer = indexer
+        self._events = events
+
+    async def run(
+        self,
+        room: str | None,
+        *,
+        min_age: float | None,
+        dry_run: bool,
+        purge: bool,
+        summarizer: Summarizer | None,
+        now: float,
+        on_progress: JanitorCallback,
+    ) -> JanitorReport:
+        """Clean up a room or all rooms, and report what was done."""
+        rooms = await self._list_rooms(room)
+        sweep = RoomSweep(
+            self._store,
+            self._housekeeping,
+            summarizer or ExtractiveSummarizer(analyze),
+            self._embedder,
+            now=now,
+            min_age=min_age,
+        )
+        if dry_run:
+            report = await self._sweep(sweep, rooms, _skip_change, on_progress)
+            duplicates = await self._find_duplicates(now, min_age) if room is None else ()
+            return msgspec.structs.replace(report, dry_run=True, memories=len(duplicates))
+        clock = self._settings.clock
+        run = await self._housekeeping.begin(holder=new_id("janitor"), now=clock(), lease=JANITOR_LEASE)
+        report = JanitorReport()
+        try:
+            async with self._heartbeat(run):
+
+                async def apply(change: JanitorChange) -> None:
+                    await self._housekeeping.tidy(run, change, make_document, now=clock())
+                    await self._writer.process_new([summary.content for summary in change.write])
+
+                report = await self._sweep(sweep, rooms, apply, on_progress)
+                duplicates = await self._find_duplicates(now, min_age) if room is None else ()
+                await apply(JanitorChange(memories=duplicates))
+                purged = await self._housekeeping.purge(before=run.number) if purge else 0
+                report = msgspec.structs.replace(report, memories=len(duplicates), purged=purged)
+        finally:  # an interrupted run, too, is consistent and can be undone
+            ended = await self._housekeeping.end(run, report.facts, now=clock())
+        report = msgspec.structs.replace(report, run=ended.number if ended else None)
+        await self._events.emit("janitor_ran", room, run=report.run, **report.facts)
+        return report
+
+    async def undo(self) -> JanitorRun | None:
+        """Undo the last run and return it; None if there is none."""
+        run = await self._housekeeping.undo(
+            make_document, holder=new_id("janitor"), now=self._settings.clock(), lease=JANITOR_LEASE
+        )
+        if run is not None and self._indexer is not None:
+            self._indexer.wake()
+        return run
+
+    async def list_runs(self, *, limit: int) -> list[JanitorRun]:
+        """Return the runs, newest first."""
+        return await self._housekeeping.runs(limit=limit)
+
+    async def count_archived(self) -> dict[str, int]:
+        """Return the numbers of archived messages and memories."""
+        return await self._housekeeping.aside()
+
+    async def _list_rooms(self, room: str | None) -> list[str]:
+        if room is not None:
+            if await self._store.get(Room, room) is None:
+                raise UnknownRecord("room", room)
+            return [room]
+        ids: list[str] = []
+        while page := await self._store.listed(Room, after=ids[-1] if ids else "", limit=_PAGE_RECORDS):
+            ids += [each.id for each in page]
+        return ids
+
+    async def _sweep(
+        self, sweep: RoomSweep, rooms: Sequence[str], apply: ApplyChange, on_progress: JanitorCallback
+    ) -> JanitorReport:
+        reports: list[RoomReport] = []
+        for at, room in enumerate(rooms):
+
+            def on_room_progress(share: float, at: int = at) -> None:
+                on_progress((at + share) / len(rooms))
+
+            reports.append(await sweep.clean(room, apply, on_room_progress))
+            on_room_progress(1.0)
+        return JanitorReport(rooms=tuple(report for report in reports if report))
+
+    async def _find_duplicates(self, now: float, min_age: float | None) -> tuple[str, ...]:
+        """Return old memories that no context used and that duplicate another memory."""
+        if min_age is None:
+            return ()
+        scopes: dict[str, list[str]] = {}
+        after = ""
+        while page := await self._housekeeping.unread(before=now - min_age, after=after, limit=_PAGE_RECORDS):
+            for memory in page:
+                scopes.setdefault(memory.scope, []).append(memory.id)
+            after = page[-1].id
+        duplicates: list[str] = []
+        for scope, unused in scopes.items():
+            memories = await self._store.memories(scopes=[scope], limit=_MAX_MEMORIES_IN_SCOPE)
+            duplicates += [memory.id for memory in find_duplicate_memories(memories, unused)]
+        return tuple(duplicates)
+
+    @asynccontextmanager
+    async def _heartbeat(self, run: JanitorRun) -> AsyncIterator[None]:
+        """Send heartbeats while something takes long, such as a model that writes a summary."""
+
+        async def beat() -> None:
+            while True:
+                await asyncio.sleep(HEARTBEAT)
+                await self._housekeeping.beat(run, now=self._settings.clock())
+
+        task = asyncio.create_task(beat(), name="brimful-janitor")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def _skip_change(change: JanitorChange) -> None:
+    del change
+
+
+def parse_age(age: str | float | None) -> float | None:
+    """Return an age in seconds.
+
+    >>> parse_age("180d"), parse_age(60), parse_age(None)
+    (15552000.0, 60.0, None)
+    """
+    if age is None:
+        return None
+    seconds = parse_duration(age, "older_than") if isinstance(age, str) else to_finite_float(age)
+    if seconds is None or seconds < 0:
+        raise InvalidValue(
+            "older_than", f"must be a duration such as '180d' or a number of seconds, not {preview(age)}"
+        )
+    return seconds

@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import msgspec
 
 from brimful.core.budget import ContextBudget, allocate
-from brimful.core.content import ContentPackage, Flex, ToolCall, ToolResult
+from brimful.core.content import ContentPackage, Flex, Media, ToolCall, ToolResult
 from brimful.core.counter import TokenCounter
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy, Pool
@@ -21,14 +21,49 @@ from brimful.errors import InvalidValue
 from brimful.lore.reasons import CURRENT_MESSAGE
 from brimful.packagers.records import package_message, plain_text
 from brimful.policies import Overrides, load_policy
-from brimful.records import Content, Message, Persona, Room
+from brimful.records import Content, Message, Persona, Room, User
 
-_TOKENS_PER_HIT = 20  # with its label: a short message, so that the budget is met by them and some are left over
-_MIN_HITS = 100  # who said it, and what, is weighed after the search: even a small budget chooses among so many
+_TOKENS_PER_HIT = 20  # a short message with its label: so the budget is filled, with some hits to spare
+_MIN_HITS = 100  # hits are weighed by sender and content after the search: even a small budget needs a choice
+
+_REQUIRED = Flex(can_drop=False, priority=10)
+
+
+class CurrentMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """The message to answer; None if the history ends with what is to be answered, such as tool results."""
+
+    message: Message | None = None
+
+    @property
+    def text(self) -> str:
+        """Its text, for search."""
+        return plain_text(self.message.content) if self.message else ""
+
+    @property
+    def sender(self) -> str:
+        """Who sent it."""
+        return self.message.sender if self.message else ""
+
+    @property
+    def posted(self) -> Message | None:
+        """The message, if it is in the store."""
+        return self.message if self.message and self.message.seq else None
+
+    @property
+    def id(self) -> str | None:
+        """Its id, if it is in the store."""
+        return self.posted.id if self.posted else None
+
+    def packages(self, counter: TokenCounter) -> list[ContentPackage]:
+        """Package it as required content."""
+        return [package_message(self.message, counter=counter, current=True)] if self.message else []
 
 
 class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One build's frame."""
+    """Everything that is known about a build before candidates are loaded.
+
+    `history_start` is the id of the message with which history began last time, so that the prefix stays the same.
+    """
 
     room: Room
     persona: Persona | None
@@ -36,51 +71,62 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     policy: Policy
     counter: TokenCounter
     vocabulary: str | None
+    window: int | None
+    completion: int | None
     budget: ContextBudget
+    current: CurrentMessage = CurrentMessage()
+    user: User | None = None
+    media: tuple[Media, ...] = ()
+    focus: str = ""
+    history_start: str = ""
+    now: float = 0.0
 
-    def finds(self, most: int) -> int:
-        """Return how many finds are worth bringing: as many very short ones as there is room for, and some at least."""
-        return min(most, max(_MIN_HITS, self.tokens_for_finds // _TOKENS_PER_HIT)) if self.tokens_for_finds else 0
+    def limit_results(self, max_results: int) -> int:
+        """Return how many search results to load: as many short ones as fit, but not too few to choose from."""
+        if not self.tokens_for_results:
+            return 0
+        return min(max_results, max(_MIN_HITS, self.tokens_for_results // _TOKENS_PER_HIT))
 
     @cached_property
-    def tokens_for_finds(self) -> int:
-        """What finds may take: the limit of their pool; 0 where there is no place for what stands alone."""
+    def tokens_for_results(self) -> int:
+        """Tokens that search results may use: the limit of their pool, 0 if the policy has none for them."""
         pool = find_pool(self.policy, "message-older")
         return 0 if pool is None or pool.contiguous else self.budget.limit(pool.name)
 
 
 def find_pool(policy: Policy, kind: str) -> Pool | None:
-    """Return the pool in which a kind competes, by asking with a package of it."""
+    """Return the pool that takes a kind of package."""
     probe = ContentPackage(id="probe", kind=kind, content="", tokens=Count(tokens=0, basis="exact"))
     return policy.pool_for(probe)
 
 
-class BudgetOptions(TypedDict):
-    """What a call changes of the policy and of its budget."""
-
-    overrides: Mapping[str, Any] | Overrides | None
-    window: int | None
-    completion: int | None
-
-
 def make_plan(
-    room: Room, persona: Persona | None, *, model: ModelInfo, policy: str | Policy, **limits: Unpack[BudgetOptions]
+    room: Room,
+    persona: Persona | None,
+    *,
+    model: ModelInfo,
+    policy: str | Policy,
+    overrides: Mapping[str, Any] | Overrides | None = None,
+    window: int | None = None,
+    completion: int | None = None,
 ) -> BuildPlan:
-    """Return the frame of a build; the persona's overrides change the policy, and the call's change it again."""
-    chosen = _load_policy(policy, persona, limits["overrides"])
+    """Plan a build. The persona's overrides change the policy, then the caller's."""
+    loaded = _load_policy(policy, persona, overrides)
     return BuildPlan(
         room=room,
         persona=persona,
         model=model,
-        policy=chosen,
-        counter=counter_for(model, chosen.counting),
-        vocabulary=vocabulary_for(model, chosen.counting),
-        budget=allocate(chosen, model, window=limits["window"], completion=limits["completion"]),
+        policy=loaded,
+        counter=counter_for(model, loaded.counting),
+        vocabulary=vocabulary_for(model, loaded.counting),
+        window=window,
+        completion=completion,
+        budget=allocate(loaded, model, window=window, completion=completion),
     )
 
 
 def get_policy_keys(overrides: Mapping[str, Any] | Overrides | None) -> dict[str, Any]:
-    """Return overrides as a policy's dotted keys; a mapping may use the names of `Overrides`, too.
+    """Return overrides as dotted policy keys. A mapping may also use the field names of `Overrides`.
 
     >>> get_policy_keys({"most_messages": 50, "margin.tokens": 64})
     {'pools.recent.most': 50, 'margin.tokens': 64}
@@ -90,7 +136,7 @@ def get_policy_keys(overrides: Mapping[str, Any] | Overrides | None) -> dict[str
     if isinstance(overrides, Overrides):
         return overrides.keys()
     if not isinstance(overrides, Mapping):
-        raise InvalidValue("overrides", f"must be Overrides, or the keys of a policy, not {preview(overrides)}")
+        raise InvalidValue("overrides", f"must be an Overrides or a mapping of policy keys, not {preview(overrides)}")
     named = {key: value for key, value in overrides.items() if key in Overrides.__struct_fields__}
     try:
         short = msgspec.convert(named, Overrides).keys()
@@ -106,62 +152,29 @@ def _load_policy(
     return load_policy(policy, overrides=changes or None, environ=os.environ)
 
 
-_REQUIRED = Flex(can_drop=False, priority=10)
-
-
-class CurrentMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """The message to be answered; None if history ends with it. `text` is what retrieval looks for."""
-
-    message: Message | None = None
-
-    @property
-    def text(self) -> str:
-        """What it says, in words."""
-        return plain_text(self.message.content) if self.message else ""
-
-    @property
-    def sender(self) -> str:
-        """Who asks."""
-        return self.message.sender if self.message else ""
-
-    @property
-    def posted(self) -> Message | None:
-        """It, if it is in the store."""
-        return self.message if self.message and self.message.seq else None
-
-    @property
-    def id(self) -> str | None:
-        """Its id in the store, if it is there."""
-        return self.posted.id if self.posted else None
-
-    def packages(self, counter: TokenCounter) -> list[ContentPackage]:
-        """Package it: it is required."""
-        return [package_message(self.message, counter=counter, current=True)] if self.message else []
-
-
 def make_current(
     message: Content | Message | None, *, room: str, sender: str, now: float, persona: Persona | None = None
 ) -> CurrentMessage:
-    """Read what the caller gave, as the persona that answers sees it."""
+    """Return the message to answer, as the answering persona sees it."""
     match message:
         case None:
             return CurrentMessage()
         case Message():
             if message.room != room:
-                raise InvalidValue("message", f"is of room {preview(message.room)}, not {preview(room)}")
+                raise InvalidValue("message", f"belongs to room {preview(message.room)}, not {preview(room)}")
             return CurrentMessage(message=as_seen_by([message], persona)[0])
         case str() | tuple():
             return CurrentMessage(
                 message=Message(id=CURRENT_MESSAGE, room=room, content=message, sender=sender, at=now)
             )
         case _:
-            raise InvalidValue("message", f"must be a text, a tuple of parts or a Message, not {preview(message)}")
+            raise InvalidValue("message", f"must be a string, a tuple of parts or a Message, not {preview(message)}")
 
 
 def require_last_turn(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
-    """Return history, newest first, with its end required: the last words of a person, and the turn that came last.
+    """Return history, newest first, with the last user message and the last turn required.
 
-    Without them there would be nothing to answer. What lies between, an agent's many steps, is history as any other.
+    Without them there would be nothing to answer. An agent's steps in between are ordinary history.
     """
     last_user = next((at for at, package in enumerate(packages) if package.role == "user"), None)
     required = {*_find_last_turn(packages), *([] if last_user is None else [last_user])}
@@ -172,7 +185,7 @@ def require_last_turn(packages: Sequence[ContentPackage]) -> list[ContentPackage
 
 
 def _find_last_turn(packages: Sequence[ContentPackage]) -> range:
-    """Return the places of what came last: one message, or results with their call; nothing if a half is missing."""
+    """Return the positions of the last message, or of the last tool call with its results; empty if one is missing."""
     results = list(takewhile(lambda package: package.kind == "tool-result", packages))
     turn = packages[: len(results) + 1]
     called = {part.id for part in turn[-1].parts if isinstance(part, ToolCall)} if turn else set()

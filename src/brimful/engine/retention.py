@@ -12,25 +12,29 @@ from brimful.protocols import Store
 from brimful.records.base import parse_duration
 from brimful.records.search import PruneReport
 
+PRUNE_INTERVAL: Final = 3_600.0  # seconds; whole hours are deleted
+
+StoreLister = Callable[[], Awaitable[Sequence[Store]]]
+PruneCallback = Callable[[PruneReport], Awaitable[None]]
+
 _log = logging.getLogger("brimful")
 
 
 class PeriodicTask:
-    """Does a piece of work at once, and then every so many seconds. A failure is told as `trouble`."""
+    """Runs a function at once and then every `interval` seconds. A failure is logged with `failure_message`."""
 
-    def __init__(self, work: Callable[[], Awaitable[None]], every: float, trouble: str) -> None:
-        """Take what to do, how long to wait between two rounds, and what to say of one that failed."""
+    def __init__(self, work: Callable[[], Awaitable[None]], interval: float, failure_message: str) -> None:
         self._work = work
-        self._every = every
-        self._trouble = trouble
+        self._interval = interval
+        self._failure_message = failure_message
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the task."""
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Stop, in the middle of a round if need be."""
+        """Stop the task, even while the function runs."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -42,67 +46,58 @@ class PeriodicTask:
             try:
                 await self._work()
             except BrimfulError as error:
-                _log.warning("%s: %s", self._trouble, error)
-            await asyncio.sleep(self._every)
+                _log.warning("%s: %s", self._failure_message, error)
+            await asyncio.sleep(self._interval)
 
 
-PRUNE_INTERVAL: Final = 3_600.0  # seconds between two looks: whole hours go
-
-StoreLister = Callable[[], Awaitable[Sequence[Store]]]
-PruneCallback = Callable[[PruneReport], Awaitable[None]]
-
-
-def parse_retention(keep: str | float) -> float:
-    """Return for how many seconds builds are kept.
+def parse_retention(retention: str | float, field: str = "retention") -> float:
+    """Return a retention time in seconds.
 
     >>> parse_retention("30d"), parse_retention(3600)
     (2592000.0, 3600.0)
     """
-    seconds = parse_duration(keep, "keep") if isinstance(keep, str) else to_finite_float(keep)
+    seconds = parse_duration(retention, field) if isinstance(retention, str) else to_finite_float(retention)
     if seconds is None or seconds <= 0:
-        raise InvalidValue(
-            "keep", f"must be a time such as '30d', or a positive number of seconds, not {preview(keep)}"
-        )
+        allowed = "a duration such as '30d' or a positive number of seconds"
+        raise InvalidValue(field, f"must be {allowed}, not {preview(retention)}")
     return seconds
 
 
-async def _ignore_report(gone: PruneReport) -> None:
-    """Tell nobody."""
-    del gone
+async def _ignore_report(report: PruneReport) -> None:
+    del report
 
 
 class Retention:
-    """Looks through stores and lets go what is old. It reads its clock, and whoever tests it says what time it is."""
+    """Deletes contexts and responses that are older than the retention time from all stores."""
 
     def __init__(
         self,
         stores: StoreLister,
-        keep: str | float,
+        retention: str | float,
         *,
         clock: Callable[[], float],
-        tell: PruneCallback = _ignore_report,
+        on_pruned: PruneCallback = _ignore_report,
     ) -> None:
-        """Keep what is younger than `keep`. `tell` is told what went, if anything did."""
         self._stores = stores
-        self._keep = parse_retention(keep)
-        self._tell = tell
-        self._rounds = PeriodicTask(lambda: self.prune(clock()), PRUNE_INTERVAL, "nothing is pruned for now")
+        self._seconds = parse_retention(retention)
+        self._on_pruned = on_pruned
+        self._task = PeriodicTask(lambda: self.prune(clock()), PRUNE_INTERVAL, "pruning failed and will be retried")
 
     async def prune(self, now: float) -> None:
-        """Let go what is old by now. A store that fails spoils it for no other, and is looked at again later."""
+        """Delete what is too old. If a store fails, the others are still pruned."""
         for store in await self._stores():
             try:
-                gone = await store.prune(before=now - self._keep)
+                report = await store.prune(before=now - self._seconds)
             except BrimfulError as error:
-                _log.warning("what is old in the store of %s stays for now: %s", store.tenant, error)
+                _log.warning("pruning the store of %s failed and will be retried: %s", store.tenant, error)
                 continue
-            if gone.builds or gone.answers or gone.contents:
-                await self._tell(gone)
+            if report.builds or report.answers or report.contents:
+                await self._on_pruned(report)
 
     def start(self) -> None:
-        """Begin to look, at once and then every hour."""
-        self._rounds.start()
+        """Prune now and then every hour."""
+        self._task.start()
 
     async def stop(self) -> None:
-        """Stop looking; what is being removed at this moment is removed."""
-        await self._rounds.stop()
+        """Stop pruning."""
+        await self._task.stop()

@@ -132,7 +132,7 @@ class _Conversation:
             if not isinstance(each, dict):
                 yield Skipped(f"{self._place}: chat_messages[{at}]", "is no message: it must be a JSON object")
             elif said[as_id(each.get("uuid")) or str(at)][1] != each:
-                yield Skipped(f"{self._place}: chat_messages[{at}]", "another message has its id")
+                yield Skipped(f"{self._place}: chat_messages[{at}]", "another message has this id")
 
     def _made(self, branch: Branch, ids: dict[str, str]) -> Room:
         data = self._data

@@ -86,7 +86,7 @@ class PeriodicJanitor:
         for name in await self._names():
             try:
                 engine = await self._tenants.engine(name)
-                await engine.tidy()
+                await engine.run_janitor()
             except BrimfulError as error:
                 _log.warning("the rooms of %s stay as they are for now: %s", name, error)
 

@@ -121,7 +121,7 @@ class OpenTelemetry:
 
     def _responded(self, event: Event) -> None:
         facts, usage = event.facts, event.facts["usage"]
-        told = self._operation(facts["asked"], facts["provider"]) | {
+        told = self._operation(facts["requested_model"], facts["provider"]) | {
             "gen_ai.response.model": facts["model"],
             "brimful.response.id": facts["id"],
             "gen_ai.response.finish_reasons": [_FINISHES.get(facts["finish"], facts["finish"] or "unknown")],
@@ -137,7 +137,7 @@ class OpenTelemetry:
                 "gen_ai.usage.reasoning.output_tokens": usage["reasoning"],
             }
         self._span(f"chat {facts['asked']}", self._kinds.CLIENT, event, told)
-        labels = self._operation(self._names.model(facts["asked"]), facts["provider"])
+        labels = self._operation(self._names.model(facts["requested_model"]), facts["provider"])
         if facts["seconds"] is not None:
             self._duration.record(facts["seconds"], labels)
         for kind, tokens in (("input", "prompt"), ("output", "completion")) if usage else ():

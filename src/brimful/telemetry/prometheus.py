@@ -140,7 +140,7 @@ class Prometheus:
 
     def _route(self, event: Event) -> tuple[str, str]:
         facts = event.facts
-        return self._names.model(facts.get("asked") or facts["model"]), facts["route"] or "unknown"
+        return self._names.model(facts.get("requested_model") or facts["model"]), facts["route"] or "unknown"
 
     def _of(self, name: str, event: Event, *labels: str) -> Any:
         """Return one metric with its labels."""

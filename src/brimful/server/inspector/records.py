@@ -9,8 +9,7 @@ from msgspec import UNSET
 
 from brimful.core import validation
 from brimful.engine import Engine
-from brimful.engine.engine import new_id
-from brimful.engine.options import require_memory_content
+from brimful.engine.writer import new_id, require_memory_content
 from brimful.errors import InvalidValue, UnknownRecord
 from brimful.protocols import Store
 from brimful.records import Entity, Lorebook, LoreEntry, Memory, Message, Persona, Room

@@ -17,9 +17,8 @@ from brimful.core.model import UNKNOWN_PRIOR
 from brimful.core.policy import Policy
 from brimful.core.selection import HistoryStart
 from brimful.counting import make_observation, make_overflow_observation
-from brimful.engine.engine import get_response_notes
 from brimful.engine.events import get_build_facts, get_response_facts
-from brimful.engine.exchange import describe_overflow, get_smaller_window
+from brimful.engine.exchange import describe_overflow, get_response_notes, get_smaller_window
 from brimful.engine.prompt_cache import LastRequests
 from brimful.errors import ContextOverflow
 from brimful.records import Response, Snapshot, Usage

@@ -1,0 +1,169 @@
+"""Write records: store them, count them for the models in use, and wake the indexer."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Unpack
+
+import msgspec
+
+from brimful.core.content import Role
+from brimful.core.validation import preview
+from brimful.engine.counts import UsedTokenizers
+from brimful.engine.events import Emitter
+from brimful.engine.indexer import Indexer
+from brimful.engine.options import EngineSettings, MemoryOptions, check_options
+from brimful.errors import InvalidValue, UnknownRecord
+from brimful.protocols import Store
+from brimful.records import Content, LoreEntry, Memory, Message, Record, Summary
+from brimful.retrieval.documents import Searchable, make_document
+
+SUPERSEDED: Final = "superseded"
+"""Metadata key of a message that was replaced by another."""
+
+
+class Writer:
+    """Writes records of one tenant. When a method returns, its records are durable and full-text search finds them."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: EngineSettings,
+        *,
+        tokenizers: UsedTokenizers,
+        indexer: Indexer | None,
+        events: Emitter,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._tokenizers = tokenizers
+        self._indexer = indexer
+        self._events = events
+
+    async def post(
+        self,
+        *,
+        room: str,
+        text: str | None = None,
+        content: Content | None = None,
+        sender: str = "",
+        role: Role = "user",
+        id: str | None = None,
+        at: float | datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Message:
+        """Append a message to a room."""
+        body = content if text is None else text
+        if body is None or (text is not None and content is not None):
+            raise InvalidValue("text", "pass either `text` or `content`")
+        message = Message(
+            id=id or new_id("msg"),
+            room=room,
+            content=body,
+            sender=sender,
+            role=role,
+            at=self._settings.resolve_time(at),
+            metadata=dict(metadata or {}),
+        )
+        return (await self.post_many([message]))[0]
+
+    async def post_many(self, messages: Sequence[Message]) -> list[Message]:
+        """Append messages to their rooms, in this order; return them as stored."""
+        stored = await self._store.post([(message, make_document(message)) for message in messages])
+        await self.process_new([message.content for message in stored])
+        for message in stored:
+            await self._events.emit("posted", message.room, id=message.id, seq=message.seq, role=message.role)
+        for sent, message in zip(messages, stored, strict=True):
+            if message.room != sent.room:
+                rooms = f"{preview(message.room)}, so it cannot be used in room {preview(sent.room)}"
+                raise InvalidValue("id", f"{preview(message.id)} is the id of a message in room {rooms}")
+        return stored
+
+    async def edit(self, id: str, content: Content, *, at: float | datetime | None = None) -> Message:
+        """Replace the content of a message."""
+        known = await self._store.messages([id])
+        if not known:
+            raise UnknownRecord("message", id)
+        changed = msgspec.structs.replace(known[0], content=content)
+        edited_at = self._settings.resolve_time(at)
+        message = await self._store.edit(id, changed.content, make_document(changed), at=edited_at)
+        if message is None:
+            raise UnknownRecord("message", id)
+        await self.process_new([message.content])
+        await self._events.emit("edited", message.room, id=id)
+        return message
+
+    async def delete(self, id: str, *, erase: bool = False) -> None:
+        """Delete a message."""
+        if not await self._store.delete(id, erase=erase):
+            raise UnknownRecord("message", id)
+        await self._events.emit("deleted", None, id=id, erased=erase)
+
+    async def supersede(self, ids: Sequence[str]) -> None:
+        """Hide messages that were replaced by others."""
+        await self._store.hide(ids, why=SUPERSEDED)
+
+    async def remember(self, text: str, **options: Unpack[MemoryOptions]) -> Memory:
+        """Write a memory."""
+        check_options(options, MemoryOptions)
+        fields: dict[str, Any] = {
+            **options,
+            "id": options.get("id") or new_id("mem"),
+            "at": self._settings.resolve_time(options.get("at")),
+            "metadata": dict(options.get("metadata") or {}),
+        }
+        memory = Memory(content=text, **fields)
+        require_memory_content(memory)
+        await self.remember_many([memory])
+        return memory
+
+    async def remember_many(self, memories: Sequence[Memory]) -> None:
+        """Write memories."""
+        await self._store.remember([(memory, make_document(memory)) for memory in memories])
+        await self.process_new([memory.content for memory in memories])
+        for memory in memories:
+            await self._events.emit("remembered", memory.room, id=memory.id, type=memory.type, pinned=memory.pinned)
+
+    async def forget(self, id: str, *, erase: bool = False) -> None:
+        """Remove a memory."""
+        if not await self._store.forget(id, erase=erase):
+            raise UnknownRecord("memory", id)
+        await self._events.emit("forgotten", None, id=id, erased=erase)
+
+    async def pin(self, id: str, *, pinned: bool = True) -> None:
+        """Pin or unpin a memory."""
+        if not await self._store.pin(id, pinned=pinned):
+            raise UnknownRecord("memory", id)
+        await self._events.emit("pinned", None, id=id, pinned=pinned)
+
+    async def write_lore(self, entries: Sequence[LoreEntry]) -> None:
+        """Write lorebook entries."""
+        await self._store.write_lore([(entry, make_document(entry)) for entry in entries])
+        await self.process_new([entry.content for entry in entries])
+
+    async def write_summaries(self, summaries: Sequence[Summary]) -> None:
+        """Write summaries of messages."""
+        await self._store.summarize([(summary, make_document(summary)) for summary in summaries])
+        await self.process_new([summary.content for summary in summaries])
+
+    async def load(self, records: Sequence[Record]) -> None:
+        """Write records of any kind unchanged."""
+        await self._store.load(records, make_document)
+        await self.process_new([record.content for record in records if isinstance(record, Searchable)])
+
+    async def process_new(self, contents: Sequence[Content]) -> None:
+        """Count contents that were just stored, and have them indexed."""
+        await self._tokenizers.store_counts(self._store, contents)
+        if self._indexer is not None:
+            self._indexer.wake()
+
+
+def new_id(prefix: str) -> str:
+    """Return a unique id."""
+    return f"{prefix}-{uuid.uuid4().hex}"
+
+
+def require_memory_content(memory: Memory) -> None:
+    """Refuse an empty memory."""
+    if not memory.content.strip():
+        raise InvalidValue("content", "is empty: a memory needs a text")
