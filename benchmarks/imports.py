@@ -87,7 +87,7 @@ def _imported(path: str, url: str) -> Run:
         checked_at = time.perf_counter()
         tally = ImportTally()
         asyncio.run(_taken(walk, url, tally))
-    intake = tally.intake()
+    intake = tally.make_report()
     return Run(
         check=checked_at - began,
         write=time.perf_counter() - checked_at,
@@ -104,7 +104,7 @@ def _most_memory() -> int:
 
 async def _taken(walk: Reader, url: str, tally: ImportTally) -> None:
     async with Engine(url, embedder=None) as engine:
-        await import_records(engine, read_checked(walk), tally, where=lambda: walk.place)
+        await import_records(engine, read_checked(walk), tally, get_location=lambda: walk.place)
 
 
 def _row(form: str, path: Path, which: str, came: int, run: Run | Failure) -> list[str]:
