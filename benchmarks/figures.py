@@ -45,7 +45,8 @@ ABOUT = f"""`store.statistics` on SQLite. Builds of {DAYS} days, evenly spread: 
 policies and rooms of {BURST} builds each. Log and tallies are written in bulk, with the sums that a store would write.
 The records of the builds, which no figure needs, are not written. Times begin and end in the middle of an hour, so that
 builds are read one by one at both ends. Each answer was checked against a count of the log's rows. Medians of five
-calls; "build by build" sums up the last 24 hours without any tally."""
+calls. The last two rows show why there are tallies: "build by build" sums up the last 24 hours without them, and "GROUP
+BY" lets SQLite group the log for a single sum, where a tally has 28."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +209,12 @@ async def _asked(file: Path, shape: Shape) -> list[list[str]]:
     async with connect(f"sqlite:///{file}") as database:
         store = database.tenant(TENANT)
         rows = [await _row(store, file, name, asked) for name, asked in questions.items()]
-    slow = _one_by_one(file, day, now)
-    return [*rows, ["the last 24 hours, build by build", f"{slow[0]:,}", duration(slow[1])]]
+    slow, grouped = _one_by_one(file, day, now), _grouped(file)
+    return [
+        *rows,
+        ["the last 24 hours, build by build", f"{slow[0]:,}", duration(slow[1])],
+        ["all, by model, with GROUP BY (tokens alone)", f"{grouped[0]:,}", duration(grouped[1])],
+    ]
 
 
 async def _row(store: TenantStore, file: Path, name: str, asked: dict[str, Any]) -> list[str]:
@@ -241,6 +246,14 @@ def _one_by_one(file: Path, since: float, until: float) -> tuple[int, float]:
     for (body,) in _read(file, sql, TENANT, since, until):
         total.add(decoder.decode(body))
     return total.contexts, time.perf_counter() - began
+
+
+def _grouped(file: Path) -> tuple[int, float]:
+    """Let SQLite group the log, for one of the 28 sums of a tally."""
+    began = time.perf_counter()
+    sql = "SELECT model, count(*), sum(json_extract(body, '$[1]')) FROM log WHERE tenant = ? GROUP BY model"
+    found = _read(file, sql, TENANT)
+    return sum(count for _, count, _ in found), time.perf_counter() - began
 
 
 def _read(file: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:
