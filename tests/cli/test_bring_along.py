@@ -166,7 +166,7 @@ def test_what_was_skipped_is_told_by_reason_and_place(run, tavern):
     report = run("import", str(tavern), "--salvage").stdout
     assert "is not JSON: Input data was truncated" in report
     assert "broken.jsonl:5" in report.replace("\n", "")
-    assert "lies in a folder of copies" in report
+    assert "is in a backup folder" in report
 
 
 # -- and back --------------------------------------------------------------------------------------------------------

@@ -158,7 +158,7 @@ def test_other_records_come_too_and_stay_as_they_are(run, run_json, write_lines)
     [
         (b"", "x.json: is empty"),
         (b"nonsense", "x.json:1: is not JSON: JSON is malformed: invalid character"),
-        (b'{"a": 1}', "x.json: is of no known format; `--format` says which it is"),
+        (b'{"a": 1}', "x.json: has an unknown format; name it with `--format`"),
         (b"[" * 100_000, "x.json[0]: the file ends in the middle of its array"),
         (
             '[{"role": "ü"}]'.encode("utf-16"),

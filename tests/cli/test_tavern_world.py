@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from formats import tavern_world as world
+from formats import sillytavern_samples as world
 from formats.conftest import lay_out
 
 

@@ -13,7 +13,7 @@ MEASURED = """
 import re, sys
 from pathlib import Path
 from brimful.formats import Reader
-for record in Walk([sys.argv[1]]).records():
+for record in Reader([sys.argv[1]]).records():
     pass
 print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024, record.id)
 """

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.errors import InvalidValue
-from brimful.formats import Skipped, Source, openai
+from brimful.formats import Limits, Skipped, Source, openai
 from brimful.records import Message, Room
 from formats.conftest import lines_of
 
@@ -198,7 +198,7 @@ def test_what_is_too_long_says_so(read):
         (json.dumps([HI, long]).encode(), "[1]"),
         (json.dumps({"messages": [long]}, indent=1).encode(), ""),
     ):
-        _, skips = read(data, most=1000)
+        _, skips = read(data, limits=Limits(piece_bytes=1000))
         assert skips == [(place, "is longer than 0 MiB")]
 
 

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from brimful.formats import Source, detect_format
-from brimful.formats import source as _source
+from brimful.formats import Limits, Source, detect_format
 from brimful.records import Message, User
 from formats import samples
 from formats.conftest import lines_of
@@ -55,11 +54,10 @@ def test_a_text_of_many_mib_hides_nothing(tmp_path, end):
         assert source.keys == {"content", "role"}
 
 
-def test_a_text_that_never_ends_is_looked_through_no_further_than_a_piece_may_be(tmp_path, monkeypatch):
-    monkeypatch.setattr(_source, "FURTHEST", 2**20)
+def test_an_endless_string_is_read_no_further_than_the_limit(tmp_path):
     path = tmp_path / "chat.json"
     path.write_bytes(b'{"content": "' + b"x" * 2**21 + b'", "role": "user"}')
-    with Source(str(path)) as source:
+    with Source(str(path), limits=Limits(outline_bytes=2**20)) as source:
         assert source.outline == b'{"content": ""'
 
 

@@ -39,7 +39,7 @@ def test_another_encoding(tmp_path, encoding):
 def test_no_known_format(tmp_path, data):
     path = tmp_path / "a.jsonl"
     path.write_bytes(data)
-    refused(path, "is of no known format; `--format` says which it is")
+    refused(path, "has an unknown format; name it with `--format`")
     refused(path, f"must be one of {', '.join(format_names())}, not 'morse'", format="morse")
 
 
@@ -123,7 +123,7 @@ def test_a_package_that_fails_costs_its_file_alone(tmp_path, installed):
     (tmp_path / "b.jsonl").write_bytes(lines_of([HI]))
     first, skipped, last = Reader([str(tmp_path)]).records()
     assert (first.room, last.room) == ("a", "b")
-    assert skipped.reason == "the importer 'failing' failed (KeyError: 'who')"
+    assert skipped.reason == "the format 'failing' failed (KeyError: 'who')"
 
 
 @pytest.mark.parametrize(

@@ -114,12 +114,16 @@ def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salv
     from brimful.engine.importer import preview_import  # noqa: PLC0415 - see above
 
     damage = DamageReport(walk)
-    with progress("check", walk.total, quiet=target.quiet, unit="bytes") as advance:
+    with progress("check", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
 
         async def looked(engine: "Engine | None") -> None:
             store = engine.store if engine else None
             await preview_import(
-                store, damage.noted(), tally, on_batch=lambda: advance(walk.done), get_location=lambda: walk.place
+                store,
+                damage.records(),
+                tally,
+                on_batch=lambda: advance(walk.done_bytes),
+                get_location=lambda: walk.place,
             )
 
         if has_store(target.db):
@@ -127,7 +131,7 @@ def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salv
         else:
             asyncio.run(looked(None))
     if not salvage:
-        damage.refuse()
+        damage.raise_if_damaged()
 
 
 def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salvage: bool) -> None:
@@ -135,15 +139,19 @@ def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salv
     from brimful.engine.importer import import_records  # noqa: PLC0415 - see above
 
     if not salvage:
-        with progress("check", walk.total, quiet=target.quiet, unit="bytes") as advance:
-            check_files(walk, told=lambda: advance(walk.done))
+        with progress("check", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
+            check_files(walk, on_progress=lambda: advance(walk.done_bytes))
     found = walk.records() if salvage else read_checked(walk)
     first = _first_record(found, tally)  # where nothing can be read, no store is made
-    with progress("import", walk.total, quiet=target.quiet, unit="bytes") as advance:
+    with progress("import", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
 
         async def taken(engine: "Engine") -> None:
             await import_records(
-                engine, chain(first, found), tally, on_batch=lambda: advance(walk.done), get_location=lambda: walk.place
+                engine,
+                chain(first, found),
+                tally,
+                on_batch=lambda: advance(walk.done_bytes),
+                get_location=lambda: walk.place,
             )
 
         if first:

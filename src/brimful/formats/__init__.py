@@ -6,6 +6,7 @@ point group `brimful.formats`.
 """
 
 from brimful.formats.character_card import write_card
+from brimful.formats.files import Limits
 from brimful.formats.ids import IdChain
 from brimful.formats.openai import write_openai_messages
 from brimful.formats.reader import DamageReport, Reader, check_files, read_checked
@@ -20,6 +21,7 @@ __all__ = [
     "Format",
     "IdChain",
     "ImportedRecord",
+    "Limits",
     "Reader",
     "Skipped",
     "Source",

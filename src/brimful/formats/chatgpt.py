@@ -77,7 +77,7 @@ def _content_part(part: dict[str, Any], source: Source | None, *, pictures: bool
 
 
 def _load_image(pointer: str, source: Source) -> Part | None:
-    data = source.starting(_file_name(pointer), MAX_IMAGE_BYTES)
+    data = source.read_sibling_with_prefix(_file_name(pointer), MAX_IMAGE_BYTES)
     return image_from_bytes(data, base64.b64encode(data).decode()) if data else None
 
 
@@ -152,7 +152,7 @@ class _Conversation:
         self._data = data
         self._created = parse_time(data.get("create_time")) or source.modified
         own = as_id(data.get("conversation_id")) or as_id(data.get("id"))
-        self._room = join_id(source.named or PREFIX, own or f"{as_str(data.get('title'))}@{self._created}")
+        self._room = join_id(source.requested_room or PREFIX, own or f"{as_str(data.get('title'))}@{self._created}")
 
     def read(self, nodes: dict[str, Any]) -> Iterator[ImportedRecord | Skipped]:
         """Yield a room and its messages, then those of each other branch that says anything."""
@@ -179,7 +179,7 @@ class _Conversation:
             after=None if branch.after is None else ids[branch.after],
             shown=branch.shown,
         )
-        user = as_id(as_dict(self._source.beside("user.json")).get("id"))
+        user = as_id(as_dict(self._source.sibling("user.json")).get("id"))
         try:
             yield Room(
                 id=branch.room(self._room),

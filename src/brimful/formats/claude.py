@@ -106,7 +106,7 @@ class _Conversation:
         self._data = data
         self._created = parse_time(data.get("created_at")) or source.modified
         own = as_id(data.get("uuid")) or f"{as_str(data.get('name'))}@{self._created}"
-        self._room = join_id(source.named or PREFIX, own)
+        self._room = join_id(source.requested_room or PREFIX, own)
 
     def read(self) -> Iterator[ImportedRecord | Skipped]:
         """Yield a room and its messages, then those of each other branch."""

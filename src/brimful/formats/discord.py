@@ -46,7 +46,7 @@ class _Channel:
     def __init__(self, source: Source, told: dict[str, Any]) -> None:
         self._guild = as_dict(told.get("guild"))
         self._channel = as_dict(told.get("channel"))
-        self._room = join_id(source.named or PREFIX, as_id(self._channel.get("id")) or source.room)
+        self._room = join_id(source.requested_room or PREFIX, as_id(self._channel.get("id")) or source.room)
         self._at = source.modified
 
     def room(self, source: Source) -> Iterator[Room | Skipped]:

@@ -30,15 +30,38 @@ from brimful.errors import BrimfulError, DamagedFile
 from brimful.formats.json_stream import CHUNK_BYTES
 
 STDIN: Final = "-"
+T = TypeVar("T")
+
+READ_ERRORS: Final = (OSError, EOFError, ValueError, RuntimeError, BadZipFile, zlib.error, BrimfulError)
+"""What opening and reading a damaged file may raise; zipfile raises RuntimeError for an encrypted one."""
+ZIP_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")  # with files, or empty
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_ENCRYPTED: Final = 0x1  # a bit of an archive entry's flags
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits that protect an import from broken and hostile files."""
+
+    piece_bytes: int = 64 * 2**20  # of a line, an array element, an object, or a PNG text: a few large images
+    sibling_bytes: int = 64 * 2**20  # of a file that is read whole because another one refers to it
+    outline_bytes: int = 64 * 2**20  # read to detect a format: no string in a piece is longer
+    archive_files: int = 1_000_000
+    compression_ratio: int = 250  # chats compress to a twentieth; deflate reaches 1,032 at most
+    unchecked_zip_bytes: int = 64 * 2**20  # decompressed bytes below which the ratio does not matter
+    unchecked_gzip_bytes: int = 8 * 2**20  # … of a gzip file: reading more, line by line, takes long
+    png_chunks: int = 100_000  # an image has a few hundred
+
+
+DEFAULT_LIMITS: Final = Limits()
 
 
 class OpenFile(msgspec.Struct, frozen=True):
-    """A file that is open, its size, its time, and how many bytes it takes where it lies."""
+    """An open file. `stored` is its size on disk, which is smaller than `size` within an archive."""
 
     stream: BinaryIO
-    size: int
+    size: int  # bytes
     modified: float
-    stored: int
+    stored: int  # bytes
 
 
 Opener = Callable[[str], OpenFile]
@@ -46,10 +69,9 @@ Opener = Callable[[str], OpenFile]
 
 
 class Spool:
-    """Opens files, and holds a copy of what can be read only once, so that it can be opened again."""
+    """Opens files. Keeps a copy of those that can be read only once, so that they can be opened again."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._copies: dict[str, OpenFile] = {}
 
     def open(self, path: str) -> OpenFile:
@@ -64,7 +86,7 @@ class Spool:
         return msgspec.structs.replace(copy, stream=stream)
 
     def close(self) -> None:
-        """Let go of the copies."""
+        """Delete the copies."""
         for copy in self._copies.values():
             copy.stream.close()
 
@@ -82,13 +104,13 @@ def open_file(path: str) -> OpenFile:
 
 
 def _is_readable_once(path: str) -> bool:
-    """Say whether something can be read only once: standard input, a pipe, a device."""
-    here = Path(path)
-    return path == STDIN or (here.exists() and not here.is_file() and not here.is_dir())
+    """Return whether a path is standard input, a pipe or a device."""
+    file = Path(path)
+    return path == STDIN or (file.exists() and not file.is_file() and not file.is_dir())
 
 
 def _spool(stream: BinaryIO | None) -> OpenFile:
-    """Copy what can be read only once."""
+    """Copy a stream to a temporary file."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the source
     if stream is not None:
         shutil.copyfileobj(stream, file)
@@ -97,79 +119,72 @@ def _spool(stream: BinaryIO | None) -> OpenFile:
     return OpenFile(cast("BinaryIO", file), size, time.time(), size)
 
 
-T = TypeVar("T")
-
-MAX_SIBLING_BYTES: Final = 64 * 2**20  # bytes of a file that is read whole because another one needs it
-READ_ERRORS: Final = (OSError, EOFError, ValueError, RuntimeError, BadZipFile, zlib.error, BrimfulError)
-"""What opening and reading a damaged file may raise; zipfile says with RuntimeError that a file is encrypted."""
-
-
 class Folder(Protocol):
-    """What holds files."""
+    """A directory or an archive."""
 
     @property
     def name(self) -> str:
-        """What it is called in places and reports."""
+        """Its name in reports."""
         ...
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all files in it, with `/` between folders, in order."""
+        """The paths of all files in it, relative and with `/`, in order."""
         ...
 
     def open(self, name: str) -> OpenFile:
-        """Open one of them."""
+        """Open a file by its name."""
         ...
 
-    def stored(self, name: str) -> int:
-        """Return how many bytes one of them takes on the disk."""
+    def stored_size(self, name: str) -> int:
+        """Return the bytes that a file takes on disk."""
         ...
 
 
 class Directory:
-    """A folder on the disk. Links to folders or out of it are not followed: there is an end to it, and a limit."""
+    """A folder on disk. Links to folders, or out of the folder, are not followed."""
 
     def __init__(self, path: str) -> None:
-        """Name it."""
         self.name = Path(clean_text(path)).as_posix()
         self._path = path
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of all files in it, in order."""
-        return tuple(sorted(name for name in self._all if name not in self.links and self._at(name).is_file()))
+        """The paths of all files in it, relative and with `/`, in order."""
+        return tuple(sorted(name for name in self._all_names if name not in self.links and self._at(name).is_file()))
 
     @cached_property
     def links(self) -> frozenset[str]:
-        """The names of links to folders, out of this one, or to nothing."""
-        home = Path(self._path).resolve()
-        return frozenset(name for name in self._all if self._at(name).is_symlink() and not self._is_in(name, home))
+        """The paths of links that lead to a folder, out of this one, or nowhere."""
+        root = Path(self._path).resolve()
+        links = (name for name in self._all_names if self._at(name).is_symlink())
+        return frozenset(name for name in links if not self._is_within(name, root))
 
     @cached_property
-    def _all(self) -> list[str]:
-        """All that lies in it, at whatever depth, and is no folder of its own."""
-        found = []
-        for place, folders, files in os.walk(self._path):
-            linked = [folder for folder in folders if (Path(place) / folder).is_symlink()]
-            found += [(Path(place) / file).relative_to(self._path).as_posix() for file in (*files, *linked)]
-        return found
+    def _all_names(self) -> list[str]:
+        """The paths of all files and links in it, at any depth."""
+        names = []
+        for parent, folders, files in os.walk(self._path):
+            links = [folder for folder in folders if (Path(parent) / folder).is_symlink()]
+            names += [(Path(parent) / file).relative_to(self._path).as_posix() for file in (*files, *links)]
+        return names
 
     def _at(self, name: str) -> Path:
         return Path(self._path) / name
 
-    def _is_in(self, name: str, home: Path) -> bool:
+    def _is_within(self, name: str, root: Path) -> bool:
         try:
             target = self._at(name).resolve()
-        except (OSError, RuntimeError):  # a circle of links
+        except (OSError, RuntimeError):  # links that form a cycle
             return False
-        return target.is_file() and target.is_relative_to(home)
+        return target.is_file() and target.is_relative_to(root)
 
     def open(self, name: str) -> OpenFile:
-        """Open a file in it."""
+        """Open a file by its name."""
         return open_file(str(self._at(name)))
 
-    def stored(self, name: str) -> int:
-        """Return how many bytes a file in it takes; 0 if it has gone."""
+    def stored_size(self, name: str) -> int:
+        """Return the size of a file in bytes; 0 if it is gone."""
         try:
             return self._at(name).stat().st_size
         except OSError:
@@ -177,83 +192,79 @@ class Directory:
 
 
 class Siblings:
-    """The other files of a folder, as one of them may ask for them. None leads out of the folder."""
+    """The other files of a folder, which a file may refer to by relative paths. None leads out of the folder."""
 
-    def __init__(self, folder: Folder) -> None:
-        """Look into this folder."""
+    def __init__(self, folder: Folder, limits: Limits = DEFAULT_LIMITS) -> None:
         self.folder = folder
+        self._limits = limits
         self._names = frozenset(folder.names)
-        self._by_end = sorted((PurePosixPath(name).name, name) for name in folder.names)
-        self._data: dict[str, Any] = {}
-        self._made: dict[str, Any] = {}
+        self._by_file_name = sorted((PurePosixPath(name).name, name) for name in folder.names)
+        self._json: dict[str, Any] = {}
+        self._cache: dict[str, Any] = {}
 
-    def json(self, beside: str, name: str) -> Any:
-        """Return the JSON of the file that lies so to another; None if there is none that can be read. It is kept."""
-        wanted = normpath(str(PurePosixPath(beside).parent / name))
-        if wanted not in self._data:
+    def json(self, file: str, path: str) -> Any:
+        """Return the JSON at a path relative to a file, cached; None if there is none that can be read."""
+        name = _resolve(file, path)
+        if name not in self._json:
             try:
-                self._data[wanted] = decode_json(self.read(wanted) or b"null")
+                self._json[name] = decode_json(self.read(name, self._limits.sibling_bytes) or b"null")
             except ValueError:
-                self._data[wanted] = None
-        return self._data[wanted]
+                self._json[name] = None
+        return self._json[name]
 
-    def has(self, beside: str, name: str) -> bool:
-        """Say whether there is a file that lies so to another."""
-        return normpath(str(PurePosixPath(beside).parent / name)) in self._names
+    def has(self, file: str, path: str) -> bool:
+        """Return whether there is a file at a path relative to another file."""
+        return _resolve(file, path) in self._names
 
-    def inside(self, beside: str, name: str) -> list[str]:
-        """Return the names of files in the folder that lies so to a file, as they are named from it."""
-        wanted = PurePosixPath(normpath(str(PurePosixPath(beside).parent / name)))
-        return [f"{name}/{end}" for end, whole in self._by_end if PurePosixPath(whole).parent == wanted]
+    def list_folder(self, file: str, path: str) -> list[str]:
+        """Return the files in a folder, which is given relative to a file, as their paths relative to that file."""
+        folder = PurePosixPath(_resolve(file, path))
+        return [f"{path}/{end}" for end, name in self._by_file_name if PurePosixPath(name).parent == folder]
 
-    def once(self, what: str, make: Callable[[], T]) -> T:
-        """Return what is made of the folder, made once."""
-        if what not in self._made:
-            self._made[what] = make()
-        made: T = self._made[what]
-        return made
+    def once(self, key: str, make: Callable[[], T]) -> T:
+        """Return a value that is made once for the folder."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        value: T = self._cache[key]
+        return value
 
-    def starting(self, start: str) -> str | None:
-        """Return the first file whose name, without its folders, begins so."""
-        at = bisect_left(self._by_end, (start, ""))
-        found = self._by_end[at] if at < len(self._by_end) else ("", "")
-        return found[1] if start and found[0].startswith(start) else None
+    def find_prefix(self, prefix: str) -> str | None:
+        """Return the first file, in any folder, whose name starts with a prefix."""
+        at = bisect_left(self._by_file_name, (prefix, ""))
+        file_name, name = self._by_file_name[at] if at < len(self._by_file_name) else ("", "")
+        return name if prefix and file_name.startswith(prefix) else None
 
-    def read(self, name: str, most: int = MAX_SIBLING_BYTES) -> bytes | None:
-        """Return a file as it is; None if it is not there, cannot be read, or is longer than `most` bytes."""
+    def read(self, name: str, max_bytes: int) -> bytes | None:
+        """Return the content of a file; None if it is missing, unreadable, or longer than `max_bytes`."""
         if name not in self._names:
             return None
         try:
             opened = self.folder.open(name)
             with opened.stream as stream:
-                data = stream.read(most + 1)
+                data = stream.read(max_bytes + 1)
         except READ_ERRORS:
             return None
-        return data if len(data) <= most else None
+        return data if len(data) <= max_bytes else None
 
 
-ZIP_MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")  # files, or none
-MAX_ARCHIVE_FILES: Final = 1_000_000
-MAX_COMPRESSION_RATIO: Final = 250  # times its size: chats shrink to a twentieth, and deflate can do no more than 1,032
-ZIP_UNCHECKED_BYTES: Final = 64 * 2**20  # bytes that swell as they like
-_ENCRYPTED: Final = 0x1  # a bit of an entry's flags
+def _resolve(file: str, path: str) -> str:
+    return normpath(str(PurePosixPath(file).parent / path))
 
 
 class Archive:
-    """The files of a zip archive."""
+    """The files of a zip archive. One that is damaged or hostile raises `DamagedFile`."""
 
-    def __init__(self, name: str, opened: OpenFile) -> None:
-        """Read its directory, and refuse what is damaged or hostile."""
+    def __init__(self, name: str, opened: OpenFile, limits: Limits = DEFAULT_LIMITS) -> None:
         self.name = name
         self._modified = opened.modified
         try:
             self._zip = zipfile.ZipFile(opened.stream)
         except (zipfile.BadZipFile, EOFError, ValueError, OSError, NotImplementedError, UnicodeDecodeError) as error:
             opened.stream.close()
-            raise DamagedFile(name, f"is a damaged archive ({error}): nothing of it was read") from None
+            raise DamagedFile(name, f"is a damaged archive ({error}); nothing was read from it") from None
         self._files = {entry.filename: entry for entry in self._zip.infolist() if not entry.is_dir()}
         try:
-            _reject_hostile(name, list(self._files.values()), opened.stored)
+            _reject_hostile(name, list(self._files.values()), opened.stored, limits)
         except DamagedFile:
             opened.stream.close()
             raise
@@ -261,15 +272,15 @@ class Archive:
         self.names = tuple(sorted(self._files))
 
     def open(self, name: str) -> OpenFile:
-        """Open a file in it."""
+        """Open a file by its name."""
         entry = self._files[name]
         if entry.flag_bits & _ENCRYPTED:
             raise DamagedFile(f"{self.name}/{name}", "is encrypted: unpack the archive first")
         stream = cast("BinaryIO", self._zip.open(entry))
         return OpenFile(stream, entry.file_size, self._time(entry), entry.compress_size)
 
-    def stored(self, name: str) -> int:
-        """Return how many bytes a file in it takes."""
+    def stored_size(self, name: str) -> int:
+        """Return the compressed size of a file in bytes."""
         return self._files[name].compress_size
 
     def close(self) -> None:
@@ -278,53 +289,50 @@ class Archive:
         self._file.close()
 
     def _time(self, entry: zipfile.ZipInfo) -> float:
-        """Return when a file was written, as far as the archive tells: it knows no zone, and no time before 1980."""
+        """Return when a file was modified. Archives store no time zone, and no time before 1980."""
         try:
             return float(calendar.timegm((*entry.date_time, 0, 0, 0)))
         except (ValueError, OverflowError):
             return self._modified
 
 
-def _reject_hostile(name: str, files: list[zipfile.ZipInfo], size: int) -> None:
-    if len(files) > MAX_ARCHIVE_FILES:
-        raise DamagedFile(name, f"holds {len(files):,} files, and more than {MAX_ARCHIVE_FILES:,} are not read")
-    strange = next((entry.filename for entry in files if _escapes_archive(entry.filename)), None)
-    if strange is not None:
-        raise DamagedFile(name, f"holds a file whose name leads out of it ({strange!r}): nothing of it was read")
-    swollen = sum(entry.file_size for entry in files)
-    worst = max(
-        (entry.file_size / max(1, entry.compress_size) for entry in files if entry.file_size > ZIP_UNCHECKED_BYTES),
-        default=0,
-    )
-    if worst > MAX_COMPRESSION_RATIO or (swollen > ZIP_UNCHECKED_BYTES and swollen > MAX_COMPRESSION_RATIO * size):
+def _reject_hostile(name: str, files: list[zipfile.ZipInfo], size: int, limits: Limits) -> None:
+    if len(files) > limits.archive_files:
+        raise DamagedFile(name, f"contains {len(files):,} files; the limit is {limits.archive_files:,}")
+    outside = next((entry.filename for entry in files if _escapes_archive(entry.filename)), None)
+    if outside is not None:
+        raise DamagedFile(name, f"contains a name that leads out of it ({outside!r}); nothing was read from it")
+    total = sum(entry.file_size for entry in files)
+    large = [entry for entry in files if entry.file_size > limits.unchecked_zip_bytes]
+    ratio = max((entry.file_size / max(1, entry.compress_size) for entry in large), default=0)
+    if ratio > limits.compression_ratio or (
+        total > limits.unchecked_zip_bytes and total > limits.compression_ratio * size
+    ):
         raise DamagedFile(
-            name, f"would swell from {size:,} to {swollen:,} bytes, as only a zip bomb does: nothing of it was read"
+            name, f"would expand from {size:,} to {total:,} bytes, like a zip bomb; nothing was read from it"
         )
 
 
 def _escapes_archive(name: str) -> bool:
-    """Say whether a name is absolute or climbs out of its folder, on any system."""
+    """Return whether a name is absolute or leads out of its folder, on any system."""
     posix, windows = PurePosixPath(name), PureWindowsPath(name)
     return posix.is_absolute() or bool(windows.drive or windows.root) or ".." in (*posix.parts, *windows.parts)
 
 
-GZIP_UNCHECKED_BYTES: Final = 8 * 2**20  # bytes that may swell as they like: reading more, line by line, takes long
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-
-
-def decompress(file: BinaryIO) -> BinaryIO:
-    """Return what a file holds: as it is, or inflated if it is compressed."""
+def decompress(file: BinaryIO, limits: Limits = DEFAULT_LIMITS) -> BinaryIO:
+    """Return a stream of a file's content, decompressed if the file is gzip."""
     magic = file.read(len(_GZIP_MAGIC))
     file.seek(0)
-    return cast("BinaryIO", io.BufferedReader(_GzipStream(file), CHUNK_BYTES)) if magic == _GZIP_MAGIC else file
+    return cast("BinaryIO", io.BufferedReader(_GzipStream(file, limits), CHUNK_BYTES)) if magic == _GZIP_MAGIC else file
 
 
 class _GzipStream(io.RawIOBase):
-    """Measures each block that is inflated."""
+    """A gzip file that is decompressed while it is read; it raises OSError as soon as it looks like a bomb."""
 
-    def __init__(self, packed: BinaryIO) -> None:
-        self._packed = packed
-        self._inflated = gzip.GzipFile(fileobj=packed)
+    def __init__(self, file: BinaryIO, limits: Limits) -> None:
+        self._file = file
+        self._limits = limits
+        self._content = gzip.GzipFile(fileobj=file)
 
     def readable(self) -> bool:
         return True
@@ -333,14 +341,15 @@ class _GzipStream(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._inflated.seek(offset, whence)
+        return self._content.seek(offset, whence)
 
     def tell(self) -> int:
-        return self._inflated.tell()
+        return self._content.tell()
 
     def readinto(self, buffer: Any) -> int:
-        data = self._inflated.read1(len(buffer))  # what stands before damage is given first
+        data = self._content.read1(len(buffer))  # what comes before damage is read first
         buffer[: len(data)] = data
-        if self.tell() > GZIP_UNCHECKED_BYTES and self.tell() > MAX_COMPRESSION_RATIO * max(1, self._packed.tell()):
-            raise OSError(f"it swells to more than {MAX_COMPRESSION_RATIO} times its size, as only a bomb does")
+        ratio, size = self._limits.compression_ratio, self.tell()
+        if size > self._limits.unchecked_gzip_bytes and size > ratio * max(1, self._file.tell()):
+            raise OSError(f"it expands to more than {ratio} times its size, like a gzip bomb")
         return len(data)

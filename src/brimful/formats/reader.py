@@ -13,177 +13,255 @@ from typing import Final, Self
 from brimful.core.content import clean_text
 from brimful.errors import DamagedFile, ImportRefused, InvalidValue
 from brimful.formats.character_card import PNG_SIGNATURE
-from brimful.formats.files import STDIN, ZIP_MAGIC, Archive, Directory, Folder, Siblings, Spool, open_file
+from brimful.formats.files import (
+    DEFAULT_LIMITS,
+    STDIN,
+    ZIP_MAGIC,
+    Archive,
+    Directory,
+    Folder,
+    Limits,
+    Siblings,
+    Spool,
+    open_file,
+)
 from brimful.formats.registry import BUILTIN_FORMATS, detect_format, has_json_name, load_formats
 from brimful.formats.source import Format, ImportedRecord, Skipped, Source
 
+BACKUP_FOLDERS: Final = frozenset({"backups", "thumbnails", "__MACOSX", ".git"})
+"""Folders with copies of other files, or with nothing to import: SillyTavern saves old chats in `backups`."""
+SETTINGS_FOLDERS: Final = frozenset({"OpenAI Settings", "TextGen Settings", "KoboldAI Settings", "NovelAI Settings"})
+"""Folders with SillyTavern's model settings: their prompts have roles, but are not messages."""
+NESTED_ARCHIVE: Final = "is an archive within an archive: unpack it first"
+LINK_OUTSIDE: Final = "is a link that leads elsewhere: import its target instead"
+IN_BACKUP_FOLDER: Final = "is in a backup folder"
+IN_SETTINGS_FOLDER: Final = "is in a folder of SillyTavern's model settings"
+MAX_NAMED_FILES: Final = 5  # damaged files that an error names
+
+_ARCHIVE_SUFFIXES: Final = (".zip", ".charx")
 _EMPTY_JSON: Final = (b"[]", b"{}")
 _IMAGE_STARTS: Final = (PNG_SIGNATURE, b"\xff\xd8\xff", b"GIF8", b"RIFF")
 _CONVERSATION_FILES: Final = ("conversations.json", "../conversations.json")
 _IMAGE_NAME_PREFIXES: Final = ("file-", "file_")
 _DALLE_FOLDER: Final = "dalle-generations"
-
-
-def is_ignorable(source: Source) -> bool:
-    """Say whether it is an empty list among other files, as Slack writes many, or a picture that belongs to a chat."""
-    return source.is_within and (source.head.strip() in _EMPTY_JSON or is_chat_image(source))
-
-
-def is_chat_image(source: Source) -> bool:
-    """Say whether it is a picture of ChatGPT's export: the message that shows it has brought it."""
-    named = source.path.name.startswith(_IMAGE_NAME_PREFIXES) or source.path.parent.name == _DALLE_FOLDER
-    return named and source.head.startswith(_IMAGE_STARTS) and any(map(source.has_beside, _CONVERSATION_FILES))
-
-
-BACKUP_FOLDERS: Final = frozenset({"backups", "thumbnails", "__MACOSX", ".git"})
-"""Folders whose files are copies of others, or tell nothing: SillyTavern keeps old chats in `backups`."""
-NESTED_ARCHIVE: Final = "is an archive within an archive: unpack it first"
-LINK_OUTSIDE: Final = "is a link that leads elsewhere: name what it leads to"
-IN_BACKUP_FOLDER: Final = "lies in a folder of copies"
-SETTINGS_FOLDERS: Final = frozenset({"OpenAI Settings", "TextGen Settings", "KoboldAI Settings", "NovelAI Settings"})
-"""Folders in which SillyTavern keeps how models are asked: their prompts have roles, and nobody said them."""
-IN_SETTINGS_FOLDER: Final = "lies in a folder of SillyTavern's settings for models"
-
-_ARCHIVE_SUFFIXES: Final = (".zip", ".charx")
+_PROGRESS_STEP: Final = 500  # records between two progress reports
 
 
 class Reader:
-    """Goes through what a user names, file by file, and knows how far it has come."""
+    """Reads all files at the given paths, one at a time, and knows how far it is.
 
-    def __init__(self, paths: Sequence[str], *, room: str | None = None, format: str | None = None) -> None:
-        """Go through these paths; messages that name no room go into `room`. All files are of the `format`, if any."""
+    Messages that name no room go into `room`. All files have the given `format`, or it is detected for each.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        room: str | None = None,
+        format: str | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
         self._paths = paths
         self._room = room
         self._format = format
+        self._limits = limits
         self._spool = Spool()
-        self._behind = 0
-        self._here: Source | None = None
+        self._finished = 0
+        self._current: Source | None = None
 
     def __enter__(self) -> Self:
-        """Use it: what can be read only once, as standard input, is held until the end, and can be read again."""
+        """Keep copies of standard input and pipes until the end of the `with` block, so that they can be read again."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go of what is held."""
+        """Delete the copies."""
         self._spool.close()
 
     @property
-    def total(self) -> int:
-        """How many bytes there are to read, as they lie on the disk."""
+    def total_bytes(self) -> int:
+        """The size of all files on disk."""
         return sum(map(_size, self._paths))
 
     @property
-    def done(self) -> int:
-        """How many of them were read."""
-        return self._behind + (self._here.position if self._here else 0)
+    def done_bytes(self) -> int:
+        """How much of that was read."""
+        return self._finished + (self._current.position if self._current else 0)
 
     @property
     def place(self) -> str:
-        """Where it stands what was yielded last; empty before the first file and after the last."""
-        return self._here.place if self._here else ""
+        """The place of the last record; empty before the first file and after the last."""
+        return self._current.place if self._current else ""
 
     @property
     def file(self) -> str:
-        """The name of the file that is read; empty between two."""
-        return self._here.name if self._here else ""
+        """The name of the current file; empty between two files."""
+        return self._current.name if self._current else ""
 
     def records(self) -> Iterator[ImportedRecord | Skipped]:
-        """Yield all that the files hold, from the beginning."""
-        self._behind = 0
-        among: Sequence[Format] | None = None
+        """Yield all records of all files, from the beginning."""
+        self._finished = 0
+        formats: Sequence[Format] | None = None
         for source in self.sources():
             if isinstance(source, Skipped):
                 yield source
                 continue
-            if among is None:
+            if formats is None:
                 try:
-                    among, broken = load_formats(self._format)
+                    formats, broken = load_formats(self._format)
                 except InvalidValue as error:
-                    yield Skipped.of(error)
+                    yield Skipped.from_error(error)
                     continue
                 yield from broken
-            yield from self._read(source, among)
+            yield from self._read(source, formats)
 
-    def _read(self, source: Source, among: Sequence[Format]) -> Iterator[ImportedRecord | Skipped]:
+    def _read(self, source: Source, formats: Sequence[Format]) -> Iterator[ImportedRecord | Skipped]:
         try:
-            importer = detect_format(source, self._format, among=among)
+            format = detect_format(source, self._format, formats=formats)
         except InvalidValue as error:
-            yield from source.unreadable() if is_ignorable(source) else [_explain_unknown(source, error)]
+            yield from source.read_through() if _is_ignorable(source) else [_explain_unknown(source, error)]
             return
-        if importer in BUILTIN_FORMATS:
-            yield from source.unreadable() if is_chat_image(source) else importer.read(source)
+        if format in BUILTIN_FORMATS:
+            yield from source.read_through() if _is_chat_image(source) else format.read(source)
         else:
-            yield from _read_plugin(importer, source)
+            yield from _read_plugin(format, source)
 
     def sources(self) -> Iterator[Source | Skipped]:
-        """Yield each file, open until the next one is asked for, or why it is passed over."""
+        """Yield each file, open until the next one is requested, or the reason why it is skipped."""
         for path in self._paths:
             if path != STDIN and Path(path).is_dir():
-                yield from self._within(Directory(path))
+                yield from self._read_folder(Directory(path))
             elif path != STDIN and Path(path).is_file() and _is_archive(path):
-                yield from self._unpacked(path)
+                yield from self._read_archive(path)
             else:
-                yield from self._opened(path, None, _size(path))
+                yield from self._open(path, None, _size(path))
 
-    def _within(self, folder: Folder) -> Iterator[Source | Skipped]:
-        companions = Siblings(folder)
+    def _read_folder(self, folder: Folder) -> Iterator[Source | Skipped]:
+        siblings = Siblings(folder, self._limits)
         if isinstance(folder, Directory):
             yield from (Skipped(f"{folder.name}/{name}", LINK_OUTSIDE) for name in folder.links)
         for name in folder.names:
             place = f"{folder.name}/{name}"
-            folders = PurePosixPath(name).parts[:-1]
-            if BACKUP_FOLDERS.intersection(folders) or SETTINGS_FOLDERS.intersection(folders):
-                yield Skipped(place, IN_BACKUP_FOLDER if BACKUP_FOLDERS.intersection(folders) else IN_SETTINGS_FOLDER)
+            parents = PurePosixPath(name).parts[:-1]
+            if BACKUP_FOLDERS.intersection(parents) or SETTINGS_FOLDERS.intersection(parents):
+                yield Skipped(place, IN_BACKUP_FOLDER if BACKUP_FOLDERS.intersection(parents) else IN_SETTINGS_FOLDER)
             elif isinstance(folder, Directory) and _is_archive(place):
-                yield from self._unpacked(place)
+                yield from self._read_archive(place)
             elif not isinstance(folder, Directory) and name.lower().endswith(_ARCHIVE_SUFFIXES):
                 yield Skipped(place, NESTED_ARCHIVE)
             else:
-                yield from self._opened(name, companions, folder.stored(name))
+                yield from self._open(name, siblings, folder.stored_size(name))
 
-    def _unpacked(self, path: str) -> Iterator[Source | Skipped]:
+    def _read_archive(self, path: str) -> Iterator[Source | Skipped]:
         name = Path(clean_text(path)).as_posix()
         try:
-            archive = Archive(name, open_file(path))
+            archive = Archive(name, open_file(path), self._limits)
         except InvalidValue as error:
-            yield Skipped.of(error)
+            yield Skipped.from_error(error)
             return
         except OSError as error:
             yield Skipped(name, f"cannot be read: {error.strerror}", damaged=True)
             return
         try:
-            yield from self._within(archive)
+            yield from self._read_folder(archive)
         finally:
             archive.close()
 
-    def _opened(self, path: str, within: Siblings | None, size: int) -> Iterator[Source | Skipped]:
+    def _open(self, path: str, siblings: Siblings | None, size: int) -> Iterator[Source | Skipped]:
         try:
-            with Source(path, room=self._room, within=within, open=self._spool.open) as source:
-                self._here = source
+            with Source(path, room=self._room, siblings=siblings, limits=self._limits, open=self._spool.open) as source:
+                self._current = source
                 yield source
         except InvalidValue as error:
-            yield Skipped.of(error)
-        self._here = None
-        self._behind += size
+            yield Skipped.from_error(error)
+        self._current = None
+        self._finished += size
+
+
+def check_files(reader: Reader, *, on_progress: Callable[[], None] = lambda: None) -> None:
+    """Read everything without storing it; raise `ImportRefused` if some of it is damaged."""
+    report = DamageReport(reader)
+    for number, _ in enumerate(report.records()):
+        if number % _PROGRESS_STEP == 0:
+            on_progress()
+    report.raise_if_damaged()
+
+
+class DamageReport:
+    """Counts damage while the records of a reader pass through it."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._first: list[DamagedFile] = []
+        self._last_file: str | None = None
+        self._files = 0
+        self._places = 0
+        self._readable = 0
+
+    def records(self) -> Iterator[ImportedRecord | Skipped]:
+        """Yield all records of the reader."""
+        for record in self._reader.records():
+            if not isinstance(record, Skipped):
+                self._readable += 1
+            elif record.damaged:
+                self._add(record)
+            yield record
+
+    def raise_if_damaged(self) -> None:
+        """Raise `ImportRefused` if something is damaged."""
+        if self._files:
+            raise ImportRefused(self._first, files=self._files, places=self._places, readable=self._readable)
+
+    def _add(self, damage: Skipped) -> None:
+        self._places += 1
+        file = self._reader.file or damage.place
+        if file == self._last_file:
+            return
+        self._last_file = file
+        self._files += 1
+        if len(self._first) < MAX_NAMED_FILES:
+            self._first.append(DamagedFile(damage.place, damage.reason))
+
+
+def read_checked(reader: Reader) -> Iterator[ImportedRecord | Skipped]:
+    """Yield all records of files that `check_files` has passed. Damage now means that they changed in the meantime."""
+    for record in reader.records():
+        if isinstance(record, Skipped) and record.damaged:
+            raise DamagedFile(
+                record.place,
+                f"{record.reason}: it changed during the import; the records before it are in the store, "
+                "and are not duplicated if you import it again",
+            )
+        yield record
 
 
 def _explain_unknown(source: Source, error: InvalidValue) -> Skipped:
-    """Say why a file is not read. One that is called JSON and is none was damaged before its format shows."""
+    """Return why a file is not read. One that is named JSON but is not was damaged before its format shows."""
     if not isinstance(error, DamagedFile) and source.head.strip() and has_json_name(source):
         damage = next((entry for entry in source.entries() if isinstance(entry, Skipped)), None)
-        return damage or Skipped.of(error)
-    return Skipped.of(error)
+        return damage or Skipped.from_error(error)
+    return Skipped.from_error(error)
 
 
-def _read_plugin(importer: Format, source: Source) -> Iterator[ImportedRecord | Skipped]:
-    """Read with an importer of another package. If it fails, it costs this file, and not all that follow."""
+def _read_plugin(format: Format, source: Source) -> Iterator[ImportedRecord | Skipped]:
+    """Read with a third-party format. If it fails, only this file is lost."""
     try:
-        yield from importer.read(source)
-    except Exception as error:  # noqa: BLE001 - code of others, of which nothing is sure
-        reason = f"the importer {importer.name!r} failed ({type(error).__name__}: {error})"
+        yield from format.read(source)
+    except Exception as error:  # noqa: BLE001 - third-party code may raise anything
+        reason = f"the format {format.name!r} failed ({type(error).__name__}: {error})"
         yield Skipped(source.name, reason, damaged=True)
+
+
+def _is_ignorable(source: Source) -> bool:
+    """Return whether it is an empty list in a folder, as Slack writes many, or an image that belongs to a chat."""
+    return source.is_in_folder and (source.head.strip() in _EMPTY_JSON or _is_chat_image(source))
+
+
+def _is_chat_image(source: Source) -> bool:
+    """Return whether it is an image of a ChatGPT export: it is imported with its message."""
+    named = source.path.name.startswith(_IMAGE_NAME_PREFIXES) or source.path.parent.name == _DALLE_FOLDER
+    return named and source.head.startswith(_IMAGE_STARTS) and any(map(source.has_sibling, _CONVERSATION_FILES))
 
 
 def _is_archive(path: str) -> bool:
@@ -195,72 +273,10 @@ def _is_archive(path: str) -> bool:
 
 
 def _size(path: str) -> int:
-    here = Path(path)
-    if path == STDIN or not here.exists():
+    file = Path(path)
+    if path == STDIN or not file.exists():
         return 0
-    if here.is_dir():
+    if file.is_dir():
         folder = Directory(path)
-        return sum(folder.stored(name) for name in folder.names)
-    return here.stat().st_size
-
-
-MAX_NAMED_FILES: Final = 5  # damaged ones that are named
-_PROGRESS_STEP: Final = 500  # records between two words about how far it has come
-
-
-def check_files(walk: Reader, *, told: Callable[[], None] = lambda: None) -> None:
-    """Read everything, hold nothing; raise `ImportRefused` if some of it is damaged."""
-    damage = DamageReport(walk)
-    for at, _ in enumerate(damage.noted()):
-        if at % _PROGRESS_STEP == 0:
-            told()
-    damage.refuse()
-
-
-class DamageReport:
-    """What is damaged of the files that are gone through."""
-
-    def __init__(self, walk: Reader) -> None:
-        """Go through these."""
-        self._walk = walk
-        self._first: list[DamagedFile] = []
-        self._last: str | None = None
-        self._files = 0
-        self._places = 0
-        self._readable = 0
-
-    def noted(self) -> Iterator[ImportedRecord | Skipped]:
-        """Yield all that the files hold, and note what of it is damaged."""
-        for record in self._walk.records():
-            if not isinstance(record, Skipped):
-                self._readable += 1
-            elif record.damaged:
-                self._note(record)
-            yield record
-
-    def refuse(self) -> None:
-        """Raise `ImportRefused` if something is damaged."""
-        if self._files:
-            raise ImportRefused(self._first, files=self._files, places=self._places, readable=self._readable)
-
-    def _note(self, damage: Skipped) -> None:
-        self._places += 1
-        file = self._walk.file or damage.place
-        if file == self._last:
-            return
-        self._last = file
-        self._files += 1
-        if len(self._first) < MAX_NAMED_FILES:
-            self._first.append(DamagedFile(damage.place, damage.reason))
-
-
-def read_checked(walk: Reader) -> Iterator[ImportedRecord | Skipped]:
-    """Yield all that files hold in which no damage was found. If there is some now, they changed meanwhile."""
-    for record in walk.records():
-        if isinstance(record, Skipped) and record.damaged:
-            raise DamagedFile(
-                record.place,
-                f"{record.reason}: it changed while it was imported; what came before is in the store, "
-                "and will not come twice when you import it again",
-            )
-        yield record
+        return sum(folder.stored_size(name) for name in folder.names)
+    return file.stat().st_size

@@ -23,10 +23,10 @@ from brimful.formats.character_card import PNG_SIGNATURE
 from brimful.formats.source import Format, Skipped, Source, is_utf16
 
 ENTRY_POINT_GROUP: Final = "brimful.formats"
-"""The entry points by which another package adds importers: `chatlog = "my_package.chatlog:FORMAT"`."""
+"""The entry point group through which packages add formats: `chatlog = "my_package.chatlog:FORMAT"`."""
 
 _JSON_NAME: Final = re.compile(r"^[^.].*\.(json|jsonl|ndjson)(\.gz)?$", re.IGNORECASE)
-"""Names that promise JSON. Those that begin with a dot are a system's own: macOS lays `._NAME` beside a file."""
+"""Names of JSON files. macOS puts a `._NAME` with its own data next to some files, so leading dots do not match."""
 _IMAGE_STARTS: Final = (b"\xff\xd8\xff", b"GIF8", b"RIFF")
 
 BUILTIN_FORMATS: Final = tuple(
@@ -39,74 +39,65 @@ BUILTIN_FORMATS: Final = tuple(
 
 
 def format_names() -> tuple[str, ...]:
-    """Return the names of all importers, without loading those of others.
+    """Return the names of all formats, without loading those of other packages.
 
     >>> format_names()[-2:]
     ('llamaindex', 'openai')
     """
-    return (
-        *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)),
-        *(importer.name for importer in BUILTIN_FORMATS),
-    )
+    plugins = entry_points(group=ENTRY_POINT_GROUP)
+    return (*(entry.name for entry in plugins), *(format.name for format in BUILTIN_FORMATS))
 
 
-def get_formats(format: str | None = None) -> tuple[Format, ...]:
-    """Return all importers that can be used, in the order in which they are asked, or the one of that name."""
-    return load_formats(format)[0]
+def load_formats(name: str | None = None) -> tuple[tuple[Format, ...], tuple[Skipped, ...]]:
+    """Return all formats in the order in which they are tried, or only the named one; and those that do not load.
 
-
-def load_formats(format: str | None = None) -> tuple[tuple[Format, ...], tuple[Skipped, ...]]:
-    """Return all importers in the order in which they are asked, or the one of that name; and which are broken.
-
-    A broken one of another package costs its own format alone. If it is the one that was asked for, it is an error.
+    A plugin that does not load only disables its own format. If it is the named one, that is an error.
     """
-    if format is None:
-        tried = [_try_load(entry) for entry in entry_points(group=ENTRY_POINT_GROUP)]
-        theirs = [each for each in tried if isinstance(each, Format)]
-        return (*theirs, *BUILTIN_FORMATS), tuple(each for each in tried if isinstance(each, Skipped))
-    named = [_load(entry) for entry in entry_points(group=ENTRY_POINT_GROUP, name=format)]
-    found = (*named, *(importer for importer in BUILTIN_FORMATS if importer.name == format))
-    if not found:
-        raise InvalidValue("format", f"must be one of {', '.join(format_names())}, not {format!r}")
-    return found[:1], ()
+    if name is None:
+        loaded = [_try_load(entry) for entry in entry_points(group=ENTRY_POINT_GROUP)]
+        plugins = [each for each in loaded if isinstance(each, Format)]
+        return (*plugins, *BUILTIN_FORMATS), tuple(each for each in loaded if isinstance(each, Skipped))
+    named = [_load(entry) for entry in entry_points(group=ENTRY_POINT_GROUP, name=name)]
+    formats = (*named, *(format for format in BUILTIN_FORMATS if format.name == name))
+    if not formats:
+        raise InvalidValue("format", f"must be one of {', '.join(format_names())}, not {name!r}")
+    return formats[:1], ()
 
 
-def detect_format(source: Source, format: str | None = None, *, among: Sequence[Format] | None = None) -> Format:
-    """Return the importer of that name, or the first that recognizes the head of the file.
+def detect_format(source: Source, name: str | None = None, *, formats: Sequence[Format] | None = None) -> Format:
+    """Return the format of that name, or the first one that recognizes the file.
 
-    Whoever asks for many files gives the importers that they found once, `among` which to choose.
+    Pass `formats` (from `load_formats`) to avoid loading them again for every file.
     """
-    for importer in get_formats(format) if among is None else among:
-        if importer in BUILTIN_FORMATS and is_utf16(source):
+    for format in load_formats(name)[0] if formats is None else formats:
+        if format in BUILTIN_FORMATS and is_utf16(source):
             raise DamagedFile(source.name, "is UTF-16, not UTF-8: convert it first (iconv -f UTF-16 -t UTF-8)")
-        if format is not None or (
-            not (importer in BUILTIN_FORMATS and _is_binary(source)) and _recognizes(importer, source)
-        ):
-            return importer
+        if name is not None or (not (format in BUILTIN_FORMATS and _is_binary(source)) and _recognizes(format, source)):
+            return format
     if not source.head.strip():
         raise InvalidValue(source.name, "is empty")
     if source.head.startswith(_IMAGE_STARTS):
-        raise InvalidValue(source.name, "is a picture, and no character card")
-    raise InvalidValue(source.name, "is of no known format; `--format` says which it is")
+        raise InvalidValue(source.name, "is an image without a character card")
+    raise InvalidValue(source.name, "has an unknown format; name it with `--format`")
 
 
 def has_json_name(source: Source) -> bool:
-    """Say whether the name of a file promises JSON."""
+    """Return whether the file's name says that it is JSON."""
     return _JSON_NAME.search(source.path.name) is not None
 
 
 def _is_binary(source: Source) -> bool:
-    """Say whether a file is no text, nor a picture, nor meant to be: a store that lies there holds JSON as well."""
+    """Return whether a file is binary and no PNG. A database may contain JSON as well, and must not be recognized."""
     return b"\0" in source.head and not source.head.startswith(PNG_SIGNATURE) and not has_json_name(source)
 
 
-def _recognizes(importer: Format, source: Source) -> bool:
-    """Ask an importer. One of another package that fails does not know the file."""
-    if importer in BUILTIN_FORMATS:
-        return importer.recognizes(source)
+def _recognizes(format: Format, source: Source) -> bool:
+    """Return whether a format recognizes a file. A plugin that fails does not."""
+    if format in BUILTIN_FORMATS:
+        return format.recognizes(source)
     try:
-        return bool(importer.recognizes(source))
-    except Exception:  # noqa: BLE001 - code of others, of which nothing is sure
+        return bool(format.recognizes(source))
+    except Exception:  # noqa: BLE001 - third-party code may raise anything
         return False
 
 
@@ -114,15 +105,15 @@ def _try_load(entry: EntryPoint) -> Format | Skipped:
     try:
         return _load(entry)
     except InvalidValue as error:
-        return Skipped.of(error)
+        return Skipped.from_error(error)
 
 
 def _load(entry: EntryPoint) -> Format:
     try:
-        importer = entry.load()
+        format = entry.load()
     except Exception as error:
         reason = f"cannot be loaded ({type(error).__name__}: {error}); update or uninstall its package"
         raise InvalidValue(f"format {entry.name!r}", reason) from error
-    if not isinstance(importer, Format):
-        raise InvalidValue(f"format {entry.name!r}", f"is a {type(importer).__name__}, not a Format")
-    return importer
+    if not isinstance(format, Format):
+        raise InvalidValue(f"format {entry.name!r}", f"is a {type(format).__name__}, not a Format")
+    return format

@@ -102,7 +102,7 @@ class _Chat:
         self._group = find_group(source)
         self._head = head or legacy_group_head(self._group, source)
         self._character = _character(source, head)
-        self._room = join_id(source.named or self._character or "group", room_name(source.name))
+        self._room = join_id(source.requested_room or self._character or "group", room_name(source.name))
         begun = (parse_time(each.get("send_date")) for each in _first_lines(source))
         self._at = parse_time(head.get("create_date")) or next(filter(None, begun), source.modified)
         self._ids = OccurrenceIds(self._room)
@@ -183,7 +183,7 @@ def _empty_group_room(source: Source, group: dict[str, Any]) -> Iterator[Importe
         yield from user_once(source, player)
     chat = as_str(group.get("chat_id")) or as_str(group.get("id")) or room_name(source.name)
     yield Room(
-        id=join_id(source.named or "group", chat),
+        id=join_id(source.requested_room or "group", chat),
         name=as_str(group.get("name")),
         user=player.id if player else None,
         persona=group_responder(group),

@@ -334,14 +334,14 @@ def read_user_personas(source: Source) -> Iterator[User | Memory | Skipped]:
 
 def user_once(source: Source, player: UserPersona) -> Iterator[User]:
     """Yield somebody whom the user plays, for the first file that tells of him."""
-    if source.first(f"user {player.id}"):
+    if source.is_first(f"user {player.id}"):
         yield make_user(player, _existing_books(source, [as_str(player.told.get("lorebook"))]))
 
 
 def get_settings(source: Source) -> dict[str, Any]:
     """Return SillyTavern's settings, if they lie in the same folder."""
     home = data_folder(source)
-    return as_dict(source.beside(f"{home}/settings.json")) if home else {}
+    return as_dict(source.sibling(f"{home}/settings.json")) if home else {}
 
 
 def lorebook_defaults(source: Source) -> dict[str, Any]:
@@ -400,14 +400,14 @@ def has_group_chats(source: Source) -> bool:
     found = source.whole()
     group = as_dict(None if isinstance(found, Skipped) else found.data)
     chats = (*as_strs(group.get("chats")), as_str(group.get("chat_id")))
-    return any(source.has_beside(f"{data_folder(source)}/group chats/{chat}.jsonl") for chat in chats if chat)
+    return any(source.has_sibling(f"{data_folder(source)}/group chats/{chat}.jsonl") for chat in chats if chat)
 
 
 def find_group(source: Source) -> dict[str, Any]:
     """Return the group whose chat a file is; nothing if there is none."""
     home, stem = data_folder(source), _stem(source)
-    for name in source.names_beside(f"{home}/groups") if home else ():
-        group = as_dict(source.beside(name))
+    for name in source.siblings_in(f"{home}/groups") if home else ():
+        group = as_dict(source.sibling(name))
         if stem in (*as_strs(group.get("chats")), as_str(group.get("chat_id"))):
             return group
     return {}
@@ -420,7 +420,7 @@ def _stem(source: Source) -> str:
 
 def _existing_books(source: Source, books: Iterable[str]) -> list[str]:
     home = "." if source.path.name == SETTINGS_FILE else data_folder(source)
-    there = (book for book in books if book and source.has_beside(f"{home}/worlds/{book}.json"))
+    there = (book for book in books if book and source.has_sibling(f"{home}/worlds/{book}.json"))
     return list(dict.fromkeys(there)) if home else []
 
 

@@ -125,7 +125,7 @@ def _record(source: Source, entry: Entry, people: dict[str, str]) -> ImportedRec
 
 def _user_names(source: Source) -> dict[str, str]:
     """Return the names of people by their ids, from the root of the export."""
-    users = source.beside("../users.json") or source.beside("users.json")
+    users = source.sibling("../users.json") or source.sibling("users.json")
     return {as_id(user.get("id")): _user_name(user) for user in as_dicts(users)}
 
 
@@ -145,7 +145,7 @@ def _user_metadata(user: dict[str, Any]) -> dict[str, Any]:
 def _room(source: Source, data: dict[str, Any], people: dict[str, str]) -> Room:
     members = [people.get(member, member) for member in as_strs(data.get("members"))]
     folder = as_str(data.get("name")) or as_id(data.get("id"))
-    room = join_id(source.named or PREFIX, folder)
+    room = join_id(source.requested_room or PREFIX, folder)
     return Room(
         id=room,
         name=f"#{as_str(data['name'])}" if as_str(data.get("name")) else ", ".join(members),
@@ -164,7 +164,7 @@ def _room(source: Source, data: dict[str, Any], people: dict[str, str]) -> Room:
 def _message(source: Source, place: str, data: dict[str, Any], people: dict[str, str]) -> Message | Skipped:
     if data.get("type") != "message" or not as_id(data.get("ts")):
         return Skipped(place, "is no message: it has no time (`ts`), or is of another type")
-    room = join_id(source.named or PREFIX, source.path.parent.name or source.room)
+    room = join_id(source.requested_room or PREFIX, source.path.parent.name or source.room)
     said = "\n".join(_lines(data, people))
     if not said:
         return Skipped(place, "says nothing")

@@ -8,7 +8,7 @@ from brimful.formats.sillytavern_folder import author_note, chat_notes, find_use
 from brimful.records import Lorebook, Memory, Message, Note, Persona, Room, User
 from brimful.records.character import Character
 from formats import samples
-from formats import tavern_world as world
+from formats import sillytavern_samples as world
 
 
 def of(kind, records):
@@ -19,9 +19,9 @@ def of(kind, records):
 def records(walk):
     found, skips = walk(world.folder())
     assert {reason for _, reason in skips} == {
-        "lies in a folder of copies",
-        "is a picture without a character card",
-        "is of no known format; `--format` says which it is",
+        "is in a backup folder",
+        "is an image without a character card",
+        "has an unknown format; name it with `--format`",
     }
     return found
 

@@ -8,8 +8,7 @@ import zipfile
 
 import pytest
 
-from brimful.formats import Reader, Skipped, reader
-from brimful.formats import files as _files
+from brimful.formats import Limits, Reader, Skipped, reader
 from brimful.formats.files import Directory, Siblings
 from brimful.records import Message, Persona
 from formats import samples
@@ -45,15 +44,15 @@ def test_how_far_it_has_come(tmp_path):
     place = lay_out(tmp_path / "in", {f"{at}.jsonl": lines_of([HI] * 50) for at in range(4)})
     packed(place / "z.zip", {"z.jsonl": lines_of([HI] * 50)})
     going = Reader([str(place)])
-    done = [going.done for _ in going.records()]
+    done = [going.done_bytes for _ in going.records()]
     assert done == sorted(done)
-    assert 0.8 * going.total <= done[-1] <= going.total
+    assert 0.8 * going.total_bytes <= done[-1] <= going.total_bytes
 
 
 def test_one_file_is_open_at_a_time(tmp_path):
     place = lay_out(tmp_path / "in", {f"{at}.jsonl": lines_of([HI]) for at in range(3)})
     sources = list(Reader([str(place)]).sources())
-    assert all(source._file.closed for source in sources)  # noqa: SLF001 - that it was closed is the point
+    assert all(source.closed for source in sources)
 
 
 def test_a_file_asks_for_others_of_its_folder_and_for_none_beyond(tmp_path):
@@ -63,16 +62,16 @@ def test_a_file_asks_for_others_of_its_folder_and_for_none_beyond(tmp_path):
     assert beside.json("c/d.json", "d.json") is None  # it is damaged
     assert beside.json("a.json", "../secret.json") is None
     assert beside.json("a.json", str(tmp_path / "secret.json")) is None
-    assert beside.inside("a.json", "c") == ["c/d.json", "c/e.json"]
-    assert (beside.starting("d"), beside.starting("q"), beside.starting("")) == ("c/d.json", None, None)
-    assert (beside.read("a.json", most=3), beside.read("gone")) == (None, None)
+    assert beside.list_folder("a.json", "c") == ["c/d.json", "c/e.json"]
+    assert (beside.find_prefix("d"), beside.find_prefix("q"), beside.find_prefix("")) == ("c/d.json", None, None)
+    assert (beside.read("a.json", max_bytes=3), beside.read("gone", max_bytes=3)) == (None, None)
 
 
 # -- archives that are made to do harm -------------------------------------------------------------------------------
 
 
-def refused(path, reason):
-    records, skips = walked(path)
+def refused(path, reason, **limits):
+    records, skips = walked(path, limits=Limits(**limits))
     assert records == []
     assert [skip.place for skip in skips] == [str(path)]
     assert skips[0].reason.startswith(reason), skips[0].reason
@@ -83,24 +82,21 @@ def refused(path, reason):
 )
 def test_names_that_lead_elsewhere(tmp_path, name):
     files = {"ok.jsonl": lines_of([HI]), name: lines_of([HI])}
-    refused(packed(tmp_path / "x.zip", files), "holds a file whose name leads out of it")
+    refused(packed(tmp_path / "x.zip", files), "contains a name that leads out of it")
 
 
-def test_an_archive_that_would_swell(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "HARMLESS", 2**16)
+def test_an_archive_that_would_expand_too_much(tmp_path):
     files = {"ok.jsonl": lines_of([HI]), "zeros.jsonl": b"\0" * 2**22}
-    refused(packed(tmp_path / "x.zip", files), "would swell from ")
+    refused(packed(tmp_path / "x.zip", files), "would expand from ", unchecked_zip_bytes=2**16)
 
 
-def test_many_files_that_together_would_swell(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "HARMLESS", 2**16)
+def test_many_files_that_would_expand_too_much_together(tmp_path):
     files = {f"{at}.jsonl": b"\0" * 2**16 for at in range(1000)}
-    refused(packed(tmp_path / "x.zip", files), "would swell from ")
+    refused(packed(tmp_path / "x.zip", files), "would expand from ", unchecked_zip_bytes=2**16)
 
 
-def test_more_files_than_anybody_has(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "MOST_FILES", 10)
-    refused(packed(tmp_path / "x.zip", {f"{at}.json": b"1" for at in range(11)}), "holds 11 files")
+def test_too_many_files(tmp_path):
+    refused(packed(tmp_path / "x.zip", {f"{at}.json": b"1" for at in range(11)}), "contains 11 files", archive_files=10)
 
 
 @pytest.mark.parametrize("size", [10, 60, 100])
@@ -142,13 +138,12 @@ def test_a_member_that_says_less_than_it_holds_is_damaged(tmp_path):
     assert "Bad CRC-32" in skips[0].reason
 
 
-def test_a_compressed_file_that_swells_is_left(tmp_path, monkeypatch):
-    monkeypatch.setattr("brimful.formats.files.GZIP_UNCHECKED_BYTES", 2**16)
+def test_a_gzip_file_that_expands_too_much(tmp_path):
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(gzip.compress(lines_of([HI]) + b" " * 2**24))
-    records, skips = walked(path, format="openai")
+    records, skips = walked(path, format="openai", limits=Limits(unchecked_gzip_bytes=2**16))
     assert [record.content for record in records] == ["Hi"]
-    assert "as only a bomb does" in skips[0].reason
+    assert "like a gzip bomb" in skips[0].reason
 
 
 def test_the_same_export_in_a_folder_and_in_an_archive_is_the_same(tmp_path):
@@ -198,5 +193,5 @@ def test_a_gzip_that_swells_is_given_up_early_and_what_stood_before_is_kept(tmp_
     found, skips = walked(path)
     assert [each.content for each in found if isinstance(each, Message)] == ["Hi"]
     assert [each.reason for each in skips] == [
-        "cannot be read further: it swells to more than 250 times its size, as only a bomb does"
+        "cannot be read further: it expands to more than 250 times its size, like a gzip bomb"
     ]

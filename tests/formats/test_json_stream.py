@@ -44,7 +44,7 @@ class Dripping(io.BytesIO):
 @given(st.lists(JSON, max_size=6), st.integers(1, 9), st.sampled_from([None, 2]), st.booleans())
 def test_elements_are_those_of_a_parser(values, size, indent, ascii_only):
     text = json.dumps(values, indent=indent, ensure_ascii=ascii_only)
-    found = list(iter_elements(Dripping(text.encode(), size), most=1000))
+    found = list(iter_elements(Dripping(text.encode(), size), max_bytes=1000))
     assert [number for number, _ in found] == list(range(len(values)))
     assert [json.loads(piece) for _, piece in found] == values
 
@@ -53,7 +53,7 @@ def test_elements_are_those_of_a_parser(values, size, indent, ascii_only):
 def test_an_array_that_does_not_end_says_so_after_whole_elements(values, data):
     text = json.dumps(values)
     cut = data.draw(st.integers(1, len(text) - 1))
-    *whole, (_, last) = iter_elements(io.BytesIO(text[:cut].encode()), most=1000)
+    *whole, (_, last) = iter_elements(io.BytesIO(text[:cut].encode()), max_bytes=1000)
     assert last == ARRAY_CUT_OFF
     for (_, piece), value in zip(whole[:-1], values, strict=False):
         assert json.loads(piece) == value
@@ -77,7 +77,7 @@ def test_an_array_that_does_not_end_says_so_after_whole_elements(values, data):
     ],
 )
 def test_arrays_as_they_come(data, expected):
-    assert list(iter_elements(io.BytesIO(data), most=100)) == expected
+    assert list(iter_elements(io.BytesIO(data), max_bytes=100)) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,16 +97,15 @@ def test_objects_as_they_come(data, expected):
     assert list(iter_fields(io.BytesIO(data), 64, frozenset(["a"]))) == expected
 
 
-def test_an_element_that_is_too_long_costs_itself_alone(monkeypatch):
-    monkeypatch.setattr(json_stream, "CHUNK", 8)
+def test_an_element_that_is_too_long_costs_itself_alone():
     data = json.dumps([1, "x" * 100 + '"]\\', {"a": ["y" * 100]}, 2]).encode()
-    found = list(iter_elements(io.BytesIO(data), most=32))
+    found = list(iter_elements(io.BytesIO(data), max_bytes=32, chunk_bytes=8))
     assert found == [(0, b"1"), (1, json_stream.too_long_message(32)), (2, json_stream.too_long_message(32)), (3, b"2")]
 
 
 def test_a_line_that_is_too_long_costs_itself_alone():
     data = b"1\n" + b"x" * 100 + b"\n\r\n2\n" + b"y" * 100
-    assert list(iter_lines(io.BytesIO(data), most=10)) == [
+    assert list(iter_lines(io.BytesIO(data), max_bytes=10)) == [
         (1, b"1"),
         (2, json_stream.too_long_message(10)),
         (4, b"2"),
@@ -115,4 +114,4 @@ def test_a_line_that_is_too_long_costs_itself_alone():
 
 
 def test_deep_nesting_takes_no_more_than_its_bytes():
-    assert list(iter_elements(io.BytesIO(b"[" * 200_000), most=2**20)) == [(0, ARRAY_CUT_OFF)]
+    assert list(iter_elements(io.BytesIO(b"[" * 200_000), max_bytes=2**20)) == [(0, ARRAY_CUT_OFF)]

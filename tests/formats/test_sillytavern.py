@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from brimful.formats import Reader, character_card
+from brimful.formats import Limits, Reader
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, User
 from formats import samples
 from formats.conftest import packed
@@ -33,8 +33,8 @@ def test_a_folder_as_a_whole(walk):
     (told,) = of(Memory, records).values()
     assert (told.content, told.user, told.pinned) == ("Ada is an engineer.", "Ada", True)
     reasons = dict(skips)
-    assert reasons["backups/chat_nova_20240105.jsonl"] == "lies in a folder of copies"
-    assert reasons["User Avatars/ada.png"] == "is a picture without a character card"
+    assert reasons["backups/chat_nova_20240105.jsonl"] == "is in a backup folder"
+    assert reasons["User Avatars/ada.png"] == "is an image without a character card"
     assert set(reasons) == {"backups/chat_nova_20240105.jsonl", "User Avatars/ada.png", "themes/Dark.json"}
 
 
@@ -139,19 +139,19 @@ def test_a_charx_is_an_archive_with_a_card(tmp_path):
 
 ENDLESS = zlib.compress(b"A" * 100_000)  # a hundred bytes
 DAMAGED = {
-    "no card": (samples.PICTURE, "is a picture without a character card"),
-    "no base64": (samples.png(samples.chunk(b"tEXt", b"chara\0***")), "has a damaged card in it: "),
+    "no card": (samples.PICTURE, "is an image without a character card"),
+    "no base64": (samples.png(samples.chunk(b"tEXt", b"chara\0***")), "contains a damaged card: "),
     "no json": (
         samples.png(samples.chunk(b"tEXt", b"chara\0" + base64.b64encode(b'{"name": '))),
-        "has a damaged card in it: is not JSON",
+        "contains a damaged card: is not JSON",
     ),
     "no name": (
         samples.png(samples.text_chunk("chara", {"spec": "chara_card_v2", "data": {}})),
-        "is no character card: it has neither a name nor a description",
+        "is not a character card: it has neither a name nor a description",
     ),
-    "no zlib": (samples.png(samples.chunk(b"zTXt", b"chara\0\0rubbish")), "has a damaged text in it"),
-    "cut off": (samples.PICTURE[:20], "is cut off: a picture ends"),
-    "a list": (samples.png(samples.text_chunk("chara", [1])), "is no character card"),
+    "no zlib": (samples.png(samples.chunk(b"zTXt", b"chara\0\0rubbish")), "contains a damaged text"),
+    "cut off": (samples.PICTURE[:20], "is cut off: the chunk"),
+    "a list": (samples.png(samples.text_chunk("chara", [1])), "is not a character card"),
 }
 
 
@@ -172,22 +172,21 @@ def test_a_damaged_card_says_so(read, sort):
     ],
     ids=["zTXt", "iTXt"],
 )
-def test_a_text_that_inflates_without_end_is_refused(read, monkeypatch, chunk):
-    monkeypatch.setattr("brimful.formats.character_card.MAX_PIECE_BYTES", 1000)
-    records, skips = read(samples.png(chunk), name="x.png")
+def test_a_text_that_inflates_without_end_is_refused(read, chunk):
+    records, skips = read(samples.png(chunk), name="x.png", limits=Limits(piece_bytes=1000))
     assert records == []
-    assert skips == [("", "has a text in it that inflates beyond 1,000 bytes, as only a bomb does")]
+    assert skips == [("", "contains a text that expands beyond 1,000 bytes, like a zip bomb")]
 
 
-def test_a_picture_of_nothing_but_chunks_is_refused(read, monkeypatch):
-    monkeypatch.setattr(character_card, "MOST_CHUNKS", 10)
-    _, skips = read(samples.png(*[samples.chunk(b"tEXt", b"a\0b")] * 20), name="x.png")
-    assert skips == [("", "has more than 10 chunks, as no picture has")]
+def test_a_picture_of_nothing_but_chunks_is_refused(read):
+    data = samples.png(*[samples.chunk(b"tEXt", b"a\0b")] * 20)
+    _, skips = read(data, name="x.png", limits=Limits(png_chunks=10))
+    assert skips == [("", "has more than 10 chunks, like no real image")]
 
 
 def test_a_chunk_that_claims_to_be_huge_is_refused_or_runs_out(read):
     _, skips = read(samples.PICTURE[:-12] + b"\x7f\xff\xff\xfftEXtchara\0AAAA", name="x.png")
-    assert skips[0][1].startswith("has a text of 2,147,483,647 bytes in it")
+    assert skips[0][1].startswith("contains a text of 2,147,483,647 bytes")
 
 
 def test_world_info_without_entries_is_an_empty_lorebook(walk):
