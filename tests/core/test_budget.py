@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import brimful
-from brimful.core.budget import allocate
+from brimful.core.budget import allocate, rules_digest
 from brimful.core.model import ModelInfo
 from brimful.policies import load_policy, policy_names
 
@@ -95,3 +95,11 @@ def test_where_there_is_no_pool_of_recent_messages_all_is_the_target():
 def test_a_limit_of_the_input_alone_holds():
     limited = msgspec.structs.replace(model(400_000), max_input=272_000)
     assert allocate(load_policy("default"), limited, completion=1000).hard_limit == 272_000
+
+
+def test_rules_differ_where_a_policy_or_a_budget_does():
+    default, window = load_policy("default"), load_policy("window")
+    small, large = (allocate(default, model(tokens), window=None, completion=None) for tokens in (8_000, 9_000))
+    digests = [rules_digest(default, small), rules_digest(default, large), rules_digest(window, small)]
+    assert len(set(digests)) == 3
+    assert rules_digest(load_policy("default"), small) == digests[0]

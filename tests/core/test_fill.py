@@ -176,6 +176,20 @@ def test_call_ids_that_are_used_again_stay_paired_and_become_unique():
     assert ids == ["call_0", "call_0-2", "call_0-3"]
 
 
+def test_a_call_that_is_made_again_before_it_was_answered_is_dropped():
+    lost = package("tool-call", (brimful.ToolCall(id="c", name="f"),), counter=COUNTER, id="lost", timestamp=NOW - 2)
+    turn = tool_turn(
+        [brimful.ToolCall(id="c", name="f")],
+        [brimful.ToolResult(id="c", content="answer")],
+        counter=COUNTER,
+        id="turn",
+        timestamp=NOW - 1,
+    )
+    found = outcomes(build([lost, *turn]))
+    assert found["lost"] == ("dropped", "unpaired")
+    assert {found[each.id][0] for each in turn} == {"kept"}
+
+
 def test_the_same_id_twice_is_one_candidate_and_the_required_one_wins():
     pile = [
         memory("old", counter=COUNTER, id="x", timestamp=NOW - 9),
