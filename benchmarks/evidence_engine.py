@@ -64,7 +64,7 @@ def _only_related(tokens: int) -> Mapping[str, object]:
     return {
         "pools.recent.limit": {"tokens": 0},
         "pools.recent.borrow": False,
-        "pools.recent.least": 0,
+        "pools.recent.min_items": 0,
         "pools.related.limit": {"tokens": tokens},
         "pools.related.borrow": False,
     }

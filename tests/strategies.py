@@ -166,8 +166,8 @@ def _policies(draw):
             f"{at}.borrow": draw(st.booleans()),
             f"{at}.summarize": draw(st.booleans()),
             f"{at}.dedupe": draw(st.sampled_from(["retrieved", "all", "id"])),
-            f"{at}.least": draw(st.integers(0, 3)),
-            f"{at}.most": draw(st.sampled_from([None, 3, 9])),
+            f"{at}.min_items": draw(st.integers(0, 3)),
+            f"{at}.max_items": draw(st.sampled_from([None, 3, 9])),
         }
     return load_policy(policy, overrides=turned)
 

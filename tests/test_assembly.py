@@ -91,7 +91,7 @@ def test_replay_under_another_model_window_and_policy():
     assert len(larger.kept) == len(packages)
     assert brimful.replay(context, window=2000).tokens <= 2000
     assert brimful.replay(context, policy="window").budget.policy == "window"
-    assert brimful.replay(context, overrides={"pools.recent.most": 4}).component("recent").items <= 4
+    assert brimful.replay(context, overrides={"pools.recent.max_items": 4}).component("recent").items <= 4
     assert brimful.replay(context, completion=10).budget.completion == 10
 
 

@@ -273,7 +273,10 @@ EXPECTED = {
         "field of ContextBudget": properties(brimful.ContextBudget),
         "counting method": get_args(Method),
     },
-    "fill.md": {"order of a pool": ("score", "newest", "relevance"), "pool's rule": ("least", "most", "low_water")},
+    "fill.md": {
+        "order of a pool": ("score", "newest", "relevance"),
+        "pool's rule": ("min_items", "max_items", "low_water"),
+    },
     "requests.md": {"wire": get_args(Wire)},
     "record.md": {
         "outcome": get_args(Outcome),

@@ -187,7 +187,7 @@ def test_2_byte_identical_across_processes_and_hash_seeds(tmp_path):
 
 def test_7_the_most_items_hold_and_are_trimmed_in_steps_as_well():
     model = brimful.ModelInfo(id="m", provider="p", window=90_000, max_output=100, wire="openai")
-    policy = load_policy("default", overrides={"pools.recent.most": 20})
+    policy = load_policy("default", overrides={"pools.recent.max_items": 20})
     said, previous, firsts = history(80), None, []
     for turns in range(10, 80):
         inputs = Inputs(

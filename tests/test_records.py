@@ -19,7 +19,7 @@ from brimful.records.character import Character
 
 RECORDS = [
     User(id="ada", name="Ada"),
-    Persona(id="helper", prompt="You help.", overrides={"pools.recent.most": 50}, lorebooks=("world",)),
+    Persona(id="helper", prompt="You help.", overrides={"pools.recent.max_items": 50}, lorebooks=("world",)),
     Persona(id="nova", character=Character(description="A pilot."), completion=800, provider="ollama"),
     Room(id="general", goal="Ship the demo", headers=("Be brief.",), user="ada"),
     Message(id="m1", room="general", content="Hi", sender="Ada", at=7),

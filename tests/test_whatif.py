@@ -114,7 +114,11 @@ def test_by_luck_a_candidate_is_in_and_out_again():
     [
         ([memory("first", 9), memory("twice", 9)], {}, "twice"),
         ([memory("first", 9)], {"policy": "window"}, "first"),  # no pool takes it
-        ([memory(f"m{n}", 9, relevance=1 - n / 10) for n in range(5)], {"overrides": {"pools.related.most": 2}}, "m4"),
+        (
+            [memory(f"m{n}", 9, relevance=1 - n / 10) for n in range(5)],
+            {"overrides": {"pools.related.max_items": 2}},
+            "m4",
+        ),
         (
             [memory(f"m{n}", 90, relevance=1 - n / 10) for n in range(5)],
             {"overrides": {"pools.related.limit.tokens": 200, "pools.related.borrow": False}},

@@ -108,9 +108,9 @@ def test_a_setting_that_is_none(setting, run):
 @pytest.mark.parametrize(
     ("setting", "complaint"),
     [
-        ("pools.nope.most=5", "window.toml: pools.nope.most: policy 'window' has no such key or pool"),
-        ("pools.recent.most=many", "window.toml: pools.recent.most: Expected `int | null`, got `str`"),
-        ("pools.recent.least=-1", "window.toml: pools.recent.least: must be a whole number of at least 0, not -1"),
+        ("pools.nope.max_items=5", "window.toml: pools.nope.max_items: policy 'window' has no such key or pool"),
+        ("pools.recent.max_items=many", "window.toml: pools.recent.max_items: Expected `int | null`, got `str`"),
+        ("pools.recent.min_items=-1", "window.toml: pools.recent.min_items: must be at least 0, not -1"),
     ],
 )
 def test_a_setting_that_the_policy_does_not_take(setting, complaint, fails):

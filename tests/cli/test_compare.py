@@ -42,9 +42,9 @@ def test_another_model_policy_and_reserve(run, context):
 
 
 def test_settings(run_json, context):
-    data = run_json("replay", context, "--set", "pools.recent.most=10")
+    data = run_json("replay", context, "--set", "pools.recent.max_items=10")
     assert len(data["left"]) >= 20
-    assert {change["after_reason"] for change in data["left"]} == {"most"}
+    assert {change["after_reason"] for change in data["left"]} == {"max-items"}
 
 
 def test_an_unknown_model_is_warned_of(run, context):

@@ -140,7 +140,7 @@ def test_previous_is_where_history_goes_on_from(run_json, chat, context):
 
 def test_settings_change_the_policy(run, chat):
     args = ("-m", "gpt-4o", "--now", NOW, "-p", "window", "--json")
-    changes = ("--set", "pools.recent.least=1", "--set", "pools.recent.most=5")
+    changes = ("--set", "pools.recent.min_items=1", "--set", "pools.recent.max_items=5")
     record = json.loads(run("fill", chat, *args, *changes).stdout)
     assert [pool["items"] for pool in record["pools"] if pool["name"] == "recent"] == [5]
 

@@ -152,7 +152,7 @@ def test_no_save_leaves_no_trace(run, run_json):
 def test_settings_and_policies(run):
     asked = (*ASK, "-m", "gpt-4o", "--message", "So?", "-p", "window", "--json")
     context = brimful.Context.from_json(
-        run(*asked, "--set", "pools.recent.least=1", "--set", "pools.recent.most=3").stdout
+        run(*asked, "--set", "pools.recent.min_items=1", "--set", "pools.recent.max_items=3").stdout
     )
     assert context.budget.policy == "window"
     assert [pool.items for pool in context.pools if pool.name == "recent"] == [3]

@@ -110,7 +110,7 @@ def test_what_steers_a_terminal_is_not_shown(run):
 
 def test_a_persona_is_made_changed_shown_and_removed(run, run_json, fails):
     Path("nova.txt").write_text("You are Nova.\nBe brief.\n", encoding="utf-8")
-    run("persona", "create", "nova", "--prompt-file", "nova.txt", "--model", "gpt-4o", "--set", "most_messages=50")
+    run("persona", "create", "nova", "--prompt-file", "nova.txt", "--model", "gpt-4o", "--set", "max_messages=50")
     run("persona", "create", "nova", "--name", "Nova", "--policy", "window", "--lorebook", "products")
     persona = run_json("persona", "show", "nova")
     assert {key: persona[key] for key in ("name", "prompt", "model", "policy", "overrides", "lorebooks")} == {
@@ -118,7 +118,7 @@ def test_a_persona_is_made_changed_shown_and_removed(run, run_json, fails):
         "prompt": "You are Nova.\nBe brief.",
         "model": "gpt-4o",
         "policy": "window",
-        "overrides": {"most_messages": 50},
+        "overrides": {"max_messages": 50},
         "lorebooks": ["products"],
     }
     assert run("persona", "show", "nova").stdout.endswith("\n\nYou are Nova.\nBe brief.\n")

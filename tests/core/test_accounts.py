@@ -14,7 +14,7 @@ from brimful.policies import load_policy
 from strategies import COUNTER, NOW
 from support import build, history, words
 
-ALONE = {"pools.recent.least": 0, "pools.recent.limit.minus": 0}
+ALONE = {"pools.recent.min_items": 0, "pools.recent.limit.subtract": 0}
 
 
 def outcomes(context):
@@ -40,7 +40,7 @@ def test_what_is_required_is_paid_from_its_pool():
 
 def test_what_is_required_is_among_the_most_items():
     pile = [*renamed(history(2), "must"), *history(10)]
-    context = build(pile, "window", overrides={**ALONE, "pools.recent.most": 3})
+    context = build(pile, "window", overrides={**ALONE, "pools.recent.max_items": 3})
     assert context.component("recent").items == 3
     assert {"must0", "must1", "m009"} == set(context.kept)
 
@@ -130,7 +130,7 @@ def test_a_duplicate_does_not_get_in_beyond_the_most_items():
         memory("Bob likes rum", counter=COUNTER, id="other", relevance=0.7),
     ]
     assert build(pile, window=160).kept == ("other", "plain")
-    assert build(pile, window=160, overrides={"pools.related.most": 1}).kept == ("other",)
+    assert build(pile, window=160, overrides={"pools.related.max_items": 1}).kept == ("other",)
 
 
 def test_what_is_required_counts_among_the_least_that_trimming_spares():
@@ -140,19 +140,19 @@ def test_what_is_required_counts_among_the_least_that_trimming_spares():
         *(memory(words(40, f"w{at}"), counter=COUNTER, id=f"r{at}", relevance=0.9) for at in range(2)),
     ]
     generous = {"pools.related.limit.share": 1.0, "pools.recent.limit.share": 1.0, "margin.tokens": 480}
-    context = build(pile, "pools", window=600, overrides={**generous, "pools.recent.least": 4})
+    context = build(pile, "pools", window=600, overrides={**generous, "pools.recent.min_items": 4})
     assert context.component("recent").items == 4
 
 
 def test_what_is_too_large_is_not_said_to_be_one_too_many():
     large = message(words(2_000), counter=COUNTER, id="large", timestamp=NOW - 5_000)
-    context = build([*history(2), large], "window", overrides={**ALONE, "pools.recent.most": 3})
+    context = build([*history(2), large], "window", overrides={**ALONE, "pools.recent.max_items": 3})
     assert outcomes(context)["large"] == ("dropped", "too-large")
 
 
 def test_what_is_required_counts_among_the_least_items():
     pile = [*renamed(history(2), "must"), *history(1)]
-    context = build(pile, "window", overrides={**ALONE, "pools.recent.least": 2})
+    context = build(pile, "window", overrides={**ALONE, "pools.recent.min_items": 2})
     assert outcomes(context)["m000"] == ("kept", "fits")
 
 
@@ -160,7 +160,7 @@ def test_a_best_set_is_free_where_its_least_items_are_required():
     must = [memory(f"must {at}", counter=COUNTER, id=f"must{at}", can_drop=False) for at in range(2)]
     large = memory(words(200, "large"), counter=COUNTER, id="large", relevance=1.0)
     small = [memory(words(60, f"s{at}"), counter=COUNTER, id=f"small{at}", relevance=0.7) for at in range(3)]
-    free = {"pools.related.least": 2, "pools.related.borrow": False, "pools.related.limit.tokens": 240}
+    free = {"pools.related.min_items": 2, "pools.related.borrow": False, "pools.related.limit.tokens": 240}
     kept = set(build([*must, large, *small], overrides=free).kept)
     assert kept == {"must0", "must1", "small0", "small1", "small2"}
 

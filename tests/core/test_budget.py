@@ -38,7 +38,7 @@ def test_pools_keeps_1024_or_three_percent_safe(window, safety):
 
 @pytest.mark.parametrize("times", [0.5, 1.5, 2.0])
 def test_pools_gives_related_at_least_recent_times_the_multiplier(times):
-    policy = load_policy("pools", overrides={"pools.related.limit.times": times})
+    policy = load_policy("pools", overrides={"pools.related.limit.min_ratio": times})
     budget = allocate(policy, model(65_536))
     recent = int(65_536 * 0.30)
     assert budget.limit("recent") == recent

@@ -30,12 +30,12 @@ def test_auction_goes_on_past_what_does_not_fit():
 
 def test_window_stops_at_the_first_that_does_not_fit():
     pile = [*history(6), message(words(600), counter=COUNTER, id="flood", timestamp=NOW - 997.5)]
-    context = build(pile, "window", overrides={"pools.recent.least": 0, "pools.recent.limit.minus": 0})
+    context = build(pile, "window", overrides={"pools.recent.min_items": 0, "pools.recent.limit.subtract": 0})
     found = outcomes(context)
     assert found["m003"] == ("kept", "fits")
     assert found["flood"] == ("kept", "fits")
     assert build(
-        pile, "window", window=700, overrides={"pools.recent.least": 0, "pools.recent.limit.minus": 0}
+        pile, "window", window=700, overrides={"pools.recent.min_items": 0, "pools.recent.limit.subtract": 0}
     ).kept == (
         "m003",
         "m004",
@@ -55,7 +55,7 @@ def test_window_keeps_the_least_messages_even_if_they_eat_the_margin_but_not_the
 def test_window_keeps_at_most_a_hundred():
     context = build(history(150, size=1), "window", window=100_000)
     assert context.component("recent").items == 100
-    assert outcomes(context)["m049"] == ("dropped", "most")
+    assert outcomes(context)["m049"] == ("dropped", "max-items")
 
 
 def test_split_gives_retrieval_what_history_left():
@@ -151,7 +151,7 @@ def test_calls_without_results_and_results_without_calls_are_dropped_and_said_so
         "half": ("dropped", "unpaired"),
         "half/a": ("dropped", "unpaired"),
         "orphan": ("dropped", "unpaired"),
-        "m000": ("kept", "least"),
+        "m000": ("kept", "min-items"),
     }
 
 
@@ -219,7 +219,7 @@ def test_the_same_text_is_retrieved_once_but_said_twice():
     found = outcomes(build(pile))
     assert found["a"] == ("kept", "fits")
     assert found["b"] == found["c"] == ("duplicate", "same-content")
-    assert found["m1"] == found["m2"] == ("kept", "least")
+    assert found["m1"] == found["m2"] == ("kept", "min-items")
     everything = outcomes(build(pile, overrides={"pools.recent.dedupe": "all"}))
     assert everything["m1"] == ("duplicate", "same-content")
 
@@ -371,20 +371,20 @@ def test_a_pool_that_is_not_contiguous_goes_on_past_its_most_items_for_smaller_u
         priority=10,
     )
     pile = [*turn, *(memory(f"fact {n}", counter=COUNTER, id=f"f{n}", relevance=n / 9) for n in range(9))]
-    context = build(pile, "auction", window=3000, overrides={"pools.all.most": 1})
+    context = build(pile, "auction", window=3000, overrides={"pools.all.max_items": 1})
     assert context.kept == ("f8",)
 
 
 def test_the_best_set_respects_least_and_most():
     facts = [memory(f"{n} " + words(40 - n), counter=COUNTER, id=f"f{n:02d}", relevance=n / 20) for n in range(20)]
-    few = build(facts, overrides={"pools.related.most": 3})
+    few = build(facts, overrides={"pools.related.max_items": 3})
     assert few.kept == ("f17", "f18", "f19")
     large = memory(words(300), counter=COUNTER, id="large", relevance=1.0)
-    forced = build([*facts, large], window=500, overrides={"pools.related.least": 1})
-    assert outcomes(forced)["large"] == ("kept", "least")
+    forced = build([*facts, large], window=500, overrides={"pools.related.min_items": 1})
+    assert outcomes(forced)["large"] == ("kept", "min-items")
     text = " ".join(f"Fact {n} is known." for n in range(300))
     capped = build(
-        [*facts[18:], memory(text, counter=COUNTER, id="long", min_tokens=5)], overrides={"pools.related.most": 2}
+        [*facts[18:], memory(text, counter=COUNTER, id="long", min_tokens=5)], overrides={"pools.related.max_items": 2}
     )
     assert capped.kept == ("f18", "f19")
 
@@ -395,7 +395,7 @@ def test_groups_never_exceed_the_most_items_of_a_best_set():
         for n in range(4)
         for side in "ab"
     ]
-    assert build(pairs, overrides={"pools.related.most": 3}).kept == ("p3a", "p3b")
+    assert build(pairs, overrides={"pools.related.max_items": 3}).kept == ("p3a", "p3b")
 
 
 def test_what_cannot_be_cut_is_dropped():
@@ -456,9 +456,11 @@ def test_one_summary_stands_once():
 def test_the_least_items_are_trimmed_last():
     generous = {"pools.related.limit.share": 1.0, "pools.recent.limit.share": 1.0, "margin.tokens": 300}
     pile = [memory(f"{n} " + words(40), counter=COUNTER, id=f"f{n}", relevance=n / 10) for n in range(10)]
-    found = build([*pile, *history(20, size=20)], "pools", window=600, overrides={**generous, "pools.related.least": 2})
+    found = build(
+        [*pile, *history(20, size=20)], "pools", window=600, overrides={**generous, "pools.related.min_items": 2}
+    )
     assert {"f9", "f8"} <= set(found.kept)
-    tighter = {**generous, "margin.tokens": 0, "pools.related.least": 9, "pools.recent.least": 20}
+    tighter = {**generous, "margin.tokens": 0, "pools.related.min_items": 9, "pools.recent.min_items": 20}
     squeezed = build([*pile, *history(20, size=20)], "pools", window=300, overrides=tighter)
     assert squeezed.tokens <= 200
     assert ("dropped", "trimmed") in outcomes(squeezed).values()
@@ -479,7 +481,7 @@ def test_a_duplicate_gets_in_where_what_it_duplicates_does_not():
 def test_the_best_set_with_a_most_is_not_worse_than_going_down_the_list():
     large = [memory(f"big{n} " + words(300), counter=COUNTER, id=f"big{n}", relevance=1.0) for n in range(2)]
     small = [memory(f"small{n}", counter=COUNTER, id=f"small{n:02d}", relevance=0.6) for n in range(30)]
-    only = {"pools.related.most": 2, "pools.related.borrow": False, "pools.related.limit.share": 1.0}
+    only = {"pools.related.max_items": 2, "pools.related.borrow": False, "pools.related.limit.share": 1.0}
     assert build([*large, *small], overrides=only).kept == ("big0", "big1")
 
 
@@ -545,7 +547,7 @@ def dumps(count, **options):
 
 def test_a_tools_answer_may_be_cut_within_its_unit():
     context = build(dumps(400, min_tokens=50))
-    assert outcomes(context) == {"t": ("kept", "least"), "t/c": ("shrunk", "least")}
+    assert outcomes(context) == {"t": ("kept", "min-items"), "t/c": ("shrunk", "min-items")}
     assert context.request["messages"][-1]["content"].endswith("of the file. […]")
     assert context.tokens >= 0.97 * context.budget.available
     required = build(dumps(400, min_tokens=50, can_drop=False))
@@ -609,7 +611,7 @@ def test_history_grows_no_further_than_what_stands_in_the_way():
 
 
 def test_history_that_begins_anew_heeds_the_most_items():
-    only = {"pools.recent.most": 20}
+    only = {"pools.recent.max_items": 20}
     context = build(history(60, size=1), previous=HistoryStart(first="m055"), overrides=only)
     assert context.component("recent").items == 15
     assert outcomes(context)["m044"] == ("dropped", "low-water")
@@ -694,7 +696,7 @@ def test_relevance_multiplies_what_an_item_is_worth_so_that_many_trifles_do_not_
 
 def test_relevance_needs_something_to_multiply():
     wrong = dict.fromkeys(("weights.priority", "weights.importance", "weights.recency"), 0.0)
-    with pytest.raises(brimful.InvalidPolicy, match="relevance_multiplies"):
+    with pytest.raises(brimful.InvalidPolicy, match="multiply_by_relevance"):
         brimful.load_policy("default", overrides=wrong)
 
 

@@ -136,7 +136,7 @@ def test_a_pinned_memory_is_always_there_until_it_is_let_go_or_forgotten(run, ne
 def test_persona_room_and_their_overrides_shape_the_context(run, new_engine):
     async def story():
         async with new_engine() as engine:
-            await engine.put(Persona(id="nova", prompt="You are Nova.", model="gpt-4", overrides={"most_messages": 4}))
+            await engine.put(Persona(id="nova", prompt="You are Nova.", model="gpt-4", overrides={"max_messages": 4}))
             await engine.put(Room(id="general", goal="Ship the demo", headers=("Be brief.",)))
             await chat(engine, 40)
             return await engine.assemble(room="general", persona="nova", message="So?", now=NOW)
@@ -511,7 +511,7 @@ def test_one_unusual_build_does_not_shorten_the_next(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", embedder="none") as engine:
             await chat(engine, 700)
-            for unusual in ({"window": 8192}, {"overrides": {"most_messages": 5}}):
+            for unusual in ({"window": 8192}, {"overrides": {"max_messages": 5}}):
                 for save in (False, True):
                     await engine.assemble(room="general", message="So?", now=NOW, save=save, **unusual)
             return await engine.assemble(room="general", message="So?", now=NOW + 1)

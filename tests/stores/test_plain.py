@@ -12,7 +12,7 @@ from support import build
 
 RECORDS = [
     User(id="ada", name="Ada \x00", metadata={"since": 1843}),
-    Persona(id="helper", prompt="Be kind.", overrides={"pools.recent.most": 7}, lorebooks=("world",)),
+    Persona(id="helper", prompt="Be kind.", overrides={"pools.recent.max_items": 7}, lorebooks=("world",)),
     Room(id="general", user="ada", goal="Ship it.", headers=("one", "two"), created=1.5),
     Lorebook(id="world", name="World", settings={"depth": 4}),
 ]

@@ -60,7 +60,7 @@ Examples:
   brimful assemble --room support --message "Where is my parcel?" --model gpt-4o
   brimful assemble --room support --persona nova --user ada --out context.json
   echo "Where is it?" | brimful assemble --room support --message - -m gpt-4 --request
-  brimful assemble --room support -m gpt-4o --set pools.recent.most=20 --no-save"""
+  brimful assemble --room support -m gpt-4o --set pools.recent.max_items=20 --no-save"""
 
 MAX_HITS: Final = 20  # finds: the best of them say whether the right thing was asked
 _COLUMNS: Final = columns(

@@ -215,7 +215,7 @@ REPLAY_EXAMPLES: Final = """\
 Examples:
   brimful replay context.json
   brimful replay ctx-81c2f4d19a05b7e36c1f88aa --model gpt-4 --completion 1000
-  brimful replay context.json -p window --set pools.recent.most=20 --out b.json
+  brimful replay context.json -p window --set pools.recent.max_items=20 --out b.json
   brimful replay --last 24h --window 32000
   brimful replay --last 7d --persona nova --model gpt-4o-mini --sample 500"""
 

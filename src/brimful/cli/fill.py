@@ -239,7 +239,7 @@ EXAMPLES: Final = """\
 Examples:
   brimful fill packages.jsonl --model gpt-4o
   brimful fill chat.jsonl -m gpt-4 -p window --completion 3000 --out a.json
-  brimful fill chat.jsonl -m gpt-4o --previous a.json --set pools.recent.most=50
+  brimful fill chat.jsonl -m gpt-4o --previous a.json --set pools.recent.max_items=50
   brimful fill request.json -m claude-sonnet-4-5 --request > body.json"""
 
 

@@ -205,8 +205,8 @@ Examples:
 
 SCORE_PARTS: Final = ("priority", "importance", "relevance", "recency")
 _POOL_COLUMNS: Final = columns(
-    *("pool", "limit", "order", "least", "most", "kinds", "rules"),
-    right=("limit", "least", "most"),
+    *("pool", "limit", "order", "min", "max", "kinds", "rules"),
+    right=("limit", "min", "max"),
 )
 
 
@@ -243,7 +243,7 @@ def _show_policy(policy: Policy, divided: ContextBudget) -> None:
 
 
 def _score_formula(weights: Weights) -> str:
-    alone = weights.relevance_multiplies
+    alone = weights.multiply_by_relevance
     added = [f"{getattr(weights, part):g} {part}" for part in SCORE_PARTS if not (alone and part == "relevance")]
     return f"relevance × ({' + '.join(added)})" if alone else " + ".join(added)
 
@@ -264,7 +264,7 @@ def _policy_fields(policy: Policy, divided: ContextBudget) -> Iterator[tuple[str
 
 
 def _pool_row(pool: Pool, divided: ContextBudget) -> list[str]:
-    numbers = [output.format_number(pool.least or None), output.format_number(pool.most)]
+    numbers = [output.format_number(pool.min_items or None), output.format_number(pool.max_items)]
     return [pool.name, f"{divided.limit(pool.name):,}", pool.order, *numbers, ", ".join(pool.kinds), _pool_rules(pool)]
 
 

@@ -101,7 +101,7 @@ Completion = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Change one key of the policy, as in pools.recent.most=50. Repeatable."
+        "--set", metavar="KEY=VALUE", help="Change one key of the policy, as in pools.recent.max_items=50. Repeatable."
     ),
 ]
 Out = Annotated[
@@ -175,8 +175,8 @@ def resolve_model(name: str) -> ModelInfo:
 def read_overrides(settings: Sequence[str] | None) -> dict[str, Any] | None:
     """Return the policy keys that `--set` changes. A value is JSON where it can be read as such, else a text.
 
-    >>> read_overrides(["pools.recent.most=50", "counting=exact"])
-    {'pools.recent.most': 50, 'counting': 'exact'}
+    >>> read_overrides(["pools.recent.max_items=50", "counting=exact"])
+    {'pools.recent.max_items': 50, 'counting': 'exact'}
     """
     return dict(map(_read_setting, settings)) if settings else None
 

@@ -51,7 +51,7 @@ Examples:
   brimful persona create nova --character description="A pilot." --character greeting="Hello, {{user}}!"
   brimful persona create nova --model qwen2.5:7b --provider ollama --completion 800
   brimful persona create nova --note "0=Answer in one sentence."
-  brimful persona create nova --set most_messages=50 --lorebook products"""
+  brimful persona create nova --set max_messages=50 --lorebook products"""
 PERSONA_LIST_EXAMPLES: Final = """\
 Examples:
   brimful persona list
@@ -119,7 +119,7 @@ def add_persona(  # noqa: PLR0913 - the options of a command
     """Make a persona, or change one: what is not said stays as it is.
 
     `--set` takes the keys of a policy, or the short names of overrides, as in
-    most_messages=50.
+    max_messages=50.
     """
     if prompt is not None and prompt_file is not None:
         raise typer.BadParameter("give one of them", param_hint="'--prompt' / '--prompt-file'")

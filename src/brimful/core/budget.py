@@ -91,7 +91,7 @@ def reduced_reserve_note(policy: Policy, model: ModelInfo, *, window: int | None
 def _completion_reserve(policy: Policy, model: ModelInfo, window: int, asked: int | None) -> int:
     if asked is not None:
         return asked
-    share = math.floor(window * policy.completion.at_most_share)
+    share = math.floor(window * policy.completion.max_share)
     return max(1, min(policy.completion.tokens, share, model.max_output))
 
 
@@ -99,9 +99,9 @@ def _limit_tokens(limit: Limit, earlier: dict[str, int], *, window: int, prompt:
     tokens = most
     if limit.share is not None:
         base = window if limit.of == "window" else prompt
-        tokens = math.floor(max(0, base - limit.minus) * limit.share)
-    if limit.times is not None and limit.pool is not None:
-        tokens = max(tokens, math.floor(earlier[limit.pool] * limit.times))
+        tokens = math.floor(max(0, base - limit.subtract) * limit.share)
+    if limit.min_ratio is not None and limit.ratio_to is not None:
+        tokens = max(tokens, math.floor(earlier[limit.ratio_to] * limit.min_ratio))
     return tokens if limit.tokens is None else min(tokens, limit.tokens)
 
 

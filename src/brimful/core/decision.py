@@ -14,7 +14,7 @@ Outcome = Literal["kept", "shrunk", "replaced", "duplicate", "dropped"]
 Reason = Literal[
     "required",  # may not be dropped
     "fits",  # won its place
-    "least",  # one of the least number of items of its pool
+    "min-items",  # one of the minimum number of items of its pool
     "lent",  # in by tokens that other pools left unspent
     "summary",  # stands for the cluster that it covers, or gave way to the summary that covers it
     "same-id",  # another candidate has its id
@@ -22,7 +22,7 @@ Reason = Literal[
     "too-large",  # larger than all that its pool may ever take
     "pool-full",  # the pool's limit is reached
     "window-full",  # the window is full
-    "most",  # the pool's most items are reached
+    "max-items",  # the pool already holds its maximum number of items
     "low-water",  # history was trimmed, or began anew, in one large step, so that its prefix holds for many turns
     "older",  # history is contiguous, and ended after it
     "trimmed",  # in at first, and the worst of its pool when the whole was over the limit

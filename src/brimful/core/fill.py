@@ -153,7 +153,7 @@ class _Filling:
                 self._summarize_chosen(step.summarize, over)
             elif over > 0 and step.drop is not None:
                 pool = self.policy.pool(step.drop)
-                self._drop_worst(pool, over, spare=pool.least, below=step.below)
+                self._drop_worst(pool, over, spare=pool.min_items, below=step.below)
         for step in self.policy.trim:
             over = self.total() - self.budget.hard_limit
             if over > 0 and step.drop is not None:
@@ -176,7 +176,7 @@ class _Filling:
             room = self.room(pool, own_limit=not pool.borrow)
             chosen = self.chosen[pool.name]
             items = room.items + sum(other.items for other in chosen)
-            full = pool.most is not None and items >= pool.most
+            full = pool.max_items is not None and items >= pool.max_items
             if not full and total_cost([*chosen, unit]) <= room.tokens:
                 chosen.extend([unit] if unit.packages[0].normalized_hash not in content_owners(self.inside()) else [])
 
@@ -194,7 +194,7 @@ class _Filling:
             self.settled.add(pool.name)
             span, older = again
             high = self._high_water(pool, room)
-            most = inf if pool.most is None else pool.most
+            most = inf if pool.max_items is None else pool.max_items
             if total_cost(span) <= high and room.items + sum(u.items for u in span) <= most:
                 grown = regrow(pool, span, older, room, high, self.shrink)
                 self.order[pool.name], self.chosen[pool.name] = order, grown
@@ -236,7 +236,7 @@ class _Filling:
 
     def _summarized(self, pool: Pool, order: list[Unit], room: Room) -> list[Unit]:
         """Let clusters give way until the pool fits, as far back as summaries carry it."""
-        protected = {unit.key for unit in order[: pool.least]}
+        protected = {unit.key for unit in order[: pool.min_items]}
         swaps = substitute.find_swaps(order, self.summaries, protected, self._standing(pool))
         if not swaps or total_cost(order) <= room.tokens:
             return order

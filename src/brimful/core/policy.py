@@ -1,6 +1,6 @@
-"""What a policy file says: reserves, margins, pools, weights, trim order, layout.
+"""Policies: completion reserve, margin, pools, weights, trim order and layout.
 
-Every check is here, in `violations`; the reader of the files only adds the file's name.
+`violations` has all checks; loading a file only adds the file's name to them.
 """
 
 import math
@@ -27,32 +27,32 @@ RelatedPosition = Literal["before-current", "system"]
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many tokens a pool may take: a `share`, but at least `times` the limit of `pool`, and at most `tokens`.
+    """The token limit of a pool: a `share`, at least `min_ratio` times the limit of pool `ratio_to`, at most `tokens`.
 
-    The share is of the window, or of what the window leaves beside the completion (`prompt`), `minus` tokens first.
-    A limit that says nothing is no limit.
+    The share is of the window, or of the window without the completion (`prompt`), after subtracting `subtract` tokens.
+    An empty limit means no limit.
     """
 
     tokens: int | None = None
     share: float | None = None
     of: Literal["window", "prompt"] = "window"
-    minus: int = 0
-    times: float | None = None
-    pool: str | None = None
+    subtract: int = 0
+    min_ratio: float | None = None
+    ratio_to: str | None = None
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A part of the window, and who may compete for it.
+    """A part of the window, and the packages that compete for it.
 
-    - `kinds`: patterns (`memory-*`; `!media-*` takes out again); `pinned` narrows them to what is, or is not, pinned.
-    - `order`: who comes first. `contiguous`: the first that does not fit ends the pool, so that no gap is left.
-    - `optimize`: choose the set of the highest total score instead of going down the list.
-    - `least` and `most`: numbers of items. The least may use the safety margin, never the completion reserve.
-    - `borrow`: takes tokens that other pools left unspent.
-    - `summarize`: clusters that would be dropped give way to their summary first.
-    - `low_water`: once history must be trimmed, trim to this share of what it may take, so that it happens rarely.
-    - `dedupe`: drop what has the same normalized text as something kept: only what was `retrieved` (two people may say
-      "ok"), `all`, or nothing but the same id (`id`).
+    - `kinds`: patterns such as `memory-*`; `!media-*` excludes kinds. `pinned`: only pinned, or only unpinned packages.
+    - `order`: what goes in first. `contiguous`: stop at the first item that does not fit, so that there are no gaps.
+    - `optimize`: choose the set with the highest total score instead of filling in order.
+    - `min_items`, `max_items`: the minimum may use the safety margin, never the completion reserve.
+    - `borrow`: use tokens that other pools left over.
+    - `summarize`: replace clusters by their summary before dropping them.
+    - `low_water`: when history must be trimmed, trim it to this share of its limit, so that it happens rarely.
+    - `dedupe`: drop items with the same normalized text as a kept one: only `retrieved` items, since two people may say
+      "ok"; `all`; or only items with the same id (`id`).
     """
 
     name: str
@@ -62,25 +62,25 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     order: Order = "score"
     contiguous: bool = False
     optimize: bool = False
-    least: int = 0
-    most: int | None = None
+    min_items: int = 0
+    max_items: int | None = None
     borrow: bool = False
     summarize: bool = False
     low_water: float | None = None
     dedupe: Literal["retrieved", "all", "id"] = "retrieved"
 
     def takes(self, package: ContentPackage) -> bool:
-        """Whether the package competes in this pool."""
+        """Whether the package goes into this pool, unless an earlier one takes it."""
         if self.pinned is not None and bool(package.metadata.get("pinned")) is not self.pinned:
             return False
         return _matches(self.kinds, package.kind)
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much each part adds to the composite score; recency decays as exp(−days / `recency_days`).
+    """The weights of the composite score. Recency decays as exp(−days / `recency_days`).
 
-    Where `relevance_multiplies`, relevance is taken for the probability that an item is of use, and the other parts for
-    its use: the score is their product, what one may expect of the item, and relevance has no weight of its own.
+    With `multiply_by_relevance`, relevance is the probability that an item is useful and the other parts are its value.
+    The score is their product, the expected value, and relevance has no weight of its own.
     """
 
     priority: float = 0.4
@@ -88,27 +88,27 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     relevance: float = 0.2
     recency: float = 0.1
     recency_days: float = 30.0
-    relevance_multiplies: bool = False
+    multiply_by_relevance: bool = False
 
 
 class Margin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Tokens left free for what cannot be known: the larger of a share of the window and a number."""
+    """The safety margin: a share of the window or a number of tokens, whichever is larger."""
 
     share: float = 0.0
     tokens: int = 0
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Tokens kept for the answer, but at most this share of the window."""
+    """Tokens reserved for the answer, at most `max_share` of the window."""
 
     tokens: int = 3000
-    at_most_share: float = 1.0
+    max_share: float = 1.0
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One step of trimming: drop the worst of a pool, or put summaries in the place of its clusters.
+    """A trimming step: drop the worst items of a pool, or replace its clusters by their summaries.
 
-    With `below`, only what scores less is dropped.
+    With `below`, only items with a lower score are dropped.
     """
 
     drop: str | None = None
@@ -117,7 +117,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where retrieved content stands: right before the current message, or in a system message before history."""
+    """The position of retrieved content: before the current message, or in a system message before history."""
 
     related: RelatedPosition = "before-current"
 
@@ -146,7 +146,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def apply_overrides(policy: Policy, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the policy as plain data with dotted keys replaced: `pools.recent.most = 50`.
+    """Return the policy as plain data with dotted keys replaced: `pools.recent.max_items = 50`.
 
     Pools are addressed by name. The result is validated by whoever turns it into a `Policy` again.
     """
@@ -163,12 +163,12 @@ def apply_overrides(policy: Policy, overrides: Mapping[str, Any]) -> dict[str, A
 
 
 def violations(policy: Policy) -> Iterator[tuple[str, str]]:
-    """Yield (key, reason) for everything in the policy that cannot be meant."""
+    """Yield the key and the reason of everything invalid in a policy."""
     names = [pool.name for pool in policy.pools]
     if not policy.pools:
         yield "pools", "a policy needs at least one pool"
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield f"pools.{name}", "two pools have this name"
+        yield f"pools.{name}", "is the name of two pools"
     for at, pool in enumerate(policy.pools):
         yield from _pool_violations(pool, names[:at])
     for at, step in enumerate(policy.trim):
@@ -177,12 +177,12 @@ def violations(policy: Policy) -> Iterator[tuple[str, str]]:
     for key in ("priority", "importance", "relevance", "recency"):
         yield from _check_number(f"weights.{key}", getattr(weights, key), 0.0, 1.0)
     yield from _check_number("weights.recency_days", weights.recency_days, 1e-6, 1e9)
-    if weights.relevance_multiplies and not weights.priority + weights.importance + weights.recency:
-        yield "weights.relevance_multiplies", "needs a weight of priority, importance or recency to multiply"
+    if weights.multiply_by_relevance and not weights.priority + weights.importance + weights.recency:
+        yield "weights.multiply_by_relevance", "needs a positive weight of priority, importance or recency"
     yield from _check_number("margin.share", policy.margin.share, 0.0, 1.0)
     yield from _check_integer("margin.tokens", policy.margin.tokens, 0)
     yield from _check_integer("completion.tokens", policy.completion.tokens, 1)
-    yield from _check_number("completion.at_most_share", policy.completion.at_most_share, 0.0, 1.0)
+    yield from _check_number("completion.max_share", policy.completion.max_share, 0.0, 1.0)
     if policy.total_tokens is not None:
         yield from _check_integer("total_tokens", policy.total_tokens, 1)
 
@@ -192,16 +192,16 @@ def _pool_violations(pool: Pool, earlier: list[str]) -> Iterator[tuple[str, str]
     if not pool.name:
         yield "pools", "a pool needs a name"
     if not pool.kinds:
-        yield f"{at}.kinds", "must name at least one kind (or '*')"
+        yield f"{at}.kinds", "must contain at least one kind, or '*'"
     if pool.contiguous and pool.optimize:
-        yield f"{at}.optimize", "a contiguous pool is filled in order; it cannot be optimized"
+        yield f"{at}.optimize", "cannot be combined with contiguous"
     if pool.low_water is not None:
         yield from _check_number(f"{at}.low_water", pool.low_water, 0.0, 1.0)
         if not pool.contiguous:
-            yield f"{at}.low_water", "only a contiguous pool is trimmed in steps"
-    yield from _check_integer(f"{at}.least", pool.least, 0)
-    if pool.most is not None:
-        yield from _check_integer(f"{at}.most", pool.most, max(1, pool.least))
+            yield f"{at}.low_water", "needs contiguous = true"
+    yield from _check_integer(f"{at}.min_items", pool.min_items, 0)
+    if pool.max_items is not None:
+        yield from _check_integer(f"{at}.max_items", pool.max_items, max(1, pool.min_items))
     yield from _limit_violations(f"{at}.limit", pool.limit, earlier)
 
 
@@ -210,18 +210,18 @@ def _limit_violations(at: str, limit: Limit, earlier: list[str]) -> Iterator[tup
         yield from _check_integer(f"{at}.tokens", limit.tokens, 0)
     if limit.share is not None:
         yield from _check_number(f"{at}.share", limit.share, 0.0, 1.0)
-    yield from _check_integer(f"{at}.minus", limit.minus, 0)
-    if (limit.times is None) is not (limit.pool is None):
-        yield at, "'times' and 'pool' go together"
-    elif limit.times is not None:
-        yield from _check_number(f"{at}.times", limit.times, 0.0, 1e6)
-        if limit.pool not in earlier:
-            yield f"{at}.pool", f"no earlier pool is named {limit.pool!r}"
+    yield from _check_integer(f"{at}.subtract", limit.subtract, 0)
+    if (limit.min_ratio is None) is not (limit.ratio_to is None):
+        yield at, "'min_ratio' and 'ratio_to' go together"
+    elif limit.min_ratio is not None:
+        yield from _check_number(f"{at}.min_ratio", limit.min_ratio, 0.0, 1e6)
+        if limit.ratio_to not in earlier:
+            yield f"{at}.ratio_to", f"no earlier pool is named {limit.ratio_to!r}"
 
 
 def _step_violations(at: str, step: Step, names: list[str]) -> Iterator[tuple[str, str]]:
     if (step.drop is None) is (step.summarize is None):
-        yield at, "says either 'drop' or 'summarize'"
+        yield at, "must have either 'drop' or 'summarize'"
     if step.below is not None:
         yield from _check_number(f"{at}.below", step.below, 0.0, 1.0)
     for pool in (step.drop, step.summarize):
@@ -236,11 +236,11 @@ def _check_number(key: str, value: float, low: float, high: float) -> Iterator[t
 
 def _check_integer(key: str, value: int, low: int) -> Iterator[tuple[str, str]]:
     if value < low:
-        yield key, f"must be a whole number of at least {low}, not {value!r}"
+        yield key, f"must be at least {low}, not {value!r}"
 
 
 def _child(node: Any, key: str) -> Any:
-    """Return the pool of that name, or what stands under that key; nothing if there is neither."""
+    """Return the pool of that name, or the value of that key, or None."""
     if isinstance(node, list):
         return next((item for item in node if item.get("name") == key), None)
     return node.get(key) if isinstance(node, dict) else None
@@ -248,6 +248,6 @@ def _child(node: Any, key: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def _matches(patterns: tuple[str, ...], kind: str) -> bool:
-    """Tell whether a kind is meant: some pattern names it, and none that begins with `!` takes it out again."""
+    """Whether some pattern matches the kind, and no pattern that starts with `!` excludes it."""
     wanted = any(fnmatchcase(kind, pattern) for pattern in patterns if not pattern.startswith("!"))
     return wanted and not any(fnmatchcase(kind, pattern[1:]) for pattern in patterns if pattern.startswith("!"))

@@ -26,7 +26,7 @@ def make_scorer(weights: Weights, now: float) -> Callable[[ContentPackage], Scor
     """Return a function that scores packages at the time `now`. What lies in the future is as recent as can be."""
     of_priority, of_importance, of_recency = weights.priority, weights.importance, weights.recency
     of_relevance, of_merit = weights.relevance, of_priority + of_importance + of_recency
-    multiplies, days = weights.relevance_multiplies, weights.recency_days
+    multiplies, days = weights.multiply_by_relevance, weights.recency_days
 
     def score(package: ContentPackage) -> Score:
         priority, importance = package.flex.priority / MAX_PRIORITY, package.importance

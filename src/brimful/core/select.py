@@ -98,9 +98,9 @@ def select(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> lis
 def at_low_water(pool: Pool, room: Room) -> tuple[Pool, Room]:
     """Return a pool and its room as a step of trimming leaves them: at low water."""
     share = 1.0 if pool.low_water is None else pool.low_water
-    most = None if pool.most is None else max(1, int(pool.most * share))
+    most = None if pool.max_items is None else max(1, int(pool.max_items * share))
     low = Room(tokens=int(room.tokens * share), hard=room.hard, items=room.items)
-    return msgspec.structs.replace(pool, most=most), low
+    return msgspec.structs.replace(pool, max_items=most), low
 
 
 def regrow(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high: int, shrink: Shrink) -> list[Unit]:
@@ -146,11 +146,11 @@ def _select_in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shri
     used, items = 0, room.items
     headings: set[str] = set()
     for unit in order:
-        if pool.most is not None and items + unit.items > pool.most:
+        if pool.max_items is not None and items + unit.items > pool.max_items:
             if pool.contiguous:
                 break
             continue
-        limit = max(room.hard, room.tokens) if items < pool.least else room.tokens
+        limit = max(room.hard, room.tokens) if items < pool.min_items else room.tokens
         left = limit - used - unit.heading_due(headings)
         taken = unit if unit.cost <= left else shrink(unit, left) if unit.may_shrink else None
         if taken is None:
@@ -165,17 +165,21 @@ def _select_in_order(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shri
 
 
 def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
-    forced = _select_in_order(pool, order[: max(0, pool.least - room.items)], room, shrink) if pool.least else []
+    forced = (
+        _select_in_order(pool, order[: max(0, pool.min_items - room.items)], room, shrink) if pool.min_items else []
+    )
     keys = {unit.key for unit in forced}
     rest = [unit for unit in order if unit.key not in keys] if keys else order
     tokens = room.tokens - total_cost(forced)
     chosen = forced + (choose_best_set(rest, tokens, beside=forced) if tokens > 0 else [])
-    if pool.most is not None:
+    if pool.max_items is not None:
         # Cutting the best set down can leave less than going down the list would have taken.
         chosen = max(
-            _limit_items(chosen, pool.most - room.items), _select_in_order(pool, order, room, shrink), key=total_score
+            _limit_items(chosen, pool.max_items - room.items),
+            _select_in_order(pool, order, room, shrink),
+            key=total_score,
         )
-    if pool.most is None or room.items + len(chosen) < pool.most:
+    if pool.max_items is None or room.items + len(chosen) < pool.max_items:
         chosen += _fill_gap(rest, chosen, room.tokens, shrink)
     return chosen
 

@@ -51,7 +51,7 @@ def pool_decisions(account: PoolAccount, standing: Mapping[str, Unit]) -> list[D
     ranks = _ranks(account.pool, order)
     cut = max((ranks.get(key, 0) for key in account.chosen), default=0)
     required = account.use.items - sum(unit.items for unit in account.chosen.values())
-    least = {unit.key for unit in order[: max(0, account.pool.least - required)]}
+    least = {unit.key for unit in order[: max(0, account.pool.min_items - required)]}
     why = _make_reason_function(account, cut)
     decisions: list[Decision] = []
     for unit, other in account.duplicates:
@@ -64,7 +64,7 @@ def pool_decisions(account: PoolAccount, standing: Mapping[str, Unit]) -> list[D
         key = unit.key
         rank = ranks.get(key, 0)
         if key in chosen:
-            reason = account.reasons.get(key, "least" if key in least else "fits")
+            reason = account.reasons.get(key, "min-items" if key in least else "fits")
             decisions += chosen[key].decisions("kept", reason, rank=rank, cut=cut)
         elif key in swapped and swapped[key].key in standing:
             decisions += unit.decisions("replaced", "summary", by=swapped[key].key, rank=rank, cut=cut)
@@ -111,7 +111,7 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
     """Return a function that says why a unit of some rank is out; the pool's numbers are looked up once."""
     pool, use, reasons, stepped = account.pool, account.use, account.reasons, account.stepped
     headings = {unit.heading for unit in account.chosen.values()}
-    room_for_items = inf if pool.most is None else pool.most - use.items
+    room_for_items = inf if pool.max_items is None else pool.max_items - use.items
     last = cut + 1 if pool.contiguous else inf
     left = max(use.limit, use.used) - use.used
     most = use.most
@@ -120,7 +120,7 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
         if reasons and reasons.get(unit.key) == "trimmed":
             return "trimmed"
         if len(unit.packages) > room_for_items:
-            return "most"
+            return "max-items"
         if rank > last:
             return "older"
         if stepped:

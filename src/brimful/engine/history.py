@@ -63,7 +63,7 @@ def get_history_reach(policy: Policy, budget: ContextBudget) -> HistoryReach:
     limit = budget.limit(pool.name)
     low_water = 1.0 if pool.low_water is None else pool.low_water
     return HistoryReach(
-        tokens=budget.available if pool.borrow else limit, sure=int(limit * low_water), messages=pool.most
+        tokens=budget.available if pool.borrow else limit, sure=int(limit * low_water), messages=pool.max_items
     )
 
 

@@ -128,8 +128,8 @@ def make_plan(
 def get_policy_keys(overrides: Mapping[str, Any] | Overrides | None) -> dict[str, Any]:
     """Return overrides as dotted policy keys. A mapping may also use the field names of `Overrides`.
 
-    >>> get_policy_keys({"most_messages": 50, "margin.tokens": 64})
-    {'pools.recent.most': 50, 'margin.tokens': 64}
+    >>> get_policy_keys({"max_messages": 50, "margin.tokens": 64})
+    {'pools.recent.max_items': 50, 'margin.tokens': 64}
     """
     if overrides is None:
         return {}

@@ -15,26 +15,26 @@ from brimful.errors import InvalidPolicy, InvalidValue, UnknownPolicy
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A persona's tuning: share of the budget for history, least and most messages, how to count.
+    """Policy settings that a persona may change: the share for history, the number of messages, how to count.
 
-    >>> Overrides(budget_share=0.9, least_messages=10).keys()
-    {'pools.recent.limit.share': 0.9, 'pools.recent.least': 10}
+    >>> Overrides(budget_share=0.9, min_messages=10).keys()
+    {'pools.recent.limit.share': 0.9, 'pools.recent.min_items': 10}
     """
 
     budget_share: float | None = None
-    least_messages: int | None = None
-    most_messages: int | None = None
+    min_messages: int | None = None
+    max_messages: int | None = None
     counting: Method | None = None
 
     def keys(self) -> dict[str, Any]:
-        """Return the policy keys that change, and their values."""
-        said = {
+        """Return the policy keys to override, with their values."""
+        values = {
             "pools.recent.limit.share": self.budget_share,
-            "pools.recent.least": self.least_messages,
-            "pools.recent.most": self.most_messages,
+            "pools.recent.min_items": self.min_messages,
+            "pools.recent.max_items": self.max_messages,
             "counting": self.counting,
         }
-        return {key: value for key, value in said.items() if value is not None}
+        return {key: value for key, value in values.items() if value is not None}
 
 
 _FOLDER: Final = Path(__file__).parent
@@ -45,12 +45,12 @@ ENVIRONMENT_KEYS: Final = {
     "BRIMFUL_CONTEXT_RAG_TOKEN_BUDGET": "pools.related.limit.tokens",
     "BRIMFUL_CONTEXT_COMPLETION_TOKENS": "completion.tokens",
 }
-"""Environment variables, and the policy key that each of them sets."""
+"""The policy key that each environment variable sets."""
 
 
 @cache
 def policy_names() -> tuple[str, ...]:
-    """Return the names of the policies that come with Brimful.
+    """Return the names of the built-in policies.
 
     >>> policy_names()
     ('auction', 'default', 'fit', 'pools', 'split', 'window')
@@ -66,9 +66,9 @@ def load_policy(
 ) -> Policy:
     """Return a policy by name or by the path of a TOML file.
 
-    Overrides win over the environment, and that wins over the file. A policy given as a value is taken as it is.
+    Overrides take precedence over the environment, and the environment over the file. A `Policy` is used as it is.
 
-    >>> load_policy("window", overrides={"pools.recent.most": 50}).pool("recent").most
+    >>> load_policy("window", overrides={"pools.recent.max_items": 50}).pool("recent").max_items
     50
     """
     if isinstance(name, Policy):
@@ -77,7 +77,7 @@ def load_policy(
         policy, file = _read_policy(name)
         policy = _apply_environment(policy, environ or {})
     else:
-        raise InvalidValue("policy", f"must be a name, the path of a file, or a Policy, not {preview(name)}")
+        raise InvalidValue("policy", f"must be a name, the path of a file or a Policy, not {preview(name)}")
     _check_overrides(overrides)
     return _with_overrides(policy, file, overrides) if overrides else policy
 
@@ -104,7 +104,7 @@ def _read_policy(name: str | Path) -> tuple[Policy, str]:
         raise UnknownPolicy(str(name), policy_names())
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # besides what is no UTF-8: a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or not a valid file name
         raise InvalidPolicy(clean_text(str(path)), "", f"cannot be read ({error})") from None
     return _parse_policy(text, str(path)), str(path)
 
@@ -117,8 +117,8 @@ def _bundled_policy(name: str) -> Policy:
 def _parse_policy(text: str, file: str) -> Policy:
     try:
         data = msgspec.toml.decode(text)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # besides bad TOML: a number of too many digits
-        raise InvalidPolicy(file, "", f"is not TOML ({error})") from None
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # ValueError: too many digits
+        raise InvalidPolicy(file, "", f"is not valid TOML ({error})") from None
     return _convert_policy(data, file)
 
 
@@ -134,19 +134,19 @@ def _convert_policy(data: Any, file: str) -> Policy:
 
 
 def _require_recordable(policy: Policy, file: str) -> Policy:
-    """Refuse what no record could hold. Every context has its policy in its record."""
+    """Refuse a policy that cannot be serialized: every context stores its policy."""
     try:
         msgspec.json.encode(policy)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise InvalidPolicy(file, "", f"cannot be recorded ({error})") from None
+        raise InvalidPolicy(file, "", f"cannot be serialized ({error})") from None
     return policy
 
 
 def _with_pool_names(path: str, data: Any) -> str:
-    """Name the pool that a path only numbers.
+    """Replace a pool's index in a path by its name.
 
-    >>> _with_pool_names("pools[1].most", {"pools": [{}, {"name": "recent"}]})
-    'pools.recent.most'
+    >>> _with_pool_names("pools[1].max_items", {"pools": [{}, {"name": "recent"}]})
+    'pools.recent.max_items'
     """
 
     def name(match: re.Match[str]) -> str:
@@ -167,4 +167,4 @@ def _parse_tokens(variable: str, text: str) -> int:
     try:
         return int(text.replace(",", "").replace("_", ""))
     except ValueError:
-        raise InvalidPolicy(variable, "", f"must be a whole number of tokens, not {text!r}") from None
+        raise InvalidPolicy(variable, "", f"must be an integer, not {text!r}") from None

@@ -75,7 +75,7 @@ class User(Record, frozen=True, kw_only=True, tag="user"):
 class Persona(Record, frozen=True, kw_only=True, tag="persona"):
     """Whom the model plays: its prompt, and what it changes in how its windows are filled.
 
-    `overrides` are a policy's dotted keys (`pools.recent.most`) or the names of `Overrides`, for this persona alone.
+    `overrides` are policy keys (`pools.recent.max_items`) or fields of `Overrides`, for this persona only.
     `completion` is what is kept for its answers, in tokens; `provider` is where its model runs, if not at its maker's.
     """
 

@@ -192,7 +192,7 @@ def _headline(context: Context, decision: Decision) -> str:
     lines: dict[Reason, str] = {
         "required": "required",
         "fits": f"fits in {named}{numbers}",
-        "least": f"one of the least items of {named}",
+        "min-items": f"within the minimum number of items of {named}",
         "lent": f"fits in {named} by tokens that other pools left",
         "summary": f"covered by summary {decision.by!r}" if decision.by else "stands for its cluster",
         "same-id": "another candidate has this id",
@@ -200,7 +200,7 @@ def _headline(context: Context, decision: Decision) -> str:
         "too-large": f"larger than all that {named} may take ({pool.most if pool else 0:,} tokens)",
         "pool-full": f"{named} full{numbers}",
         "window-full": f"window full ({context.tokens:,}/{context.budget.available:,} tokens)",
-        "most": f"{named} has its most items ({pool.items if pool else 0:,})",
+        "max-items": f"{named} already holds its maximum of {pool.items if pool else 0:,} items",
         "low-water": f"{named} is at its low water, after one large step{numbers}",
         "no-modality": f"{context.budget.model} takes no {decision.kind.removeprefix('media-')} on this wire",
         "older": f"older than {_history_boundary(context)} in {named}{numbers}",

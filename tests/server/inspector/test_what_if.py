@@ -62,7 +62,7 @@ def test_a_larger_window_lets_more_in_and_a_smaller_one_less(suppose):
         {"model": "claude-sonnet-4-5"},
         {"policy": "window"},
         {"policy": "auction", "window": 4_000, "completion": 200},
-        {"overrides": {"pools.recent.most": 3}},
+        {"overrides": {"pools.recent.max_items": 3}},
     ],
 )
 def test_it_is_what_replay_gives(suppose, recorded, body):
@@ -90,7 +90,7 @@ def test_what_is_required_and_does_not_fit_is_an_answer(suppose):
         ({"policy": "/etc/passwd.toml"}, "policy"),
         ({"policy": "../pyproject.toml"}, "policy"),
         ({"policy": "nobody"}, "policy"),
-        ({"overrides": {"pools.nobody.most": 1}}, "pools.nobody"),
+        ({"overrides": {"pools.nobody.max_items": 1}}, "pools.nobody"),
         ({"overrides": {"margin.share": 9}}, "margin"),
         ({"overrides": []}, "overrides"),
         ({"windw": 3}, "windw"),

@@ -34,17 +34,17 @@ def test_a_policy_of_ones_own(tmp_path):
         (VALID + "unknown = 1", "pools.all", "unknown field `unknown`"),
         ("typo = 1\n" + VALID, "", "unknown field `typo`"),
         (VALID + 'order = "oldest"', "pools.all.order", "Invalid enum value"),
-        (VALID + "least = -1", "pools.all.least", "at least 0"),
-        (VALID + "most = 0", "pools.all.most", "at least 1"),
-        (VALID + "least = 5\nmost = 4", "pools.all.most", "at least 5"),
+        (VALID + "min_items = -1", "pools.all.min_items", "at least 0"),
+        (VALID + "max_items = 0", "pools.all.max_items", "at least 1"),
+        (VALID + "min_items = 5\nmax_items = 4", "pools.all.max_items", "at least 5"),
         (VALID + "limit = { share = 1.5 }", "pools.all.limit.share", "from 0 to 1"),
         (VALID + "limit = { share = nan }", "pools.all.limit.share", "from 0 to 1"),
         (VALID + "limit = { tokens = -5 }", "pools.all.limit.tokens", "at least 0"),
-        (VALID + "limit = { minus = -5 }", "pools.all.limit.minus", "at least 0"),
-        (VALID + "limit = { times = 2.0 }", "pools.all.limit", "go together"),
-        (VALID + 'limit = { times = 2.0, pool = "none" }', "pools.all.limit.pool", "no earlier pool"),
-        (VALID + 'limit = { times = -2.0, pool = "none" }', "pools.all.limit.times", "from 0"),
-        (VALID + "contiguous = true\noptimize = true", "pools.all.optimize", "filled in order"),
+        (VALID + "limit = { subtract = -5 }", "pools.all.limit.subtract", "at least 0"),
+        (VALID + "limit = { min_ratio = 2.0 }", "pools.all.limit", "go together"),
+        (VALID + 'limit = { min_ratio = 2.0, ratio_to = "none" }', "pools.all.limit.ratio_to", "no earlier pool"),
+        (VALID + 'limit = { min_ratio = -2.0, ratio_to = "none" }', "pools.all.limit.min_ratio", "from 0"),
+        (VALID + "contiguous = true\noptimize = true", "pools.all.optimize", "combined with contiguous"),
         (VALID + "low_water = 0.5", "pools.all.low_water", "contiguous"),
         (VALID + "contiguous = true\nlow_water = 1.5", "pools.all.low_water", "from 0 to 1"),
         (VALID + '[[pools]]\nname = "all"\nkinds = ["a"]', "pools.all", "two pools"),
@@ -58,9 +58,9 @@ def test_a_policy_of_ones_own(tmp_path):
         (VALID + "[margin]\nshare = 2.0", "margin.share", "from 0 to 1"),
         (VALID + "[margin]\ntokens = -2", "margin.tokens", "at least 0"),
         (VALID + "[completion]\ntokens = 0", "completion.tokens", "at least 1"),
-        (VALID + "[completion]\nat_most_share = 1.1", "completion.at_most_share", "from 0 to 1"),
+        (VALID + "[completion]\nmax_share = 1.1", "completion.max_share", "from 0 to 1"),
         ("total_tokens = 0\n" + VALID, "total_tokens", "at least 1"),
-        ("= broken", "", "is not TOML"),
+        ("= broken", "", "is not valid TOML"),
     ],
 )
 def test_errors_name_file_key_and_reason(tmp_path, text, key, reason):
@@ -95,7 +95,7 @@ def test_what_is_no_policy_is_named(field, arguments):
 
 def test_a_policy_that_no_record_could_hold_is_refused():
     odd = msgspec.structs.replace(load_policy("default"), description="\ud800")
-    with pytest.raises(brimful.InvalidPolicy, match="cannot be recorded"):
+    with pytest.raises(brimful.InvalidPolicy, match="cannot be serialized"):
         load_policy(odd)
 
 
@@ -151,7 +151,16 @@ def test_overrides_win_over_the_environment():
 
 
 @pytest.mark.parametrize(
-    "key", ["nope", "pools.nope.most", "pools.recent.nope", "name.deeper", "name.x.y", "pools.0.most", "weights.nope"]
+    "key",
+    [
+        "nope",
+        "pools.nope.max_items",
+        "pools.recent.nope",
+        "name.deeper",
+        "name.x.y",
+        "pools.0.max_items",
+        "weights.nope",
+    ],
 )
 def test_an_override_of_nothing_is_refused(key):
     with pytest.raises(brimful.InvalidPolicy):
@@ -159,10 +168,10 @@ def test_an_override_of_nothing_is_refused(key):
 
 
 def test_a_persona_changes_share_least_most_and_method():
-    persona = Overrides(budget_share=0.9, least_messages=10, most_messages=50, counting="approximate")
+    persona = Overrides(budget_share=0.9, min_messages=10, max_messages=50, counting="approximate")
     policy = load_policy("window", overrides=persona.keys())
     recent = policy.pool("recent")
-    assert (recent.limit.share, recent.least, recent.most, policy.counting) == (0.9, 10, 50, "approximate")
+    assert (recent.limit.share, recent.min_items, recent.max_items, policy.counting) == (0.9, 10, 50, "approximate")
     budget = brimful.budget(model="gpt-4", policy="window", completion=3000, overrides=persona)
     assert budget.limit("recent") == int((8192 - 3000 - 500) * 0.9)
     with pytest.raises(brimful.InvalidPolicy, match="has no such key or pool") as caught:
