@@ -69,7 +69,7 @@ async def ask(engine: brimful.Engine, question: str, table: Table) -> brimful.Co
     took = 1e3 * (time.perf_counter() - began)
     wanted = {f"m{number}" for number in LONG_AGO} & set(context.kept)
     found = "; ".join(LONG_AGO[int(id[1:])] for id in sorted(wanted)) or "nothing"
-    lost = next((warning for warning in context.warnings if "vector" in warning), "")
+    lost = next((each.text for each in context.warnings if each.kind.startswith("vector-search")), "")
     table.add_row(question, found, f"{context.tokens:,}", f"{took:.0f} ms", lost)
     return context
 

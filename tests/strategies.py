@@ -65,7 +65,7 @@ def plain(draw, id):
         "importance": draw(SHARES),
         "timestamp": draw(TIMES),
         "priority": draw(st.integers(1, 10)),
-        "metadata": {"pinned": True} if draw(st.integers(0, 9)) == 0 else {},
+        "pinned": draw(st.integers(0, 9)) == 0,
     }
     if draw(st.booleans()):
         options["relevance"] = draw(SHARES)

@@ -1,5 +1,6 @@
 """Small contexts for examples, counted in words."""
 
+from brimful.assembly.arguments import resolve_notices
 from brimful.core.context import Inputs
 from brimful.core.model import ModelInfo
 from brimful.core.stages import assemble
@@ -23,6 +24,7 @@ def build(pile, policy="default", *, window=1000, completion=100, overrides=None
     usual = {"id": "m", "provider": "p", "window": window, "max_output": window, "wire": "openai", "modalities": EYES}
     model = ModelInfo(**usual | of_model)
     chosen = load_policy(policy, overrides=overrides)
+    more["degraded"] = resolve_notices(more.get("degraded", ()))
     inputs = Inputs(
         packages=tuple(pile), policy=chosen, model=model, method="hybrid", now=NOW, completion=completion, **more
     )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import brimful
 from brimful import packagers
+from brimful.core.notice import Notice
 
 NOW = 1_800_000_000.0
 MODELS = (
@@ -98,7 +99,7 @@ def test_replay_under_another_model_window_and_policy():
 def test_an_unknown_model_gets_8192_and_a_warning():
     context = brimful.assemble([brimful.package("message-current", "hi", model="x-1")], model="x-1", now=NOW)
     assert context.budget.window == 8192
-    assert any("Unknown model 'x-1'" in warning for warning in context.warnings)
+    assert any("unknown model 'x-1'" in warning.text for warning in context.warnings)
 
 
 def test_tools_are_part_of_the_request_and_of_the_count():
@@ -232,7 +233,7 @@ def test_lone_surrogates_are_replaced_in_all_that_the_model_reads(model):
     ]
     packages = brimful.conversation(messages, model=model)
     context = brimful.assemble(packages, model=model, now=NOW, tools=tools, degraded=[bad])
-    assert context.inputs.degraded == ("\ufffd",)
+    assert context.inputs.degraded == (Notice(kind="other", text="\ufffd"),)
     assert brimful.Context.from_json(context.to_json()) == context
 
 

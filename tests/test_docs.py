@@ -32,7 +32,7 @@ from brimful.core.content import KNOWN_KINDS, ContentPackage, Flex, Media, ToolC
 from brimful.core.context import COMPONENTS, Context, Inputs
 from brimful.core.decision import Decision, Outcome, Reason
 from brimful.core.model import CacheRule, ModelInfo, Prior, Wire
-from brimful.core.notice import WARNING_KINDS
+from brimful.core.notice import NOTICE_KINDS
 from brimful.core.policy import Method, Policy
 from brimful.core.tokens import Basis, Count
 from brimful.core.verify import Verification
@@ -287,7 +287,7 @@ EXPECTED = {
         "field of Difference": properties(Difference),
         "field of Verification": properties(Verification),
         "component": sorted(set(COMPONENTS.values())),
-        "kind of warning": WARNING_KINDS,
+        "kind of warning": NOTICE_KINDS,
     },
     "log.md": {
         "field of Build": [name for name in properties(Build) if name != "history"],

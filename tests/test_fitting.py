@@ -246,7 +246,8 @@ def test_an_answer_that_could_take_all_of_the_window_leaves_the_policys_share():
     context = fitted(request, window=1000)
     assert context.budget.completion == 250
     assert context.request == request
-    assert "250 tokens are kept for the answer, not the 1,000 that the request allows" in context.warnings
+    [notice] = context.warnings
+    assert (notice.kind, notice.facts) == ("smaller-reserve", {"reserved": 250, "requested": 1_000})
 
 
 # -- the prefix ------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def test_dry_run(run, run_json):
         "Memories (5):     ~4,000 tokens",
         "Messages (20):    ~8,000 tokens",
         "Images (2):       ~2,600 tokens",
-        "Total:           ~15,800 tokens (12.3%)",
+        "Total:           ~15,800 tokens (14.1%)",
         "Reserved:         15,800 tokens",  # completion 3,000 + max(10 %, 1,000)
         "Remaining:       ~96,400 tokens",
         "✅ Budget looks healthy",
@@ -55,7 +55,7 @@ def test_dry_run(run, run_json):
         {"name": "messages", "items": 20, "tokens": 8000, "rule": "typical"},
         {"name": "images", "items": 2, "tokens": 2600, "rule": "typical"},
     ]
-    assert (data["total"], data["percent"], data["remaining"]) == (15_800, 12.3, 96_400)
+    assert (data["total"], data["percent"], data["remaining"]) == (15_800, 14.1, 96_400)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_what_is_no_size_is_wrong_usage(size, run):
     ("messages", "status", "verdict"),
     [
         (200, "healthy", "✅ Budget looks healthy"),
-        (260, "nearly full", "⚠️  Using 82.2% of context window (>80%)"),
+        (260, "nearly full", "⚠️  93.8% of the budget used (>80%)"),
         (400, "over budget", "⚠️  OVER BUDGET by 49,000 tokens!"),
     ],
 )

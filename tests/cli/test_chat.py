@@ -25,7 +25,7 @@ def test_one_message_is_answered_and_kept(run_json, smol):
     assert answer["text"]
     assert answer["counted"] >= answer["usage"]["prompt"] > 0
     assert answer["context"].startswith("ctx-")
-    assert (answer["notes"], answer["finish"] in ("stop", "length")) == ([], True)
+    assert (answer["notices"], answer["finish"] in ("stop", "length")) == ([], True)
 
 
 def test_a_conversation_in_a_terminal(run, run_json, smol):

@@ -33,7 +33,7 @@ def test_a_book_comes_in_is_tried_and_given_back(run, run_json, world):
         "Eldoria/3": "its key 'forest' stands in the message to be answered",
     }
     (lost,) = tried["not_told"]
-    assert (lost["id"], lost["reason"]) == ("Eldoria/2", "held-back")
+    assert (lost["id"], lost["reason"]) == ("Eldoria/2", "excluded")
     assert lost["why"] == "group: 'Eldoria/3' is told for the group 'weather'"
     assert lost["lore"]["key"] == "forest"
     run("lorebook", "export", "Eldoria", "--out", "again.json")

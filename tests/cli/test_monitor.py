@@ -21,6 +21,7 @@ from brimful.cli.monitor import (
     follow_events,
 )
 from brimful.core.context import Component
+from brimful.core.notice import Notice
 from brimful.errors import StoreUnavailable
 from brimful.records import Response
 from brimful.records.search import Build
@@ -98,11 +99,11 @@ def test_fallbacks_caches_and_the_bar(run):
     [bar, *_] = re.findall(r"^  ├─ ([SΣRTOMLICfx·=-]{60})$", text, re.MULTILINE)
     assert {"S", "R", "M", "C", "·", "="} <= set(bar)
     assert "S System Prompt" in text
-    full = EventFormatter().text(a_build(warnings=("⚠️  Using 84.5% of context window (>80%)", "ℹ️  No memories")), "")
-    assert [line for line in full.splitlines() if "⚠️" in line] == ["  ├─ ⚠️  Using 84.5% of context window (>80%)"]
-    assert "No memories" not in full
-    degraded = EventFormatter().text(a_build(degraded=("vector search failed (gone): full text alone",)), "")
-    assert "  ├─ ⚠️  vector search failed (gone): full text alone" in degraded
+    failed = Notice(kind="vector-search-failed", text="vector search failed (gone)")
+    inexact = Notice(kind="inexact-counts", text="token counts are calibrated, not exact")
+    text = EventFormatter().text(a_build(warnings=(failed, inexact), degraded=(failed,)), "")
+    assert [line for line in text.splitlines() if "⚠️" in line] == ["  ├─ ⚠️  vector search failed (gone)"]
+    assert "token counts" not in text
 
 
 def test_json_is_one_event_a_line(run):

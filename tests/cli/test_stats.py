@@ -9,7 +9,7 @@ import pytest
 
 from brimful import Engine
 from brimful.cli.stats import NO_CONTEXTS
-from brimful.core.notice import VECTORS_OFF
+from brimful.core.notice import Notice
 from brimful.records import Persona, Response, Snapshot, Usage
 from brimful.stores import connect
 from stores.test_figures import CONTEXTS
@@ -197,9 +197,10 @@ def test_openings_of_the_breaker_come_from_the_engine(run_json, run):
     ],
 )
 def test_that_there_were_no_memories_is_told_with_the_breaker(run, keep, off, on, told):
-    notes = [(VECTORS_OFF,)] * off + [()] * on
+    vectors_off = Notice(kind="vector-search-off", text="vector search is off")
+    notes = [(vectors_off,)] * off + [()] * on
     forgetful = [build(pile()[3:], degraded=note) for note in notes]
-    remembering = build(pile(), degraded=(VECTORS_OFF,))
+    remembering = build(pile(), degraded=(vectors_off,))
     keep(*(built(f"s{n}", context) for n, context in enumerate([remembering, *forgetful])))
     assert f"No memories retrieved:    {told}\n" in run("stats").stdout
 

@@ -5,7 +5,7 @@ are kept for the answer: recent may take 540 of them by itself, related 360.
 """
 
 import brimful
-from brimful.core.budget import reduced_reserve_note
+from brimful.core.budget import reduced_reserve_notice
 from brimful.core.content import Media, ToolCall, ToolResult
 from brimful.core.model import ModelInfo
 from brimful.core.selection import HistoryStart
@@ -49,7 +49,7 @@ def test_trimming_spares_the_margin():
     pile = [
         *history(400),
         *(memory(words(50, f"w{at}"), counter=COUNTER, id=f"r{at}", relevance=0.9) for at in range(100)),
-        *(memory(words(50, f"p{at}"), counter=COUNTER, id=f"p{at}", metadata={"pinned": True}) for at in range(30)),
+        *(memory(words(50, f"p{at}"), counter=COUNTER, id=f"p{at}", pinned=True) for at in range(30)),
     ]
     context = build(pile, "pools", window=10_000, overrides={"pools.recent.limit.share": 0.4})
     assert ("dropped", "trimmed") in outcomes(context).values()
@@ -59,7 +59,7 @@ def test_trimming_spares_the_margin():
 def test_persistent_content_goes_before_the_system_prompt():
     pile = [
         package("system-prompt", words(45), counter=COUNTER, id="system", can_drop=True),
-        memory(words(60, "pin"), counter=COUNTER, id="pinned", metadata={"pinned": True}),
+        memory(words(60, "pin"), counter=COUNTER, id="pinned", pinned=True),
         message("So?", counter=COUNTER, id="now", current=True, timestamp=NOW),
     ]
     context = build(pile, "pools", completion=900)
@@ -188,5 +188,5 @@ def test_a_picture_is_charged_by_its_own_size_in_the_finished_request():
 def test_a_limit_for_the_answer_that_is_the_usual_one_is_not_worth_a_word():
     model = ModelInfo(id="m", provider="p", window=1_000, max_output=1_000, wire="openai")
     fit = load_policy("fit")
-    assert reduced_reserve_note(fit, model, window=None, completion=250) is None
-    assert "250 tokens are kept" in reduced_reserve_note(fit, model, window=None, completion=251)
+    assert reduced_reserve_notice(fit, model, window=None, completion=250) is None
+    assert "250 tokens are reserved" in reduced_reserve_notice(fit, model, window=None, completion=251).text

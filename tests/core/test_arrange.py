@@ -187,9 +187,7 @@ def test_what_was_said_on_one_day_stands_under_one_heading_where_the_best_of_it_
 
 def test_pinned_messages_of_one_day_stand_under_one_heading():
     pile = [
-        older(
-            f"Said {number}.", id=f"{number}", name="Ada", at=NOW - number % 2 * DAY - number, metadata={"pinned": True}
-        )
+        older(f"Said {number}.", id=f"{number}", name="Ada", at=NOW - number % 2 * DAY - number, pinned=True)
         for number in range(4)
     ]
     lines = block_of(pile).splitlines()[1:-1]
@@ -229,7 +227,7 @@ def test_a_name_cannot_begin_a_day():
 def test_a_source_may_be_any_json():
     pile = [
         older("Hi", id="a", name="Ada", metadata={"source": ["den", 2]}),
-        memory("Tea.", id="m", counter=COUNTER, metadata={"source": {"page": 3}, "pinned": [1]}),
+        memory("Tea.", id="m", counter=COUNTER, metadata={"source": {"page": 3}}, pinned=True),
     ]
     context = build([*pile, message("Well?", counter=COUNTER, id="now", current=True, timestamp=NOW)])
     pinned, related, _ = (each["content"] for each in context.request["messages"])

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from brimful.core.notice import warning_kinds
 from brimful.engine import Retrieval
 from brimful.errors import InvalidValue
 from brimful.records import Message
@@ -14,7 +13,7 @@ NOW = 1_794_000_000.0
 
 
 def spoiled(context) -> list[str]:
-    return [warning for warning in context.warnings if "vector search" in warning]
+    return [notice.text for notice in context.warnings if notice.kind.startswith("vector-search")]
 
 
 def test_the_embedding_service_dies_in_the_middle_of_a_conversation(run, new_engine, clock):
@@ -51,7 +50,7 @@ def test_the_embedding_service_dies_in_the_middle_of_a_conversation(run, new_eng
     assert all("demo" in context.kept for context in contexts)  # full text finds what vectors would have found
     assert [bool(spoiled(context)) for context in contexts] == [False] + [True] * 7 + [False]
     assert "ConnectionError: connection refused" in spoiled(contexts[1])[0]
-    assert "tried again in" in spoiled(contexts[7])[0]
+    assert "next attempt in" in spoiled(contexts[7])[0]
     assert states == ["open", "closed"]
     assert 0.0 < uptime < 1.0
     assert progress.waiting == 0  # what was written meanwhile has its vector now
@@ -93,8 +92,8 @@ def test_while_a_new_embedder_is_behind_every_context_says_so(run, new_engine, m
     assert [warning.partition(":")[0] for warning in spoiled(during)] == (
         ["vector search is behind (more than 256 documents have no vector by 'hash-64@1' yet)"] if behind else []
     )
-    assert ("vectors-behind" in warning_kinds(during)) is behind
-    assert not any("stand in" in warning for warning in during.warnings)  # both sides answered
+    assert ("vector-search-behind" in {notice.kind for notice in during.warnings}) is behind
+    assert "recent-memories" not in {notice.kind for notice in during.warnings}  # both sides answered
     assert spoiled(after) == []
 
 
@@ -150,7 +149,7 @@ def test_without_vectors_and_without_a_word_in_common_the_most_recent_memories_s
     memories = [package for package in context.inputs.packages if package.kind == "memory-semantic"]
     assert sorted(package.id for package in memories) == sorted(f"fact-{number}" for number in range(5, 15))
     assert {package.relevance for package in memories} == {0.5}
-    assert any("most recent ones stand in" in warning for warning in context.warnings)
+    assert "recent-memories" in {notice.kind for notice in context.warnings}
 
 
 def test_vectors_of_another_length_are_a_failure_of_the_vector_side_not_of_the_build(run, new_engine):

@@ -119,7 +119,7 @@ def test_a_pinned_memory_is_always_there_until_it_is_let_go_or_forgotten(run, ne
 
             async def seen():
                 context = await engine.assemble(room="r", message="zzz", now=NOW)
-                return [package.metadata.get("pinned") for package in context.inputs.packages if package.id == "code"]
+                return [package.pinned for package in context.inputs.packages if package.id == "code"]
 
             await engine.pin("code")
             pinned = await seen()
@@ -187,7 +187,7 @@ def test_an_unknown_persona_is_said_on_the_context(run, new_engine):
         async with new_engine(model="gpt-4o") as engine:
             return await engine.assemble(room="r", persona="nobody", message="Hi", now=NOW)
 
-    assert any("'nobody' is not in the store" in warning for warning in run(story()).warnings)
+    assert any("'nobody' is not in the store" in warning.text for warning in run(story()).warnings)
 
 
 @pytest.mark.parametrize(
@@ -525,7 +525,7 @@ def test_a_room_that_is_not_there_is_said_on_the_context(run, new_engine):
         async with new_engine(model="gpt-4o") as engine:
             return await engine.assemble(room="genreal", message="Hi", now=NOW)
 
-    assert any("'genreal' is not in the store" in warning for warning in run(story()).warnings)
+    assert any("'genreal' is not in the store" in warning.text for warning in run(story()).warnings)
 
 
 def test_two_rooms_in_which_the_same_was_said_have_two_contexts(run, new_engine):
@@ -703,7 +703,7 @@ def test_whoever_pins_more_than_is_always_offered_is_told(run, new_engine, pins,
     context = run(story())
     assert len([id for id in context.kept if id.startswith("p")]) == 200
     assert ("p0" in context.kept) is not too_many
-    assert any("more than 200 memories are pinned" in warning for warning in context.warnings) is too_many
+    assert any("more than 200 memories are pinned" in warning.text for warning in context.warnings) is too_many
 
 
 def test_a_memory_that_is_named_as_a_message_is_counted_as_seen(run, new_engine):

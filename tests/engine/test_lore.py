@@ -52,8 +52,8 @@ def test_the_record_says_why_lore_is_told_and_why_it_is_held_back(run, new_engin
     }
     assert context.explain("tower").endswith("candidate because its key 'tower' stands in the message to be answered")
     assert context.explain("moat").endswith("candidate because its key 'moat' stands in entry 'tower'")
-    assert context.explain("never").startswith("dropped: held back, probability: rolled 0.")
-    assert context.decision("never").reason == "held-back"
+    assert context.explain("never").startswith("dropped: excluded, probability: rolled 0.")
+    assert context.decision("never").reason == "excluded"
     assert stored == context
     assert brimful.replay(stored).decisions == context.decisions
 
@@ -145,9 +145,9 @@ def test_constant_lore_that_finds_no_place_is_warned_of(run, new_engine):
             return crowded, await engine.assemble(room="r", message="Hi", now=NOW)
 
     crowded, poor = run(story())
-    assert "⚠️  1 that should stand in every context did not get in: 'law'" in crowded.warnings
-    assert any("Lore 'law' is always to be told, and was not" in warning for warning in poor.warnings)
-    assert poor.decision("law").reason == "held-back"
+    assert [(notice.kind, notice.facts) for notice in crowded.warnings] == [("pins-dropped", {"ids": ["law"]})]
+    assert [(notice.kind, notice.facts) for notice in poor.warnings] == [("lore-dropped", {"entry": "law"})]
+    assert poor.decision("law").reason == "excluded"
 
 
 def test_names_stand_in_keys_and_texts_and_change_with_who_speaks(run, new_engine):

@@ -95,7 +95,7 @@ def test_a_note_that_comes_and_goes_is_on_the_record_when_it_is_not_told(run, ne
 
     third, fourth, fifth = run(story())  # four messages were two turns
     assert [("Be brief." in read(each)) for each in (third, fourth, fifth)] == [False, True, False]
-    assert third.explain("room/den/note-1") == "dropped: held back, it is told every 2 turns, and this is turn 3"
+    assert third.explain("room/den/note-1") == "dropped: excluded, it is included every 2 turns, and this is turn 3"
 
 
 def test_books_of_whoever_asks_are_open_in_all_of_his_rooms(run, new_engine):
@@ -256,7 +256,7 @@ def test_examples_give_way_before_history_and_do_so_in_every_turn(run, new_engin
 
     small, later, large = run(story())
     for context in (small, later):
-        assert context.decision("persona/nova/examples").reason == "held-back"
+        assert context.decision("persona/nova/examples").reason == "excluded"
         assert "more than 25% of the" in context.whys["persona/nova/examples"]
     assert [entry for entry in read(small) if entry.startswith("said")] == [f"said {at}" for at in range(4)]
     assert large.decision("persona/nova/examples").included

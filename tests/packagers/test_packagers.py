@@ -76,7 +76,7 @@ def test_needs_vision_by_the_seeds_pattern(text, needed):
 
 def test_lorebook_and_summary():
     entry = lorebook_entry("Elves live long.", counter=COUNTER, book="Eldoria", constant=True)
-    assert entry.metadata == {"source": "Eldoria", "pinned": True}
+    assert (entry.metadata, entry.pinned) == ({"source": "Eldoria"}, True)
     short = summary("All about day one.", of="day-1", counter=COUNTER, covers=("a", "b"))
     assert (short.kind, short.cluster, short.covers) == ("summary", "day-1", ("a", "b"))
 

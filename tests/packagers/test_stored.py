@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from brimful import Media, Text, ToolCall, ToolResult
-from brimful.core.exclusions import HELD
 from brimful.core.labels import labeled_text
 from brimful.packagers.records import (
     package_header,
@@ -65,30 +64,33 @@ def test_a_recalled_tool_result_has_no_role_since_it_stands_as_text_and_is_said_
 def test_metadata_of_a_record_pin_nothing_and_are_no_place():
     metadata = {"pinned": True, "source": "slack", "mood": "good"}
     message = Message(id="m", room="r", content="Hi", metadata=metadata)
-    assert package_message(message, counter=COUNTER).metadata == {"mood": "good"}
-    assert package_recalled_message(message, counter=COUNTER).metadata == {"mood": "good"}
+    assert package_message(message, counter=COUNTER).metadata == {"pinned": True, "mood": "good"}
+    assert package_recalled_message(message, counter=COUNTER).metadata == {"pinned": True, "mood": "good"}
     assert package_recalled_message(message, counter=COUNTER, source="den").metadata == {
+        "pinned": True,
         "mood": "good",
         "source": "den",
     }
     memory = Memory(id="k", content="Tea.", metadata=metadata)
-    assert package_memory(memory, counter=COUNTER).metadata == {"mood": "good", "source": "slack"}
+    assert package_memory(memory, counter=COUNTER).metadata == metadata
     pinned = package_memory(msgspec.structs.replace(memory, pinned=True), counter=COUNTER)
-    assert pinned.metadata == {"mood": "good", "source": "slack", "pinned": True}
+    assert pinned.pinned
+    assert not package_memory(memory, counter=COUNTER).pinned
+    assert not package_message(message, counter=COUNTER).pinned
 
 
 def test_a_memory_brings_its_worth_and_its_source():
     record = Memory(id="k", content="Ada likes tea.", type="episodic", importance=0.9, source="chat", pinned=True, at=3)
     package = package_memory(record, counter=COUNTER, relevance=0.4)
     assert (package.id, package.kind, package.importance, package.relevance) == ("k", "memory-episodic", 0.9, 0.4)
-    assert package.metadata == {"source": "chat", "pinned": True}
+    assert (package.metadata, package.pinned) == ({"source": "chat"}, True)
 
 
 def test_lore_stands_in_its_authors_order_and_a_constant_entry_is_pinned():
     package = package_lore_entry(
         LoreEntry(id="e", lorebook="w", content="A forest.", constant=True, order=40), counter=COUNTER, book="W"
     )
-    assert (package.position, package.metadata) == (40, {"source": "W", "pinned": True})
+    assert (package.position, package.metadata, package.pinned) == (40, {"source": "W"}, True)
 
 
 def test_a_summary_covers_what_its_record_says():
@@ -129,7 +131,7 @@ def test_examples_are_held_back_where_they_take_more_than_a_quarter_of_what_is_l
     least = own.tokens.upper + 4 * examples.tokens.upper
     for available, held in ((least, False), (least - 1, True), (0, True)):
         beginning = package_header(persona, Room(id="r"), counter=COUNTER, available=available)
-        assert [HELD in each.metadata for each in beginning] == [False, held]
+        assert [bool(each.excluded) for each in beginning] == [False, held]
 
 
 def test_plain_text_names_what_is_no_text():

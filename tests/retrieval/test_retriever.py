@@ -52,8 +52,10 @@ def test_a_store_that_fails_opens_no_breaker(hang, cause):
     breaker = Breaker(now=0.0, failures=2)
     for result in retrieved(Failing(hang=hang), HashEmbedder(), breaker, 3):
         words, meanings = result.degraded
-        assert words.startswith("full text search failed (StoreUnavailable")
-        assert meanings.startswith(f"vector search failed ({cause}")
+        assert words.kind == "text-search-failed"
+        assert words.facts["cause"].startswith("StoreUnavailable")
+        assert meanings.kind == "vector-search-failed"
+        assert meanings.facts["cause"].startswith(cause)
     assert breaker.state(1.0) == "closed"
 
 
@@ -62,7 +64,7 @@ def test_an_embedder_that_fails_does():
     embedder = HashEmbedder()
     embedder.fail_with = ConnectionError("gone")
     said = [result.degraded[1] for result in retrieved(Failing(), embedder, breaker, 3)]
-    assert [each.startswith("vector search failed") for each in said] == [True, True, False]
+    assert [each.kind == "vector-search-failed" for each in said] == [True, True, False]
     assert breaker.state(1.0) == "open"
 
 
@@ -71,5 +73,5 @@ def test_an_embedder_that_refuses_a_text_does_not():
     embedder = HashEmbedder()
     embedder.fail_with = EmbeddingError(embedder.id, "too long", refused=True)
     said = [result.degraded[1] for result in retrieved(Failing(), embedder, breaker, 3)]
-    assert all("EmbeddingError: hash-32@1: too long" in each for each in said)
+    assert all("EmbeddingError: hash-32@1: too long" in each.text for each in said)
     assert breaker.state(1.0) == "closed"

@@ -75,7 +75,7 @@ def test_a_prompt_that_was_silently_cut_is_told(start, upstream, mode):
     client = start()
     upstream.answers = [chat_answer(prompt=300)]
     record = record_of(client, ask(client, [says("user", "A long story. " * 900)], mode))
-    assert "silently cut" in record["answers"][0]["notes"][0]
+    assert "silently truncated" in record["answers"][0]["notices"][0]["text"]
 
 
 @MODES

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from brimful.core.notice import Notice
 from brimful.errors import InvalidValue
 from brimful.packagers import memory
 from brimful.records import Response, Room, Snapshot, Usage
@@ -20,13 +21,13 @@ NUMBERS = iter(range(10**6))
 HOUR = 3_600.0
 START = 472_200 * HOUR  # 2023-11-14 00:00 UTC
 
-OFF = "vector search is off (it failed again and again, and is tried again in 9 s): full text alone"
-FAILED = "vector search failed (OSError: gone): full text alone"
-OPENED = "vector search failed (OSError: gone; the breaker opened): full text alone"
+OFF = Notice(kind="vector-search-off", text="vector search is off")
+FAILED = Notice(kind="vector-search-failed", text="vector search failed (OSError: gone)")
+OPENED = Notice(kind="breaker-opened", text="the circuit breaker opened")
 CONTEXTS = (
     build(pile()),
     build([*pile(), *history(120, size=20)], policy="auction"),
-    build([*history(200, size=20), pile()[-1]], window=2000, known=False, degraded=(OPENED,)),
+    build([*history(200, size=20), pile()[-1]], window=2000, known=False, degraded=(FAILED, OPENED)),
     build([memory("Ada owns a ship", counter=COUNTER, id="k9", relevance=0.4), *pile()], degraded=(OFF,)),
     build([memory("Sailing", type="procedural", counter=COUNTER, id="k8", relevance=0.9), *pile()], degraded=(FAILED,)),
     build([pile()[-1]], window=100, completion=10, degraded=("room 'x' is not in the store",)),
@@ -98,7 +99,7 @@ def by_hand(pairs):
     timed = [each.seconds for each, _ in answers if each.seconds is not None]
     known = [(each, of) for each, of in told if of is not None]
     tokens = [context.tokens for context in contexts]
-    shares = [context.tokens / context.budget.window for context in contexts]
+    shares = [context.tokens / context.budget.available for context in contexts]
     many = max(1, len(contexts))
     return {
         "contexts": len(contexts),
@@ -106,7 +107,7 @@ def by_hand(pairs):
         "max": max(tokens, default=0),
         "min": min(tokens, default=0),
         "shares": (max(shares, default=0.0), min(shares, default=0.0)),
-        "share": sum(tokens) / max(1, sum(context.budget.window for context in contexts)),
+        "share": sum(tokens) / max(1, sum(context.budget.available for context in contexts)),
         "components": {
             name: sum(context.component(name).tokens for context in contexts) / many
             for context in contexts
@@ -123,7 +124,8 @@ def by_hand(pairs):
         "no memories": sum(context.component("memories").items == 0 for context in contexts),
         "degraded": sum(bool(context.inputs.degraded) for context in contexts),
         "openings": sum(OPENED in context.inputs.degraded for context in contexts),
-        "uptime": 1 - sum(bool({OFF, FAILED, OPENED} & {*context.inputs.degraded}) for context in contexts) / many,
+        "uptime": 1
+        - sum(any(each in (OFF, FAILED) for each in context.inputs.degraded) for context in contexts) / many,
         "answers": (len(answers), len(told)),
         "prompt": sum(each.usage.prompt for each, _ in told),
         "counted": sum(of.context.tokens for _, of in known),
@@ -163,10 +165,10 @@ def shown(figures: Statistics):
         "candidates": figures.candidates,
         "left out": figures.left_out,
         "naive": figures.naive,
-        "nearly full": figures.warnings.get("nearly-full", 0),
-        "margin": figures.warnings.get("margin", 0),
-        "no memories": figures.warnings.get("no-memories", 0),
-        "degraded": figures.warnings.get("degraded", 0),
+        "nearly full": figures.nearly_full,
+        "margin": figures.warnings.get("margin-used", 0),
+        "no memories": figures.memories.missing,
+        "degraded": figures.degraded,
         "openings": figures.breaker_openings,
         "uptime": figures.vector_uptime,
         "answers": (figures.answers.total, figures.answers.reported),

@@ -12,6 +12,7 @@ from brimful.core.content import clean_text
 from brimful.core.context import Context
 from brimful.core.frame import Frame
 from brimful.core.model import ModelInfo, Wire
+from brimful.core.notice import NOTICE_KINDS, Notice
 from brimful.core.policy import Policy
 from brimful.core.prompt import Tool, clean_data
 from brimful.core.selection import HistoryStart
@@ -75,12 +76,22 @@ def resolve_previous(previous: Context | HistoryStart | None) -> HistoryStart | 
     return previous.history if isinstance(previous, Context) else previous
 
 
-def resolve_notes(warnings: object) -> tuple[str, ...]:
-    """Return what the caller has to say, as a report can show it."""
-    if isinstance(warnings, str):
-        raise InvalidValue("degraded", f"must be a list of texts, not the text {preview(warnings)}")
-    given = enumerate(require_list("degraded", warnings))
-    return tuple(clean_text(checked_text(f"degraded[{at}]", warning, InvalidValue)) for at, warning in given)
+def resolve_notices(degraded: object) -> tuple[Notice, ...]:
+    """Return a caller's notices. A plain string becomes a notice of the kind `other`."""
+    if isinstance(degraded, str):
+        raise InvalidValue("degraded", f"must be a list of notices, not the string {preview(degraded)}")
+    return tuple(_resolve_notice(at, each) for at, each in enumerate(require_list("degraded", degraded)))
+
+
+def _resolve_notice(at: int, notice: object) -> Notice:
+    if not isinstance(notice, Notice):
+        return Notice(kind="other", text=clean_text(checked_text(f"degraded[{at}]", notice, InvalidValue)))
+    if notice.kind not in NOTICE_KINDS:
+        known = ", ".join(NOTICE_KINDS)
+        raise InvalidValue(f"degraded[{at}].kind", f"must be one of {known}, not {preview(notice.kind)}")
+    text = clean_text(checked_text(f"degraded[{at}].text", notice.text, InvalidValue))
+    facts = require_json_object(f"degraded[{at}].facts", notice.facts, InvalidValue)
+    return Notice(kind=notice.kind, text=text, facts=facts)
 
 
 def to_timestamp(now: float | datetime) -> float:

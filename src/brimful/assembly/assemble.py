@@ -13,7 +13,7 @@ from brimful.assembly.arguments import (
     require_list,
     require_positive,
     resolve_model,
-    resolve_notes,
+    resolve_notices,
     resolve_policy,
     resolve_previous,
     resolve_tools,
@@ -24,6 +24,7 @@ from brimful.core.content import ContentPackage, Part
 from brimful.core.context import Context, Inputs
 from brimful.core.counter import TokenCounter
 from brimful.core.model import ModelInfo, Wire
+from brimful.core.notice import Notice
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Tool
 from brimful.core.selection import HistoryStart
@@ -55,7 +56,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
     completion: int | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
     wire: Wire | None = None,
-    degraded: Sequence[str] = (),
+    degraded: Sequence[Notice | str] = (),
     origin: str = "",
     fields: Mapping[str, Any] | None = None,
 ) -> Context:
@@ -81,7 +82,7 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
             completion=require_positive("completion", completion),
             tools=resolve_tools(tools),
             previous=resolve_previous(previous),
-            degraded=resolve_notes(degraded),
+            degraded=resolve_notices(degraded),
             origin=require_unicode("origin", origin, InvalidValue),
             frame=None if fields is None else make_frame(fields, info.wire),
         )

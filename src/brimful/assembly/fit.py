@@ -11,15 +11,16 @@ import msgspec
 from brimful.assembly.arguments import (
     require_positive,
     resolve_model,
-    resolve_notes,
+    resolve_notices,
     resolve_policy,
     resolve_previous,
     to_timestamp,
 )
 from brimful.assembly.assemble import build_context
-from brimful.core.budget import reduced_reserve_note
+from brimful.core.budget import reduced_reserve_notice
 from brimful.core.context import Context, Inputs
 from brimful.core.model import ModelInfo
+from brimful.core.notice import Notice
 from brimful.core.policy import Policy
 from brimful.core.selection import HistoryStart
 from brimful.core.validation import require_unicode
@@ -42,7 +43,7 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     min_tokens: int | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
     now: float | datetime | None = None,
-    degraded: Sequence[str] = (),
+    degraded: Sequence[Notice | str] = (),
     origin: str = "",
 ) -> Context:
     """Make a given request fit, and return it with the record of what was left out; `request` of that is to be sent.
@@ -74,7 +75,7 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
         completion=own,
         tools=given.tools,
         previous=resolve_previous(previous),
-        degraded=resolve_notes(degraded),
+        degraded=resolve_notices(degraded),
         origin=require_unicode("origin", origin, InvalidValue),
         frame=frame,
     )
@@ -90,5 +91,5 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
 
 def _with_smaller_reserve(inputs: Inputs) -> Inputs | None:
     """Return the same with the policy's reserve, where the request asks for more."""
-    note = reduced_reserve_note(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
+    note = reduced_reserve_notice(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
     return None if note is None else msgspec.structs.replace(inputs, completion=None, degraded=(*inputs.degraded, note))

@@ -216,9 +216,9 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
         kept = sum(self.context.decision(package.id).included for package in found)
         yield f"RETRIEVAL: {len(found):,} found, {kept:,} of them in, by words{self._meanings()}"
         yield f"  Breaker: {self.breaker} (of this process)"
-        yield from (f"  Now: {output.one_line(note)}" for note in self.context.inputs.degraded)
+        yield from (f"  Now: {output.one_line(note.text)}" for note in self.context.inputs.degraded)
         if self.last is not None:
-            notes = "; ".join(map(output.one_line, self.last.degraded)) or "nothing was missing"
+            notes = "; ".join(output.one_line(each.text) for each in self.last.degraded) or "nothing was missing"
             yield f"  Last build: {output.format_time(self.last.at)}, {notes}"
         yield f"  Built in {self.seconds:.2f} s"
 

@@ -32,7 +32,6 @@ from brimful.cli.options import (
     resolve_model,
 )
 from brimful.core.context import Context
-from brimful.core.notice import REMARK
 from brimful.errors import BrimfulError, UnknownRecord
 from brimful.packagers.records import plain_text
 from brimful.policies import load_policy
@@ -111,10 +110,10 @@ async def sender_name(engine: "Engine", user: str | None, sender: str | None) ->
 
 
 def show_warnings(answer: "Answer") -> None:
-    """Tell what was amiss with an answer and its context. A remark is true of most turns: the report makes it."""
-    for note in (*answer.response.notes, *answer.context.warnings):
-        if not note.startswith(REMARK):
-            output.warn(note)
+    """Show warnings about an answer and its context."""
+    for notice in (*answer.response.notices, *answer.context.warnings):
+        if notice.is_warning:
+            output.warn(notice.text)
 
 
 RECENT_MESSAGES: Final = 6  # messages of a room that one comes back to
@@ -429,6 +428,6 @@ def _answer_data(answered: "Answer") -> dict[str, Any]:
         "counted": answered.context.tokens,
         "usage": response.usage,
         "seconds": response.seconds,
-        "notes": response.notes,
+        "notices": response.notices,
         "warnings": answered.context.warnings,
     }

@@ -355,7 +355,7 @@ def _answer_lines(context: Context, answer: Response) -> Iterator[str]:
         ("Finish", answer.finish),
     ]
     yield from (f"  {name}: {output.one_line(value)}" for name, value in facts if value)
-    yield from (f"  Note: {output.one_line(note)}" for note in answer.notes)
+    yield from (f"  Note: {output.one_line(note)}" for note in map(str, answer.notices))
 
 
 def answer_cost(context: Context, answer: Response) -> Decimal | None:

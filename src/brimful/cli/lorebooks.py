@@ -195,8 +195,8 @@ def try_message(  # noqa: PLR0913 - the options of a command
     _show_decisions("told", context, told)
     output.write()
     _show_decisions("not told", context, others)
-    for note in context.inputs.degraded:
-        output.warn(note)
+    for notice in context.inputs.degraded:
+        output.warn(notice.text)
 
 
 async def _require_books(engine: "Engine", room: str, persona: str | None, user: str | None) -> None:
@@ -223,7 +223,7 @@ def _why(context: Context, decision: Decision) -> str:
     """Say why an entry is told, or why not."""
     if decision.included:
         return context.whys.get(decision.id, "")
-    return context.explain(decision.id).removeprefix("dropped: ").removeprefix("held back, ")
+    return context.explain(decision.id).removeprefix("dropped: ").removeprefix("excluded, ")
 
 
 def _try_data(context: Context, told: list[Decision], others: list[Decision]) -> dict[str, Any]:

@@ -255,8 +255,8 @@ def search(  # noqa: PLR0913 - the options of a command
 
     result = with_engine(searched, db=db, tenant=tenant, embedder=embedder)
     found = [hit for hit in result.hits if isinstance(hit.record, Memory)][:limit]
-    for lost in result.degraded:
-        output.warn(lost)
+    for notice in result.degraded:
+        output.warn(notice.text)
     if as_json:
         output.show_json({"hits": found, "degraded": result.degraded})
     elif found:

@@ -29,7 +29,6 @@ from brimful.cli.terminal import Table, columns
 from brimful.core.budget import ContextBudget
 from brimful.core.content import Media as MediaPart
 from brimful.core.model import ModelInfo
-from brimful.core.notice import NEARLY_FULL
 from brimful.core.policy import Policy, Pool, Step, Weights
 from brimful.counting import is_verified
 from brimful.counting.media import ASSUMED_SIDE, MediaCounter
@@ -298,6 +297,7 @@ Examples:
   brimful budget -m gpt-4 -p window --json | jq .target_tokens"""
 
 BudgetStatus = Literal["healthy", "nearly full", "over budget"]
+NEARLY_FULL: Final = 80  # percent of the budget
 
 
 class TypicalItem(msgspec.Struct, frozen=True):
@@ -367,8 +367,8 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def percent(self) -> float:
-        """How much of the window they would take."""
-        return 100 * self.total / self.budget.window
+        """How much of the budget they would take."""
+        return 100 * self.total / max(1, self.budget.available)
 
     @property
     def remaining(self) -> int:
@@ -509,6 +509,6 @@ def _verdict(run: DryRun) -> str:
         case "over budget":
             return f"⚠️  OVER BUDGET by {-run.remaining:,} tokens!"
         case "nearly full":
-            return f"⚠️  Using {run.percent:.1f}% of context window (>{NEARLY_FULL}%)"
+            return f"⚠️  {run.percent:.1f}% of the budget used (>{NEARLY_FULL}%)"
         case "healthy":
             return "✅ Budget looks healthy"

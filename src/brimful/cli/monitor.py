@@ -157,7 +157,7 @@ class EventFormatter:
         if not self._explained:
             self._explained = True
             yield f"  ├─ {draw_legend(parts)}"
-        yield f"  └─ Total: {build.tokens:,} tokens ({100 * build.tokens / build.window:.1f}%)"
+        yield f"  └─ Total: {build.tokens:,} tokens ({100 * build.tokens / max(1, build.available):.1f}%)"
 
     def _dated(self, at: float) -> Iterator[str]:
         """Yield the day where another one begins: times of day alone would lie."""
@@ -194,9 +194,8 @@ def _visible_components(build: Build) -> Iterator[Component]:
 
 
 def _problems(build: Build) -> Iterator[str]:
-    """Yield what a build had to do without, and what its window warns of; what is merely worth knowing is left out."""
-    yield from build.degraded
-    yield from (warning.removeprefix("⚠️").strip() for warning in build.warnings if warning.startswith("⚠️"))
+    """Yield the warnings of a build, without those that are merely informative."""
+    yield from (notice.text for notice in build.warnings if notice.is_warning)
 
 
 def _component(component: Component) -> str:
@@ -217,7 +216,7 @@ def _response_lines(response: Response, who: str) -> Iterator[str]:
         yield f"  ├─ Cache hit: {usage.cached:,} of {usage.prompt:,} prompt tokens ({share:.0%})"
     elif usage and response.expected_cached:
         yield f"  ├─ Cache miss: {response.expected_cached:,} prompt tokens were expected to be cached"
-    yield from (f"  ├─ ⚠️  {output.one_line(note)}" for note in response.notes)
+    yield from (f"  ├─ ⚠️  {output.one_line(note)}" for note in map(str, response.notices))
     yield f"  └─ to {output.one_line(response.context)}{f', {response.finish}' if response.finish else ''}"
 
 

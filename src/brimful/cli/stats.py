@@ -1,7 +1,7 @@
 """`brimful stats`: usage statistics of contexts and answers, and how accurate token counts were."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -23,7 +23,7 @@ from brimful.cli.options import (
 from brimful.cli.store import with_store
 from brimful.cli.terminal import Column, Table, columns
 from brimful.core.model import Prior
-from brimful.core.notice import WarningKind
+from brimful.core.notice import NoticeKind
 from brimful.counting import (
     MAX_OBSERVATIONS,
     LearnedCalibration,
@@ -36,7 +36,7 @@ from brimful.errors import MissingExtra
 from brimful.models import Spending, default_registry, spending
 from brimful.records import Persona
 from brimful.records.search import Accuracy
-from brimful.records.statistics import Grouping, GroupKey, Statistics
+from brimful.records.statistics import Grouping, GroupKey, MemoryStatistics, Statistics
 from brimful.views.explain import component_title, format_score
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _NAME_WIDTH: Final = 26  # columns for the name of a figure
 _STATISTICS_COLUMNS: Final = (
     *("contexts", "tokens", "max", "window", "memories", "warned", "answers", "cached", "error", "cost", "saved"),
 )
-_PROBLEM_KINDS: Final[tuple[WarningKind, ...]] = ("overflowed", "margin", "nearly-full", "pins-lost", "degraded")
+_PROBLEM_KINDS: Final[tuple[NoticeKind, ...]] = ("margin-used", "required-shrunk", "pins-dropped")
 _USAGE_LINES: Final = (
     ("Average Token Usage", "mean", "{} of all windows together"),
     ("Max Token Usage", "max", "at most {} of a window"),
@@ -151,12 +151,13 @@ def _memory_lines(figures: Statistics) -> Iterator[str]:
 def _warning_lines(figures: Statistics) -> Iterator[str]:
     counts = figures.warnings
     yield _line("Over-budget", _format_times(counts.get("overflowed", 0), "refused by the provider, and built again"))
-    yield _line("Margin in use", _format_times(counts.get("margin", 0)))
-    yield _line(">80% usage", _format_times(counts.get("nearly-full", 0)))
-    if counts.get("pins-lost"):
-        yield _line("Pinned, and lost", _format_times(counts["pins-lost"]))
-    yield _line("No memories retrieved", _without_memories(counts))
-    yield _line("Degraded", _format_times(counts.get("degraded", 0)))
+    yield _line("Margin in use", _format_times(counts.get("margin-used", 0)))
+    yield _line(">80% usage", _format_times(figures.nearly_full))
+    yield _line("Required shortened", _format_times(counts.get("required-shrunk", 0)))
+    if counts.get("pins-dropped"):
+        yield _line("Pinned, but dropped", _format_times(counts["pins-dropped"]))
+    yield _line("No memories retrieved", _without_memories(figures.memories))
+    yield _line("Degraded", _format_times(figures.degraded))
     opened = (
         f"{_format_times(figures.breaker_openings)}, vector search there for {format_percent(figures.vector_uptime)}"
     )
@@ -203,7 +204,7 @@ def _statistics_row(each: PricedStatistics) -> list[str]:
         f"{figures.tokens.max:,.0f}",
         format_percent(figures.share.mean),
         f"{figures.memories.per_context:.1f}",
-        f"{sum(figures.warnings.get(kind, 0) for kind in _PROBLEM_KINDS):,}",
+        f"{figures.degraded + sum(figures.warnings.get(kind, 0) for kind in _PROBLEM_KINDS):,}",
         f"{answers.total:,}",
         format_percent(_share(answers.cached, answers.prompt)) if answers.reported else "",
         "" if answers.count_error is None else format_percent(answers.count_error, sign=True),
@@ -221,9 +222,8 @@ def _format_times(count: int, what: str = "") -> str:
     return f"{times}, {what}" if what and count else times
 
 
-def _without_memories(counts: Mapping[WarningKind, int]) -> str:
-    """Say how often there was no memory, and how often of that the breaker was why."""
-    all, off = counts.get("no-memories", 0), counts.get("memories-off", 0)
+def _without_memories(memories: MemoryStatistics) -> str:
+    all, off = memories.missing, memories.missing_without_vectors
     why = "" if not off else " (circuit breaker)" if off == all else f" (circuit breaker: {off:,})"
     return f"{_format_times(all)}{why}"
 

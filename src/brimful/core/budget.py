@@ -6,6 +6,7 @@ import math
 import msgspec
 
 from brimful.core.model import ModelInfo
+from brimful.core.notice import Notice
 from brimful.core.policy import Limit, Policy
 
 
@@ -76,16 +77,22 @@ def allocate(
     )
 
 
-def reduced_reserve_note(policy: Policy, model: ModelInfo, *, window: int | None, completion: int | None) -> str | None:
-    """Say that the policy's reserve is kept for the answer, where a caller's own limit is more; None where it is not.
+def reduced_reserve_notice(
+    policy: Policy, model: ModelInfo, *, window: int | None, completion: int | None
+) -> Notice | None:
+    """Return a notice that the policy's reserve is used instead of a larger one in the request; None if there is none.
 
-    A limit that leaves no place for the prompt is seldom meant so, and some servers cut answers short. Those that do
-    not will say so, as they would have without us.
+    A limit that leaves no room for the prompt is seldom intended, and some servers cut answers short. The others will
+    refuse the request, as they would have without us.
     """
     usual = allocate(policy, model, window=window).completion
     if completion is None or completion <= usual:
         return None
-    return f"{usual:,} tokens are kept for the answer, not the {completion:,} that the request allows"
+    return Notice(
+        kind="smaller-reserve",
+        text=f"{usual:,} tokens are reserved for the answer, not the {completion:,} that the request allows",
+        facts={"reserved": usual, "requested": completion},
+    )
 
 
 def _completion_reserve(policy: Policy, model: ModelInfo, window: int, asked: int | None) -> int:

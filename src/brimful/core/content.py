@@ -136,12 +136,18 @@ class Flex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             raise InvalidPackage("flex.min_tokens", f"must be a positive whole number, not {preview(self.min_tokens)}")
 
 
-class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+_USUAL_TREATMENT: Final = (False, False, "", "")
+
+
+class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Anything that may go into a prompt, counted.
 
-    `group` binds packages that are kept or dropped together. `cluster` names what a summary may stand for; a summary
-    bears the cluster that it covers, and `covers` the ids it covers (none named: all of the cluster).
-    `position` breaks ties between equal timestamps (seconds since 1970).
+    `group` binds packages that are kept or dropped together. `cluster` names what a summary may replace; a summary has
+    the cluster that it covers, and `covers` the ids it covers (if empty, the whole cluster). `position` breaks ties
+    between equal timestamps (seconds since 1970).
+
+    `pinned` puts it into the stable part of the prompt. `always_on` says that it is meant for every context, so that a
+    context without it has a warning. `excluded` says why it may not compete, and `why` what made it a candidate.
 
     >>> p = ContentPackage(id="m1", kind="message-recent", content="Hi", tokens=Count(tokens=1, basis="exact"))
     >>> p.hash[:3], p.normalized_hash[:3]
@@ -167,12 +173,18 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     group: str | None = None
     covers: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
+    pinned: bool = False
+    always_on: bool = False
+    excluded: str = ""
+    why: str = ""
     hash: str = ""
     normalized_hash: str = ""
 
     def __post_init__(self) -> None:
         """Refuse values out of range by name, and compute the hashes."""
         _normalize_strings(self)
+        if (self.pinned, self.always_on, self.excluded, self.why) != _USUAL_TREATMENT:
+            _normalize_treatment(self)
         if type(self.tokens) is not Count:
             raise InvalidPackage("tokens", f"must be a Count, not {preview(self.tokens)}")
         if type(self.flex) is not Flex:
@@ -283,6 +295,15 @@ def _normalize_strings(package: ContentPackage) -> None:
     if package.covers != ():
         _check_covers(package.covers)
     for field in ("hash", "normalized_hash") if package.hash or package.normalized_hash else ():
+        validation.normalize_field(package, field, validation.require_unicode, "")
+
+
+def _normalize_treatment(package: ContentPackage) -> None:
+    for field in ("pinned", "always_on"):
+        value: object = getattr(package, field)
+        if type(value) is not bool:
+            raise InvalidPackage(field, f"must be true or false, not {preview(value)}")
+    for field in ("excluded", "why"):
         validation.normalize_field(package, field, validation.require_unicode, "")
 
 

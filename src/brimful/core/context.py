@@ -13,9 +13,9 @@ from brimful.core.budget import ContextBudget
 from brimful.core.content import ContentPackage
 from brimful.core.decision import Decision
 from brimful.core.decode import preload_types
-from brimful.core.exclusions import HELD, WHY
 from brimful.core.frame import Frame
 from brimful.core.model import ModelInfo
+from brimful.core.notice import Notice
 from brimful.core.policy import Method, Policy
 from brimful.core.prompt import Request, Tool
 from brimful.core.selection import HistoryStart, PoolUse
@@ -63,7 +63,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     completion: int | None = None
     tools: tuple[Tool, ...] = ()
     previous: HistoryStart | None = None
-    degraded: tuple[str, ...] = ()
+    degraded: tuple[Notice, ...] = ()
     origin: str = ""
     frame: Frame | None = None
 
@@ -107,7 +107,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     verification: Verification
     request: Request
     history: HistoryStart | None
-    warnings: tuple[str, ...]
+    warnings: tuple[Notice, ...]
     form: Literal["brimful/1"] = FORMAT
 
     @property
@@ -122,8 +122,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def percent(self) -> float:
-        """How much of the window the request takes."""
-        return 100 * self.tokens / self.budget.window
+        """How much of the budget the request takes. The budget is the window without the reserve and the margin."""
+        return 100 * self.tokens / max(1, self.budget.available)
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -151,9 +151,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def whys(self) -> dict[str, str]:
-        """What brought candidates in or held them back before they competed, by id, for those that say so."""
-        said = ((each.id, _why(each)) for each in self.inputs.packages if each.metadata or each.kind == NOTE_KIND)
-        return {id: why for id, why in said if isinstance(why, str)}
+        """What made each package a candidate, or excluded it, by id, for packages that say so."""
+        reasons = ((each.id, _why(each)) for each in self.inputs.packages)
+        return {id: why for id, why in reasons if why}
 
     def explain(self, id: str) -> str:
         """Say in one line what became of a candidate, and why."""
@@ -183,10 +183,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 preload_types(Context)
 
 
-def _why(package: ContentPackage) -> object:
-    """Return what a candidate says of how it came in; of a note, that is where it wants to stand."""
-    said = package.metadata.get(HELD) or package.metadata.get(WHY)
-    return f"it is a note at depth {note_depth(package):,}" if said is None and package.kind == NOTE_KIND else said
+def _why(package: ContentPackage) -> str:
+    if package.excluded or package.why or package.kind != NOTE_KIND:
+        return package.excluded or package.why
+    return f"it is a note at depth {note_depth(package):,}"
 
 
 def make_id_function(packages: tuple[ContentPackage, ...]) -> Callable[[Inputs], str]:

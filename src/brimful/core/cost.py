@@ -48,7 +48,7 @@ def region_of(package: ContentPackage) -> Region:
     parts = () if isinstance(package.content, str) else package.content
     if any(isinstance(part, ToolCall | ToolResult) for part in parts):
         return "history"
-    return "pinned" if package.metadata and package.metadata.get("pinned") else "related"
+    return "pinned" if package.pinned else "related"
 
 
 def role_of(package: ContentPackage) -> Role:
@@ -112,10 +112,10 @@ def make_cost_function(counter: TokenCounter, *, names_in_text: bool) -> Callabl
     known: dict[tuple[object, ...], int] = {}
 
     def cost(package: ContentPackage) -> int:
-        content, metadata, tokens = package.content, package.metadata, package.tokens
+        content, tokens = package.content, package.tokens
         in_word = isinstance(content, str) and content[-1:].isalnum()
-        labels = (str(metadata.get("source", "")), bool(metadata.get("pinned"))) if metadata else None
-        around = (package.kind, package.role, package.name, package.timestamp != 0, in_word, labels)
+        source = str(package.metadata.get("source", "")) if package.metadata else ""
+        around = (package.kind, package.role, package.name, package.timestamp != 0, in_word, source, package.pinned)
         surcharge = known.get(around)
         if surcharge is None:
             # Many vocabularies join a line break to a full stop before it: a character like the text's last one tells.

@@ -29,7 +29,7 @@ Reason = Literal[
     "no-modality",  # the model cannot see or hear it, or the wire does not carry it
     "no-pool",  # no pool of the policy takes its kind
     "verbatim",  # a summary that is not needed: what it covers stands there itself
-    "held-back",  # it was not to compete: lore on cooldown, or that lost its group, its chance or its book's budget
+    "excluded",  # not allowed to compete: the package says why
     "unpaired",  # a tool result without its call, or a call without its result: no provider takes it
 ]
 

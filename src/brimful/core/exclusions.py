@@ -1,7 +1,6 @@
 """Candidates that never compete: excluded by the caller, or media that the model or wire format does not support."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import msgspec
 
@@ -11,36 +10,27 @@ from brimful.core.decision import Decision
 from brimful.core.model import ModelInfo
 from brimful.core.verify import Renderer
 
-HELD: Final = "brimful.held"
-WHY: Final = "brimful.why"
-CONSTANT: Final = "brimful.constant"
-"""In the metadata of a package: why it was held back, what brought it in, and that it is always to be told.
-
-They bear our name, for metadata are the user's, and nobody's own note may keep a message out.
-"""
-
 
 def split_excluded(packages: Sequence[ContentPackage]) -> tuple[list[ContentPackage], list[Decision]]:
-    """Part the packages that compete from those that somebody held back, and decide on these."""
-    held = [package for package in packages if package.metadata and HELD in package.metadata]
-    if not held:
+    """Return the packages that compete, and decisions on those that were excluded."""
+    excluded = [package for package in packages if package.excluded]
+    if not excluded:
         return list(packages), []
-    ids = {id(package) for package in held}
-    return [package for package in packages if id(package) not in ids], [_make_exclusion(package) for package in held]
+    return [package for package in packages if not package.excluded], [_make_exclusion(each) for each in excluded]
 
 
 def _make_exclusion(package: ContentPackage) -> Decision:
     return Decision(
-        id=package.id, kind=package.kind, outcome="dropped", reason="held-back", tokens=package.tokens.tokens
+        id=package.id, kind=package.kind, outcome="dropped", reason="excluded", tokens=package.tokens.tokens
     )
 
 
 def replace_unsupported_media(
     packages: Sequence[ContentPackage], model: ModelInfo, renderer: Renderer
 ) -> tuple[list[ContentPackage], list[Decision]]:
-    """Put a short text in the place of each medium that will not be sent, so that it is charged as what it is.
+    """Replace each media item that cannot be sent with a short text, so that the text is what is counted.
 
-    A package that is such a medium and nothing else is dropped, if it may be.
+    A package that consists of such an item alone is dropped if it may be.
     """
     if not any(map(_has_media, [package.content for package in packages if not isinstance(package.content, str)])):
         return list(packages), []
@@ -65,13 +55,13 @@ def _has_media(parts: Sequence[Part]) -> bool:
 
 
 def _make_replacer(package: ContentPackage, model: ModelInfo, renderer: Renderer) -> Callable[[Part], Part]:
-    # What a tool showed is shown by the user, behind its result: few providers take pictures from tools.
+    # Media from a tool are sent by the user after its result, because few providers accept images from tools.
     role = "user" if role_of(package) == "tool" else role_of(package)
 
     def shown(part: Part) -> Part:
         if not isinstance(part, Media):
             return part
-        # Of a model that nobody has heard of, nobody knows that it is blind.
+        # An unknown model is not known to lack a modality.
         blind = model.known and part.modality not in model.modalities
         stand_in = renderer.stand_in(part, "assistant" if blind else role)
         return part if stand_in is None else Text(text=stand_in.text)

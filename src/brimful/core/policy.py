@@ -71,7 +71,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def takes(self, package: ContentPackage) -> bool:
         """Whether the package goes into this pool, unless an earlier one takes it."""
-        if self.pinned is not None and bool(package.metadata.get("pinned")) is not self.pinned:
+        if self.pinned is not None and package.pinned is not self.pinned:
             return False
         return _matches(self.kinds, package.kind)
 

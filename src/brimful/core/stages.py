@@ -4,7 +4,7 @@
 verify until the request fits and is full.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -19,7 +19,7 @@ from brimful.core.dedupe import canonical_order, dedupe_by_id
 from brimful.core.exclusions import replace_unsupported_media, split_excluded
 from brimful.core.fill import fill
 from brimful.core.forms import make_shrinker
-from brimful.core.notice import warnings_of
+from brimful.core.notice import Notice
 from brimful.core.prompt import Request
 from brimful.core.queues import Queues, make_queues
 from brimful.core.selection import BaseCost, Selection
@@ -28,6 +28,7 @@ from brimful.core.verify import Renderer, Verification, verify
 from brimful.errors import BudgetExceeded
 
 _MAX_ROUNDS: Final = 12  # usually one; two if a template joins what was counted separately
+_MAX_NAMED: Final = 5  # ids in a notice
 _WORTH_A_ROUND: Final = 0.005  # of the budget: less spare room than that is left unused
 
 
@@ -236,7 +237,53 @@ def record(candidates: Candidates, budget: ContextBudget, done: Attempt) -> Cont
         history=find_history_start(done.selection),
         warnings=(),
     )
-    return msgspec.structs.replace(context, warnings=tuple(warnings_of(context)))
+    return msgspec.structs.replace(context, warnings=(*candidates.inputs.degraded, *_find_warnings(context)))
+
+
+def _find_warnings(context: Context) -> Iterator[Notice]:
+    model, budget, basis = context.inputs.model, context.budget, context.verification.basis
+    if not model.known:
+        yield Notice(
+            kind="unknown-model",
+            text=f"unknown model {model.id!r}: assuming a window of {budget.window:,} tokens",
+            facts={"model": model.id, "window": budget.window},
+        )
+    if context.remaining < 0:
+        yield Notice(
+            kind="margin-used",
+            text=f"{-context.remaining:,} tokens of the safety margin are in use",
+            facts={"tokens": -context.remaining},
+        )
+    shrunk = sorted(each.id for each in context.decisions if each.outcome == "shrunk" and each.reason == "required")
+    if shrunk:
+        yield Notice(
+            kind="required-shrunk",
+            text=f"required content was shortened to fit: {_name_ids(shrunk)}",
+            facts={"ids": shrunk},
+        )
+    if dropped := _dropped_pins(context):
+        yield Notice(
+            kind="pins-dropped",
+            text=f"pinned or always-on content did not fit: {_name_ids(dropped)}",
+            facts={"ids": dropped},
+        )
+    if basis != "exact":
+        yield Notice(kind="inexact-counts", text=f"token counts are {basis}, not exact", facts={"basis": basis})
+
+
+def _dropped_pins(context: Context) -> list[str]:
+    """Return what should be in every context and was dropped."""
+    always = {package.id for package in context.inputs.packages if package.pinned or package.always_on}
+    if not always:
+        return []
+    out = (each for each in context.decisions if each.outcome == "dropped" and each.reason != "excluded")
+    return sorted(each.id for each in out if each.id in always)
+
+
+def _name_ids(ids: Sequence[str]) -> str:
+    return ", ".join(map(repr, ids[:_MAX_NAMED])) + (
+        f" and {len(ids) - _MAX_NAMED:,} more" if len(ids) > _MAX_NAMED else ""
+    )
 
 
 def _with_placement(decision: Decision, placements: dict[str, tuple[Region, int]]) -> Decision:

@@ -161,7 +161,7 @@ def _make_pool_lookup(policy: Policy) -> Callable[[ContentPackage], str]:
     pinned: dict[str, str] = {}
 
     def name_of(package: ContentPackage) -> str:
-        known = pinned if package.metadata and package.metadata.get("pinned") else loose
+        known = pinned if package.pinned else loose
         name = known.get(package.kind)
         if name is None:
             pool = policy.pool_for(package)

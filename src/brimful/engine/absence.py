@@ -71,7 +71,7 @@ def _explain_entry(entry: LoreEntry) -> str:
 def _explain_search(context: Context, kind: str, more: str) -> str:
     """Say what search brought instead, or why it could not search."""
     if context.inputs.degraded:
-        return f"search did not bring it, and something failed: {'; '.join(context.inputs.degraded)}"
+        return f"search did not bring it, and something failed: {'; '.join(map(str, context.inputs.degraded))}"
     found = [
         package.relevance
         for package in context.inputs.packages

@@ -14,6 +14,7 @@ from brimful.assembly.assemble import assemble
 from brimful.core.content import ContentPackage
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
+from brimful.core.notice import Notice
 from brimful.core.validation import preview
 from brimful.engine import candidates
 from brimful.engine.calibration import Calibrator
@@ -47,25 +48,29 @@ from brimful.retrieval.search import Hit, SearchRequest, SearchResult, diversify
 
 RECENT_SPEAKERS: Final = 32  # messages; a question may be answered by whoever wrote them
 MAX_PINNED: Final = 200  # pinned memories in a context
-TOO_MANY_PINS: Final = f"more than {MAX_PINNED} memories are pinned: only the newest are always included"
+TOO_MANY_PINS: Final = Notice(
+    kind="too-many-pins",
+    text=f"more than {MAX_PINNED} memories are pinned: only the newest are always included",
+    facts={"limit": MAX_PINNED},
+)
 MAX_SUMMARIES: Final = 200  # per room, newest first; older ones cover messages that no window reaches
 _LAST_MESSAGES: Final = 20  # searched for the last visible message of a room
 
 
 class Participants(msgspec.Struct, frozen=True, kw_only=True):
-    """The room, persona and user of a build, with names filled in; `notes` say what is not in the store."""
+    """The room, persona and user of a build, with names filled in; `notices` say what is not in the store."""
 
     room: Room
     persona: Persona | None
     user: User | None
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     """The candidates for a context, what degraded, and how many texts had to be tokenized."""
 
     packages: tuple[ContentPackage, ...]
-    degraded: tuple[str, ...]
+    degraded: tuple[Notice, ...]
     tokenized: int
     cached: bool
 
@@ -136,7 +141,7 @@ class Builder:
             window=plan.window,
             completion=plan.completion,
             wire=request.wire,
-            degraded=(*participants.notes, *request.notes, *calibrated.notes, *collected.degraded),
+            degraded=(*participants.notices, *request.notices, *calibrated.notices, *collected.degraded),
             # JSON, since the names may contain any separator.
             origin=msgspec.json.encode([room.id, conversation.persona]).decode(),
             fields=request.fields,
@@ -167,12 +172,14 @@ class Builder:
         stored_room = await self._store.get(Room, request.room)
         persona_id = stored_room.persona if request.persona is None and stored_room else request.persona
         persona = None if persona_id is None else await self._store.get(Persona, persona_id)
-        notes = []
+        notices = []
         if stored_room is None:
-            notes.append(f"room {preview(request.room)} is not in the store, so it has no messages yet")
+            text = f"room {preview(request.room)} is not in the store, so it has no messages yet"
+            notices.append(Notice(kind="unknown-room", text=text, facts={"room": request.room}))
         if persona_id is not None and persona is None:
             persona = Persona(id=persona_id)
-            notes.append(f"persona {preview(persona_id)} is not in the store, so it has no prompt")
+            text = f"persona {preview(persona_id)} is not in the store, so it has no prompt"
+            notices.append(Notice(kind="unknown-persona", text=text, facts={"persona": persona_id}))
         persona = persona and apply_room_character(persona, stored_room)
         room, persona = apply_system_prompt(stored_room or Room(id=request.room), persona, request.system)
         user = await get_user(self._store, request.user or room.user)
@@ -181,7 +188,7 @@ class Builder:
             room=fill_note_names(room, fill),
             persona=persona and fill_persona_names(persona, fill),
             user=user and fill_note_names(user, fill),
-            notes=tuple(notes),
+            notices=tuple(notices),
         )
 
     async def _find_current(self, request: BuildRequest, persona: Persona | None, now: float) -> CurrentMessage:
@@ -217,7 +224,7 @@ class RoomKnowledge(msgspec.Struct, frozen=True, kw_only=True):
     pinned: list[Memory]
     books: dict[str, Lorebook]
     rooms: tuple[str, ...]
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
     @property
     def titles(self) -> dict[str, str]:
@@ -283,7 +290,7 @@ class CandidateCollector:
         packages = await asyncio.to_thread(_make_packages, plan, loaded)
         return Candidates(
             packages=tuple(packages),
-            degraded=(*known.notes, *retrieved.degraded, *lore.notes),
+            degraded=(*known.notices, *retrieved.degraded, *lore.notices),
             tokenized=tokenized + recent.counted,
             cached=retrieved.cached,
         )
@@ -304,7 +311,7 @@ class CandidateCollector:
             pinned=[fill_memory_names(memory, fill) for memory in pinned[:MAX_PINNED]],
             books=books,
             rooms=rooms,
-            notes=(TOO_MANY_PINS,) if len(pinned) > MAX_PINNED else (),
+            notices=(TOO_MANY_PINS,) if len(pinned) > MAX_PINNED else (),
         )
 
     async def _activate_lore(

@@ -8,6 +8,7 @@ import msgspec
 
 from brimful.cache import LRU
 from brimful.core.model import ModelInfo
+from brimful.core.notice import Notice
 from brimful.counting import MAX_OBSERVATIONS as _LEARNED_OBSERVATIONS
 from brimful.counting import learn_calibration, learned_window, observed_model_id
 from brimful.protocols import Store
@@ -23,12 +24,12 @@ REFRESH_SECONDS: Final = 60.0  # seconds for which what other processes observed
 class CalibratedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model as observations of it say: with a better calibration; `window` where they know of a smaller one.
 
-    `notes` are what a context should say of it.
+    `notices` go on the record of a context.
     """
 
     model: ModelInfo
     window: int | None
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 class _RecentObservations(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,8 +99,8 @@ class Calibrator:
 
 def _calibrate(model: ModelInfo, observations: Sequence[UsageReport], route: str) -> CalibratedModel:
     learned = learn_calibration(model, observations, route=route)
-    notes = (learned.note,) if learned.note else ()
-    return CalibratedModel(model=learned.model, window=learned_window(observations), notes=notes)
+    notices = (Notice(kind="calibration", text=learned.note),) if learned.note else ()
+    return CalibratedModel(model=learned.model, window=learned_window(observations), notices=notices)
 
 
 def _needs_update(observations: Sequence[UsageReport], known: _CachedCalibration) -> bool:

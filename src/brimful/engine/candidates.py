@@ -10,7 +10,6 @@ import msgspec
 from brimful.core.content import ContentPackage
 from brimful.core.cost import make_cost_function
 from brimful.core.counter import TokenCounter
-from brimful.core.exclusions import HELD, WHY
 from brimful.core.tokens import Count
 from brimful.janitor.schedule import LEVEL_KEY
 from brimful.lore import ActivatedEntry, Activation, ActivationReason, LoreExclusion, LoreIndex
@@ -45,7 +44,13 @@ def package_lore(
     """Package lore that is constant, sticky or was spoken of, with what brought it in."""
     return [
         _package_entry(
-            each.entry, each.text, books, counter, relevance=TRIGGERED_RELEVANCE, metadata=_lore_metadata(each.why)
+            each.entry,
+            each.text,
+            books,
+            counter,
+            relevance=TRIGGERED_RELEVANCE,
+            metadata=_lore_metadata(each.why),
+            why=each.why.line,
         )
         for each in lore
         if each.why.by != "found"
@@ -61,13 +66,14 @@ def make_lore_cost(shelf: LoreIndex, books: Mapping[str, str], *, counter: Token
 def package_excluded_lore(
     held: Iterable[LoreExclusion], shelf: LoreIndex, books: Mapping[str, str], *, counter: TokenCounter
 ) -> list[ContentPackage]:
-    """Package lore that was spoken of and held back: it does not compete, and is on the record."""
+    """Package lore that was activated but excluded: it does not compete, but is on the record."""
     packages = []
     for each in held:
         ready = shelf.entries[each.entry]
-        brought = _lore_metadata(each.why) if each.why else {}
-        metadata = {**brought, HELD: each.line}
-        packages.append(_package_entry(ready.entry, ready.text, books, counter, metadata=metadata))
+        metadata = _lore_metadata(each.why) if each.why else {}
+        why = each.why.line if each.why else ""
+        entry = _package_entry(ready.entry, ready.text, books, counter, metadata=metadata, why=why, excluded=each.line)
+        packages.append(entry)
     return packages
 
 
@@ -172,7 +178,7 @@ def _activated_entry(lore: ActivatedEntry) -> LoreEntry:
 def _lore_metadata(why: ActivationReason) -> dict[str, Any]:
     said = msgspec.structs.asdict(why)
     facts = {name: value for name, value in said.items() if value and (name != "place" or why.where)}
-    return {"lore": facts, WHY: why.line}
+    return {"lore": facts}
 
 
 _FAMILIES: Final[dict[type, str]] = {Message: "message", Memory: "memory", LoreEntry: "lorebook"}
@@ -201,7 +207,9 @@ def _package_hit(
         case Memory():
             return package_memory(record, counter=counter, **options)
         case LoreEntry():
-            options["metadata"] |= _lore_metadata(ActivationReason(by="found", relevance=_round(hit.relevance)))
+            why = ActivationReason(by="found", relevance=_round(hit.relevance))
+            options["metadata"] |= _lore_metadata(why)
+            options["why"] = why.line
             return package_lore_entry(
                 record, counter=counter, book=books.get(record.lorebook, record.lorebook), **options
             )

@@ -352,7 +352,7 @@ class Engine:
         - `focus`: one more thing to search for. `system`: replaces the persona's prompt.
         - `window`, `completion`: tokens of the window, and those reserved for the answer.
         - `wire`, `route`: format of the request, and the server it goes to, for calibrated counts.
-        - `notes`: added to the record. `fields`: further fields of the request, passed through.
+        - `notices`: added to the record. `fields`: further fields of the request, passed through.
         - `now`: the current time. `save=False` is a dry run: nothing is stored.
         """
         check_options(options, AssembleOptions)

@@ -99,7 +99,7 @@ def get_build_facts(context: Context, *, seconds: float) -> dict[str, Any]:
         "window": context.budget.window,
         "candidates": len(context.decisions),
         "left_out": sum(not decision.included for decision in context.decisions),
-        "degraded": list(context.inputs.degraded),
+        "degraded": [notice.kind for notice in context.inputs.degraded],
         "seconds": max(0.0, seconds),
     }
 
@@ -122,5 +122,5 @@ def get_response_facts(response: Response, context: Context) -> dict[str, Any]:
         "seconds": response.seconds,
         "usage": reported,
         "expected_cached": response.expected_cached,
-        "notes": list(response.notes),
+        "notices": [notice.text for notice in response.notices],
     }

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from brimful.core.context import Context
-from brimful.core.notice import OVERFLOWED
+from brimful.core.notice import Notice
 from brimful.counting import make_observation, make_overflow_observation
 from brimful.engine.calibration import get_default_route
 from brimful.engine.events import EventName, get_response_facts
@@ -68,8 +68,8 @@ class PreparedRequest(Generic[P]):
 Deliver = Callable[[PreparedRequest[P]], Awaitable[T]]
 """Sends a request and returns the answer, or the beginning of a stream. Raises `ContextOverflow`."""
 
-Rebuild = Callable[[Context, int, str], Awaitable[PreparedRequest[P] | None]]
-"""Builds a context again for a smaller window, with a note on why; returns None if it cannot get smaller."""
+Rebuild = Callable[[Context, int, Notice], Awaitable[PreparedRequest[P] | None]]
+"""Builds a context again for a smaller window, with a notice that says why; returns None if it cannot get smaller."""
 
 
 class Exchange(Generic[P]):
@@ -128,11 +128,15 @@ def get_smaller_window(context: Context, overflow: ContextOverflow) -> int:
     return max(1, min(limit, budget.window - 1))
 
 
-def describe_overflow(context: Context, overflow: ContextOverflow) -> str:
-    """Return a note on an overflow for the record of the rebuilt context."""
-    limit = f"its window is {overflow.window:,}" if overflow.window else "it named no limit"
-    prompt = f" of {overflow.prompt:,} tokens" if overflow.prompt else ""
-    return f"{context.id}{prompt} was {OVERFLOWED} by {overflow.route} ({limit}): rebuilt for a smaller window"
+def describe_overflow(context: Context, refused: ContextOverflow) -> Notice:
+    """Return a notice of an overflow for the record of the rebuilt context."""
+    window = f"its window is {refused.window:,}" if refused.window else "it did not report its window"
+    prompt = f" of {refused.prompt:,} tokens" if refused.prompt else ""
+    return Notice(
+        kind="overflowed",
+        text=f"{refused.route} refused {context.id}{prompt} as too long ({window}): rebuilt for a smaller window",
+        facts={"route": refused.route, "context": context.id, "window": refused.window, "prompt": refused.prompt},
+    )
 
 
 class ResponseDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,7 +195,7 @@ class ResponseRecorder:
             usage=details.usage,
             finish=details.finish,
             expected_cached=report.expected_cached if report else 0,
-            notes=get_response_notes(report),
+            notices=get_response_notices(report),
             metadata=details.metadata,
         )
         saved = await save(response)
@@ -223,12 +227,14 @@ class ResponseRecorder:
         )
 
 
-def get_response_notes(report: UsageReport | None) -> tuple[str, ...]:
-    """Return notes for the record of a response: whether the provider silently truncated the prompt."""
+def get_response_notices(report: UsageReport | None) -> tuple[Notice, ...]:
+    """Return notices for the record of a response: whether the provider silently truncated the prompt."""
     if report is None or report.kind != "cut":
         return ()
     tokens = f"{report.reported:,} of {report.counted:,} tokens"
-    return (f"{report.route} reports {tokens} for the prompt: it silently truncated it; check its configured window",)
+    text = f"{report.route} reports {tokens} for the prompt: it silently truncated it; check its configured window"
+    facts = {"route": report.route, "reported": report.reported, "counted": report.counted}
+    return (Notice(kind="prompt-truncated", text=text, facts=facts),)
 
 
 def get_reply_content(reply: Reply) -> Content | None:

@@ -10,6 +10,7 @@ from brimful.assembly.arguments import require_list, require_positive
 from brimful.core.content import Media
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo, Wire
+from brimful.core.notice import Notice
 from brimful.core.policy import Policy
 from brimful.core.prompt import Tool
 from brimful.core.validation import is_whole_number, preview, require_calendar_time, to_finite_float
@@ -126,7 +127,7 @@ class AssembleOptions(BuildOptions, total=False):
 
     wire: Wire | None
     route: str
-    notes: Sequence[str]
+    notices: Sequence[Notice]
     fields: Mapping[str, Any] | None
     save: bool
 
@@ -173,7 +174,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     now: float | datetime | None = None
     wire: Wire | None = None
     route: str = ""
-    notes: Sequence[str] = ()
+    notices: Sequence[Notice] = ()
     fields: Mapping[str, Any] | None = None
     save: bool = True
 

@@ -13,6 +13,7 @@ import msgspec
 from brimful.core.content import Text, ToolCall
 from brimful.core.context import Context
 from brimful.core.model import ModelInfo
+from brimful.core.notice import Notice
 from brimful.core.prompt import Request
 from brimful.core.validation import preview
 from brimful.engine.builder import Builder
@@ -329,9 +330,11 @@ class Responder:
                 return posted
 
     def _exchange(self, turn: Turn) -> Exchange[Request]:
-        async def rebuild(context: Context, window: int, note: str) -> PreparedRequest[Request]:
+        async def rebuild(context: Context, window: int, notice: Notice) -> PreparedRequest[Request]:
             del context
-            smaller = await self._builder.assemble(msgspec.structs.replace(turn.request, window=window, notes=(note,)))
+            smaller = await self._builder.assemble(
+                msgspec.structs.replace(turn.request, window=window, notices=(notice,))
+            )
             return PreparedRequest(smaller.request, smaller)
 
         return Exchange(

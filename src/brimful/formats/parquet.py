@@ -27,6 +27,7 @@ _ANSWER: Final = pa.struct(
         ("expected_cached", _INTEGER),
     ]
 )
+_NOTICE: Final = pa.struct([("kind", _STRING), ("text", _STRING)])
 SCHEMA: Final = pa.schema(
     [
         ("number", _INTEGER),
@@ -36,13 +37,13 @@ SCHEMA: Final = pa.schema(
             (name, _INTEGER)
             for name in ("tokens", "window", "completion", "available", "candidates", "left_out", "naive")
         ),
-        *((name, pa.list_(_STRING)) for name in ("warnings", "degraded")),
+        *((name, pa.list_(_NOTICE)) for name in ("warnings", "degraded")),
         ("components", pa.list_(_COMPONENT)),
         ("decisions", pa.list_(_DECISION)),
         ("answers", pa.list_(_ANSWER)),
     ]
 )
-"""The columns: those of JSON lines, but for the metadata and notes of answers."""
+"""The columns: those of JSON lines, without the metadata and notices of answers."""
 
 
 class ParquetFile:

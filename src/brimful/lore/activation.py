@@ -8,11 +8,12 @@ Sticky and cooldown periods are counted in messages. They are not stored: past a
 messages, so the result is the same after a restart, in another process, and when a turn is built again.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from brimful.core.notice import Notice
 from brimful.lore.groups import resolve_groups, roll
 from brimful.lore.index import LoreIndex, PreparedEntry
 from brimful.lore.reasons import ActivationReason, LoreExclusion
@@ -73,7 +74,7 @@ class Activation(msgspec.Struct, frozen=True, kw_only=True):
 
     told: tuple[ActivatedEntry, ...] = ()
     held: tuple[LoreExclusion, ...] = ()
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 def activate(
@@ -140,7 +141,7 @@ class _TurnActivation:
             fresh = self._round(self._spoken_of(number, level))
         self._round(self._found(found))
         ordered = sorted(self.told.values(), key=lambda told: (told.entry.order, told.entry.id))
-        return Activation(told=tuple(ordered), held=self._held_back(), notes=tuple(self._notes()))
+        return Activation(told=tuple(ordered), held=self._held_back(), notices=tuple(self._notices()))
 
     # -- who is spoken of --------------------------------------------------------------------------------------------
 
@@ -290,12 +291,17 @@ class _TurnActivation:
         self.held = unfit | self.held
         return tuple(self.held[id] for id in sorted(self.held))
 
-    def _notes(self) -> list[str]:
+    def _notices(self) -> Iterator[Notice]:
         lost = [held.entry for held in self.held.values() if held.reason == "budget" and _is_constant(held)]
-        notes = [f"⚠️  Lore {id!r} is always to be told, and was not: {self.held[id].detail}" for id in sorted(lost)]
+        for id in sorted(lost):
+            detail = self.held[id].detail
+            yield Notice(
+                kind="lore-dropped",
+                text=f"always-on lorebook entry {id!r} did not fit: {detail}",
+                facts={"entry": id},
+            )
         if self.shelf.finder.patterns.exhausted:
-            notes.append("⚠️  Patterns of lorebooks took too long: further ones were not searched for")
-        return notes
+            yield Notice(kind="lore-timeout", text="lorebook patterns took too long: the rest were not searched for")
 
 
 def _scans_activated(ready: PreparedEntry, number: int) -> bool:

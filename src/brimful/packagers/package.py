@@ -86,6 +86,10 @@ class PackageOptions(TypedDict, total=False):
     group: str
     covers: tuple[str, ...]
     metadata: dict[str, Any]
+    pinned: bool
+    always_on: bool
+    excluded: str
+    why: str
     tokens: int | Count
 
 
@@ -126,6 +130,10 @@ def package(
         group=options.get("group"),
         covers=_ordered_ids(options.get("covers", ())),
         metadata=copy_metadata(options),
+        pinned=options.get("pinned", False),
+        always_on=options.get("always_on", False),
+        excluded=options.get("excluded", ""),
+        why=options.get("why", ""),
     )
 
 
@@ -212,11 +220,10 @@ def memory(
     *,
     counter: TokenCounter,
     type: MemoryType = "semantic",
-    pinned: bool = False,
     **options: Unpack[PackageOptions],
 ) -> ContentPackage:
-    """Package a memory. A pinned one stands in the stable part of the prompt."""
-    metadata = {"source": "memory", **copy_metadata(options), **({"pinned": True} if pinned else {})}
+    """Package a memory. If it is `pinned`, it goes into the stable part of the prompt."""
+    metadata = {"source": "memory", **copy_metadata(options)}
     whole: PackageOptions = {**options, "metadata": metadata}
     return package(f"memory-{type}", text, counter=counter, **whole)
 
@@ -226,8 +233,8 @@ def lorebook_entry(
 ) -> ContentPackage:
     """Package an entry. A constant one is pinned: it stands in the stable part of the prompt."""
     source = clean_text(validation.require_text("book", book)) or "lorebook"
-    metadata = {"source": source, **({"pinned": True} if constant else {}), **copy_metadata(options)}
-    whole: PackageOptions = {**options, "metadata": metadata}
+    metadata = {"source": source, **copy_metadata(options)}
+    whole: PackageOptions = {"pinned": constant, **options, "metadata": metadata}
     return package("lorebook", text, counter=counter, **whole)
 
 

@@ -11,7 +11,6 @@ import msgspec
 
 from brimful.core.content import ContentPackage, Media, Text, ToolCall, ToolResult
 from brimful.core.counter import TokenCounter
-from brimful.core.exclusions import CONSTANT, HELD
 from brimful.packagers.package import PackageOptions, copy_metadata, lorebook_entry, memory, note, package, summary
 from brimful.records import Content, LoreEntry, Memory, Message, Persona, Room, Summary, User
 from brimful.records.character import Character
@@ -36,9 +35,8 @@ def context_ids(id: str) -> list[str]:
 
 
 _EXAMPLES_SUFFIX: Final = "/examples"  # how the ids of a character's examples end: they may go where a window is small
-_PIN: Final = frozenset({"pinned"})
-_PIN_AND_SOURCE: Final = frozenset({"pinned", "source"})
-"""What metadata of a package say to the fill. Those of a record are its author's, who pins nothing by them."""
+_SOURCE: Final = frozenset({"source"})
+"""Metadata of a package that its label shows. In a record, they are the author's own."""
 MAX_EXAMPLES_SHARE: Final = (
     0.25  # of what the rest of the beginning leaves: history and memories tell more than examples
 )
@@ -54,7 +52,7 @@ def package_message(
         "name": record.sender,
         "timestamp": record.at,
         "position": record.seq,
-        "metadata": _without_keys(record.metadata, _PIN_AND_SOURCE),
+        "metadata": _without_keys(record.metadata, _SOURCE),
     }
     if cluster is not None:
         options["cluster"] = cluster
@@ -72,7 +70,7 @@ def package_recalled_message(
         "position": record.seq,
         **options,
         "metadata": {
-            **_without_keys(record.metadata, _PIN_AND_SOURCE),
+            **_without_keys(record.metadata, _SOURCE),
             **({"source": source} if source else {}),
             **copy_metadata(options),
         },
@@ -89,10 +87,11 @@ def package_memory(record: Memory, *, counter: TokenCounter, **options: Unpack[P
         "id": record.id,
         "importance": record.importance,
         "timestamp": record.at,
+        "pinned": record.pinned,
         **options,
-        "metadata": {**_without_keys(record.metadata, _PIN), **source, **copy_metadata(options)},
+        "metadata": {**record.metadata, **source, **copy_metadata(options)},
     }
-    return memory(record.content, counter=counter, type=record.type, pinned=record.pinned, **whole)
+    return memory(record.content, counter=counter, type=record.type, **whole)
 
 
 def package_lore_entry(
@@ -103,13 +102,12 @@ def package_lore_entry(
     One that is told in every context is pinned: it stands in the stable part of the prompt. One that only may be, does
     not, for whatever comes and goes there breaks the prefix.
     """
-    constant = {CONSTANT: True} if record.constant and not record.steady else {}
     whole: PackageOptions = {
         "id": record.id,
         "importance": record.importance,
         "position": record.order,
+        "always_on": record.constant,
         **options,
-        "metadata": {**constant, **copy_metadata(options)},
     }
     return lorebook_entry(record.content, counter=counter, book=book, constant=record.steady, **whole)
 
@@ -140,7 +138,7 @@ def _exclude_if_large(examples: ContentPackage, left: int) -> ContentPackage:
     if examples.tokens.upper <= left * MAX_EXAMPLES_SHARE:
         return examples
     why = f"more than {MAX_EXAMPLES_SHARE:.0%} of the {max(0, left):,} tokens that the rest of the beginning leaves"
-    return msgspec.structs.replace(examples, metadata={HELD: f"it takes {examples.tokens.upper:,} tokens, {why}"})
+    return msgspec.structs.replace(examples, excluded=f"it takes {examples.tokens.upper:,} tokens, {why}")
 
 
 def header_texts(persona: Persona | None, room: Room, user: User | None = None) -> dict[str, str]:
@@ -172,9 +170,7 @@ def package_notes(notes: dict[str, Note], turn: int, *, counter: TokenCounter) -
             id=id,
             role=each.role,
             position=at,
-            metadata={}
-            if each.is_due(turn)
-            else {HELD: f"it is told every {each.every} turns, and this is turn {turn:,}"},
+            excluded="" if each.is_due(turn) else f"it is included every {each.every} turns, and this is turn {turn:,}",
         )
         for at, (id, each) in enumerate(notes.items())
         if each.depth is not None and each.text.strip()

@@ -13,6 +13,7 @@ from brimful.core import validation
 from brimful.core.content import Part, Role, require_role
 from brimful.core.context import Context
 from brimful.core.decode import preload_types
+from brimful.core.notice import Notice
 from brimful.errors import InvalidValue
 from brimful.records.base import (
     Record,
@@ -249,7 +250,7 @@ class Response(Record, frozen=True, kw_only=True, tag="response"):
     """An answer, and the context that it answers: `context` is the snapshot's id, `message` the answer's own.
 
     `route` names the server that gave it; `expected_cached` are the tokens of its prompt that should have been in that
-    server's cache, beside those in `usage` that were. `notes` say what was amiss, such as a prompt that was cut.
+    server's cache, beside those in `usage` that were. `notices` tell of problems, such as a truncated prompt.
     """
 
     context: str
@@ -262,14 +263,13 @@ class Response(Record, frozen=True, kw_only=True, tag="response"):
     usage: Usage | None = None
     expected_cached: int = 0
     finish: str = ""
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     metadata: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         """Refuse what no store could give back."""
         texts = ("model", "route", "finish")
         normalize_fields(self, texts=texts, refs=("context", "room"), optional=("message",), times=("at",))
-        check_strings("notes", self.notes)
         check_integer("expected_cached", self.expected_cached)
         if self.seconds is not None:
             validation.normalize_field(self, "seconds", validate_time, "")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from brimful.core.context import Component
+from brimful.core.notice import Notice
 from brimful.core.selection import HistoryStart
 from brimful.records import Message, Response
 
@@ -116,8 +117,8 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     candidates: int
     left_out: int
     naive: int
-    warnings: tuple[str, ...] = ()
-    degraded: tuple[str, ...] = ()
+    warnings: tuple[Notice, ...] = ()
+    degraded: tuple[Notice, ...] = ()
     history: HistoryStart | None = None
     rules: str = ""
 

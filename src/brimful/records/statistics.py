@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from brimful.core.notice import WarningKind
+from brimful.core.notice import NoticeKind
 
 GroupKey = Literal["hour", "day", "model", "policy", "persona"]
 """By what figures may be told apart."""
@@ -30,12 +30,18 @@ class ComponentShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Memories in contexts: how many, by type, and how relevant they were found on average, where that was told."""
+    """Memories in contexts: how many, by type, and their average relevance if known.
+
+    `missing` counts contexts without any memory, and `missing_without_vectors` those of them for which vector search
+    was off.
+    """
 
     total: int = 0
     per_context: float = 0.0
     types: dict[str, int] = {}
     relevance: float | None = None
+    missing: int = 0
+    missing_without_vectors: int = 0
 
 
 class ResponseStatistics(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +77,9 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of a time.
 
     `key` is the day, hour, model, policy or persona that they are of, and `begin` when that day or hour began. `tokens`
-    are those of requests, and `share` is theirs of the window. `naive` are the tokens that all candidates would have
-    taken. `warnings` tell in how many contexts there was which kind of warning.
+    are those of requests, and `share` is their share of the budget. `naive` are the tokens that all candidates would
+    have taken. `warnings` counts contexts by kind of notice, and `degraded` those that had to do without something.
+    `nearly_full` contexts used more than 80 % of the budget.
 
     `vector_uptime` is the share of contexts for which vector search answered, or was not needed; `breaker_openings`
     says how often it was given up for a while.
@@ -89,7 +96,9 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     candidates: int = 0
     left_out: int = 0
     naive: int = 0
-    warnings: dict[WarningKind, int] = {}
+    warnings: dict[NoticeKind, int] = {}
+    degraded: int = 0
+    nearly_full: int = 0
     breaker_openings: int = 0
     vector_uptime: float = 1.0
     answers: ResponseStatistics = ResponseStatistics()

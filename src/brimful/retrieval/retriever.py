@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from brimful.core.notice import BREAKER_OPENED, VECTORS_BEHIND, VECTORS_FAILED, VECTORS_OFF, WORDS_FAILED
+from brimful.core.notice import Notice
 from brimful.core.score import SECONDS_PER_DAY
 from brimful.core.validation import preview, to_finite_float
 from brimful.errors import BrimfulError, EmbeddingError, InvalidValue
@@ -42,11 +42,16 @@ SIDE_ROWS: Final = 200  # postings read for any other query, and for synonyms
 LAGGING: Final = 256  # documents without a vector; fewer than that were just written and will be embedded soon
 FALLBACK_RELEVANCE: Final = 0.5  # of memories returned only because they are recent
 FALLBACK_MEMORIES: Final = 10
+_FALLBACK: Final = Notice(
+    kind="recent-memories", text="search found no memories: the most recent ones are used instead"
+)
 _MAX_CAUSE_CHARS: Final = 200  # of an error message that is stored with a context
 
 Lexical = list[list[Postings]]  # by group, by query
 Nearest = list[list[list[VectorHit]]]
 CountedRecord = tuple[Message | Memory | LoreEntry, int | None]
+
+Notices = tuple[Notice, ...]
 
 
 class Retriever:
@@ -94,41 +99,43 @@ class Retriever:
         self, queries: Sequence[Query], groups: Sequence[Group], request: SearchRequest, now: float
     ) -> SearchResult:
         # Concurrently: both vector comparison and database queries release the interpreter lock.
-        (postings, lexical_failure), (near, vector_failure) = await asyncio.gather(
+        (postings, lexical_notices), (near, vector_notices) = await asyncio.gather(
             self._lexical(queries, groups), self._vectors(queries, groups)
         )
         rankings = _rank_groups(queries, groups, postings, near, request)  # takes a millisecond: not worth a thread
         hits: list[Hit] = []
         for group, ranking in zip(groups, rankings, strict=True):
             hits += [_with_recency(hit, request, now) for hit in await self._resolve(group, ranking, request)]
-        degraded = tuple(cause for cause in (lexical_failure, vector_failure) if cause)
+        degraded = (*lexical_notices, *vector_notices)
         recent: list[Hit] = []
-        failed = postings is None or (near is None and vector_failure)
+        failed = postings is None or (near is None and vector_notices)
         if failed and request.memories and not any(isinstance(hit.record, Memory) for hit in hits):
             recent = await self._recent(request)
-            degraded += ("no memory was found by full text: the most recent ones stand in",) if recent else ()
+            degraded += (_FALLBACK,) if recent else ()
         hits = [hit for hit in (*hits, *recent) if hit.relevance >= request.least_relevance]
         return SearchResult(hits=tuple(sorted(hits, key=relevance_order)), degraded=degraded)
 
     # -- full-text and vector search ---------------------------------------------------------------------------------
 
-    async def _lexical(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Lexical | None, str]:
+    async def _lexical(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Lexical | None, Notices]:
         """Run full-text search. A store that cannot search may still be able to read."""
         term_queries = [each for group in groups for query in queries for each in _term_queries(query, group)]
         try:
             results = iter(await self._store.postings(term_queries))
-            return [[_next_postings(query, results) for query in queries] for _ in groups], ""
+            return [[_next_postings(query, results) for query in queries] for _ in groups], ()
         except BrimfulError as error:
-            return None, f"{WORDS_FAILED} ({_cause(error)})"
+            cause = _cause(error)
+            text = f"full-text search failed ({cause})"
+            return None, (Notice(kind="text-search-failed", text=text, facts={"cause": cause}),)
 
-    async def _vectors(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Nearest | None, str]:
+    async def _vectors(self, queries: Sequence[Query], groups: Sequence[Group]) -> tuple[Nearest | None, Notices]:
         """Run vector search within the time limit. The breaker guards the embedder only, not the store."""
         main = [query.question.meaning for query in queries if query.main]
         embedder = self._embedder
         if embedder is None or not main:
-            return None, ""
+            return None, ()
         if not self._breaker.allow(self._clock()):
-            return None, f"{VECTORS_OFF} ({self._until()}{self._news()}): full text alone"
+            return None, self._skipped()
         until = asyncio.get_running_loop().time() + self._time_limit
         try:
             async with asyncio.timeout_at(until):
@@ -156,25 +163,30 @@ class Retriever:
         near = iter(await self._store.nearest(embedder.id, vector_queries, limit=MAX_NEIGHBOURS))
         return [[next(near) if query.main else [] for query in queries] for _ in groups]
 
-    async def _behind(self, embedder: Embedder) -> str:
-        """Return a note if many documents have no vector yet, since they can only be found by full text."""
+    async def _behind(self, embedder: Embedder) -> Notices:
+        """Return a notice if many documents have no vector yet, since they can only be found by full text."""
         if len(await self._store.backlog(embedder.id, limit=LAGGING + 1)) <= LAGGING:
-            return ""
+            return ()
         found = f"more than {LAGGING} documents have no vector by {embedder.id!r} yet"
-        return f"{VECTORS_BEHIND} ({found}): they are found by full text alone"
+        text = f"vector search is behind ({found}): they are found by full-text search only"
+        return (Notice(kind="vector-search-behind", text=text, facts={"embedder": embedder.id}),)
 
-    def _until(self) -> str:
+    def _skipped(self) -> Notices:
         wait = self._breaker.retry_in(self._clock())
-        return f"it failed again and again, and is tried again in {wait:.0f} s" if wait else "it is being tried again"
+        state = f"it failed repeatedly; next attempt in {wait:.0f} s" if wait else "it is being tried again"
+        text = f"vector search is off ({state}): using full-text search only"
+        return self._with_opening(Notice(kind="vector-search-off", text=text, facts={"retry_in": wait}))
 
-    def _news(self) -> str:
-        """Say that the breaker opened, once for each time: it may have done so while nobody asked for anything."""
-        known, self._openings = self._openings, self._breaker.openings
-        return f"; {BREAKER_OPENED}" if self._openings > known else ""
-
-    def _lost(self, error: Exception) -> str:
+    def _lost(self, error: Exception) -> Notices:
         cause = f"took more than {self._time_limit:g} s" if isinstance(error, TimeoutError) else _cause(error)
-        return f"{VECTORS_FAILED} ({cause}{self._news()}): full text alone"
+        text = f"vector search failed ({cause}): using full-text search only"
+        return self._with_opening(Notice(kind="vector-search-failed", text=text, facts={"cause": cause}))
+
+    def _with_opening(self, notice: Notice) -> Notices:
+        """Add a notice if the breaker opened, once for each time: it may have opened while nobody was searching."""
+        known, self._openings = self._openings, self._breaker.openings
+        opened = Notice(kind="breaker-opened", text="the circuit breaker of vector search opened")
+        return (notice, opened) if self._openings > known else (notice,)
 
     # -- from positions to records -----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from brimful.core.notice import Notice
 from brimful.core.validation import is_whole_number, preview
 from brimful.errors import InvalidValue
 from brimful.packagers.records import plain_text
@@ -103,7 +104,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     """The hits of a search, best first, and notes on anything that did not work."""
 
     hits: tuple[Hit, ...] = ()
-    degraded: tuple[str, ...] = ()
+    degraded: tuple[Notice, ...] = ()
     cached: bool = False
 
 

@@ -7,11 +7,12 @@ import msgspec
 
 from brimful.core.context import Component, Context
 from brimful.core.decision import Decision, Outcome, Reason
-from brimful.core.notice import NEARLY_FULL
+from brimful.core.notice import Notice
 from brimful.errors import InvalidValue
 
-_FAINT = 0.0001  # a score below it is told as such: its digits say nothing
-_NOTHING = 1e-9  # what is left of recency after years
+_FAINT = 0.0001  # scores below it are shown as "<0.0001"
+_NOTHING = 1e-9  # what is left of recency after years: shown as 0
+_FULL = 99.0  # percent of the budget
 
 _TITLES = {
     "system": ("System Prompt", ""),
@@ -29,7 +30,7 @@ _TITLES = {
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A candidate whose fate differs between two contexts; None where it was no candidate."""
+    """A candidate whose decision differs between two contexts. None means that it was not a candidate."""
 
     id: str
     before: Outcome | None
@@ -42,7 +43,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """What changed from one context to another.
 
-    `common_prefix` is the number of bytes of the rendered request that both begin with: what a prompt cache reuses.
+    `common_prefix` is the number of bytes that both requests begin with: what a prompt cache can reuse.
     """
 
     before: str
@@ -57,16 +58,16 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DecisionLines:
-    """Says what became of the candidates of a context, with the numbers that decided it. Many share a headline."""
+    """Describes the decisions of a context. Faster than `describe_decision` for many, because they share headlines."""
 
     def __init__(self, context: Context) -> None:
-        """Speak of this context."""
+        """Describe the decisions of this context."""
         self._context = context
         self._whys = context.whys
         self._headlines: dict[tuple[Reason, str, str, str], str] = {}
 
     def of(self, decision: Decision) -> str:
-        """Say it of one."""
+        """Return the line for one decision."""
         kind = (decision.reason, decision.pool, decision.kind, decision.by)
         headline = self._headlines.get(kind)
         if headline is None:
@@ -75,7 +76,7 @@ class DecisionLines:
 
 
 def describe_decision(context: Context, decision: Decision) -> str:
-    """Say what became of a candidate, with the numbers that decided it."""
+    """Return one line that says what happened to a candidate, with the numbers that decided it."""
     return _describe(_headline(context, decision), decision, context.whys)
 
 
@@ -91,23 +92,23 @@ def _describe(headline: str, decision: Decision, whys: Mapping[str, str]) -> str
         line += f", {below} rank{'s' if below > 1 else ''} below the cut"
     if decision.group:
         line += f", one unit with {decision.group!r}" if decision.group != decision.id else ", a unit of several"
-    why = "" if decision.reason == "held-back" else whys.get(decision.id, "")
+    why = "" if decision.reason == "excluded" else whys.get(decision.id, "")
     return f"{line}; candidate because {why}" if why else line
 
 
 def format_score(score: float) -> str:
-    """Return a score as people read it, everywhere: two digits, and one that counts where two would be nothing.
+    """Return a score with two decimals, or with one significant digit if it is very small.
 
     >>> format_score(0.615), format_score(0.0052), format_score(1e-7), format_score(1e-300)
     ('0.61', '0.005', '<0.0001', '0.00')
     """
     if _NOTHING < score < _FAINT:
         return f"<{_FAINT}"
-    return f"{score:.1g}" if _NOTHING < score < 0.01 else f"{score:.2f}"  # noqa: PLR2004 - two digits say nothing then
+    return f"{score:.1g}" if _NOTHING < score < 0.01 else f"{score:.2f}"  # noqa: PLR2004 - two decimals would be 0.00
 
 
 def report(context: Context) -> str:
-    """Draw the budget report of the seeds: window, components, totals, reserve, warnings."""
+    """Return the budget report: window, components, totals, reserve and warnings."""
     lines = [
         f"Context Window: {context.budget.window:,} tokens",
         f"Policy: {context.budget.policy}",
@@ -128,14 +129,14 @@ def report(context: Context) -> str:
 
 
 def draw_frame(title: str, lines: Sequence[str]) -> str:
-    """Draw a frame around lines, open to the right, as wide as the widest of them."""
+    """Draw a frame around lines, open to the right."""
     width = max([len(title) + 4, *(len(line) + 1 for line in lines)])
     top = f"┌─ {title} " + "─" * (width - len(title) - 2) + "┐"
     return "\n".join([top, *(f"│ {line}".rstrip() for line in lines), "└" + "─" * (len(top) - 2) + "┘"])
 
 
 def component_title(component: str) -> str:
-    """Return what people call a component.
+    """Return the title of a component.
 
     >>> component_title("recent"), component_title("weather-report")
     ('Recent Messages', 'Weather Report')
@@ -144,7 +145,7 @@ def component_title(component: str) -> str:
 
 
 def format_items(component: str, count: int) -> str:
-    """Say how many items a component has, or nothing where that says nothing.
+    """Return the number of items of a component with its unit, or an empty string if it always has one.
 
     >>> format_items("recent", 20), format_items("recent", 1), format_items("system", 1)
     ('20 msgs', '1 msg', '')
@@ -154,7 +155,7 @@ def format_items(component: str, count: int) -> str:
 
 
 def plural(count: int, one: str) -> str:
-    """Write so many of something.
+    """Return a number with its noun.
 
     >>> plural(1, "item"), plural(1200, "item"), plural(0, "entry")
     ('1 item', '1,200 items', '0 entries')
@@ -164,7 +165,7 @@ def plural(count: int, one: str) -> str:
 
 
 def diff(before: Context, after: Context) -> Difference:
-    """Return what entered, what left, and how long the requests agree from their beginning."""
+    """Return what entered, what left, and how long a prefix the requests share."""
     for field, value in (("before", before), ("after", after)):
         if not hasattr(value, "decisions"):
             raise InvalidValue(field, f"must be a Context, not {type(value).__name__}")
@@ -207,17 +208,17 @@ def _headline(context: Context, decision: Decision) -> str:
         "trimmed": f"trimmed from {named} to fit the window",
         "no-pool": f"no pool of policy {context.budget.policy!r} takes kind {decision.kind!r}",
         "verbatim": "not needed, what it covers is in or out by itself",
-        "held-back": f"held back, {context.whys.get(decision.id, 'for a reason that is not told')}",
+        "excluded": f"excluded, {context.whys.get(decision.id, 'for an unknown reason')}",
         "unpaired": "a tool call without its result, or a result without its call",
     }
     return lines[decision.reason]
 
 
 def _history_boundary(context: Context) -> str:
-    """Name what history ended at: where it began in the build before, kept for the prompt cache, or what fits."""
+    """Name the boundary of history: where it began in the previous context, kept for the prompt cache, or what fits."""
     before, now = context.inputs.previous, context.history
     kept = before is not None and now is not None and before.first == now.first
-    return "where history began in the build before" if kept else "the history that fits"
+    return "where history began in the previous context" if kept else "the history that fits"
 
 
 def _component_line(component: Component) -> str:
@@ -226,24 +227,32 @@ def _component_line(component: Component) -> str:
 
 
 def status_lines(context: Context) -> Iterator[str]:
-    """Yield what there is to worry about, if anything, and how the budget stands."""
+    """Yield the warnings, if there are any, and how much of the budget is used."""
     if context.warnings:
         yield "WARNINGS:"
-        yield from (f"  {warning}" for warning in context.warnings)
+        yield from (f"  {format_notice(notice)}" for notice in context.warnings)
         yield ""
     yield f"STATUS: {_status(context)}"
 
 
+def format_notice(notice: Notice) -> str:
+    """Return a notice with a sign that shows whether it is a warning.
+
+    >>> format_notice(Notice(kind="inexact-counts", text="token counts are calibrated, not exact"))
+    'ℹ️  token counts are calibrated, not exact'
+    """
+    return f"{'⚠️' if notice.is_warning else 'ℹ️'}  {notice.text}"
+
+
 def _status(context: Context) -> str:
+    used = f"{context.tokens:,} of {context.budget.available:,} tokens used"
     if context.remaining < 0:
-        return f"⚠️  {-context.remaining:,} tokens into the safety margin"
-    if context.percent > NEARLY_FULL:
-        return "⚠️  Within budget, nearly full"
-    return "✅ Within budget, healthy margin"
+        return f"{used} ({-context.remaining:,} of the safety margin)"
+    return f"{used} (full)" if context.percent >= _FULL else f"{used} ({context.percent:.1f}%)"
 
 
 def count_outcomes(context: Context) -> list[tuple[str, int]]:
-    """Return how many candidates ended how, those that are in first."""
+    """Return the number of candidates by outcome, those that are in first."""
     counts = Counter(decision.outcome for decision in context.decisions)
     order: tuple[Outcome, ...] = ("kept", "shrunk", "replaced", "duplicate", "dropped")
     return [(outcome, counts[outcome]) for outcome in order if counts[outcome]]
@@ -252,7 +261,7 @@ def count_outcomes(context: Context) -> list[tuple[str, int]]:
 def _changes(
     before: Mapping[str, Decision], after: Mapping[str, Decision]
 ) -> tuple[list[Change], list[Change], list[Change]]:
-    """Return what entered, what left, and what else ended otherwise or for another reason, each by id."""
+    """Return what entered, what left, and what changed its outcome or reason, each sorted by id."""
     ids = after.keys() - before.keys()
     ids |= {
         id

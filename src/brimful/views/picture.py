@@ -30,6 +30,7 @@ _TITLES: Final = {
 }
 """Titles of bands that are not components."""
 
+_RESERVED: Final = frozenset({"margin", "capped", "completion"})  # not part of the budget
 _Size = tuple[int, int]  # tokens, items
 
 
@@ -168,7 +169,7 @@ _COLORS: Final = {
     "capped": ("#dfe2e8", "#333a46"),
     "completion": ("#aab1bf", "#525b6b"),
 }
-"""A colour for light paper and one for dark, of each band."""
+"""The color of each band in light and in dark themes."""
 
 _LAYOUT: Final = """\
 .brimful{font:13px/1.45 system-ui,sans-serif;max-width:60em;padding:.75em 1em;border:1px solid var(--line);
@@ -188,7 +189,7 @@ _DARK_PLACES: Final = (
     ".vscode-dark .brimful",
     '[data-theme="dark"] .brimful',
 )
-"""Where a notebook says itself that it is dark, whatever the system says."""
+"""Selectors of notebooks that set their own theme, whatever the system says."""
 _LIGHT_PLACES: Final = (
     '[data-jp-theme-light="true"] .brimful',
     ".vscode-light .brimful",
@@ -197,7 +198,7 @@ _LIGHT_PLACES: Final = (
 
 
 def window_html(context: Context) -> str:
-    """Draw a context: its window as a bar, what each part of it takes, what nearly got in, and what to worry about."""
+    """Return a context as HTML: the window as a bar, the size of each part, what nearly got in, and the warnings."""
     return "".join(
         [
             f"<div class='brimful'><style>{_style()}</style>",
@@ -223,15 +224,15 @@ def _style() -> str:
 def _heading(context: Context) -> Iterator[str]:
     budget = context.budget
     yield f"<div><b>{escape(budget.model)}</b> <span class='dim'>· policy {escape(budget.policy)} · </span>"
-    yield f"<b>{context.tokens:,}</b> of {budget.window:,} tokens ({context.percent:.1f}%)"
+    yield f"<b>{context.tokens:,}</b> of {budget.available:,} tokens ({context.percent:.1f}%)"
     yield f"<span class='dim'> · {context.remaining:,} remaining · {escape(context.id)}</span></div>"
 
 
 def _bar(context: Context) -> Iterator[str]:
-    """Draw the bands, each as wide as it is: a thousandth of the window is one unit."""
+    """Draw the bands to scale: a thousandth of the window is one unit."""
     window, x = context.budget.window, 0
-    said = f"{context.tokens:,} of {window:,} tokens"
-    yield f"<svg viewBox='0 0 1000 34' preserveAspectRatio='none' role='img' aria-label='{said}'>"
+    label = f"{context.tokens:,} of {window:,} tokens"
+    yield f"<svg viewBox='0 0 1000 34' preserveAspectRatio='none' role='img' aria-label='{label}'>"
     for band in window_bands(context):
         if band.tokens:
             left, right = 1000 * x / window, 1000 * (x + band.tokens) / window
@@ -245,7 +246,7 @@ def _table(context: Context) -> Iterator[str]:
     yield "<table>"
     for band in window_bands(context):
         if band.tokens:
-            share = f"{100 * band.tokens / context.budget.window:.1f}%"
+            share = "" if band.name in _RESERVED else f"{100 * band.tokens / max(1, context.budget.available):.1f}%"
             yield f"<tr><td><i style='background:{_band_color(band)}'></i>{escape(band.title)}</td>"
             yield f"<td class='n'>{band.tokens:,}</td><td class='n'>{share}</td>"
             yield f"<td class='dim'>{_items(band)}</td></tr>"
@@ -257,7 +258,7 @@ def _left_out(context: Context) -> Iterator[str]:
     yield f"<p><span class='dim'>Candidates:</span> {counts}</p>"
     nearest = [_excluded_item(context, decision) for decision in islice(excluded_decisions(context), _NEAREST)]
     if nearest:
-        yield f"<p class='dim'>Left out, the nearest to the cut first:</p><ul>{''.join(nearest)}</ul>"
+        yield f"<p class='dim'>Left out, nearest to the cut first:</p><ul>{''.join(nearest)}</ul>"
 
 
 def _excluded_item(context: Context, decision: Decision) -> str:
@@ -267,7 +268,7 @@ def _excluded_item(context: Context, decision: Decision) -> str:
 
 def _warnings(context: Context) -> Iterator[str]:
     if context.warnings:
-        yield f"<p><b>Warnings</b></p><ul>{''.join(f'<li>{escape(each)}</li>' for each in context.warnings)}</ul>"
+        yield f"<p><b>Warnings</b></p><ul>{''.join(f'<li>{escape(each.text)}</li>' for each in context.warnings)}</ul>"
 
 
 def _band_color(band: Band) -> str:

@@ -2,6 +2,13 @@
 
 export type Outcome = "kept" | "shrunk" | "replaced" | "duplicate" | "dropped";
 
+/** Something worth knowing about a context: what kind of thing, the facts, and a text for people. */
+export interface Notice {
+  kind: string;
+  text: string;
+  facts: Record<string, unknown>;
+}
+
 export interface Component {
   name: string;
   tokens: number;
@@ -26,8 +33,8 @@ export interface ContextRow {
   components: Component[];
   candidates: number;
   left_out: number;
-  warnings: string[];
-  degraded: string[];
+  warnings: Notice[];
+  degraded: Notice[];
 }
 
 export interface ContextList {
@@ -53,7 +60,7 @@ export interface Answer {
   seconds: number | null;
   usage: Usage | null;
   expected_cached: number;
-  notes: string[];
+  notices: Notice[];
   cost: number | null;
   message: string | null;
 }

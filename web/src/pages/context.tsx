@@ -76,12 +76,13 @@ function Facts({ view }: { view: ContextView }) {
 }
 
 function Notes({ view }: { view: ContextView }) {
-  const warnings = view.warnings.filter((each) => !view.degraded.includes(each));
+  const degraded = new Set(view.degraded.map((each) => each.text));
+  const warnings = view.warnings.filter((each) => !degraded.has(each.text));
   if (warnings.length + view.degraded.length === 0) return null;
   return (
     <section class="notes" aria-label="Warnings">
-      {view.degraded.map((each) => <p key={each} class="note warn"><b>Degraded:</b> {each}</p>)}
-      {warnings.map((each) => <p key={each} class="note">{each}</p>)}
+      {view.degraded.map((each) => <p key={each.text} class="note warn"><b>Degraded:</b> {each.text}</p>)}
+      {warnings.map((each) => <p key={each.text} class="note">{each.text}</p>)}
     </section>
   );
 }

@@ -108,8 +108,8 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
         <span class="muted">{row.model} · {row.policy}</span>
         <span>{plural(row.candidates, "candidate")}, <b>{whole(row.left_out)}</b> left out</span>
         {answer && <span class="muted">answered{answer.seconds !== null && ` in ${seconds(answer.seconds)}`}{answer.usage && `, ${plural(answer.usage.completion, "token")}`}</span>}
-        {row.degraded.length > 0 && <span class="tag warn" title={row.degraded.join("; ")}>degraded</span>}
-        {row.warnings.length > 0 && <span class="tag" title={row.warnings.join("; ")}>{plural(row.warnings.length, "warning")}</span>}
+        {row.degraded.length > 0 && <span class="tag warn" title={row.degraded.map((each) => each.text).join("; ")}>degraded</span>}
+        {row.warnings.length > 0 && <span class="tag" title={row.warnings.map((each) => each.text).join("; ")}>{plural(row.warnings.length, "warning")}</span>}
         <span class="row-links">
           <a href={roomPath(row.room)}>room</a>
           {before && <a href={diffPath(before, row.id)}>what changed</a>}

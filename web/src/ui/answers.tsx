@@ -28,7 +28,7 @@ function One({ answer, counted }: { answer: Answer; counted: number }) {
         {answer.finish && <div><dt>Ended</dt><dd>{answer.finish}</dd></div>}
         {answer.message && <div><dt>Message</dt><dd><code>{answer.message}</code></dd></div>}
       </dl>
-      {answer.notes.map((note) => <p key={note} class="note warn">{note}</p>)}
+      {answer.notices.map((notice) => <p key={notice.text} class="note warn">{notice.text}</p>)}
     </>
   );
 }

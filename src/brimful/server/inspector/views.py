@@ -10,6 +10,7 @@ from brimful.core.content import ContentPackage, Media, Part, Text, ToolCall, To
 from brimful.core.context import Component, Context
 from brimful.core.decision import Decision, Outcome, Reason
 from brimful.core.model import ModelInfo
+from brimful.core.notice import Notice
 from brimful.core.prompt import Prompt
 from brimful.core.score import Score
 from brimful.core.selection import PoolUse
@@ -57,8 +58,8 @@ class ContextRow(View, frozen=True, kw_only=True):
     components: tuple[Component, ...]
     candidates: int
     left_out: int
-    warnings: tuple[str, ...]
-    degraded: tuple[str, ...]
+    warnings: tuple[Notice, ...]
+    degraded: tuple[Notice, ...]
 
 
 class ContextList(View, frozen=True, kw_only=True):
@@ -113,7 +114,7 @@ class AnswerView(View, frozen=True, kw_only=True):
     usage: Usage | None
     expected_cached: int
     cost: float | None
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 class PromptPart(View, frozen=True, kw_only=True):
@@ -152,8 +153,8 @@ class ContextView(View, frozen=True, kw_only=True):
     basis: str
     candidates: int
     left_out: int
-    warnings: tuple[str, ...]
-    degraded: tuple[str, ...]
+    warnings: tuple[Notice, ...]
+    degraded: tuple[Notice, ...]
     components: tuple[Component, ...]
     bands: tuple[Band, ...]
     pools: tuple[PoolUse, ...]

@@ -14,11 +14,12 @@ from brimful.cache import LRU
 from brimful.core.budget import allocate
 from brimful.core.context import Context
 from brimful.core.model import UNKNOWN_PRIOR
+from brimful.core.notice import Notice
 from brimful.core.policy import Policy
 from brimful.core.selection import HistoryStart
 from brimful.counting import make_observation, make_overflow_observation
 from brimful.engine.events import get_build_facts, get_response_facts
-from brimful.engine.exchange import describe_overflow, get_response_notes, get_smaller_window
+from brimful.engine.exchange import describe_overflow, get_response_notices, get_smaller_window
 from brimful.engine.prompt_cache import LastRequests
 from brimful.errors import ContextOverflow
 from brimful.records import Response, Snapshot, Usage
@@ -213,12 +214,14 @@ class FitMode:
         await self._fitted(asked, fitted)
         return fitted.context
 
-    async def _prepared(self, asked: ProxyRequest, known: ResolvedModel, notes: tuple[str, ...]) -> PreparedRequest:
-        fitted = await run_in_thread_if_large(asked, self._fit, asked, known, notes)
+    async def _prepared(
+        self, asked: ProxyRequest, known: ResolvedModel, notices: tuple[Notice, ...]
+    ) -> PreparedRequest:
+        fitted = await run_in_thread_if_large(asked, self._fit, asked, known, notices)
         await self._fitted(asked, fitted)
         return PreparedRequest(fitted.payload, completed_future(fitted.context))
 
-    def _fit(self, asked: ProxyRequest, known: ResolvedModel, notes: tuple[str, ...]) -> _FittedRequest:
+    def _fit(self, asked: ProxyRequest, known: ResolvedModel, notices: tuple[Notice, ...]) -> _FittedRequest:
         """Fit it, as a continuation of the request that it goes on with."""
         begun = self._clock()
         seed = (asked.caller.tenant, asked.line.route, known.model.id, str(known.window))
@@ -233,7 +236,7 @@ class FitMode:
             min_tokens=self._config.fit.min_tokens,
             previous=self._threads.last(chain),
             now=asked.at,
-            degraded=(*notes, *known.notes),
+            degraded=(*notices, *known.notices),
             origin=named_room(asked),
         )
         if is_unchanged(context):
@@ -289,7 +292,7 @@ class FitMode:
             usage=usage,
             expected_cached=seen.expected_cached if seen else 0,
             finish=answered.finish,
-            notes=get_response_notes(seen),
+            notices=get_response_notices(seen),
         )
         await self._watch.tell("responded", tenant, response.room, **get_response_facts(response, context))
         if self._is_kept(context):

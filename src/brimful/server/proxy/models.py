@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
+from brimful.core.notice import Notice
 from brimful.counting import count_raw, observed_model_id, vocabulary_for
 from brimful.engine.calibration import CalibratedModel, Calibrator
 from brimful.errors import StoreError
@@ -23,7 +24,7 @@ class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
 
     model: ModelInfo
     window: int
-    notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 class _WindowCap(msgspec.Struct, frozen=True):
@@ -58,7 +59,7 @@ class ModelResolver:
         window = told if told is not None and not info.known else min(told or info.window, info.window)
         learned = (lesson.window, self._cap(line, info))
         smallest = min([window, *(limit for limit in learned if limit is not None)])
-        return ResolvedModel(model=lesson.model, window=smallest, notes=lesson.notes)
+        return ResolvedModel(model=lesson.model, window=smallest, notices=lesson.notices)
 
     def cap(self, line: Upstream, model: ModelInfo, window: int) -> None:
         """Remember that requests for a model were refused until they were made for a window so small."""

@@ -9,8 +9,9 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from brimful.core.budget import reduced_reserve_note
+from brimful.core.budget import reduced_reserve_notice
 from brimful.core.context import Context
+from brimful.core.notice import Notice
 from brimful.core.policy import Policy
 from brimful.counting import counter_for, make_overflow_observation
 from brimful.engine import Engine
@@ -157,18 +158,18 @@ class RememberMode:
         conversation: Conversation,
         known: ResolvedModel,
         current: Message | None,
-        *notes: str,
+        *notices: Notice,
     ) -> PreparedRequest:
-        known, notes = _reserve_reasoning(asked, conversation, known, notes)
+        known, notices = _reserve_reasoning(asked, conversation, known, notices)
         build = partial(self._context, engine, asked, conversation, known, current)
         try:
-            context = await build(conversation.completion, *notes)
+            context = await build(conversation.completion, *notices)
         except BudgetExceeded:
             wanted, window = conversation.completion, known.window
-            less = reduced_reserve_note(self._policy, known.model, window=window, completion=wanted)
+            less = reduced_reserve_notice(self._policy, known.model, window=window, completion=wanted)
             if less is None:
                 raise
-            context = await build(None, *notes, less)
+            context = await build(None, *notices, less)
         sent = restore_steps(context.request, conversation.steps, asked.wire)
         payload = await run_in_thread_if_large(asked, msgspec.json.encode, sent)
         return PreparedRequest(payload, completed_future(context))
@@ -181,7 +182,7 @@ class RememberMode:
         known: ResolvedModel,
         current: Message | None,
         completion: int | None,
-        *notes: str,
+        *notices: Notice,
     ) -> Context:
         return await engine.assemble(
             room=conversation.room,
@@ -194,7 +195,7 @@ class RememberMode:
             system=conversation.system,
             wire=asked.wire,
             route=asked.line.route,
-            notes=notes,
+            notices=notices,
             fields=asked.body,
             now=asked.at,
         )
@@ -207,14 +208,15 @@ async def _current_message(engine: Engine, context: Context) -> Message | None:
 
 
 def _reserve_reasoning(
-    asked: ProxyRequest, conversation: Conversation, known: ResolvedModel, notes: tuple[str, ...]
-) -> tuple[ResolvedModel, tuple[str, ...]]:
+    asked: ProxyRequest, conversation: Conversation, known: ResolvedModel, notices: tuple[Notice, ...]
+) -> tuple[ResolvedModel, tuple[Notice, ...]]:
     """Leave room for what is sent as it came, and is no part of the context."""
     tokens = reasoning_tokens(conversation.steps, asked.wire, counter_for(known.model))
     if not tokens:
-        return known, notes
-    note = f"{tokens:,} tokens are left to what the model thought between calls, which is sent again and not kept"
-    return msgspec.structs.replace(known, window=max(1, known.window - tokens)), (*notes, note)
+        return known, notices
+    text = f"{tokens:,} tokens are reserved for the model's reasoning between tool calls"
+    note = Notice(kind="reasoning-reserve", text=text, facts={"tokens": tokens})
+    return msgspec.structs.replace(known, window=max(1, known.window - tokens)), (*notices, note)
 
 
 def _content(reply: Reply) -> Content | None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from brimful.core.context import COMPONENTS, Context
-from brimful.core.notice import WARNING_KINDS, WarningKind, warning_kinds
+from brimful.core.notice import NOTICE_KINDS, NoticeKind
 from brimful.core.validation import MAX_INTEGER
 from brimful.records import Response
 from brimful.records.search import Build
@@ -38,7 +38,7 @@ class Tally(msgspec.Struct, kw_only=True, array_like=True):
     tokens: int = 0
     most: int = 0
     least: int = 0
-    windows: int = 0
+    available: int = 0
     fullest: float = 0.0
     emptiest: float = 0.0
     component_tokens: dict[str, int] = {}
@@ -49,7 +49,11 @@ class Tally(msgspec.Struct, kw_only=True, array_like=True):
     candidates: int = 0
     left_out: int = 0
     naive: int = 0
-    warnings: dict[WarningKind, int] = {}
+    warnings: dict[NoticeKind, int] = {}
+    degraded: int = 0
+    nearly_full: int = 0
+    without_memories: int = 0
+    without_memories_or_vectors: int = 0
     answers: int = 0
     reported: int = 0
     prompt: int = 0
@@ -82,6 +86,7 @@ class Tally(msgspec.Struct, kw_only=True, array_like=True):
         self.emptiest = other.emptiest if first else min(self.emptiest, other.emptiest)
 
 
+_NEARLY_FULL: Final = 0.8  # of the budget
 _MAPS: Final = ("component_tokens", "component_items", "memories", "warnings")
 _SUMS: Final = tuple(
     name for name in Tally.__struct_fields__ if name not in (*_MAPS, "most", "least", "fullest", "emptiest")
@@ -90,10 +95,12 @@ _SUMS: Final = tuple(
 
 def tally_build(build: Build, context: Context) -> Tally:
     """Return what a build adds."""
-    share = build.tokens / build.window
+    share = build.tokens / max(1, build.available)
     seen = [each for each in context.decisions if each.included and each.kind.startswith(_MEMORY)]
     relevance = {package.id: package.relevance for package in context.inputs.packages}
     rated = [found for each in seen if (found := relevance.get(each.id)) is not None]
+    kinds = [notice.kind for notice in context.warnings]
+    without = not context.component("memories").items
     memories: dict[str, int] = {}
     for each in seen:
         _add_up(memories, {each.kind.removeprefix(_MEMORY): 1})
@@ -102,7 +109,7 @@ def tally_build(build: Build, context: Context) -> Tally:
         tokens=build.tokens,
         most=build.tokens,
         least=build.tokens,
-        windows=build.window,
+        available=build.available,
         fullest=share,
         emptiest=share,
         component_tokens={each.name: each.tokens for each in build.components},
@@ -113,7 +120,11 @@ def tally_build(build: Build, context: Context) -> Tally:
         candidates=build.candidates,
         left_out=build.left_out,
         naive=min(build.naive, _MAX_VALUE),
-        warnings=dict.fromkeys(warning_kinds(context), 1),
+        warnings=dict.fromkeys(kinds, 1),
+        degraded=int(bool(context.inputs.degraded)),
+        nearly_full=int(share > _NEARLY_FULL),
+        without_memories=int(without),
+        without_memories_or_vectors=int(without and "vector-search-off" in kinds),
     )
 
 
@@ -144,20 +155,22 @@ def make_statistics(key: str, begin: float | None, models: Mapping[str, Tally]) 
     """Return the figures of tallies, model by model and together."""
     all = sum_tallies(models.values())
     many = max(1, all.contexts)
-    lost = all.warnings.get("vectors-failed", 0) + all.warnings.get("vectors-off", 0)
+    lost = all.warnings.get("vector-search-failed", 0) + all.warnings.get("vector-search-off", 0)
     return Statistics(
         key=key,
         begin=begin,
         contexts=all.contexts,
         tokens=Distribution(mean=all.tokens / many, max=all.most, min=all.least),
-        share=Distribution(mean=all.tokens / max(1, all.windows), max=all.fullest, min=all.emptiest),
+        share=Distribution(mean=all.tokens / max(1, all.available), max=all.fullest, min=all.emptiest),
         total_tokens=all.tokens,
         components=tuple(_components(all)),
         memories=_memories(all),
         candidates=all.candidates,
         left_out=all.left_out,
         naive=all.naive,
-        warnings={kind: all.warnings[kind] for kind in WARNING_KINDS if kind in all.warnings},
+        warnings={kind: all.warnings[kind] for kind in NOTICE_KINDS if kind in all.warnings},
+        degraded=all.degraded,
+        nearly_full=all.nearly_full,
         breaker_openings=all.warnings.get("breaker-opened", 0),
         vector_uptime=1 - lost / many,
         answers=_responses(all),
@@ -200,6 +213,8 @@ def _memories(tally: Tally) -> MemoryStatistics:
         per_context=total / max(1, tally.contexts),
         types=dict(sorted(tally.memories.items(), key=lambda each: (-each[1], each[0]))),
         relevance=tally.relevance / _BILLION / tally.rated if tally.rated else None,
+        missing=tally.without_memories,
+        missing_without_vectors=tally.without_memories_or_vectors,
     )
 
 
