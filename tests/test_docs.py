@@ -446,7 +446,7 @@ COMMAND_PAGES = {
 
 
 def titles_of(page: str) -> list[str]:
-    return re.findall(r"^## `brimful (\w+)`$", prose(DOCS / page), re.MULTILINE)
+    return re.findall(r"^## `brimful ([\w-]+)`$", prose(DOCS / page), re.MULTILINE)
 
 
 def with_inner(command: Any) -> list[Any]:

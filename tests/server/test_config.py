@@ -22,26 +22,26 @@ def upstreams_of(*upstreams, environ=None):
         ({"upstreams": {}}, "upstreams: Expected `array`"),
         ({"upstreams": [{"name": "a"}]}, "upstreams.a: Object missing required field `url`"),
         ({"upstreams": [LOCAL | {"url": "ftp://x"}]}, "upstreams.local.url: must be an http or https address"),
-        ({"upstreams": [LOCAL, LOCAL]}, "upstreams.local: two upstreams have this name"),
+        ({"upstreams": [LOCAL, LOCAL]}, "upstreams.local: duplicate name"),
         (
             {"upstreams": [LOCAL | {"wires": ["gemini"]}]},
             r"upstreams.local.wires\[0\]: must be 'openai' or 'anthropic', not 'gemini'",
         ),
         (
             {"upstreams": [LOCAL | {"authorization": "both"}]},
-            "upstreams.local.authorization: must be 'key' or 'caller', not 'both'",
+            "upstreams.local.authorization: must be 'server' or 'client', not 'both'",
         ),
         ({"upstreams": [LOCAL], "records": "some"}, "records: must be 'all' or 'trimmed' or 'none', not 'some'"),
         ({"upstreams": [LOCAL], "mode": 3}, "mode: Expected `str`, got `int`"),
         ({"upstreams": [LOCAL | {"key": "sk-123 456"}]}, "upstreams.local.key: Expected `str` matching regex"),
         ({"upstreams": [LOCAL | {"window": 0}]}, "upstreams.local.window: Expected `int` >= 1"),
-        ({"upstreams": [LOCAL | {"limits": {"conect": 1}}]}, "upstreams.local.limits.conect: no such key"),
+        ({"upstreams": [LOCAL | {"limits": {"conect": 1}}]}, "upstreams.local.limits.conect: unknown key"),
         ({"upstreams": [LOCAL], "listen": "8080"}, "listen: must be HOST:PORT"),
         ({"upstreams": [LOCAL], "listen": "127.0.0.1:99999"}, "listen: must be HOST:PORT"),
         ({"upstreams": [LOCAL], "store": "mysql://db/x"}, "store: must be one of sqlite:///chat.db"),
         ({"upstreams": [LOCAL], "mode": "forget"}, "mode: must be 'fit' or 'remember', not 'forget'"),
         ({"upstreams": [LOCAL], "limits": {"grace": -1}}, "limits.grace: Expected `float` > 0"),
-        ({"upstreams": [LOCAL], "surprise": 1}, "surprise: no such key"),
+        ({"upstreams": [LOCAL], "surprise": 1}, "surprise: unknown key"),
     ],
 )
 def test_mistakes_are_named_by_file_and_key(data, complaint):
@@ -95,7 +95,7 @@ def test_the_first_that_runs_a_model_gets_it():
     found = upstreams_of(LOCAL | {"models": ["qwen*"]}, LOCAL | {"name": "rest", "wires": ["openai"]})
     assert found.find("openai", "qwen2.5-7b").upstream.name == "local"
     assert found.find("openai", "llama").upstream.name == "rest"
-    with pytest.raises(ApiError, match="rest speaks openai only"):
+    with pytest.raises(ApiError, match="rest only speaks openai"):
         found.find("anthropic", "llama")
 
 

@@ -114,7 +114,7 @@ def test_an_upstream_that_refuses_our_own_key_is_our_own_affair(start, upstream,
     assert answer.status_code == 502
     assert is_told(answer, path)
     assert "sk-very" not in answer.text
-    assert "refused this server's own key" in answer.text
+    assert "rejected this server's API key" in answer.text
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
@@ -221,4 +221,4 @@ def test_nothing_is_translated(start):
     answer = start(upstream={"wires": ["openai"]}).post(MESSAGES, json=HI)
     assert answer.status_code == 404
     assert is_told(answer, MESSAGES)
-    assert "speaks openai only, and requests are not translated" in answer.json()["error"]["message"]
+    assert "only speaks openai, and requests are not translated" in answer.json()["error"]["message"]

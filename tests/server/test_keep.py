@@ -35,11 +35,11 @@ def test_records_older_than_that_go(start, tmp_path):
             return left
 
     asyncio.run(wrote())
-    start(keep="7d")
+    start(retention="7d")
     assert asyncio.run(pruned()) == ["new", "new"]
 
 
 @pytest.mark.parametrize("keep", ["soon", "0d"])
 def test_a_time_that_is_none_is_refused_by_name(keep):
-    with pytest.raises(InvalidConfig, match="keep"):
+    with pytest.raises(InvalidConfig, match="retention"):
         parse_config({"keep": keep}, "brimful.toml")

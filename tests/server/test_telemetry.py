@@ -43,20 +43,20 @@ def test_prometheus_reads_what_was_built_and_answered(start, mode):
     assert value(client, 'brimful_answers_total{finish="stop"}') == 3
     assert value(client, "brimful_prompt_tokens_total") == 36
     assert value(client, "brimful_completion_tokens_total") == 9
-    assert value(client, f'brimful_added_seconds_count{{mode="{mode}"}}') == 3
+    assert value(client, f'brimful_proxy_overhead_seconds_count{{mode="{mode}"}}') == 3
     assert "hazelnut" not in text
     assert "tenant=" not in text
 
 
 @MODES
 def test_overflows_and_refusals_are_counted(start, upstream, mode):
-    client = start(telemetry={"metrics": True, "tenants": True}, mode=mode, remember={"embedder": "none"})
+    client = start(telemetry={"metrics": True, "tenant_label": True}, mode=mode, remember={"embedder": "none"})
     long = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{n} words " * 20} for n in range(41)]
     upstream.answers = [(400, OVERFLOW), chat_answer()]
     assert client.post(CHAT, json=HI | {"messages": long, "max_tokens": 20}, headers=TALK).status_code == 200
     assert client.post(CHAT, content=b"{").status_code == 400
     assert value(client, 'brimful_overflows_total{tenant="default"}') == 1
-    assert value(client, 'brimful_refusals_total{kind="invalid"}') == 1
+    assert value(client, 'brimful_rejected_requests_total{kind="invalid"}') == 1
 
 
 def test_metrics_are_not_there_unless_they_are_wanted(start):
@@ -69,7 +69,7 @@ def test_where_keys_are_needed_metrics_need_a_scope_of_their_own(start, tmp_path
             return (await database.callers("acme").create(name="x", scopes=[scope], at=1.0))[1]
 
     keys = {scope: asyncio.run(make(scope)) for scope in ("read", "metrics")}
-    client = start(telemetry={"metrics": True}, keys=True)
+    client = start(telemetry={"metrics": True}, require_keys=True)
     assert client.get("/metrics").status_code == 401
     assert client.get("/metrics", headers={"x-api-key": keys["read"]}).status_code == 403
     assert client.get("/metrics", headers={"authorization": f"Bearer {keys['metrics']}"}).status_code == 200

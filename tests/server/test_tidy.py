@@ -33,7 +33,7 @@ def test_rooms_of_all_tenants_are_put_in_order(start, tmp_path):
             return lines
 
     asyncio.run(wrote())
-    start(tidy="6h")
+    start(janitor_interval="6h")
     for line in asyncio.run(tidied()):
         assert line.startswith("19 near-equal messages from bot, ")
         assert line.endswith("e.g. “Click here, click here, and you will be rich before …”")
@@ -41,5 +41,5 @@ def test_rooms_of_all_tenants_are_put_in_order(start, tmp_path):
 
 @pytest.mark.parametrize("tidy", ["soon", "0h"])
 def test_a_time_that_is_none_is_refused_by_name(tidy):
-    with pytest.raises(InvalidConfig, match="tidy"):
+    with pytest.raises(InvalidConfig, match="janitor_interval"):
         parse_config({"tidy": tidy}, "brimful.toml")

@@ -37,7 +37,7 @@ def record_of(client, answer, rest=""):
 @MODES
 def test_the_usage_is_on_the_record_and_the_caller_sees_nothing_of_it(start, upstream, mode):
     upstream.answers = [answering]
-    client = start(mode=mode, upstream={"ask_usage": True})
+    client = start(mode=mode, upstream={"request_usage": True})
     answer = ask(client, seed=7)
     assert answer.text == "".join(chat_events("Thurs", "day."))
     assert record_of(client, answer)["answers"][0]["usage"]["prompt"] == 9
@@ -49,7 +49,7 @@ def test_the_usage_is_on_the_record_and_the_caller_sees_nothing_of_it(start, ups
 @MODES
 def test_who_asks_gets_it_and_who_declines_is_not_overruled(start, upstream, mode):
     upstream.answers = [answering]
-    client = start(mode=mode, upstream={"ask_usage": True})
+    client = start(mode=mode, upstream={"request_usage": True})
     assert '"usage": {' in ask(client, stream_options={"include_usage": True}).text
     assert ask(client, stream_options={"include_usage": False}).text == "".join(chat_events("Thurs", "day."))
     assert [body["stream_options"]["include_usage"] for body in upstream.bodies] == [True, False]
@@ -68,8 +68,8 @@ def test_what_is_not_known_to_take_the_question_is_not_asked(start, upstream, mo
     ("upstream", "fit", "remember"),
     [
         ({"url": "https://api.openai.com/v1"}, False, True),
-        ({"url": "https://api.openai.com/v1", "ask_usage": True}, True, True),
-        ({"url": "https://api.openai.com/v1", "ask_usage": False}, False, False),
+        ({"url": "https://api.openai.com/v1", "request_usage": True}, True, True),
+        ({"url": "https://api.openai.com/v1", "request_usage": False}, False, False),
         ({"url": "https://api.mistral.ai/v1"}, False, False),
         ({"url": "http://127.0.0.1:8081/v1"}, False, False),
     ],

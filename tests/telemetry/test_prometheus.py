@@ -30,8 +30,8 @@ def test_contexts_and_answers_are_counted(sqlite_url):
     assert value("brimful_prompt_tokens_total", ROUTE) == 1800
     assert value("brimful_cached_tokens_total", ROUTE) == 1200
     assert value("brimful_completion_tokens_total", ROUTE) == 14
-    assert value("brimful_breaker", {"state": "closed"}) == 1
-    assert value("brimful_breaker", {"state": "open"}) == 0
+    assert value("brimful_circuit_breaker", {"state": "closed"}) == 1
+    assert value("brimful_circuit_breaker", {"state": "open"}) == 0
 
 
 def test_overflows_and_failures_are_counted(sqlite_url):
@@ -40,20 +40,20 @@ def test_overflows_and_failures_are_counted(sqlite_url):
     talk(sqlite_url, hook, TOO_LONG, answer(), times=1)
     talk(sqlite_url, hook, DOWN)
     assert value("brimful_overflows_total", ROUTE) == 1
-    assert value("brimful_failures_total", {"route": "scripted", "error": "ProviderUnavailable"}) == 1
+    assert value("brimful_provider_errors_total", {"route": "scripted", "error": "ProviderUnavailable"}) == 1
 
 
 def test_what_is_exposed_names_every_metric_and_nothing_that_was_said(sqlite_url):
     hook = Prometheus()
     talk(sqlite_url, hook, answer())
-    text = hook.exposed().decode()
+    text = hook.expose().decode()
     assert not [name for name in METRICS if f"# TYPE {name}" not in text]
     assert WORDS not in text
     assert "tenant" not in text
 
 
 def test_tenants_are_told_apart_only_where_that_is_wanted(sqlite_url):
-    hook = Prometheus(tenants=True)
+    hook = Prometheus(tenant_label=True)
 
     async def story(tenant):
         async with Engine(sqlite_url, tenant=tenant, model="gpt-4o", embedder="none", hooks=[hook]) as engine:
@@ -73,7 +73,7 @@ def test_callers_cannot_make_metrics_grow_without_end():
     for number in range(500):
         facts = {"model": f"made-up-{number}", "policy": "fit", "tokens": 1, "window": 2, "left_out": 0}
         hook(Event(name="assembled", at=NOW, tenant="t", facts=facts | {"degraded": [], "seconds": 0.1}))
-    lines = [line for line in hook.exposed().decode().splitlines() if line.startswith("brimful_contexts_total{")]
+    lines = [line for line in hook.expose().decode().splitlines() if line.startswith("brimful_contexts_total{")]
     assert len(lines) == 51
     assert [line for line in lines if 'model="other"' in line and line.endswith(" 450.0")]
 
@@ -81,9 +81,9 @@ def test_callers_cannot_make_metrics_grow_without_end():
 @pytest.mark.parametrize("name", ["posted", "remembered", "indexed", "edited"])
 def test_other_events_are_not_counted(name):
     hook = Prometheus()
-    before = hook.exposed()
+    before = hook.expose()
     hook(Event(name=name, at=NOW, tenant="t"))
-    assert hook.exposed() == before
+    assert hook.expose() == before
 
 
 def test_an_answer_without_usage_or_time_is_counted_as_an_answer_alone(sqlite_url):

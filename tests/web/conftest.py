@@ -35,7 +35,7 @@ def served(folder, store, *, keys=False, port=0):
     """Run `brimful serve` as a process of its own, and yield its address."""
     config = folder / "serve.toml"
     config.write_text(
-        f'listen = "127.0.0.1:{port}"\nstore = "{store}"\nkeys = {str(keys).lower()}\n'
+        f'listen = "127.0.0.1:{port}"\nstore = "{store}"\nrequire_keys = {str(keys).lower()}\n'
         '[[upstreams]]\nname = "none"\nurl = "http://127.0.0.1:9/v1"\n[remember]\nembedder = "none"\n'
     )
     command = [sys.executable, "-m", "brimful", "serve", "--config", str(config)]

@@ -15,22 +15,22 @@ CROWD = 5_000
 def test_the_picture_shows_every_item_by_what_it_costs(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
-    picture = page.get_by_role("group", name="What is in the window, by tokens")
+    picture = page.get_by_role("group", name="Contents of the window by tokens")
     tiles = picture.get_by_role("button")
     expect(tiles.filter(has_text=re.compile("moka pot wants"))).to_be_visible()
     tile = picture.get_by_role("button", name=re.compile(r"^Lorebook: A moka pot wants dark beans\. \d+ tokens$"))
     tile.hover()
     expect(page.locator("figcaption")).to_contain_text("A moka pot wants dark beans.")
     tile.click()
-    expect(page.get_by_role("complementary", name="Item lore-moka")).to_contain_text("Why is it in?")
+    expect(page.get_by_role("complementary", name="Item lore-moka")).to_contain_text("Why is it included?")
 
 
 def test_a_part_of_the_window_can_be_looked_at_alone(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
-    tiles = page.get_by_role("group", name="What is in the window").get_by_role("button")
+    tiles = page.get_by_role("group", name="Contents of the window").get_by_role("button")
     parts = page.get_by_role("list", name=re.compile("Parts of the window of 1,400 tokens"))
-    expect(parts.get_by_role("button", name=re.compile("Kept for the answer 200"))).to_be_visible()
+    expect(parts.get_by_role("button", name=re.compile("Reserved for the answer 200"))).to_be_visible()
     parts.get_by_role("button", name=re.compile("^Lorebook")).click()
     expect(tiles).to_have_count(2)
     parts.get_by_role("button", name=re.compile("^Pinned")).click()
@@ -41,7 +41,7 @@ def test_a_part_of_the_window_can_be_looked_at_alone(shop, visit):
 def test_arrow_keys_move_in_the_picture(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
-    tiles = page.get_by_role("group", name="What is in the window").get_by_role("button")
+    tiles = page.get_by_role("group", name="Contents of the window").get_by_role("button")
     tiles.first.focus()
     page.keyboard.press("ArrowDown")
     expect(tiles.first).not_to_be_focused()
@@ -75,10 +75,10 @@ def test_filter_and_order_stand_in_the_address_and_back_and_forward_work(shop, v
 def test_the_request_is_shown_as_the_provider_got_it_and_the_answer_with_its_numbers(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
-    answer = page.get_by_role("region", name="Its answer")
-    for fact in ("scripted", "±0 to our count", "9 tokens", "stop"):
+    answer = page.get_by_role("region", name="Answer")
+    for fact in ("scripted", "±0 compared to our count", "9 tokens", "stop"):
         expect(answer).to_contain_text(fact)
-    page.get_by_text("As the provider got it (JSON)").click()
+    page.get_by_text("As sent to the provider (JSON)").click()
     shown = page.locator("pre.json")
     expect(shown).to_contain_text("You are Nova of the coffee shop.")
     assert json.loads(shown.inner_text())["model"] == world.MODEL
@@ -138,7 +138,7 @@ def test_thousands_of_candidates_are_scrolled_sorted_and_filtered_quickly(crowd,
         expect(grid.get_by_role("columnheader", name="Tokens")).to_have_attribute("aria-sort", "descending")
 
     def one_lot():
-        page.get_by_role("searchbox", name="Find").fill("lot 34993")
+        page.get_by_role("searchbox", name="Search").fill("lot 34993")
         expect(page.get_by_text(re.compile(r"^1 of [\d,]+ candidates$"))).to_be_visible()
 
     for action in (to_the_end, by_tokens, one_lot):

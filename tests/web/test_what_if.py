@@ -20,7 +20,7 @@ def test_the_picture_changes_while_one_drags(shop, visit):
     for step in range(20, 61, 2):
         page.mouse.move(box["x"] + box["width"] * step / 100, middle)
     # the finger still holds the slider, and the picture has followed it
-    expect(page.get_by_role("region", name="Entered")).to_contain_text("Ada was promised a refund")
+    expect(page.get_by_role("region", name="Added")).to_contain_text("Ada was promised a refund")
     page.mouse.up()
     window = int(page.get_by_role("spinbutton", name="Window, in tokens").input_value())
     expect(status).to_contain_text(f"of {window:,} tokens used")
@@ -32,9 +32,9 @@ def test_what_cannot_be_is_said_with_its_numbers_and_the_way_back(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}/what-if?window=256&completion=250")
     alert = page.get_by_role("alert")
-    expect(alert).to_contain_text("That cannot be.")
-    expect(alert).to_contain_text(re.compile(r"takes \d+ tokens, and there are \d+"))
-    page.get_by_role("button", name="As it was").click()
+    expect(alert).to_contain_text("It does not fit.")
+    expect(alert).to_contain_text(re.compile(r"need \d+ tokens, but only \d+ are available"))
+    page.get_by_role("button", name="Reset").click()
     expect(alert).to_have_count(0)
 
 
@@ -43,7 +43,7 @@ def test_another_model_and_another_policy(shop, visit):
     page = visit(address, f"/contexts/{contexts[-1]}/what-if")
     page.get_by_role("combobox", name="Model").select_option("claude-sonnet-4-5")
     expect(page.get_by_role("status").filter(has_text="tokens used")).to_contain_text("of 200,000 tokens")
-    expect(page.get_by_role("region", name="Entered")).to_contain_text("Ada was promised a refund")
+    expect(page.get_by_role("region", name="Added")).to_contain_text("Ada was promised a refund")
     page.get_by_role("combobox", name="Policy").select_option("window")
-    expect(page.get_by_role("region", name="Left")).to_contain_text("Ada prefers short answers")
+    expect(page.get_by_role("region", name="Removed")).to_contain_text("Ada prefers short answers")
     expect(page).to_have_url(re.compile("model=claude-sonnet-4-5&policy=window"))

@@ -12,22 +12,22 @@ def test_somebody_finds_out_why_a_memory_was_not_in_and_what_window_it_would_hav
     page = visit(address)
     page.get_by_role("link", name=re.compile("Nova in Support")).first.click()
     expect(page).to_have_url(re.compile(contexts[-1]))
-    page.get_by_role("searchbox", name="Find").fill("promised refund")
+    page.get_by_role("searchbox", name="Search").fill("promised refund")
     row = page.get_by_role("row").filter(has_text="Ada was promised a refund")
     expect(row).to_contain_text("dropped")
     row.click()
     verdict = page.get_by_role("region", name="Verdict")
-    expect(verdict).to_contain_text("Why is it not in?")
+    expect(verdict).to_contain_text("Why is it not included?")
     expect(verdict).to_contain_text("pool 'related' full")
-    needed = re.search(r"been in a window of ([\d,]+) tokens", verdict.inner_text())
+    needed = re.search(r"included with a window of ([\d,]+) tokens", verdict.inner_text())
     window = int(needed[1].replace(",", ""))
 
     # the promise is kept: with that window it is in, with one token less it is not
-    verdict.get_by_role("link", name="See what else that window would change").click()
+    verdict.get_by_role("link", name="Show what else that window would change").click()
     expect(page).to_have_url(re.compile(rf"/what-if\?window={window}$"))
     tokens = page.get_by_role("spinbutton", name="Window, in tokens")
     expect(tokens).to_have_value(str(window))
-    entered = page.get_by_role("region", name="Entered")
+    entered = page.get_by_role("region", name="Added")
     expect(entered).to_contain_text("Ada was promised a refund")
     tokens.fill(str(window - 1))
     tokens.press("Enter")
@@ -39,19 +39,19 @@ def test_by_keyboard_alone(shop, visit):
     page = visit(address)
     page.get_by_role("link", name=re.compile("Nova in Support")).first.wait_for()
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     press_until(page, "Tab", "a.context-link")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Nova in Support")).to_be_focused()
     page.get_by_role("grid", name="Candidates").wait_for()
     page.keyboard.press("/")
-    expect(page.get_by_role("searchbox", name="Find")).to_be_focused()
+    expect(page.get_by_role("searchbox", name="Search")).to_be_focused()
     page.keyboard.type(LOST)
     press_until(page, "Tab", "tr[data-row]")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name=LOST)).to_be_focused()
-    expect(page.get_by_role("region", name="Verdict")).to_contain_text("It would have been in a window of")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("It would be included with a window of")
     expect(page).to_have_url(re.compile(f"{contexts[-1]}.*item={LOST}"))
     page.keyboard.press("Escape")
     expect(page.get_by_role("complementary")).to_have_count(0)
@@ -70,7 +70,7 @@ def press_until(page, key, selector, *, most=40):
 def test_the_address_of_a_panel_can_be_sent_to_somebody(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[0]}?item={LOST}")
-    expect(page.get_by_role("region", name="Verdict")).to_contain_text("Why is it not in?")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("Why is it not included?")
     expect(page.get_by_role("complementary")).to_contain_text("this context")
     others = page.get_by_role("complementary").get_by_role("listitem").filter(has_text="dropped")
     expect(others).to_have_count(len(contexts))
@@ -85,44 +85,44 @@ def test_from_an_answer_in_its_room_to_what_the_model_saw(shop, visit):
         expect(page).to_have_url(f"{address}/contexts/{context}")
         page.go_back()
     page.goto("/messages/support-0001")
-    expect(page.get_by_role("heading", name="No context is kept")).to_be_visible()
+    expect(page.get_by_role("heading", name="No context found")).to_be_visible()
 
 
 def test_what_was_no_candidate_at_all_is_told_why(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}", allowed=("404",))
-    page.get_by_role("searchbox", name="Find").fill("mem-bob")
-    page.get_by_role("button", name="Ask why it was no candidate").click()
+    page.get_by_role("searchbox", name="Search").fill("mem-bob")
+    page.get_by_role("button", name="Explain why it was not a candidate").click()
     expect(page.get_by_role("region", name="Verdict")).to_contain_text("it belongs to the user 'bob'")
 
 
 def test_what_was_no_candidate_is_found_by_its_words_too(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}", allowed=("404",))
-    page.get_by_role("searchbox", name="Find").fill("Bob beans")
-    others = page.get_by_role("region", name="Known, and no candidate of this context")
+    page.get_by_role("searchbox", name="Search").fill("Bob beans")
+    others = page.get_by_role("region", name="Matching memories that were not candidates")
     others.get_by_role("button").filter(has_text="Bob wants his beans ground.").click()
     verdict = page.get_by_role("region", name="Verdict")
     expect(verdict).to_contain_text("it belongs to the user 'bob'")
-    expect(verdict).to_contain_text("No window would have brought it in")
+    expect(verdict).to_contain_text("No window would include it")
 
 
 def test_what_was_forgotten_since_is_explained_and_said_to_be_gone(own_shop, visit):
     address, _, contexts = own_shop
     page = visit(address, f"/contexts/{contexts[0]}?item={LOST}")
     panel = page.get_by_role("complementary")
-    expect(panel).to_contain_text("It would have been in a window of")
-    expect(panel).not_to_contain_text("since")
+    expect(panel).to_contain_text("It would be included with a window of")
+    expect(panel).not_to_contain_text("later")
     page.request.delete(f"{address}/brimful/v1/memories/{LOST}")
     page.reload()
-    expect(panel).to_contain_text("It would have been in a window of")
-    expect(panel).to_contain_text("It has been removed since: no later context can have it.")
+    expect(panel).to_contain_text("It would be included with a window of")
+    expect(panel).to_contain_text("It was removed later, so newer contexts cannot include it.")
 
 
 def test_what_the_losers_nearest_the_cut_are(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
-    missed = page.get_by_role("region", name="Nearest to the cut")
+    missed = page.get_by_role("region", name="Closest to the cut")
     expect(missed.get_by_role("listitem").first).to_contain_text("Ada was promised a refund")
     missed.get_by_role("button").first.click()
     expect(page.get_by_role("complementary", name=f"Item {LOST}")).to_be_visible()
@@ -131,7 +131,7 @@ def test_what_the_losers_nearest_the_cut_are(shop, visit):
 def test_an_item_that_there_is_not_is_said_in_words(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}?item=nobody", allowed=("404",))
-    expect(page.get_by_role("region", name="Verdict")).to_contain_text("there is nothing of that name")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("it does not exist")
     page.goto("/contexts/none-of-ours")
     expect(page.get_by_role("alert")).to_contain_text("none-of-ours")
     expect(page.get_by_role("button", name="Try again")).to_be_visible()

@@ -1,4 +1,4 @@
-/** The frame around every page: the way to all others, keys, and what is asked of everybody. */
+/** The frame around every page: navigation, shortcuts and dialogs. */
 
 import { useEffect, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
@@ -20,10 +20,10 @@ import { WhatIfPage } from "./pages/what-if";
 import { go, route } from "./router";
 import { nextTheme, theme } from "./theme";
 import { KeyDialog } from "./ui/key-dialog";
-import { KeysDialog } from "./ui/keys-dialog";
-import { Patience } from "./ui/states";
+import { ShortcutsDialog } from "./ui/shortcuts-dialog";
+import { EmptyState } from "./ui/states";
 
-const PLACES: [string, string, Page[]][] = [
+const NAVIGATION: [string, string, Page[]][] = [
   ["/", "Now", ["now", "context", "message", "what-if"]],
   ["/diff", "Diff", ["diff"]],
   ["/stats", "Stats", ["stats"]],
@@ -33,15 +33,15 @@ const PLACES: [string, string, Page[]][] = [
   ["/lorebooks", "Lorebooks", ["lorebooks", "lorebook"]],
 ];
 
-const THEME_WORDS = { system: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
-const THEME_SIGNS = { system: "◐", light: "☀", dark: "☾" };
+const THEME_LABELS = { system: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
+const THEME_ICONS = { system: "◐", light: "☀", dark: "☾" };
 
 export function App() {
   const [help, setHelp] = useState(false);
   useShortcuts(() => setHelp(true));
   return (
     <>
-      <a class="skip" href="#main" onClick={skip}>Skip to the content</a>
+      <a class="skip" href="#main" onClick={skip}>Skip to content</a>
       <header class="top">
         <a class="brand" href="/">
           <Glass />
@@ -49,7 +49,7 @@ export function App() {
         </a>
         <nav aria-label="Pages">
           <ul>
-            {PLACES.map(([href, name, pages]) => (
+            {NAVIGATION.map(([href, name, pages]) => (
               <li key={href}>
                 <a href={href} aria-current={route.value.page && pages.includes(route.value.page) ? "page" : undefined}>
                   {name}
@@ -59,11 +59,11 @@ export function App() {
           </ul>
         </nav>
         <div class="tools">
-          {key.value && <button type="button" class="quiet" onClick={() => useKey("")}>Forget key</button>}
-          <button type="button" class="round" aria-label={THEME_WORDS[theme.value]} title={THEME_WORDS[theme.value]} onClick={nextTheme}>
-            <span aria-hidden="true">{THEME_SIGNS[theme.value]}</span>
+          {key.value && <button type="button" class="quiet" onClick={() => useKey("")}>Remove API key</button>}
+          <button type="button" class="round" aria-label={THEME_LABELS[theme.value]} title={THEME_LABELS[theme.value]} onClick={nextTheme}>
+            <span aria-hidden="true">{THEME_ICONS[theme.value]}</span>
           </button>
-          <button type="button" class="round" aria-label="Keys of the keyboard" title="Keys (?)" onClick={() => setHelp(true)}>
+          <button type="button" class="round" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={() => setHelp(true)}>
             <span aria-hidden="true">?</span>
           </button>
         </div>
@@ -72,7 +72,7 @@ export function App() {
         <Current />
       </main>
       <KeyDialog />
-      {help && <KeysDialog onClose={() => setHelp(false)} />}
+      {help && <ShortcutsDialog onClose={() => setHelp(false)} />}
     </>
   );
 }
@@ -108,7 +108,7 @@ function Current(): ComponentChildren {
     case "lorebook":
       return <LorebookPage key={first} id={first} />;
     case null:
-      return <Patience title="There is no such page" text={`Nothing is at ${path}.`} action={<a href="/">See what happens now</a>} />;
+      return <EmptyState title="Page not found" text={`There is no page at ${path}.`} action={<a href="/">Show live contexts</a>} />;
   }
 }
 
@@ -117,22 +117,22 @@ function skip(event: Event): void {
   document.getElementById("main")?.focus();
 }
 
-const LETTERS: Record<string, string> = {
+const SHORTCUTS: Record<string, string> = {
   n: "/", d: "/diff", s: "/stats", r: "/rooms", p: "/personas", m: "/memories", l: "/lorebooks",
 };
 
-/** `?` shows the keys; `g` and a letter go to a page; `/` goes to the page's search. */
-function useShortcuts(showKeys: () => void): void {
+/** `?` shows all shortcuts, `g` and a letter go to a page, `/` focuses the search. */
+function useShortcuts(showHelp: () => void): void {
   useEffect(() => {
     let leader = false;
     const onKey = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
       if (event.metaKey || event.ctrlKey || event.altKey || target.closest("dialog")) return;
       if (target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) return;
-      const to = leader ? LETTERS[event.key] : undefined;
+      const to = leader ? SHORTCUTS[event.key] : undefined;
       leader = event.key === "g";
       if (to !== undefined) go(to);
-      else if (event.key === "?") showKeys();
+      else if (event.key === "?") showHelp();
       else if (event.key === "/") document.querySelector<HTMLElement>("input[type=search]")?.focus();
       else return;
       event.preventDefault();

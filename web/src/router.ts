@@ -1,4 +1,4 @@
-/** Paths as pages. Links are plain links; back and forward are the browser's. */
+/** Client-side routing with plain links and the browser's history. */
 
 import { computed, signal } from "@preact/signals";
 
@@ -8,19 +8,19 @@ const where = signal(location.pathname + location.search);
 
 export const route = computed(() => match(where.value));
 
-/** Go to another page, or with `replace` change the address of this one. */
+/** Go to another page, or with `replace` change the URL of this one. */
 export function go(to: string, { replace = false } = {}): void {
   if (to === where.value) return;
   const before = route.value.path;
   history[replace ? "replaceState" : "pushState"](null, "", to);
   where.value = to;
-  if (!replace && route.value.path !== before) arrive();
+  if (!replace && route.value.path !== before) resetPage();
 }
 
-/** Change the query of this page; what is empty is taken out. */
-export function ask(said: Record<string, string | null>, { replace = true } = {}): void {
+/** Update the query of the URL; empty values are removed. */
+export function setQuery(values: Record<string, string | null>, { replace = true } = {}): void {
   const search = new URLSearchParams(route.value.query);
-  for (const [name, value] of Object.entries(said)) {
+  for (const [name, value] of Object.entries(values)) {
     if (value) search.set(name, value);
     else search.delete(name);
   }
@@ -28,8 +28,8 @@ export function ask(said: Record<string, string | null>, { replace = true } = {}
   go(location.pathname + (text ? `?${text}` : ""), { replace });
 }
 
-/** A new page begins at its top, and a screen reader begins with its heading. */
-function arrive(): void {
+/** Scroll a new page to the top and focus its heading for screen readers. */
+function resetPage(): void {
   scrollTo(0, 0);
   requestAnimationFrame(() => document.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true }));
 }

@@ -1,4 +1,4 @@
-/** Light or dark: as the system says, until somebody says otherwise. */
+/** Light or dark theme: the system's, unless chosen otherwise. */
 
 import { effect, signal } from "@preact/signals";
 

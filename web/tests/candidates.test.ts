@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 
 import type { Decision } from "../src/api/types";
-import { filtered, nearest, NO_FILTER, sorted, tally } from "../src/logic/candidates";
+import { filtered, nearMisses, NO_FILTER, sorted, countBy } from "../src/logic/candidates";
 
 function decision(id: string, more: Partial<Decision> = {}): Decision {
   return {
     id, kind: "memory-semantic", component: "memories", outcome: "kept", reason: "fits", tokens: 10, cost: 12, pool: "related",
-    score: null, rank: 0, cut: 0, by: "", group: "", why: "", excerpt: `text of ${id}`, at: 0, place: null, ...more,
+    score: null, rank: 0, cut: 0, by: "", group: "", why: "", excerpt: `text of ${id}`, at: 0, position: null, ...more,
   };
 }
 
@@ -15,9 +15,9 @@ const ids = (all: Decision[]) => all.map((each) => each.id);
 
 describe("candidates", () => {
   const all = [
-    decision("a", { place: 2, tokens: 30, score: scores(0.2) }),
+    decision("a", { position: 2, tokens: 30, score: scores(0.2) }),
     decision("b", { outcome: "dropped", reason: "pool-full", rank: 7, cut: 4, score: scores(0.1), tokens: 5 }),
-    decision("c", { outcome: "shrunk", kind: "message-recent", pool: "recent", place: 0, score: scores(0.9) }),
+    decision("c", { outcome: "shrunk", kind: "message-recent", pool: "recent", position: 0, score: scores(0.9) }),
     decision("d", { outcome: "dropped", rank: 5, cut: 4, score: scores(0.05), excerpt: "The Refund of Ada" }),
     decision("e", { outcome: "dropped", rank: 5, cut: 4, score: scores(0.4) }),
     decision("f", { outcome: "duplicate", by: "a" }),
@@ -33,7 +33,7 @@ describe("candidates", () => {
     expect(filtered(all, NO_FILTER)).toEqual(all);
   });
   it("are sorted by any column, and what has no place comes last", () => {
-    expect(ids(sorted(all, { column: "place", down: false })).slice(0, 2)).toEqual(["c", "a"]);
+    expect(ids(sorted(all, { column: "position", down: false })).slice(0, 2)).toEqual(["c", "a"]);
     expect(ids(sorted(all, { column: "score", down: true })).slice(0, 3)).toEqual(["c", "e", "a"]);
     expect(ids(sorted(all, { column: "tokens", down: false }))[0]).toBe("b");
     expect(ids(sorted(all, { column: "kind", down: false }))).toEqual(["a", "b", "d", "e", "f", "c"]);
@@ -41,12 +41,12 @@ describe("candidates", () => {
   });
   it("tell which of them came nearest to being in", () => {
     const passed = decision("passed", { outcome: "dropped", pool: "recent", rank: 2, cut: 8 });
-    expect(ids(nearest([...all, passed], 2))).toEqual(["passed", "d"]);
-    expect(ids(nearest([...all, passed], 9))).toEqual(["passed", "d", "e", "b"]);
-    expect(nearest(all.slice(0, 1), 9)).toEqual([]);
+    expect(ids(nearMisses([...all, passed], 2))).toEqual(["passed", "d"]);
+    expect(ids(nearMisses([...all, passed], 9))).toEqual(["passed", "d", "e", "b"]);
+    expect(nearMisses(all.slice(0, 1), 9)).toEqual([]);
   });
   it("are told apart by kind", () => {
-    expect(tally(all, "kind")).toEqual([["memory-semantic", 5], ["message-recent", 1]]);
+    expect(countBy(all, "kind")).toEqual([["memory-semantic", 5], ["message-recent", 1]]);
   });
   it("are filtered and sorted quickly, many as they are", () => {
     const many = Array.from({ length: 50_000 }, (_, n) => decision(`m${n}`, { tokens: (n * 7919) % 1000 }));

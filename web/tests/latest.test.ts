@@ -21,11 +21,11 @@ function setUp() {
   return { asked, told, each };
 }
 
-describe("the latest question", () => {
+describe("latest", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it("is asked at once, and what comes meanwhile waits: only the newest", async () => {
+  it("runs the first request at once and keeps only the newest of those that follow", async () => {
     const { asked, told, each } = setUp();
     [1, 2, 3].forEach((n) => each.ask(n));
     expect(asked.map((one) => one.question)).toEqual([1]);
@@ -36,7 +36,7 @@ describe("the latest question", () => {
     await vi.advanceTimersByTimeAsync(0);
     expect(told).toEqual(["one", "three"]);
   });
-  it("does not wait behind a slow one, whose answer comes too late to be shown", async () => {
+  it("aborts a slow request once there is a newer one", async () => {
     const { asked, told, each } = setUp();
     each.ask(1);
     await vi.advanceTimersByTimeAsync(300);
@@ -50,7 +50,7 @@ describe("the latest question", () => {
     await vi.advanceTimersByTimeAsync(0);
     expect(told).toEqual(["two"]);
   });
-  it("tells errors, and goes on", async () => {
+  it("reports errors and continues", async () => {
     const { asked, told, each } = setUp();
     each.ask(1);
     each.ask(2);
@@ -60,7 +60,7 @@ describe("the latest question", () => {
     await vi.advanceTimersByTimeAsync(0);
     expect(told).toEqual(["! Error: no", "yes"]);
   });
-  it("says nothing after it was stopped", async () => {
+  it("reports nothing after it was stopped", async () => {
     const { asked, told, each } = setUp();
     each.ask(1);
     each.stop();

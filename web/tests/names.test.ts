@@ -4,7 +4,7 @@ import { personaName, roomName } from "../src/logic/names";
 
 describe("names", () => {
   const bare = { room: "r-1", room_name: "", persona: "p-1", persona_name: "" };
-  it("calls by name what has one, and by its id what has none", () => {
+  it("falls back to the id", () => {
     expect([roomName(bare), personaName(bare)]).toEqual(["r-1", "p-1"]);
     const named = { ...bare, room_name: "The kitchen", persona_name: "Nova" };
     expect([roomName(named), personaName(named)]).toEqual(["The kitchen", "Nova"]);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { contextPath, diffPath, itemPath, match, roomPath, whatIfPath } from "../src/logic/routes";
 
-describe("addresses", () => {
+describe("URLs", () => {
   it.each([
     ["/", "now", []],
     ["/?room=a%20b", "now", []],
@@ -20,7 +20,7 @@ describe("addresses", () => {
   ])("%s is %s", (address, page, params) => {
     expect(match(address)).toMatchObject({ page, params });
   });
-  it("keep what is asked", () => {
+  it("keep the query", () => {
     expect(match(itemPath("c", "mem/1&2")).query.get("item")).toBe("mem/1&2");
   });
 });

@@ -10,13 +10,13 @@ const EVENTS = [
 ];
 
 describe("server-sent events", () => {
-  it("are read whole", () => expect(eventReader()(STREAM)).toEqual(EVENTS));
+  it("are read at once", () => expect(eventReader()(STREAM)).toEqual(EVENTS));
   it.each([1, 2, 3, 7])("are read in pieces of %d", (size) => {
     const take = eventReader();
     const pieces = STREAM.match(new RegExp(`[^]{1,${size}}`, "g")) ?? [];
     expect(pieces.flatMap(take)).toEqual(EVENTS);
   });
-  it("are not told before they are whole", () => {
+  it("are not returned before they are complete", () => {
     const take = eventReader();
     expect(take("data: x\n")).toEqual([]);
     expect(take("\n")).toEqual([{ id: "", event: "message", data: "x" }]);

@@ -12,7 +12,7 @@ function overlap(a: Box, b: Box): number {
 }
 
 describe("a treemap", () => {
-  it("gives each weight its share of the area, and leaves nothing over", () => {
+  it("gives each weight its share of the area", () => {
     const weights = Array.from({ length: 57 }, (_, n) => 1 + ((n * 37) % 101));
     const cells = treemap(weights, self, BOX);
     const total = weights.reduce((sum, weight) => sum + weight, 0);
@@ -26,11 +26,11 @@ describe("a treemap", () => {
       for (const other of cells.slice(at + 1)) expect(overlap(cell, other)).toBeLessThan(0.01);
     }
   });
-  it("keeps cells near to squares", () => {
+  it("keeps cells close to squares", () => {
     const cells = treemap([6, 6, 4, 3, 2, 2, 1], self, BOX);
     for (const { width, height } of cells) expect(Math.max(width / height, height / width)).toBeLessThan(3);
   });
-  it("has no cell for what weighs nothing, and none in no box", () => {
+  it("skips zero weights and empty boxes", () => {
     expect(treemap([0, 5, 0], self, BOX)).toHaveLength(1);
     expect(treemap([1], self, { ...BOX, width: 0 })).toEqual([]);
     expect(treemap([], self, BOX)).toEqual([]);
@@ -42,5 +42,5 @@ describe("arrow keys in a treemap", () => {
   it.each([["ArrowRight", 0, 1], ["ArrowDown", 0, 2], ["ArrowLeft", 3, 2], ["ArrowUp", 3, 1], ["ArrowLeft", 0, -1], ["x", 0, -1]])("%s from %d leads to %d", (key, from, to) => {
     expect(neighbour(grid, from, key)).toBe(to);
   });
-  it("leads nowhere from nowhere", () => expect(neighbour([], 0, "ArrowUp")).toBe(-1));
+  it("returns -1 without cells", () => expect(neighbour([], 0, "ArrowUp")).toBe(-1));
 });

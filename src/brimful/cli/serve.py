@@ -55,7 +55,9 @@ def serve(
     db: Annotated[
         str | None, typer.Option("--db", metavar="URL", envvar="BRIMFUL_DB", help="The store of records.")
     ] = None,
-    keys: Annotated[bool, typer.Option("--keys", help="Callers need a key; see `brimful api-key`.")] = False,
+    require_keys: Annotated[
+        bool, typer.Option("--require-keys", help="Require an API key; see `brimful api-key`.")
+    ] = False,
     like: Annotated[
         str | None, typer.Option("--like", metavar="MODEL", help="With --upstream: count all models as this one.")
     ] = None,
@@ -85,10 +87,15 @@ def serve(
         data, file = read_config(config), str(config)
     else:
         data, file = {} if upstream is None else _upstream_config(upstream, like, window), _NO_FILE
-    said = {"listen": listen, "mode": mode, "store": db or (None if config else DEFAULT_DB), "keys": keys or None}
+    said = {
+        "listen": listen,
+        "mode": mode,
+        "store": db or (None if config else DEFAULT_DB),
+        "require_keys": require_keys or None,
+    }
     data |= {key: value for key, value in said.items() if value is not None}
     settled = parse_config(data, file)
-    run(settled, file=file, tell=lambda address: _announce(address, asks=bool(settled.upstreams)))
+    run(settled, file=file, announce=lambda address: _announce(address, asks=bool(settled.upstreams)))
 
 
 def _upstream_config(url: str, like: str | None, window: int | None) -> dict[str, Any]:

@@ -12,45 +12,53 @@ from contextlib import contextmanager
 from typing import Final, Literal, Protocol, get_args
 from urllib.parse import urlsplit
 
+import msgspec
+
 from brimful.cache import LRU
 from brimful.server.errors import ApiError
-from brimful.server.proxy.request import Client
 from brimful.stores import Database
 from brimful.stores.admin.api_keys import parse_api_key
 
 Scope = Literal["chat", "read", "write", "metrics"]
-"""What a key allows: to ask models, to read what is kept, to change it, and to read what is measured of all tenants."""
+"""What a key allows: sending requests to models, reading records, changing them, and reading metrics."""
 SCOPES: Final[tuple[str, ...]] = get_args(Scope)
 KEY_HEADER: Final = "x-brimful-key"
-"""Where a caller's key stands if the other headers hold a key for the upstream."""
+"""For our API key, if the other headers carry a key for the upstream."""
 
-KEY_CACHE_SECONDS: Final = 5.0  # seconds for which a key is taken for known without being looked up
-_MAX_CACHED_KEYS: Final = 10_000  # keys
+KEY_CACHE_SECONDS: Final = 5.0  # seconds until a key is looked up again
+_MAX_CACHED_KEYS: Final = 10_000
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    """Who sent a request: the tenant, the id of the API key, and its scopes. Without API keys, `key` is empty."""
+
+    tenant: str
+    key: str = ""
+    scopes: frozenset[str] = frozenset()
 
 
 class Authenticator(Protocol):
-    """Knows callers."""
+    """Identifies clients."""
 
-    async def caller(self, headers: Mapping[str, str]) -> Client:
-        """Return who sent these headers; refuse a key that is not known."""
+    async def identify(self, headers: Mapping[str, str]) -> Client:
+        """Return the client that sent these headers; reject unknown keys."""
         ...
 
 
 class OpenAccess:
-    """Everybody who reaches the server is the same caller, and may do anything."""
+    """Access without API keys: everyone is the same client and may do everything."""
 
     def __init__(self, tenant: str) -> None:
-        """Take whose records they are."""
-        self._caller = Client(tenant=tenant, scopes=frozenset(SCOPES))
+        self._client = Client(tenant=tenant, scopes=frozenset(SCOPES))
 
-    async def caller(self, headers: Mapping[str, str]) -> Client:
-        """Return the one that there is."""
+    async def identify(self, headers: Mapping[str, str]) -> Client:
+        """Return the only client."""
         del headers
-        return self._caller
+        return self._client
 
 
 def find_key(headers: Mapping[str, str]) -> str:
-    """Return the key that a caller sent, by our own header, as Anthropic's clients send it, or as all others do.
+    """Return the API key of a request, from our own header, `x-api-key` or the bearer token.
 
     >>> find_key({"authorization": "Bearer bf-1"}), find_key({"x-api-key": "bf-2"}), find_key({})
     ('bf-1', 'bf-2', '')
@@ -63,39 +71,38 @@ def find_key(headers: Mapping[str, str]) -> str:
     return key.strip() if kind.lower() == "bearer" else ""
 
 
-def require_scope(caller: Client, scope: Scope) -> None:
-    """Refuse a caller whose key does not allow it."""
-    if scope not in caller.scopes:
-        raise ApiError("forbidden", f"this key has no scope {scope!r}")
+def require_scope(client: Client, scope: Scope) -> None:
+    """Reject a client whose key lacks a scope."""
+    if scope not in client.scopes:
+        raise ApiError("forbidden", f"this API key lacks the scope {scope!r}")
 
 
 class KeyAccess:
-    """Knows callers by their keys, as a database keeps them. A key that was revoked holds for some seconds more."""
+    """Access by API key. Keys are cached, so a revoked key works for a few more seconds."""
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
-        """Take an open database."""
         self._database = database
         self._clock = clock
-        self._known: LRU[bytes, tuple[Client, float]] = LRU(max_entries=_MAX_CACHED_KEYS)
+        self._cached: LRU[bytes, tuple[Client, float]] = LRU(max_entries=_MAX_CACHED_KEYS)
 
-    async def caller(self, headers: Mapping[str, str]) -> Client:
-        """Return whose key it is."""
+    async def identify(self, headers: Mapping[str, str]) -> Client:
+        """Return the client that owns the API key."""
         key = find_key(headers)
         if not key:
-            raise ApiError("key", "a key is needed: send one as a bearer token or as x-api-key")
+            raise ApiError("invalid_key", "an API key is required: send it as a bearer token or in x-api-key")
         digest, now = hashlib.sha256(key.encode("utf-8", "replace")).digest(), self._clock()
-        held = self._known.get(digest)
-        if held is not None and 0 <= now - held[1] < KEY_CACHE_SECONDS:
-            return held[0]
-        caller = await self._looked_up(key)
-        self._known[digest] = (caller, now)
-        return caller
+        cached = self._cached.get(digest)
+        if cached is not None and 0 <= now - cached[1] < KEY_CACHE_SECONDS:
+            return cached[0]
+        client = await self._look_up(key)
+        self._cached[digest] = (client, now)
+        return client
 
-    async def _looked_up(self, key: str) -> Client:
+    async def _look_up(self, key: str) -> Client:
         presented = parse_api_key(key)
         found = None if presented is None else await self._database.callers(presented.tenant).known(presented)
         if found is None:
-            raise ApiError("key", "this key is not known, or was revoked")
+            raise ApiError("invalid_key", "unknown or revoked API key")
         return Client(tenant=found.tenant, key=found.id, scopes=frozenset(found.scopes))
 
 
@@ -103,31 +110,33 @@ _OTHER_ORIGIN: Final = "other_origin"
 
 
 def require_same_origin(headers: Mapping[str, str]) -> None:
-    """Refuse what another site's page sends, and what is sent to this machine by another name."""
+    """Reject requests from other sites' pages, and requests sent to this machine under another host name."""
     host = headers.get("host", "")
     if not _is_same_origin(headers, host):
-        raise ApiError("forbidden", "pages of other sites may not ask here", code=_OTHER_ORIGIN)
+        raise ApiError("forbidden", "requests from other sites are rejected", code=_OTHER_ORIGIN)
     if not is_loopback_host(host):
         raise ApiError(
             "forbidden",
-            f"without keys, only requests to this machine are answered here, not to {host[:80]!r}: use keys, or ask "
+            f"without API keys, only requests to localhost are answered, not to {host[:80]!r}: require keys, or use "
             "127.0.0.1",
             code="other_host",
         )
 
 
 def reject_web_origin(headers: Mapping[str, str]) -> None:
-    """Refuse what a page of the web sends. Programs send no origin; apps and pages of this machine have their own.
+    """Reject requests from web pages. Programs send no `Origin`, and desktop apps and local pages have their own.
 
-    A page needs no leave to send a request whose answer it cannot read: it would cost money, and be remembered.
+    Browsers let any page send a request whose answer it cannot read, which would still cost money and be remembered.
 
-    >>> reject_web_origin({}), reject_web_origin({"origin": "app://notes"}), reject_web_origin({"origin": "http://localhost:3000"})
-    (None, None, None)
+    >>> for headers in ({}, {"origin": "app://notes"}, {"origin": "http://localhost:3000"}):
+    ...     reject_web_origin(headers)
     """
     origin = headers.get("origin")
     if origin is not None and not _is_local_origin(origin):
         raise ApiError(
-            "forbidden", "pages of other sites may not ask here: without keys, they are refused", code=_OTHER_ORIGIN
+            "forbidden",
+            "requests from other sites are rejected unless the server requires API keys",
+            code=_OTHER_ORIGIN,
         )
 
 
@@ -137,7 +146,7 @@ def _is_local_origin(origin: str) -> bool:
 
 
 def _is_same_origin(headers: Mapping[str, str], host: str) -> bool:
-    """Say whether no page sent it, or our own. Browsers tell which; those that do not yet, tell the page's origin."""
+    """Return whether no page or our own page sent the request, by `Sec-Fetch-Site`, or `Origin` in older browsers."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
         return site in ("same-origin", "none")
@@ -145,7 +154,7 @@ def _is_same_origin(headers: Mapping[str, str], host: str) -> bool:
 
 
 def is_loopback_host(host: str) -> bool:
-    """Say whether a host, with its port or without, is a name of this machine for itself.
+    """Return whether a host, with or without port, is a loopback name or address.
 
     >>> [is_loopback_host(host) for host in ("localhost:8080", "127.0.0.1", "[::1]:80", "evil.example", "")]
     [True, True, True, False, False]
@@ -161,7 +170,7 @@ _MINUTE = 60.0  # seconds
 
 
 class _Bucket:
-    """What a caller has left: requests that may begin now, and those that are under way."""
+    """Token bucket of a key, and its number of running requests."""
 
     def __init__(self, left: float, at: float) -> None:
         self.left = left
@@ -170,34 +179,32 @@ class _Bucket:
 
 
 class RateLimiter:
-    """Lets requests of each key pass as long as they are not too many at once, nor too many in a minute.
+    """Limits concurrent requests and requests per minute of each key.
 
-    >>> gate = RateLimiter(concurrency=1, requests_per_minute=60)
-    >>> with gate.passed("ada", now=0.0):
-    ...     with gate.passed("ada", now=0.0):
+    >>> limiter = RateLimiter(concurrency=1, requests_per_minute=60)
+    >>> with limiter.limit("ada", now=0.0):
+    ...     with limiter.limit("ada", now=0.0):
     ...         pass
     Traceback (most recent call last):
     ...
-    brimful.server.errors.ApiError: 1 request of this key is under way, and no more may be at a time
+    brimful.server.errors.ApiError: too many concurrent requests: this API key may have 1 at a time
     """
 
     def __init__(self, *, concurrency: int, requests_per_minute: int) -> None:
-        """Allow so much to each key."""
         self._concurrency = concurrency
         self._rate = requests_per_minute
         self._buckets: dict[str, _Bucket] = {}
 
     @contextmanager
-    def passed(self, key: str, *, now: float) -> Iterator[None]:
-        """Count a request of a key for as long as it takes; refuse one too many, and say when to come again."""
+    def limit(self, key: str, *, now: float) -> Iterator[None]:
+        """Count a request while it runs; reject it if the key is over its limits."""
         bucket = self._bucket(key, now)
         if bucket.running >= self._concurrency:
-            many = f"{bucket.running:,} request{'s' if bucket.running > 1 else ''} of this key"
-            verb = "are" if bucket.running > 1 else "is"
-            raise ApiError("busy", f"{many} {verb} under way, and no more may be at a time", retry_after=1.0)
+            message = f"too many concurrent requests: this API key may have {self._concurrency:,} at a time"
+            raise ApiError("rate_limited", message, retry_after=1.0)
         if bucket.left < 1:
             wait = (1 - bucket.left) * _MINUTE / self._rate
-            raise ApiError("busy", f"this key may send {self._rate:,} requests a minute", retry_after=wait)
+            raise ApiError("rate_limited", f"rate limit: {self._rate:,} requests per minute", retry_after=wait)
         bucket.left -= 1
         bucket.running += 1
         try:

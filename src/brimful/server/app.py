@@ -20,7 +20,7 @@ from brimful.errors import StoreError
 from brimful.models import default_registry, load_registry
 from brimful.policies import load_policy
 from brimful.protocols import Store
-from brimful.server.access import Authenticator, KeyAccess, OpenAccess, RateLimiter, reject_web_origin
+from brimful.server.access import Authenticator, Client, KeyAccess, OpenAccess, RateLimiter, reject_web_origin
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import Config, ModeName
 from brimful.server.endpoint import JSON, Endpoint, Gateway, Handler, error_response
@@ -36,7 +36,6 @@ from brimful.server.proxy.fit_mode import FitMode
 from brimful.server.proxy.models import ModelResolver
 from brimful.server.proxy.passthrough import Passthrough
 from brimful.server.proxy.remember_mode import RememberMode
-from brimful.server.proxy.request import Client
 from brimful.server.proxy.upstreams import Upstreams
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import PeriodicJanitor, Tenants
@@ -45,76 +44,78 @@ from brimful.stores.urls import parse_url
 from brimful.telemetry.prometheus import METRICS_TYPE
 
 MAX_EVENT_STREAMS: Final = 1_000
-"""Streams of events of one key at a time."""
+"""Concurrent event streams per API key."""
 
 
 class Shutdown:
-    """Whether the server is to stop: `begun` when it takes no more requests, `now` when answers end, done or not."""
+    """Shutdown events: `begun` when no more requests are accepted, `now` when running answers are cut off."""
 
     def __init__(self) -> None:
-        """Begin without an end."""
         self.begun = asyncio.Event()
         self.now = asyncio.Event()
 
 
 class Services:
-    """What serves requests. Nothing is opened before `open`."""
+    """Everything that serves requests. Nothing is opened before `open`."""
 
     def __init__(
         self, config: Config, *, file: str, environ: Mapping[str, str] | None, clock: Callable[[], float]
     ) -> None:
-        """Put all of it together; what the configuration names and cannot be had is refused here."""
         registry = load_registry(Path(file).parent / config.models) if config.models else default_registry()
         self._config = config
         self._upstreams = Upstreams(config, file=file, environ=environ)
         self._database = connect(config.store)
         self._file = parse_url(config.store).path
-        self.watch = Telemetry(config.telemetry, registry, clock=clock)
-        self._tenants = Tenants(self._database, config.remember, hooks=self.watch.hooks, clock=clock)
-        self._knowledge = ModelResolver(registry, clock)
+        self.telemetry = Telemetry(config.telemetry, registry, clock=clock)
+        self._tenants = Tenants(self._database, config.remember, hooks=self.telemetry.hooks, clock=clock)
+        self._models = ModelResolver(registry, clock)
         self._tasks = BackgroundTasks()
-        self._retention = Retention(self._stores, config.keep, clock=clock) if config.keep else None
-        self._janitor = PeriodicJanitor(self._tenants, self._database.tenants, config.tidy) if config.tidy else None
-        self.stopping = Shutdown()
-        self.keyed = config.keys
-        self.page = Page()
-        self.door = self._door(config, clock)
-        self.listening = msgspec.structs.replace(
-            self.door, gate=RateLimiter(concurrency=MAX_EVENT_STREAMS, requests_per_minute=6_000)
+        self._retention = Retention(self._stores, config.retention, clock=clock) if config.retention else None
+        self._janitor = (
+            PeriodicJanitor(self._tenants, self._database.tenants, config.janitor_interval)
+            if config.janitor_interval
+            else None
         )
-        self.answers = ChatEndpoints(
-            self._modes(config, clock),
+        self.stopping = Shutdown()
+        self.requires_keys = config.require_keys
+        self.page = Page()
+        self.gateway = self._make_gateway(config, clock)
+        self.event_gateway = msgspec.structs.replace(
+            self.gateway, rate_limiter=RateLimiter(concurrency=MAX_EVENT_STREAMS, requests_per_minute=6_000)
+        )
+        self.chat = ChatEndpoints(
+            self._make_modes(config, clock),
             config.mode,
             upstreams=self._upstreams,
-            relay=Relay(tasks=self._tasks, stopping=self.stopping.now, watch=self.watch, clock=clock),
+            relay=Relay(tasks=self._tasks, stopping=self.stopping.now, watch=self.telemetry, clock=clock),
             tasks=self._tasks,
             clock=clock,
         )
-        self.passing = Passthrough(self._upstreams, registry)
+        self.passthrough = Passthrough(self._upstreams, registry)
         self.inspector = Inspector(
             self._tenants,
             registry,
             tokens=ContentCounter(registry, next((each.like for each in config.upstreams if each.like), DEFAULT_MODEL)),
-            access=self.door.access,
+            access=self.gateway.access,
             tasks=self._tasks,
             stopping=self.stopping.begun,
             clock=clock,
         )
 
-    def _door(self, config: Config, clock: Callable[[], float]) -> Gateway:
+    def _make_gateway(self, config: Config, clock: Callable[[], float]) -> Gateway:
         limits = config.limits
-        access: Authenticator = KeyAccess(self._database, clock) if config.keys else OpenAccess(config.tenant)
+        access: Authenticator = KeyAccess(self._database, clock) if config.require_keys else OpenAccess(config.tenant)
         return Gateway(
             access=access,
-            watch=self.watch,
-            gate=RateLimiter(concurrency=limits.concurrency, requests_per_minute=limits.requests_per_minute),
+            telemetry=self.telemetry,
+            rate_limiter=RateLimiter(concurrency=limits.concurrency, requests_per_minute=limits.requests_per_minute),
             stopping=self.stopping.now,
-            body_bytes=limits.body_bytes,
+            max_body_bytes=limits.max_body_bytes,
             clock=clock,
         )
 
-    def _modes(self, config: Config, clock: Callable[[], float]) -> dict[ModeName, Mode]:
-        tenants, knowledge, policy = self._tenants, self._knowledge, load_policy(config.fit.policy)
+    def _make_modes(self, config: Config, clock: Callable[[], float]) -> dict[ModeName, Mode]:
+        tenants, knowledge, policy = self._tenants, self._models, load_policy(config.fit.policy)
         return {
             "fit": FitMode(
                 config,
@@ -122,29 +123,29 @@ class Services:
                 tenants=tenants,
                 knowledge=knowledge,
                 tasks=self._tasks,
-                watch=self.watch,
+                watch=self.telemetry,
                 clock=clock,
             ),
             "remember": RememberMode(
                 load_policy(config.remember.policy, environ=os.environ),
                 tenants=tenants,
                 knowledge=knowledge,
-                watch=self.watch,
+                watch=self.telemetry,
                 clock=clock,
             ),
         }
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[None, None]:
-        """Open the store; at the end, wait for all that is to be kept, and let go of everything."""
+        """Open the store; at the end, wait for pending writes and close everything."""
         async with self._database:
-            await asyncio.to_thread(self._knowledge.warm_up, self._config)
-            chores = [chore for chore in (self._retention, self._janitor) if chore is not None]
-            for chore in chores:
-                chore.start()
+            await asyncio.to_thread(self._models.warm_up, self._config)
+            jobs = [job for job in (self._retention, self._janitor) if job is not None]
+            for job in jobs:
+                job.start()
             yield
-            for chore in chores:
-                await chore.stop()
+            for job in jobs:
+                await job.stop()
             await self._tasks.drain()
             await self.inspector.close()
             await self._tenants.close()
@@ -153,26 +154,26 @@ class Services:
     async def _stores(self) -> list[Store]:
         return [self._tenants.store(name) for name in await self._database.tenants()]
 
-    async def ready(self) -> bool:
-        """Say whether requests can be served: not while it stops, nor without its store."""
+    async def is_ready(self) -> bool:
+        """Return whether requests can be served: not during shutdown, nor without a usable store."""
         if self.stopping.begun.is_set():
             return False
         await self._database.tenants()
         if self._file and not await asyncio.to_thread(_is_writable, Path(self._file)):
-            raise StoreError(self._file, "is gone, or cannot be written")
+            raise StoreError(self._file, "is missing or not writable")
         return True
 
 
 def _is_writable(file: Path) -> bool:
-    """Say whether a database is still there, and may be written: while it is open, it can be read even so."""
-    return os.access(file, os.R_OK | os.W_OK) and os.access(file.parent, os.W_OK)  # its log is written beside it
+    """Return whether a database file still exists and is writable. An open database stays readable even if not."""
+    return os.access(file, os.R_OK | os.W_OK) and os.access(file.parent, os.W_OK)  # the WAL file is written next to it
 
 
 _NOT_FOUND: Final = 404
-_ANTHROPIC_PATH: Final = "/v1/messages"  # and what is below it is Anthropic's
+_ANTHROPIC_PATH: Final = "/v1/messages"  # and everything below it
 _SUGGESTIONS: Final = {
-    "/v1/responses": "of OpenAI's APIs, chat completions are served: ask /v1/chat/completions",
-    "/v1/completions": "of OpenAI's APIs, chat completions are served: ask /v1/chat/completions",
+    "/v1/responses": "only chat completions are supported: use /v1/chat/completions",
+    "/v1/completions": "only chat completions are supported: use /v1/chat/completions",
 }
 
 
@@ -183,79 +184,79 @@ def create_app(
     environ: Mapping[str, str] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Starlette:
-    """Return the server. It opens its store when it is started, and closes all when it ends.
+    """Return the server. It opens its store on startup and closes it on shutdown.
 
-    `file` is the name of the configuration in errors, and what relative paths in it are relative to.
+    `file` names the configuration in errors; relative paths in the configuration are resolved against its folder.
     """
-    parts = Services(config, file=file, environ=environ, clock=clock)
+    services = Services(config, file=file, environ=environ, clock=clock)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
         del app
-        async with parts.open():
+        async with services.open():
             yield
 
     app = Starlette(
-        routes=_routes(parts),
-        exception_handlers={HTTPException: _not_found_handler(parts.page), Exception: _server_error},
+        routes=_routes(services),
+        exception_handlers={HTTPException: _not_found_handler(services.page), Exception: _server_error},
         lifespan=lifespan,
     )
-    app.state.stopping = parts.stopping
+    app.state.stopping = services.stopping
     return app
 
 
-def _routes(parts: Services) -> list[Route]:
-    answers, passing, door = parts.answers, parts.passing, parts.door
+def _routes(services: Services) -> list[Route]:
+    chat, passthrough, gateway = services.chat, services.passthrough, services.gateway
 
     def post(path: str, serve: Handler) -> Route:
-        served = serve if parts.keyed else _rejecting_web_pages(serve)
-        return Route(path, Endpoint(path, served, door, tongue=_error_format(path)), methods=["POST"])
+        handler = serve if services.requires_keys else _rejecting_web_pages(serve)
+        return Route(path, Endpoint(path, handler, gateway, error_format=_error_format(path)), methods=["POST"])
 
     def get(path: str, serve: Handler) -> Route:
-        return Route(path, Endpoint(path, serve, door), methods=["GET"])
+        return Route(path, Endpoint(path, serve, gateway), methods=["GET"])
 
     return [
-        post("/v1/chat/completions", answers.endpoint("openai")),
-        post("/v1/messages", answers.endpoint("anthropic")),
-        post("/v1/messages/count_tokens", passing.count_tokens),
-        post("/v1/embeddings", passing.embeddings),
-        get("/v1/models", passing.models),
-        get("/v1/models/{model:path}", passing.model),
-        *_inspector_routes(parts),
-        *_metrics_routes(parts),
+        post("/v1/chat/completions", chat.endpoint("openai")),
+        post("/v1/messages", chat.endpoint("anthropic")),
+        post("/v1/messages/count_tokens", passthrough.count_tokens),
+        post("/v1/embeddings", passthrough.embeddings),
+        get("/v1/models", passthrough.models),
+        get("/v1/models/{model:path}", passthrough.model),
+        *_inspector_routes(services),
+        *_metrics_routes(services),
         Route("/openapi.json", _openapi),
         Route("/health", _health),
-        Route("/ready", _ready(parts)),
-        *parts.page.routes(),
+        Route("/ready", _ready(services)),
+        *services.page.routes(),
     ]
 
 
 def _rejecting_web_pages(serve: Handler) -> Handler:
-    async def served(request: Request, caller: Client, raw: bytes) -> Response:
+    async def checked(request: Request, client: Client, raw: bytes) -> Response:
         reject_web_origin(request.headers)
-        return await serve(request, caller, raw)
+        return await serve(request, client, raw)
 
-    return served
-
-
-def _inspector_routes(parts: Services) -> Iterator[Route]:
-    """Yield the routes of the inspector. Who listens to events does so for hours, and is counted apart."""
-    for operation, serves in OPERATIONS:
-        door = parts.listening if operation.media == EVENT_STREAM else parts.door
-        yield operation.route(serves(parts.inspector), door, keyed=parts.keyed)
+    return checked
 
 
-def _metrics_routes(parts: Services) -> Iterator[Route]:
-    """Yield what Prometheus reads, where it is asked for."""
-    metrics = parts.watch.metrics
+def _inspector_routes(services: Services) -> Iterator[Route]:
+    """Yield the routes of the inspector. Event streams stay open for hours and have limits of their own."""
+    for operation, select_handler in OPERATIONS:
+        gateway = services.event_gateway if operation.media == EVENT_STREAM else services.gateway
+        yield operation.route(select_handler(services.inspector), gateway, requires_keys=services.requires_keys)
+
+
+def _metrics_routes(services: Services) -> Iterator[Route]:
+    """Yield the `/metrics` route if metrics are enabled."""
+    metrics = services.telemetry.metrics
     if metrics is None:
         return
 
-    async def expose(request: Request, caller: Client, raw: bytes) -> Response:
-        del request, caller, raw
-        return Response(metrics.exposed(), media_type=METRICS_TYPE)
+    async def expose(request: Request, client: Client, raw: bytes) -> Response:
+        del request, client, raw
+        return Response(metrics.expose(), media_type=METRICS_TYPE)
 
-    yield Route("/metrics", Endpoint("/metrics", expose, parts.door, scope="metrics"), methods=["GET"])
+    yield Route("/metrics", Endpoint("/metrics", expose, services.gateway, scope="metrics"), methods=["GET"])
 
 
 async def _openapi(request: Request) -> Response:
@@ -268,17 +269,17 @@ async def _health(request: Request) -> Response:
     return _status_response("ok")
 
 
-def _ready(parts: Services) -> Callable[[Request], object]:
+def _ready(services: Services) -> Callable[[Request], object]:
     async def ready(request: Request) -> Response:
         del request
         try:
-            is_ready = await parts.ready()
+            is_ready = await services.is_ready()
         except StoreError:
-            return error_response(ApiError("stopping", "the server's store cannot be used", code="not_ready"), "openai")
+            return error_response(ApiError("shutting_down", "the store is not available", code="not_ready"), "openai")
         return (
             _status_response("ready")
             if is_ready
-            else error_response(ApiError("stopping", "the server is stopping"), "openai")
+            else error_response(ApiError("shutting_down", "the server is shutting down"), "openai")
         )
 
     return ready
@@ -289,24 +290,24 @@ def _status_response(status: str) -> Response:
 
 
 def _not_found_handler(page: Page) -> Callable[[Request, Exception], Awaitable[Response]]:
-    async def elsewhere(request: Request, error: Exception) -> Response:
+    async def handle(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        found = page.index(request) if status == _NOT_FOUND else None
-        return found or _not_found(request, status)
+        index = page.index(request) if status == _NOT_FOUND else None
+        return index or _not_found(request, status)
 
-    return elsewhere
+    return handle
 
 
 def _not_found(request: Request, status: int) -> Response:
     path = request.url.path
-    instead = _SUGGESTIONS.get(path, "see /openapi.json for what there is")
-    said = f"no {request.method} {path[:200]} here; {instead}"
-    return error_response(ApiError("unknown", said, status=status), _error_format(request.url.path))
+    hint = _SUGGESTIONS.get(path, "see /openapi.json for all endpoints")
+    message = f"{request.method} {path[:200]} not found: {hint}"
+    return error_response(ApiError("not_found", message, status=status), _error_format(request.url.path))
 
 
 async def _server_error(request: Request, error: Exception) -> Response:
     del error
-    return error_response(ApiError("internal", "the request could not be served"), _error_format(request.url.path))
+    return error_response(ApiError("internal", "internal error"), _error_format(request.url.path))
 
 
 def _error_format(path: str) -> ErrorFormat:

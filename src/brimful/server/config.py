@@ -17,11 +17,11 @@ from brimful.render.incoming import IncomingWire
 from brimful.stores.urls import parse_url
 
 ModeName = Literal["fit", "remember"]
-"""What becomes of a request: it is made to fit, or it is answered from all that was ever said in its conversation."""
+"""Trim requests to fit, or build them from the stored conversation."""
 RecordMode = Literal["all", "trimmed", "none"]
-"""Whose contexts are kept: all, those from which something was left out, or none."""
-Authorization = Literal["key", "caller"]
-"""Whose key an upstream gets: ours, or the caller's own."""
+"""Which contexts are stored: all, only those from which something was left out, or none."""
+Authorization = Literal["server", "client"]
+"""Whose API key is sent to an upstream."""
 
 _PositiveInt = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 _Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -29,12 +29,12 @@ _ShortString = Annotated[str, Meta(min_length=1, max_length=200)]
 _LISTEN: Final = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^:\s]+):(?P<port>\d{1,5})")
 _MAX_PORT: Final = 65_535
 _CHOICES: Final = {"mode": ModeName, "records": RecordMode, "authorization": Authorization, "wires": IncomingWire}
-"""What keys take that take one of a few words."""
+"""Configuration keys with a fixed set of values."""
 _INVALID_CHOICE: Final = "Invalid enum value "
 
 
 class UpstreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long to wait for an upstream, in seconds, how often to try, and how many connections to hold."""
+    """Timeouts in seconds, attempts and number of connections of an upstream."""
 
     connect: _Seconds = 10.0
     read: _Seconds = 600.0
@@ -43,53 +43,52 @@ class UpstreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     attempts: Annotated[int, Meta(ge=1, le=10)] = 2
     longest_wait: _Seconds = 1.0
 
-    def of_connection(self) -> Limits:
-        """Return them as a connection takes them. Clients have patience of their own: little is added to it."""
+    def to_limits(self) -> Limits:
+        """Return the limits of a connection."""
         return Limits(**msgspec.structs.asdict(self))
 
 
 class UpstreamConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A server that runs models.
 
-    `key` is the name of an environment variable. `models` are patterns of names that it runs. `authorization` is
-    whose key it gets: ours, or the caller's own. `like` names the model that its models are counted as, and `window`
-    is the window that they have there, whatever their names say. `ask_usage` says whether streams are asked for their
-    usage where the caller does not ask.
+    `key` is the name of an environment variable, `models` are patterns of model names, `authorization` tells whose API
+    key is sent, `like` is the model to count tokens for, and `window` overrides the window of all models.
+    `request_usage` asks for the usage of streams if the client does not.
     """
 
     name: _ShortString
     url: _ShortString
     wires: Annotated[tuple[IncomingWire, ...], Meta(min_length=1)] | None = None
     key: Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
-    authorization: Authorization = "key"
+    authorization: Authorization = "server"
     models: Annotated[tuple[_ShortString, ...], Meta(min_length=1)] = ("*",)
     like: _ShortString | None = None
     window: _PositiveInt | None = None
-    ask_usage: bool | None = None
+    request_usage: bool | None = None
     limits: UpstreamLimits = UpstreamLimits()
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a caller may ask of the server. All but `grace` are for each key, or for all who have none together.
+    """Limits per API key, or for all requests together if there are no API keys.
 
-    `grace` are the seconds that running answers have to end when the server stops.
+    `grace` is the time in seconds that running answers get on shutdown.
     """
 
-    body_bytes: _PositiveInt = 32 * 1024 * 1024
+    max_body_bytes: _PositiveInt = 32 * 1024 * 1024
     concurrency: _PositiveInt = 256
     requests_per_minute: _PositiveInt = 6_000
     grace: _Seconds = 30.0
 
 
 class FitConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How requests are made to fit. With `min_tokens`, texts may be cut down to so many tokens."""
+    """Settings of `fit` mode. With `min_tokens`, texts may be shortened to that many tokens."""
 
     policy: _ShortString = "fit"
     min_tokens: _PositiveInt | None = None
 
 
 class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How conversations are remembered: by which policy and embedder. `other_rooms` of a user may be searched, too."""
+    """Settings of `remember` mode. `other_rooms` is how many other rooms of the user are searched."""
 
     policy: _ShortString = "default"
     embedder: _ShortString = "static"
@@ -97,17 +96,17 @@ class RememberConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is measured for other tools: `metrics` at /metrics, `otel` for OpenTelemetry; `tenants` are told apart."""
+    """Telemetry: `metrics` at `/metrics`, with a `tenant_label` on each, and `otel` for OpenTelemetry."""
 
     metrics: bool = False
-    tenants: bool = False
+    tenant_label: bool = False
     otel: bool = False
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of it. `models` is the path of a model file, `tenant` whose records they are where callers have no keys.
+    """The configuration of a server. `models` is the path of a model file, `tenant` the tenant without API keys.
 
-    Without `upstreams` nobody is asked: the records can be looked at, and that is all.
+    Without `upstreams`, the server only shows existing records.
     """
 
     upstreams: tuple[UpstreamConfig, ...] = ()
@@ -115,10 +114,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     store: _ShortString = "sqlite:///brimful.db"
     mode: ModeName = "fit"
     records: RecordMode = "all"
-    keep: _ShortString | None = None
-    tidy: _ShortString | None = None
+    retention: _ShortString | None = None
+    janitor_interval: _ShortString | None = None
     tenant: _ShortString = "default"
-    keys: bool = False
+    require_keys: bool = False
     models: _ShortString | None = None
     limits: ServerLimits = ServerLimits()
     fit: FitConfig = FitConfig()
@@ -127,17 +126,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def host(self) -> str:
-        """Where to listen."""
+        """The host to listen on."""
         return self.listen.rpartition(":")[0].strip("[]")
 
     @property
     def port(self) -> int:
-        """At which port; 0 for any that is free."""
+        """The port to listen on; 0 for any free port."""
         return int(self.listen.rpartition(":")[2])
 
 
 def load_config(path: str | Path) -> Config:
-    """Return the configuration that a file holds."""
+    """Load a configuration file."""
     return parse_config(read_config(path), str(path))
 
 
@@ -157,7 +156,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 
 def parse_config(data: Mapping[str, Any], file: str) -> Config:
-    """Return a configuration from plain data; `file` is named in errors.
+    """Convert plain data to a configuration; `file` is named in errors.
 
     >>> parse_config({"upstreams": [{"name": "local", "url": "http://127.0.0.1:8081/v1"}]}, "brimful.toml").port
     8080
@@ -172,12 +171,12 @@ def parse_config(data: Mapping[str, Any], file: str) -> Config:
         raise _invalid_config(str(error), data, file) from None
     _check_listen(config.listen, file)
     _check_store(config.store, file)
-    _check_duration("keep", config.keep, file)
-    _check_duration("tidy", config.tidy, file)
+    _check_duration("retention", config.retention, file)
+    _check_duration("janitor_interval", config.janitor_interval, file)
     seen: set[str] = set()
     for upstream in config.upstreams:
         if upstream.name in seen:
-            raise InvalidConfig(file, f"upstreams.{upstream.name}", "two upstreams have this name")
+            raise InvalidConfig(file, f"upstreams.{upstream.name}", "duplicate name")
         seen.add(upstream.name)
         try:
             parse_address(upstream.url)
@@ -187,8 +186,8 @@ def parse_config(data: Mapping[str, Any], file: str) -> Config:
 
 
 def _check_listen(listen: str, file: str) -> None:
-    found = _LISTEN.fullmatch(listen)
-    if found is None or int(found["port"]) > _MAX_PORT:
+    match = _LISTEN.fullmatch(listen)
+    if match is None or int(match["port"]) > _MAX_PORT:
         raise InvalidConfig(file, "listen", f"must be HOST:PORT, such as '127.0.0.1:8080', not {preview(listen)}")
 
 
@@ -208,18 +207,18 @@ def _check_duration(key: str, time: str | None, file: str) -> None:
 
 
 def _invalid_config(message: str, data: Mapping[str, Any], file: str) -> InvalidConfig:
-    """Name the key, and the upstream that a path only numbers."""
+    """Return an error that names the key, with the upstream's name instead of its index."""
     reason, _, path = message.partition(" - at `$")
     path = re.sub(
-        r"^\.upstreams\[(\d+)\]", lambda found: f".upstreams.{_upstream_name(data, int(found[1]))}", path.rstrip("`")
+        r"^\.upstreams\[(\d+)\]", lambda match: f".upstreams.{_upstream_name(data, int(match[1]))}", path.rstrip("`")
     )
     unknown = re.search(r"unknown field `(.*)`", reason)
     key = ".".join(part for part in (path.strip("."), unknown[1] if unknown else "") if part)
-    return InvalidConfig(file, key, "no such key; see docs/server.md" if unknown else _name_choices(key, reason))
+    return InvalidConfig(file, key, "unknown key; see docs/server.md" if unknown else _name_choices(key, reason))
 
 
 def _name_choices(key: str, reason: str) -> str:
-    """Say which words a key takes, where it got another one."""
+    """List the valid choices in an error about an invalid one."""
     choices = get_args(_CHOICES.get(key.rpartition(".")[2].partition("[")[0]))
     if not choices or not reason.startswith(_INVALID_CHOICE):
         return reason

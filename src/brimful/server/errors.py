@@ -18,62 +18,77 @@ from brimful.errors import (
 )
 
 ErrorKind = Literal[
-    "invalid", "overflow", "key", "forbidden", "unknown", "large", "busy", "upstream", "stopping", "internal"
+    "invalid",
+    "overflow",
+    "invalid_key",
+    "forbidden",
+    "not_found",
+    "too_large",
+    "rate_limited",
+    "upstream",
+    "shutting_down",
+    "internal",
 ]
 ErrorFormat = Literal["openai", "anthropic"]
-"""In whose form errors are told."""
+"""The format of error bodies."""
 
 STATUS_CODES: Final[dict[ErrorKind, int]] = {
     "invalid": 400,
     "overflow": 400,
-    "key": 401,
+    "invalid_key": 401,
     "forbidden": 403,
-    "unknown": 404,
-    "large": 413,
-    "busy": 429,
+    "not_found": 404,
+    "too_large": 413,
+    "rate_limited": 429,
     "upstream": 502,
-    "stopping": 503,
+    "shutting_down": 503,
     "internal": 500,
 }
 _OPENAI_TYPES: Final[dict[ErrorKind, str]] = {
     "invalid": "invalid_request_error",
     "overflow": "invalid_request_error",
-    "key": "invalid_request_error",
+    "invalid_key": "invalid_request_error",
     "forbidden": "permission_error",
-    "unknown": "invalid_request_error",
-    "large": "invalid_request_error",
-    "busy": "rate_limit_error",
+    "not_found": "invalid_request_error",
+    "too_large": "invalid_request_error",
+    "rate_limited": "rate_limit_error",
     "upstream": "server_error",
-    "stopping": "server_error",
+    "shutting_down": "server_error",
     "internal": "server_error",
 }
 _ANTHROPIC_TYPES: Final[dict[ErrorKind, str]] = {
     "invalid": "invalid_request_error",
     "overflow": "invalid_request_error",
-    "key": "authentication_error",
+    "invalid_key": "authentication_error",
     "forbidden": "permission_error",
-    "unknown": "not_found_error",
-    "large": "request_too_large",
-    "busy": "rate_limit_error",
+    "not_found": "not_found_error",
+    "too_large": "request_too_large",
+    "rate_limited": "rate_limit_error",
     "upstream": "api_error",
-    "stopping": "overloaded_error",
+    "shutting_down": "overloaded_error",
     "internal": "api_error",
 }
-_CLIENT_ERRORS: Final[dict[int, ErrorKind]] = {401: "key", 403: "forbidden", 404: "unknown", 413: "large", 429: "busy"}
-"""What an upstream's refusal of a caller's request is called."""
+_CLIENT_ERRORS: Final[dict[int, ErrorKind]] = {
+    401: "invalid_key",
+    403: "forbidden",
+    404: "not_found",
+    413: "too_large",
+    429: "rate_limited",
+}
+"""Status codes of upstreams that are the client's fault."""
 _ERROR_STATUSES: Final = range(400, 600)
-"""What HTTP knows as an error. Anything else in its place is nothing that a caller could be told as it is."""
+"""Valid HTTP errors; other statuses of an upstream become 502."""
 _CODES: Final[dict[ErrorKind, str]] = {
     "overflow": "context_length_exceeded",
-    "key": "invalid_api_key",
-    "large": "request_too_large",
-    "busy": "rate_limit_exceeded",
-    "stopping": "stopping",
+    "invalid_key": "invalid_api_key",
+    "too_large": "request_too_large",
+    "rate_limited": "rate_limit_exceeded",
+    "shutting_down": "shutting_down",
 }
 
 
 class ApiError(Exception):
-    """A request that is not served. `retry_after` is in seconds. `body` is an upstream's own words, as they came."""
+    """A rejected request. `retry_after` is in seconds; `body` is the upstream's own error body."""
 
     def __init__(
         self,
@@ -86,7 +101,6 @@ class ApiError(Exception):
         retry_after: float | None = None,
         body: bytes | None = None,
     ) -> None:
-        """Say what is amiss, and what to do about it."""
         super().__init__(message)
         self.kind = kind
         self.message = message
@@ -97,33 +111,33 @@ class ApiError(Exception):
         self.body = body
 
 
-def error_body(refusal: ApiError, tongue: ErrorFormat) -> bytes:
-    """Return the body that says it.
+def error_body(error: ApiError, error_format: ErrorFormat) -> bytes:
+    """Return the JSON body of an error in the format of OpenAI or Anthropic.
 
-    >>> error_body(ApiError("busy", "too many requests"), "anthropic")
+    >>> error_body(ApiError("rate_limited", "too many requests"), "anthropic")
     b'{"type":"error","error":{"type":"rate_limit_error","message":"too many requests"}}'
     """
-    if refusal.body is not None:
-        return refusal.body
-    said: dict[str, Any]
-    match tongue:
+    if error.body is not None:
+        return error.body
+    body: dict[str, Any]
+    match error_format:
         case "openai":
-            kind = _OPENAI_TYPES[refusal.kind]
-            said = {
-                "error": {"message": refusal.message, "type": kind, "param": refusal.param, "code": refusal.code},
+            kind = _OPENAI_TYPES[error.kind]
+            body = {
+                "error": {"message": error.message, "type": kind, "param": error.param, "code": error.code},
             }
         case "anthropic":
-            said = {"type": "error", "error": {"type": _ANTHROPIC_TYPES[refusal.kind], "message": refusal.message}}
+            body = {"type": "error", "error": {"type": _ANTHROPIC_TYPES[error.kind], "message": error.message}}
         case _:
-            assert_never(tongue)
-    return msgspec.json.encode(said)
+            assert_never(error_format)
+    return msgspec.json.encode(body)
 
 
-def to_api_error(error: BrimfulError, tongue: ErrorFormat) -> ApiError:  # noqa: PLR0911 - one for each sort of error
-    """Return what a caller is told of an error of ours."""
+def to_api_error(error: BrimfulError, error_format: ErrorFormat) -> ApiError:  # noqa: PLR0911 - one per type
+    """Convert an error to the response that a client gets."""
     match error:
         case BudgetExceeded():
-            return _prompt_too_long(error, tongue)
+            return _prompt_too_long(error, error_format)
         case ContextOverflow():
             return ApiError("overflow", error.reason, param="messages")
         case InvalidRequest():
@@ -131,20 +145,20 @@ def to_api_error(error: BrimfulError, tongue: ErrorFormat) -> ApiError:  # noqa:
         case InvalidValue():
             return ApiError("invalid", str(error), param=error.field)
         case UnknownRecord():
-            return ApiError("unknown", str(error), code=f"{error.kind}_not_found", param="id")
+            return ApiError("not_found", str(error), code=f"{error.kind}_not_found", param="id")
         case ProviderError():
-            return _upstream_error(error, tongue)
+            return _upstream_error(error, error_format)
         case StoreError():
-            return ApiError("internal", "the server's store cannot be used at this time", status=503, retry_after=5.0)
+            return ApiError("internal", "the store is not available", status=503, retry_after=5.0)
         case _:
-            return ApiError("internal", "the request could not be served")
+            return ApiError("internal", "internal error")
 
 
-def _prompt_too_long(error: BudgetExceeded, tongue: ErrorFormat) -> ApiError:
-    """Say it in the words that clients look for."""
+def _prompt_too_long(error: BudgetExceeded, error_format: ErrorFormat) -> ApiError:
+    """Word the error the way clients expect it."""
     required = ", ".join(f"{id} ({tokens})" for id, tokens in error.required[:5])
-    why = f"what cannot be left out does not fit: {required}"
-    if tongue == "anthropic":
+    why = f"the required parts alone do not fit: {required}"
+    if error_format == "anthropic":
         message = f"prompt is too long: {error.needed} tokens > {error.limit} maximum; {why}"
     else:
         message = (
@@ -154,24 +168,24 @@ def _prompt_too_long(error: BudgetExceeded, tongue: ErrorFormat) -> ApiError:
     return ApiError("overflow", message, param="messages")
 
 
-def _upstream_error(error: ProviderError, tongue: ErrorFormat) -> ApiError:
+def _upstream_error(error: ProviderError, error_format: ErrorFormat) -> ApiError:
     wait = error.retry_after if isinstance(error, ProviderUnavailable) else None
-    if (
-        error.status is None or error.status not in _ERROR_STATUSES
-    ):  # a redirection is an error of the upstream's address
+    if error.status is None or error.status not in _ERROR_STATUSES:  # a redirect means that the upstream's URL is wrong
         return ApiError("upstream", str(error), retry_after=wait)
     kind: ErrorKind = (
         "upstream" if error.status >= STATUS_CODES["internal"] else _CLIENT_ERRORS.get(error.status, "invalid")
     )
-    return ApiError(kind, error.reason, status=error.status, retry_after=wait, body=_original_body(error.body, tongue))
+    return ApiError(
+        kind, error.reason, status=error.status, retry_after=wait, body=_original_body(error.body, error_format)
+    )
 
 
-def _original_body(body: bytes, tongue: ErrorFormat) -> bytes | None:
-    """Return an upstream's own words if they are in the dialect that was asked; a page for people is not handed on."""
+def _original_body(body: bytes, error_format: ErrorFormat) -> bytes | None:
+    """Return an upstream's error body if it is in the right format, and not for example an HTML page."""
     try:
-        said = decode_json(body)
+        data = decode_json(body)
     except ValueError:
         return None
-    if not isinstance(said, dict) or not isinstance(said.get("error"), dict):
+    if not isinstance(data, dict) or not isinstance(data.get("error"), dict):
         return None
-    return body if tongue == "openai" or said.get("type") == "error" else None
+    return body if error_format == "openai" or data.get("type") == "error" else None

@@ -1,23 +1,125 @@
-"""The OpenAPI description of the HTTP API."""
+"""The OpenAPI description of the HTTP API.
+
+The schemas of proxied requests are only documentation: they are not enforced, since upstreams decide what they accept.
+"""
 
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 import brimful
-from brimful.server import schemas
 from brimful.server.access import KEY_HEADER
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ErrorFormat
 from brimful.server.inspector.operation import Operation
 from brimful.server.inspector.operations import OPERATIONS
 
+_NonEmpty = Annotated[str, Meta(min_length=1)]
+_Blocks = list[dict[str, Any]]
+
+
+class ChatMessage(msgspec.Struct, kw_only=True):
+    """A message in OpenAI's format."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | _Blocks | None = None
+    name: str | UnsetType = UNSET
+    tool_calls: _Blocks | UnsetType = UNSET
+    tool_call_id: str | UnsetType = UNSET
+
+
+class ChatRequest(msgspec.Struct, kw_only=True):
+    """A request for a chat completion. All other fields are passed through."""
+
+    model: _NonEmpty
+    messages: Annotated[list[ChatMessage], Meta(min_length=1)]
+    stream: bool | UnsetType = UNSET
+    max_tokens: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    max_completion_tokens: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    tools: _Blocks | UnsetType = UNSET
+    n: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+
+
+class AnthropicMessage(msgspec.Struct, kw_only=True):
+    """A message in Anthropic's format."""
+
+    role: Literal["user", "assistant"]
+    content: str | _Blocks
+
+
+class CountRequest(msgspec.Struct, kw_only=True):
+    """A request to count the tokens of a prompt, in Anthropic's format."""
+
+    model: _NonEmpty
+    messages: Annotated[list[AnthropicMessage], Meta(min_length=1)]
+    system: str | _Blocks | UnsetType = UNSET
+    tools: _Blocks | UnsetType = UNSET
+
+
+class MessagesRequest(CountRequest, kw_only=True):
+    """A request for a message. All other fields are passed through."""
+
+    max_tokens: Annotated[int, Meta(ge=1)]
+    stream: bool | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+
+
+class EmbeddingsRequest(msgspec.Struct, kw_only=True):
+    """A request for embeddings."""
+
+    model: _NonEmpty
+    input: str | list[str]
+
+
+class OpenAIErrorBody(msgspec.Struct, kw_only=True):
+    """Details of an error."""
+
+    message: str
+    type: str | None = None
+    param: str | None = None
+    code: str | int | None = None
+
+
+class OpenAIError(msgspec.Struct, kw_only=True):
+    """An error in OpenAI's format."""
+
+    error: OpenAIErrorBody
+
+
+class AnthropicErrorBody(msgspec.Struct, kw_only=True):
+    """Details of an error."""
+
+    type: str
+    message: str
+
+
+class AnthropicError(msgspec.Struct, kw_only=True):
+    """An error in Anthropic's format."""
+
+    type: Literal["error"]
+    error: AnthropicErrorBody
+
+
+class ServerStatus(msgspec.Struct, kw_only=True):
+    """The status of the server."""
+
+    status: str
+
+
+class TokenCount(msgspec.Struct, kw_only=True):
+    """A token count."""
+
+    input_tokens: int
+
 
 def inspector_types() -> Iterator[type]:
-    """Yield the forms of all answers and bodies."""
+    """Yield the schemas of all responses and bodies."""
     for operation, _ in OPERATIONS:
         yield from (kind for kind in (operation.answer, operation.body) if kind is not None)
 
@@ -28,7 +130,7 @@ def inspector_operations() -> Iterator[Operation]:
 
 
 def operation_parameters(operation: Operation) -> list[dict[str, Any]]:
-    """Return what an operation takes in its path, its query and its headers."""
+    """Return the path, query and header parameters of an operation."""
     named = re.findall(r"{(\w+)}", operation.described_path)
     return [
         *({"name": name, "in": "path", "required": True, "schema": _name_schema()} for name in named),
@@ -45,85 +147,87 @@ def _name_schema() -> dict[str, Any]:
 
 
 def _query_parameters(kind: type) -> Iterator[dict[str, Any]]:
-    schema = msgspec.json.schema(kind)["$defs"][kind.__name__]
-    for name, said in schema["properties"].items():
-        plain = _without_null(said)
+    properties = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]
+    for name, schema in properties.items():
+        plain = _without_null(schema)
         described = {"description": plain.pop("description")} if "description" in plain else {}
         yield {"name": name, "in": "query", "schema": plain} | described
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema without the null that stands for what is not said: a query says nothing, or something."""
-    said = {key: value for key, value in schema.items() if not (key == "default" and value is None)}
-    choices = [each for each in said.pop("anyOf", []) if each != {"type": "null"}]
-    return said | (choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})
+    """Return a schema without null: a query parameter is either absent or has a value."""
+    schema = {key: value for key, value in schema.items() if not (key == "default" and value is None)}
+    choices = [each for each in schema.pop("anyOf", []) if each != {"type": "null"}]
+    return schema | (choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})
 
 
 _OK: Final = 200
 _REF: Final = "#/components/schemas/{name}"
 _TYPES: Final = (
-    schemas.ChatRequest,
-    schemas.MessagesRequest,
-    schemas.CountRequest,
-    schemas.EmbeddingsRequest,
-    schemas.OpenAIError,
-    schemas.AnthropicError,
-    schemas.ServerStatus,
-    schemas.TokenCount,
+    ChatRequest,
+    MessagesRequest,
+    CountRequest,
+    EmbeddingsRequest,
+    OpenAIError,
+    AnthropicError,
+    ServerStatus,
+    TokenCount,
     *inspector_types(),
 )
 _TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 _ERRORS: Final = {
-    400: "It is no request, or what cannot be left out of it does not fit.",
-    401: "The key is missing, not known, or revoked.",
-    403: "The key has not the scope that this needs.",
-    404: "There is no such thing, or no upstream runs the model.",
-    409: "There is one of that id already.",
+    400: "Invalid request, or the required parts alone do not fit.",
+    401: "The API key is missing, unknown or revoked.",
+    403: "The API key lacks the required scope.",
+    404: "Not found, or no upstream serves the model.",
+    409: "The id already exists.",
     413: "The body is too large.",
-    415: "The body does not say that it is JSON.",
-    429: "Too many requests, at a time or in a minute; `Retry-After` says when to come again.",
-    500: "Something broke.",
-    502: "The upstream cannot be reached, or broke off.",
-    503: "The server is stopping, or its store cannot be used.",
+    415: "The body is not declared as JSON.",
+    429: "Too many requests; see `Retry-After`.",
+    500: "Internal error.",
+    502: "The upstream failed or is unreachable.",
+    503: "The server is shutting down, or its store is not available.",
 }
 _HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "X-Brimful-Mode": ("What is done with the request: `fit` or `remember`.", {"enum": ["fit", "remember"]}),
-    "X-Brimful-Conversation": ("Which conversation it belongs to.", {"minLength": 1, "pattern": "^[!-~]+$"}),
-    "X-Brimful-User": ("Who speaks.", {"minLength": 1, "pattern": "^[!-~]+$"}),
+    "X-Brimful-Mode": ("The mode: `fit` or `remember`.", {"enum": ["fit", "remember"]}),
+    "X-Brimful-Conversation": ("The conversation.", {"minLength": 1, "pattern": "^[!-~]+$"}),
+    "X-Brimful-User": ("The user.", {"minLength": 1, "pattern": "^[!-~]+$"}),
 }
 
 
 @cache
 def openapi_document() -> bytes:
-    """Return the description as JSON."""
+    """Return the OpenAPI description as JSON."""
     _, components = msgspec.json.schema_components(_TYPES, ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {
-        "/v1/chat/completions": {
-            "post": _completion_operation("Ask for a chat completion", schemas.ChatRequest, "openai")
-        },
-        "/v1/messages": {"post": _completion_operation("Ask for a message", schemas.MessagesRequest, "anthropic")},
+        "/v1/chat/completions": {"post": _completion_operation("Create a chat completion", ChatRequest, "openai")},
+        "/v1/messages": {"post": _completion_operation("Create a message", MessagesRequest, "anthropic")},
         "/v1/messages/count_tokens": {
             "post": _operation(
-                "Count a prompt", "anthropic", answer=_json_content(schemas.TokenCount), body=schemas.CountRequest
+                "Count the tokens of a prompt", "anthropic", answer=_json_content(TokenCount), body=CountRequest
             )
         },
-        "/v1/embeddings": {"post": _operation("Turn texts into vectors", "openai", body=schemas.EmbeddingsRequest)},
+        "/v1/embeddings": {"post": _operation("Create embeddings", "openai", body=EmbeddingsRequest)},
         "/v1/models": {"get": _operation("List models", "openai")},
-        "/v1/models/{model}": {"get": _operation("Tell of a model", "openai", parameters=[_path_parameter("model")])},
-        "/health": {"get": _status_operation("Whether the process lives")},
-        "/ready": {"get": _status_operation("Whether requests are taken")},
+        "/v1/models/{model}": {"get": _operation("Show a model", "openai", parameters=[_path_parameter("model")])},
+        "/health": {"get": _status_operation("Liveness")},
+        "/ready": {"get": _status_operation("Readiness")},
         "/openapi.json": {
             "get": _public_operation("This description", {"application/json": {"schema": {"type": "object"}}})
         },
-        "/metrics": {"get": _operation("What is measured, where that is wanted", "openai", answer=_TEXT)},
-        "/": {"get": _public_operation("The inspector's page", {"text/html": {"schema": {"type": "string"}}})},
+        "/metrics": {"get": _operation("Prometheus metrics, if enabled", "openai", answer=_TEXT)},
+        "/": {"get": _public_operation("The inspector page", {"text/html": {"schema": {"type": "string"}}})},
     }
     for operation in inspector_operations():
         paths.setdefault(operation.described_path, {})[operation.method.lower()] = _inspector_operation(operation)
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
-            "info": {"title": "Brimful", "version": brimful.__version__, "summary": "No request is too long."},
+            "info": {
+                "title": "Brimful",
+                "version": brimful.__version__,
+                "summary": "A proxy that trims requests to fit the context window.",
+            },
             "paths": paths,
             "components": {
                 "schemas": components,
@@ -134,7 +238,7 @@ def openapi_document() -> bytes:
                         "type": "apiKey",
                         "in": "header",
                         "name": KEY_HEADER,
-                        "description": "Where the other headers hold a key for the upstream.",
+                        "description": "For use if the other headers carry a key for the upstream.",
                     },
                 },
             },
@@ -143,13 +247,13 @@ def openapi_document() -> bytes:
     )
 
 
-def _completion_operation(summary: str, body: type, tongue: ErrorFormat) -> dict[str, Any]:
+def _completion_operation(summary: str, body: type, error_format: ErrorFormat) -> dict[str, Any]:
     answers = {"application/json": {"schema": {"type": "object"}}, "text/event-stream": {}}
     headers = [
         {"name": name, "in": "header", "description": what, "schema": {"type": "string"} | schema}
         for name, (what, schema) in _HEADERS.items()
     ]
-    operation = _operation(summary, tongue, answer=answers, body=body, parameters=headers)
+    operation = _operation(summary, error_format, answer=answers, body=body, parameters=headers)
     named = {"description": "The id of the context.", "schema": {"type": "string"}}
     operation["responses"]["200"]["headers"] = {"X-Brimful-Context": named}
     return operation
@@ -157,21 +261,21 @@ def _completion_operation(summary: str, body: type, tongue: ErrorFormat) -> dict
 
 def _operation(
     summary: str,
-    tongue: ErrorFormat,
+    error_format: ErrorFormat,
     *,
     answer: dict[str, Any] | None = None,
     body: type | None = None,
     parameters: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    error = _json_content(schemas.OpenAIError if tongue == "openai" else schemas.AnthropicError)
+    error = _json_content(OpenAIError if error_format == "openai" else AnthropicError)
     responses: dict[str, Any] = {
-        "200": {"description": "The answer.", "content": answer or {"application/json": {"schema": {"type": "object"}}}}
+        "200": {"description": "Success.", "content": answer or {"application/json": {"schema": {"type": "object"}}}}
     }
     responses |= {str(status): {"description": why, "content": error} for status, why in _ERRORS.items()}
-    responses["default"] = {"description": "What the upstream says.", "content": error}
+    responses["default"] = {"description": "An error of the upstream.", "content": error}
     required = {} if body is None else {"requestBody": {"required": True, "content": _json_content(body)}}
-    given = {} if parameters is None else {"parameters": parameters}
-    return {"summary": summary, "responses": responses} | required | given
+    extra = {} if parameters is None else {"parameters": parameters}
+    return {"summary": summary, "responses": responses} | required | extra
 
 
 def _inspector_operation(operation: Operation) -> dict[str, Any]:
@@ -183,20 +287,20 @@ def _inspector_operation(operation: Operation) -> dict[str, Any]:
     described = _operation(
         operation.summary, "openai", answer=answer, body=operation.body, parameters=operation_parameters(operation)
     )
-    described["description"] = f"Needs the scope `{operation.scope}`."
+    described["description"] = f"Requires the scope `{operation.scope}`."
     if operation.status != _OK:
         described["responses"][str(operation.status)] = described["responses"].pop(str(_OK))
     return described
 
 
 def _public_operation(summary: str, answer: dict[str, Any]) -> dict[str, Any]:
-    return {"summary": summary, "security": [], "responses": {"200": {"description": "It.", "content": answer}}}
+    return {"summary": summary, "security": [], "responses": {"200": {"description": "Success.", "content": answer}}}
 
 
 def _status_operation(summary: str) -> dict[str, Any]:
     answers = {
-        "200": {"description": "It is so.", "content": _json_content(schemas.ServerStatus)},
-        "503": {"description": "It is not.", "content": _json_content(schemas.OpenAIError)},
+        "200": {"description": "Yes.", "content": _json_content(ServerStatus)},
+        "503": {"description": "No.", "content": _json_content(OpenAIError)},
     }
     return {"summary": summary, "security": [], "responses": answers}
 

@@ -1,4 +1,4 @@
-"""The inspector's page: files that are built beforehand, served from memory. It asks nobody but this server."""
+"""The inspector page: prebuilt static files, served from memory."""
 
 import hashlib
 import mimetypes
@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 STATIC: Final = Path(__file__).parent / "static"
 ASSETS: Final = "/assets/"
-"""Where files stand whose names change with their content."""
+"""Files with a content hash in their name."""
 
 CSP: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -27,7 +27,7 @@ _SECURITY_HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
 }
 _IMMUTABLE: Final = "public, max-age=31536000, immutable"
-_NO_CACHE: Final = "no-cache"  # kept, but asked about each time
+_NO_CACHE: Final = "no-cache"  # cached, but revalidated each time
 _NOT_MODIFIED: Final = 304
 _API_PATHS: Final = ("/v1/", "/brimful/", ASSETS)
 _MIN_COMPRESSED: Final = 1_024  # bytes
@@ -37,39 +37,38 @@ _NOT_BUILT_PAGE: Final = b"""\
 <meta charset="utf-8">
 <title>Brimful</title>
 <h1>Brimful is running</h1>
-<p>The inspector's page is not built here. In the project's directory, run <code>make web</code>, and start the server
-again. Installed packages bring the page along.
-<p>All that the page shows is told as JSON, too: see <a href="/openapi.json">/openapi.json</a>.
+<p>The inspector page has not been built. Run <code>make web</code> in the project directory and restart the server.
+Installed packages include the page.
+<p>Everything the page shows is also available as JSON: see <a href="/openapi.json">/openapi.json</a>.
 """
 
 
 class StaticFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file as it is served: as it is, and squeezed where that is worth while."""
+    """A file as it is served, with a gzipped version if worthwhile."""
 
     body: bytes
-    squeezed: bytes | None
+    gzipped: bytes | None
     media_type: str
     etag: str
-    lasts: bool
+    immutable: bool
 
 
 class Page:
-    """The files of the page, by their paths. Without an `index.html`, it says how to build one."""
+    """The files of the page by path. Without an `index.html`, it explains how to build one."""
 
     def __init__(self, folder: Path = STATIC) -> None:
-        """Read all files; they are few and small."""
         self._files = dict(_read(folder)) if folder.is_dir() else {}
         if "/index.html" not in self._files:
             self._files = {"/index.html": _file("/index.html", _NOT_BUILT_PAGE)}
 
     def routes(self) -> list[Route]:
-        """Return what serves the page: its own address, and those of its files."""
+        """Return the routes of the page and its files."""
         return [Route("/", self._serve), *(Route(path, self._serve) for path in self._files)]
 
     def index(self, request: Request) -> Response | None:
-        """Return the page for an address within it: whatever a browser asks for that no program would."""
-        wants = "text/html" in request.headers.get("accept", "")
-        if request.method not in ("GET", "HEAD") or not wants or request.url.path.startswith(_API_PATHS):
+        """Return the page if a browser asks for an unknown path, which the page routes itself."""
+        wants_html = "text/html" in request.headers.get("accept", "")
+        if request.method not in ("GET", "HEAD") or not wants_html or request.url.path.startswith(_API_PATHS):
             return None
         return _response(self._files["/index.html"], request)
 
@@ -88,26 +87,26 @@ def _read(folder: Path) -> Iterator[tuple[str, StaticFile]]:
 def _file(path: str, body: bytes) -> StaticFile:
     kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
     text = kind.startswith("text/") or kind in ("application/javascript", "application/json", "image/svg+xml")
-    squeezer = zlib.compressobj(9, wbits=31)
-    squeezed = squeezer.compress(body) + squeezer.flush() if text and len(body) >= _MIN_COMPRESSED else None
+    compressor = zlib.compressobj(9, wbits=31)
+    gzipped = compressor.compress(body) + compressor.flush() if text and len(body) >= _MIN_COMPRESSED else None
     return StaticFile(
         body=body,
-        squeezed=squeezed,
+        gzipped=gzipped,
         media_type=kind,
         etag=f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"',
-        lasts=path.startswith(ASSETS),
+        immutable=path.startswith(ASSETS),
     )
 
 
 def _response(file: StaticFile, request: Request) -> Response:
     headers = _SECURITY_HEADERS | {
         "etag": file.etag,
-        "cache-control": _IMMUTABLE if file.lasts else _NO_CACHE,
+        "cache-control": _IMMUTABLE if file.immutable else _NO_CACHE,
         "vary": "accept-encoding",
     }
     if file.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=_NOT_MODIFIED, headers=headers)
-    squeezed = file.squeezed if "gzip" in request.headers.get("accept-encoding", "") else None
-    if squeezed is not None:
+    gzipped = file.gzipped if "gzip" in request.headers.get("accept-encoding", "") else None
+    if gzipped is not None:
         headers["content-encoding"] = "gzip"
-    return Response(file.body if squeezed is None else squeezed, headers=headers, media_type=file.media_type)
+    return Response(file.body if gzipped is None else gzipped, headers=headers, media_type=file.media_type)

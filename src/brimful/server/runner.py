@@ -17,22 +17,18 @@ from brimful.server.app import create_app
 from brimful.server.config import Config
 from brimful.stores import connect
 
-_STREAM_END_SECONDS: Final = 5.0  # seconds for streams to say that they end, after their grace
-_KEEP_ALIVE: Final = 75  # seconds that a connection stays open unused; clients and load balancers give up after 60
-_GC_THRESHOLD: Final = (
-    20_000  # objects; a request of some hundred messages makes fewer, and nearly none of them in cycles
-)
-_SWITCH_INTERVAL: Final = (
-    0.001  # seconds after which a thread that counts lets the others on; Python's own 5 ms would be felt
-)
+_STREAM_END_SECONDS: Final = 5.0  # for streams to send a last event, after the grace period
+_KEEP_ALIVE: Final = 75  # seconds; longer than the 60 of most clients and load balancers
+_GC_THRESHOLD: Final = 20_000  # objects; a request with hundreds of messages makes fewer, and almost no cycles
+_SWITCH_INTERVAL: Final = 0.001  # seconds; Python's default of 5 ms would delay requests while another thread counts
 
 Announce = Callable[[str], None]
 
 
 class _Server(uvicorn.Server):
-    """Tells where it listens, and gives running answers their time when it stops."""
+    """Announces its address, and gives running answers time to finish on shutdown."""
 
-    def __init__(self, app: Starlette, config: Config, tell: Announce) -> None:
+    def __init__(self, app: Starlette, config: Config, announce: Announce) -> None:
         grace = config.limits.grace
         super().__init__(
             uvicorn.Config(
@@ -46,15 +42,15 @@ class _Server(uvicorn.Server):
         )
         self._stopping = app.state.stopping
         self._grace = grace
-        self._tell = tell
+        self._announce = announce
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         _tune_gc()
         for server in self.servers:
-            for listening in server.sockets:
-                host, port = listening.getsockname()[:2]
-                self._tell(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+            for bound in server.sockets:
+                host, port = bound.getsockname()[:2]
+                self._announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._stopping.begun.set()
@@ -62,54 +58,52 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def run(config: Config, *, file: str, tell: Announce) -> None:
-    """Serve until a signal comes. `tell` is told the address."""
+def run(config: Config, *, file: str, announce: Announce) -> None:
+    """Serve until a stop signal. `announce` is called with the address."""
     require_keys_or_loopback(config, file)
     app = create_app(config, file=file)
     asyncio.run(_check_store(config))
     with bind_socket(config, file) as listening:
         _configure_logging()
         sys.setswitchinterval(_SWITCH_INTERVAL)
-        _Server(app, config, tell).run(sockets=[listening])
+        _Server(app, config, announce).run(sockets=[listening])
 
 
 def _tune_gc() -> None:
-    """Look for garbage seldom, and not among what is loaded by now, which stays: all would wait for that."""
+    """Collect garbage less often, and never scan what is loaded at startup: each scan blocks all requests."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
 
 
 def bind_socket(config: Config, file: str) -> socket.socket:
-    """Take the address; if that cannot be had, say why."""
+    """Bind the address to listen on."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    # By its protocol asyncio knows that small answers are to go out at once: else they wait 40 ms for a receipt.
+    # With an explicit protocol asyncio sets TCP_NODELAY; otherwise small answers wait 40 ms for an ACK.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((config.host, config.port))
     except OSError as error:
         listening.close()
-        raise InvalidConfig(
-            file, "listen", f"{config.listen} cannot be listened on: {error.strerror or error}"
-        ) from None
+        raise InvalidConfig(file, "listen", f"cannot listen on {config.listen}: {error.strerror or error}") from None
     return listening
 
 
 async def _check_store(config: Config) -> None:
-    """Open the store once: what is wrong with it is better said before anybody is served."""
+    """Open the store once, to report problems before serving requests."""
     async with connect(config.store):
         pass
 
 
 def require_keys_or_loopback(config: Config, file: str) -> None:
-    """Refuse to let anybody in who can reach the machine, and has no key."""
-    if not config.keys and not _is_loopback(config.host):
+    """Reject a configuration that lets other machines in without API keys."""
+    if not config.require_keys and not _is_loopback(config.host):
         raise InvalidConfig(
             file,
             "listen",
-            f"{config.host} can be reached by others, and callers need no keys: make keys (`brimful api-key add`) "
-            "and say keys = true (--keys), or listen on 127.0.0.1",
+            f"{config.host} is reachable from other machines: require API keys (--require-keys; create one with "
+            "`brimful api-key add`), or listen on 127.0.0.1",
         )
 
 
@@ -123,7 +117,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _configure_logging() -> None:
-    """Write one JSON line a request to standard output, and troubles to standard error."""
+    """Log one JSON line per request to standard output, and warnings to standard error."""
     for name, stream in (("brimful.access", sys.stdout), ("brimful", sys.stderr), ("uvicorn.error", sys.stderr)):
         logger, handler = logging.getLogger(name), logging.StreamHandler(stream)
         handler.setFormatter(logging.Formatter("%(message)s" if stream is sys.stdout else "%(levelname)s %(message)s"))

@@ -13,30 +13,29 @@ from brimful.server.proxy.request import ProxyRequest
 from brimful.telemetry import OpenTelemetry, Prometheus
 
 SetStatus = Callable[[int], None]
-"""Is told the status with which a request ended."""
+"""Sets the status code of a request on its span."""
 
 
 class Telemetry:
-    """Tells hooks, those that the configuration asks for."""
+    """Sends events to the hooks enabled in the configuration."""
 
     def __init__(self, config: TelemetryConfig, registry: Registry, *, clock: Callable[[], float]) -> None:
-        """Make the hooks; what they need and is not installed is refused here."""
-        self.metrics = Prometheus(tenants=config.tenants, models=registry) if config.metrics else None
+        self.metrics = Prometheus(tenant_label=config.tenant_label, models=registry) if config.metrics else None
         self._traces = OpenTelemetry(models=registry) if config.otel else None
         self._clock = clock
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
-        """All that are to be told, by engines too."""
+        """All enabled hooks; engines use them, too."""
         return tuple(hook for hook in (self.metrics, self._traces) if hook is not None)
 
     async def tell(self, name: EventName, tenant: str, room: str | None = None, **facts: Any) -> None:
-        """Tell every hook."""
+        """Send an event to every hook."""
         if self.hooks:
             await notify_hooks(self.hooks, Event(name=name, at=self._clock(), tenant=tenant, room=room, facts=facts))
 
     async def overflowed(self, asked: ProxyRequest, context: Context, refused: ContextOverflow) -> None:
-        """Tell that an upstream found a prompt too long."""
+        """Report that an upstream rejected a prompt as too long."""
         await self.tell(
             "overflowed",
             asked.caller.tenant,
@@ -48,7 +47,7 @@ class Telemetry:
 
     @contextmanager
     def serving(self, method: str, route: str, headers: Mapping[str, str]) -> Iterator[SetStatus]:
-        """Go on with the trace of a caller, as long as its request is served."""
+        """Continue the trace of a client while its request is served."""
         if self._traces is None:
             yield _ignore_status
             return

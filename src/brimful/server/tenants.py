@@ -14,7 +14,7 @@ from brimful.stores import Database
 
 
 class Tenants:
-    """All tenants of a database, each opened when it is first asked for."""
+    """All tenants of a database, each opened on first use."""
 
     def __init__(
         self,
@@ -24,7 +24,6 @@ class Tenants:
         hooks: Sequence[Hook] = (),
         clock: Callable[[], float],
     ) -> None:
-        """Take an open database; `hooks` are told of what engines do."""
         self._database = database
         self._remember = remember
         self._hooks = tuple(hooks)
@@ -41,13 +40,13 @@ class Tenants:
         return self._stores[tenant]
 
     def lessons(self, tenant: str) -> Calibrator:
-        """Return what a tenant's answers taught."""
+        """Return the calibration of a tenant."""
         if tenant not in self._lessons:
             self._lessons[tenant] = Calibrator(self.store(tenant))
         return self._lessons[tenant]
 
     async def engine(self, tenant: str) -> Engine:
-        """Return the engine of a tenant, open."""
+        """Return the open engine of a tenant."""
         async with self._opening:
             if tenant not in self._engines:
                 engine = Engine(
@@ -63,7 +62,7 @@ class Tenants:
             return self._engines[tenant]
 
     async def close(self) -> None:
-        """Close all engines. The database is closed by who opened it."""
+        """Close all engines, but not the database."""
         engines, self._engines = self._engines, {}
         for engine in engines.values():
             await engine.close()
@@ -73,27 +72,26 @@ _log = logging.getLogger("brimful.server")
 
 
 class PeriodicJanitor:
-    """Goes through all tenants, waits, and begins again."""
+    """Runs the janitor for all tenants at regular intervals."""
 
-    def __init__(self, tenants: Tenants, names: Callable[[], Awaitable[list[str]]], every: str) -> None:
-        """Begin a new round when the last one has ended for a time such as `6h`."""
+    def __init__(self, tenants: Tenants, names: Callable[[], Awaitable[list[str]]], interval: str) -> None:
         self._tenants = tenants
         self._names = names
-        self._rounds = PeriodicTask(self.tidy, parse_retention(every), "no room is put in order for now")
+        self._rounds = PeriodicTask(self.run, parse_retention(interval), "the janitor is paused")
 
-    async def tidy(self) -> None:
-        """Put everything in order once. What fails for one tenant is told, and done in the next round."""
+    async def run(self) -> None:
+        """Run once. If it fails for a tenant, that is logged and retried in the next round."""
         for name in await self._names():
             try:
                 engine = await self._tenants.engine(name)
                 await engine.run_janitor()
             except BrimfulError as error:
-                _log.warning("the rooms of %s stay as they are for now: %s", name, error)
+                _log.warning("the janitor failed for tenant %s: %s", name, error)
 
     def start(self) -> None:
-        """Begin, at once."""
+        """Start the first round immediately."""
         self._rounds.start()
 
     async def stop(self) -> None:
-        """Stop. What is half done is whole, and goes on the next time."""
+        """Stop. An unfinished round continues at the next start."""
         await self._rounds.stop()

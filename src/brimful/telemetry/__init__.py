@@ -1,4 +1,4 @@
-"""What is measured for other tools: hooks that turn events into Prometheus metrics, and into OpenTelemetry's spans."""
+"""Telemetry hooks: events as Prometheus metrics, and as OpenTelemetry spans and metrics."""
 
 from brimful.telemetry.otel import OpenTelemetry
 from brimful.telemetry.prometheus import Prometheus

@@ -6,29 +6,28 @@ from brimful.models import default_registry
 from brimful.models.registry import Registry
 
 OTHER: Final = "other"
-MAX_UNKNOWN: Final = 50  # names that no registry knows and that are told apart all the same
+MAX_UNKNOWN: Final = 50  # unknown names that get their own label
 
 
 class ModelLabels:
-    """Calls models by the names of their rows. Callers may name models as they like; measurements must not grow so.
+    """Maps model names to labels. Clients can name any model, so the number of unknown names is limited.
 
-    >>> names = ModelLabels(most=1)
+    >>> names = ModelLabels(limit=1)
     >>> [names.model(name) for name in ("openai/gpt-4o-2024-08-06", "my-own", "another", "my-own")]
     ['gpt-4o', 'my-own', 'other', 'my-own']
     """
 
-    def __init__(self, registry: Registry | None = None, *, most: int = MAX_UNKNOWN) -> None:
-        """Take the rows of all models."""
+    def __init__(self, registry: Registry | None = None, *, limit: int = MAX_UNKNOWN) -> None:
         self._registry = registry
-        self._most = most
+        self._limit = limit
         self._unknown: set[str] = set()
 
     def model(self, name: str) -> str:
-        """Return what to call a model."""
+        """Return the label of a model."""
         registry = self._registry if self._registry is not None else default_registry()
         known = registry.canonical(name)
         if known is not None:
             return known
-        if name not in self._unknown and len(self._unknown) < self._most:
+        if name not in self._unknown and len(self._unknown) < self._limit:
             self._unknown.add(name)
         return name if name in self._unknown else OTHER

@@ -73,7 +73,7 @@ def test_bands_add_up_to_the_window(get, kept):
     assert names[:2] == ["system", "pinned"]
     assert names[-3:] == ["free", "margin", "completion"]
     assert names.index("recent") < names.index("lorebook") < names.index("current")
-    items = Counter(each["component"] for each in seen["decisions"] if each["place"] is not None)
+    items = Counter(each["component"] for each in seen["decisions"] if each["position"] is not None)
     assert {band["name"]: band["items"] for band in seen["bands"] if band["items"]} == items
     used = [band for band in seen["bands"] if band["name"] not in ("free", "margin", "completion")]
     assert sum(band["tokens"] for band in used) == seen["tokens"]
@@ -81,15 +81,17 @@ def test_bands_add_up_to_the_window(get, kept):
 
 def test_decisions_tell_why_and_where(get, kept):
     seen = get(f"/contexts/{kept.first}")
-    placed = sorted((each for each in seen["decisions"] if each["place"] is not None), key=lambda each: each["place"])
-    assert [each["place"] for each in placed] == list(range(len(placed)))
+    placed = sorted(
+        (each for each in seen["decisions"] if each["position"] is not None), key=lambda each: each["position"]
+    )
+    assert [each["position"] for each in placed] == list(range(len(placed)))
     assert {each["outcome"] for each in placed} <= {"kept", "shrunk"}
     assert placed[0]["component"] == "system"
     assert placed[-1]["component"] == "current"
     recent = [each["id"] for each in placed if each["component"] == "recent"]
     assert recent == sorted(recent, key=lambda name: int(name[1:]))
     out = lost(seen)
-    assert out["place"] is None
+    assert out["position"] is None
     assert out["rank"] > out["cut"]
     assert out["why"].startswith("dropped: ")
     assert out["excerpt"].startswith(f"Turn {out['id'][1:]}: about sencha.")
@@ -100,7 +102,9 @@ def test_decisions_tell_why_and_where(get, kept):
 def test_the_places_are_those_of_the_request(get, kept):
     seen = get(f"/contexts/{kept.first}")
     request = json.dumps(get(f"/contexts/{kept.first}/request"))
-    placed = sorted((each for each in seen["decisions"] if each["place"] is not None), key=lambda each: each["place"])
+    placed = sorted(
+        (each for each in seen["decisions"] if each["position"] is not None), key=lambda each: each["position"]
+    )
     at = [request.index(each["excerpt"][:25]) for each in placed if each["excerpt"]]
     assert len(at) > 5
     assert at == sorted(at)
@@ -117,14 +121,14 @@ def test_an_item_is_shown_whole_with_the_window_that_it_would_take(get, kept):
     item = get(f"/contexts/{kept.first}/items/{out['id']}")
     assert item["text"] == f"Turn {out['id'][1:]}: about sencha. " * 12
     assert item["decision"] == out
-    assert item["window_for"] > 2_500
+    assert item["required_window"] > 2_500
     assert kept.first in {build["id"] for build in item["builds"]}
     assert get(f"/contexts/{kept.first}/items/teas/1")["text"] == "Sencha is green."
 
 
 def test_that_window_is_the_one(client, get, kept):
     out = lost(get(f"/contexts/{kept.first}"))["id"]
-    window = get(f"/contexts/{kept.first}/items/{out}")["window_for"]
+    window = get(f"/contexts/{kept.first}/items/{out}")["required_window"]
     for size, outcome in ((window, True), (window - 1, False)):
         seen = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json={"window": size}).json()["context"]
         (decision,) = [each for each in seen["decisions"] if each["id"] == out]
@@ -142,7 +146,7 @@ def test_a_context_that_is_not_there(client, id, path):
 def test_an_item_that_is_not_there(client, kept):
     error = client.get(f"{ROOT}/contexts/{kept.first}/items/nobody").json()["error"]
     assert error["code"] == "item_not_found"
-    assert error["message"] == "'nobody' was no candidate of this context: there is nothing of that name"
+    assert error["message"] == "'nobody' was not a candidate of this context: it does not exist"
 
 
 def test_a_memory_that_was_no_candidate_says_why(client, kept):
@@ -178,7 +182,7 @@ def test_what_was_erased_is_shown_no_more(client, get, kept):
 
 def test_what_became_of_a_candidate_since_is_told(client, get, kept):
     def since(item):
-        return get(f"/contexts/{kept.first}/items/{item}")["since"]
+        return get(f"/contexts/{kept.first}/items/{item}")["status"]
 
     message = next(each for each in get(f"/contexts/{kept.first}")["decisions"] if each["kind"] == "message-recent")
     items = ("nuts", "four", "teas/1", message["id"])

@@ -278,7 +278,7 @@ def test_a_caller_whose_key_was_revoked_hears_nothing_more():
 
         async def let():
             if revoked.is_set():
-                raise ApiError("key", "this key is not known, or was revoked")
+                raise ApiError("invalid_key", "unknown or revoked API key")
 
         async def send(message):
             sent.append(message)

@@ -68,7 +68,7 @@ def keyed(start, tmp_path):
             return stories, made
 
     stories, keys = asyncio.run(prepare())
-    client = start(keys=True, remember={"embedder": "none"})
+    client = start(require_keys=True, remember={"embedder": "none"})
 
     def asked(who, method, path, body=None):
         headers = {} if who is None else {"authorization": f"Bearer {keys[who]}"}
@@ -86,7 +86,7 @@ def keyed_client(start, tmp_path):
         async with connect(store_of(tmp_path)) as database:
             return (await database.callers("acme").create(name="x", scopes=["read"], at=1.0))[1]
 
-    client = start(keys=True)
+    client = start(require_keys=True)
     client.headers["x-brimful-key"] = asyncio.run(prepare())
     return client
 
@@ -136,7 +136,7 @@ def test_contexts_of_others_are_not_there(start, tmp_path):
             return story, key
 
     story, key = asyncio.run(prepare())
-    client = start(keys=True)
+    client = start(require_keys=True)
     for method, path, body in READS:
         if "{id}" in path:
             answer = client.request(
@@ -146,7 +146,7 @@ def test_contexts_of_others_are_not_there(start, tmp_path):
 
 
 def test_the_page_itself_is_public(start):
-    client = start(keys=True)
+    client = start(require_keys=True)
     assert client.get("/").status_code == 200
     assert client.get("/openapi.json").status_code == 200
 
@@ -191,7 +191,7 @@ def test_who_listens_to_events_with_a_key_that_is_revoked_is_sent_away(tmp_path)
 
     caller, key = asyncio.run(with_callers(lambda callers: callers.create(name="n", scopes=["read"], at=1.0)))
     now = [100.0]
-    config = parse_config({"store": url, "keys": True, "upstreams": []}, "brimful.toml")
+    config = parse_config({"store": url, "require_keys": True, "upstreams": []}, "brimful.toml")
     with serving(create_app(config, environ={}, clock=lambda: now[0])) as (address, _):
         headers = {"x-brimful-key": key}
         with httpx2.stream("GET", f"{address}{ROOT}/events", headers=headers, timeout=5) as answer:

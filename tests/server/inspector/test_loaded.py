@@ -89,7 +89,7 @@ def test_what_belongs_to_another_tenant_is_not_mixed_up():
 
 def test_what_is_not_there_is_not_kept():
     loaded = ContextCache(Clock())
-    with pytest.raises(ApiError, match="no context"):
+    with pytest.raises(ApiError, match="not found"):
         look(loaded, Shelves(), "none")
     assert len(loaded) == 0
 

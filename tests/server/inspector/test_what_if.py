@@ -69,7 +69,7 @@ def test_it_is_what_replay_gives(suppose, recorded, body):
     told, expected = suppose(**body)["context"], replay(recorded, **body)
     assert told["tokens"] == expected.tokens
     assert told["window"] == expected.budget.window
-    inside = [each["id"] for each in told["decisions"] if each["place"] is not None]
+    inside = [each["id"] for each in told["decisions"] if each["position"] is not None]
     assert sorted(inside) == list(expected.kept)
 
 
@@ -77,7 +77,7 @@ def test_what_is_required_and_does_not_fit_is_an_answer(suppose):
     told = suppose(window=310)
     assert told["context"] is None
     assert told["exceeded"]["needed"] > told["exceeded"]["limit"]
-    assert "needs" in told["exceeded"]["message"]
+    assert "need" in told["exceeded"]["message"]
     assert told["exceeded"]["required"]
 
 

@@ -1,33 +1,33 @@
-/** Something that is changed: under way, done, or refused for a reason. */
+/** A change in progress, done, or failed. */
 
 import { useCallback, useRef, useState } from "preact/hooks";
 
-import { words } from "./client";
+import { errorMessage } from "./client";
 
 export interface Change {
   busy: boolean;
   error: string;
-  /** Do it, and say whether it worked. While it is under way, it is not begun again. */
+  /** Run the change and return whether it succeeded. Ignored while another run is in progress. */
   run(work: () => Promise<unknown>): Promise<boolean>;
 }
 
 export function useChange(): Change {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState("");
-  const under = useRef(false);
+  const running = useRef(false);
   const run = useCallback(async (work: () => Promise<unknown>) => {
-    if (under.current) return false;
-    under.current = true;
+    if (running.current) return false;
+    running.current = true;
     setBusy(true);
     setError("");
     try {
       await work();
       return true;
     } catch (problem) {
-      setError(words(problem));
+      setError(errorMessage(problem));
       return false;
     } finally {
-      under.current = false;
+      running.current = false;
       setBusy(false);
     }
   }, []);

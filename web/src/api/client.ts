@@ -1,15 +1,15 @@
-/** Calls of the server: with the key where there is one, and errors in words. */
+/** API calls, with the API key if there is one, and readable errors. */
 
 import { signal } from "@preact/signals";
 
 const BASE = "/brimful/v1";
 const KEY = "brimful-key";
 
-/** The key of this tab. It is gone when the tab is closed. */
+/** The API key of this tab, deleted when the tab is closed. */
 export const key = signal(sessionStorage.getItem(KEY) ?? "");
 
-/** Why a key is asked for, or nothing if none is. */
-export const keyWanted = signal("");
+/** Why an API key is needed; empty if none is. */
+export const keyPrompt = signal("");
 
 export class ApiError extends Error {
   constructor(
@@ -25,19 +25,19 @@ export class ApiError extends Error {
 export function useKey(value: string): void {
   if (value) sessionStorage.setItem(KEY, value);
   else sessionStorage.removeItem(KEY);
-  keyWanted.value = "";
+  keyPrompt.value = "";
   key.value = value;
 }
 
-/** `/contexts/{id}` with names that may hold anything. */
+/** Build a path such as `/contexts/{id}`, with the names URL-encoded. */
 export function path(strings: TemplateStringsArray, ...names: (string | number)[]): string {
   return strings.reduce((whole, piece, at) => whole + encodeURIComponent(String(names[at - 1])) + piece);
 }
 
-/** A query of what is said; what is empty is left out. */
-export function query(said: Record<string, string | number | boolean | null | undefined>): string {
+/** Build a query string without empty values. */
+export function query(values: Record<string, string | number | boolean | null | undefined>): string {
   const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(said)) {
+  for (const [name, value] of Object.entries(values)) {
     if (value !== "" && value !== null && value !== undefined && value !== false) search.set(name, String(value));
   }
   const text = search.toString();
@@ -51,25 +51,25 @@ export interface Call {
   headers?: Record<string, string>;
 }
 
-/** Ask the server, and return its response if it is a success. */
+/** Call the server and return the response if it succeeded. */
 export async function call(where: string, { method = "GET", body, signal, headers }: Call = {}): Promise<Response> {
-  const said: Record<string, string> = { accept: "application/json", ...headers };
-  if (key.value) said["authorization"] = `Bearer ${key.value}`;
-  if (body !== undefined) said["content-type"] = "application/json";
+  const allHeaders: Record<string, string> = { accept: "application/json", ...headers };
+  if (key.value) allHeaders["authorization"] = `Bearer ${key.value}`;
+  if (body !== undefined) allHeaders["content-type"] = "application/json";
   let response: Response;
   try {
     response = await fetch(BASE + where, {
       method,
-      headers: said,
+      headers: allHeaders,
       body: body === undefined ? null : JSON.stringify(body),
       signal: signal ?? null,
       cache: "no-store",
     });
   } catch (error) {
     if (isAbort(error)) throw error;
-    throw new ApiError("The server cannot be reached. Is `brimful serve` still running?", 0);
+    throw new ApiError("Cannot reach the server. Is `brimful serve` still running?", 0);
   }
-  if (!response.ok) throw await refusal(response);
+  if (!response.ok) throw await toError(response);
   return response;
 }
 
@@ -82,27 +82,27 @@ export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }
 
-/** What the server calls an error, for who wants to tell one from another. */
-export function codeOf(error: unknown): string {
+/** Return the server's error code. */
+export function errorCode(error: unknown): string {
   return error instanceof ApiError ? error.code : "";
 }
 
-/** What an error says to a person. */
-export function words(error: unknown): string {
+/** Return a readable message for any error. */
+export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-async function refusal(response: Response): Promise<ApiError> {
-  const { message, code } = await said(response);
-  if (response.status === 401) keyWanted.value = key.value ? message : "This server wants a key.";
+async function toError(response: Response): Promise<ApiError> {
+  const { message, code } = await readError(response);
+  if (response.status === 401) keyPrompt.value = key.value ? message : "This server requires an API key.";
   return new ApiError(message, response.status, code);
 }
 
-async function said(response: Response): Promise<{ message: string; code: string }> {
+async function readError(response: Response): Promise<{ message: string; code: string }> {
   try {
     const { error } = (await response.json()) as { error: { message: string; code?: string | null } };
     return { message: error.message, code: error.code ?? "" };
   } catch {
-    return { message: `The server answered with status ${response.status}, and said no more.`, code: "" };
+    return { message: `The server returned status ${response.status} without a message.`, code: "" };
   }
 }

@@ -1,4 +1,4 @@
-/** What texts cost in tokens, told while they are written. */
+/** Live token counts while typing. */
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -9,7 +9,7 @@ import type { TextCount } from "./types";
 
 const NAME = "brimful-count-model";
 
-/** The model that texts are counted for; empty for the server's own choice. */
+/** The model to count tokens for; empty for the server's default. */
 export const countModel = signal(localStorage.getItem(NAME) ?? "");
 
 export function chooseCountModel(model: string): void {
@@ -17,10 +17,10 @@ export function chooseCountModel(model: string): void {
   countModel.value = model;
 }
 
-/** Count a text as it is typed. Null while the first count is on its way, or where it failed. */
+/** Count a text as it is typed. Null until the first count arrives, or if counting failed. */
 export function useCount(text: string): TextCount | null {
   const [count, setCount] = useState<TextCount | null>(null);
-  const asking = useRef<Latest<string> | null>(null);
+  const counter = useRef<Latest<string> | null>(null);
   const now = useRef(text);
   now.current = text;
   const model = countModel.value;
@@ -28,16 +28,16 @@ export function useCount(text: string): TextCount | null {
 
   useEffect(() => {
     const each = latest<string, TextCount>(
-      (said, signal) => json("/count", { method: "POST", body: { text: said, ...(model && { model }) }, signal }),
+      (value, signal) => json("/count", { method: "POST", body: { text: value, ...(model && { model }) }, signal }),
       { answer: (answer) => now.current && setCount(answer), error: () => setCount(null) },
     );
-    asking.current = each;
+    counter.current = each;
     return () => each.stop();
   }, [model, secret]);
 
   useEffect(() => {
     if (text === "") setCount({ tokens: 0, basis: "exact" });
-    else asking.current?.ask(text);
+    else counter.current?.ask(text);
   }, [text, model, secret]);
   return count;
 }

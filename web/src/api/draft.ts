@@ -1,22 +1,22 @@
-/** A form while one types: its fields as they are, and as they were at the beginning. */
+/** Form state: current and initial values of the fields. */
 
 import { useState } from "preact/hooks";
 
-import { changed } from "../logic/changed";
+import { changed } from "../logic/changes";
 
 export interface Draft<T> {
   draft: T;
-  put: (said: Partial<T>) => void;
-  /** What of a body was changed, if `body` makes one of the fields. */
+  put: (fields: Partial<T>) => void;
+  /** The fields of the request body that changed; `body` builds it from the form. */
   changes: <B extends object>(body: (draft: T) => B) => Partial<B>;
 }
 
-export function useDraft<T extends object>(begin: T): Draft<T> {
-  const [begun] = useState(begin);
-  const [draft, setDraft] = useState(begun);
+export function useDraft<T extends object>(initial: T): Draft<T> {
+  const [first] = useState(initial);
+  const [draft, setDraft] = useState(first);
   return {
     draft,
-    put: (said) => setDraft((old) => ({ ...old, ...said })),
-    changes: (body) => changed(body(begun), body(draft)),
+    put: (fields) => setDraft((old) => ({ ...old, ...fields })),
+    changes: (body) => changed(body(first), body(draft)),
   };
 }

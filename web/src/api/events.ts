@@ -1,4 +1,4 @@
-/** The server's events, for as long as the page is open: a lost connection is taken up again where it ended. */
+/** The server's event stream. A lost connection is resumed where it ended. */
 
 import { eventReader, type ServerEvent } from "../logic/sse";
 import { ApiError, call, isAbort } from "./client";
@@ -12,7 +12,7 @@ export interface Listener {
   state(state: Connection): void;
 }
 
-/** Follow until the signal says stop. A key that is missing is asked for elsewhere; then this begins anew. */
+/** Follow events until aborted. Stops on a missing API key; the caller starts again once there is one. */
 export async function follow({ event, state }: Listener, signal: AbortSignal): Promise<void> {
   let last = "";
   let failures = 0;
@@ -46,7 +46,7 @@ async function read(response: Response, tell: (event: ServerEvent) => void): Pro
   }
 }
 
-/** Wait, or less if the network comes back or somebody returns to the page. */
+/** Wait, but stop early if the network or the focus comes back. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {

@@ -1,13 +1,13 @@
-/** Lists that come in pages: the first one when the page opens, more when somebody wants them. */
+/** Paginated lists: the first page is loaded at once, more on request. */
 
 import { useEffect, useState } from "preact/hooks";
 
-import { json, query, words } from "./client";
+import { json, query, errorMessage } from "./client";
 import { type Resource, useResource } from "./resource";
 
 export interface Pages<T> {
   first: Resource<T>;
-  /** All pages that were read. */
+  /** All pages loaded so far. */
   pages: T[];
   more: boolean;
   busy: boolean;
@@ -15,11 +15,11 @@ export interface Pages<T> {
   next(): void;
 }
 
-type Said = Record<string, string | number | boolean | null>;
+type Parameters = Record<string, string | number | boolean | null>;
 
-/** Read the pages of a list. `after` is the name of the parameter that says where the next page begins. */
-export function usePages<T extends { next: string | number | null }>(where: string, said: Said, after: "after" | "before"): Pages<T> {
-  const address = where + query(said);
+/** Load the pages of a list. `after` is the name of the cursor parameter. */
+export function usePages<T extends { next: string | number | null }>(where: string, parameters: Parameters, after: "after" | "before"): Pages<T> {
+  const address = where + query(parameters);
   const first = useResource<T>(address, { keep: true });
   const [rest, setRest] = useState<T[]>([]);
   const [busy, setBusy] = useState(false);
@@ -31,8 +31,8 @@ export function usePages<T extends { next: string | number | null }>(where: stri
   const next = () => {
     setBusy(true);
     setError("");
-    json<T>(where + query({ ...said, [after]: cursor }))
-      .then((page) => setRest((all) => [...all, page]), (problem: unknown) => setError(words(problem)))
+    json<T>(where + query({ ...parameters, [after]: cursor }))
+      .then((page) => setRest((all) => [...all, page]), (problem: unknown) => setError(errorMessage(problem)))
       .finally(() => setBusy(false));
   };
   return { first, pages, more: cursor !== null, busy, error, next };

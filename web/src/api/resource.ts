@@ -1,13 +1,13 @@
-/** What a page reads: loading, there, or failed with a reason and a way to try again. */
+/** Data loaded from the API: loading, loaded, or failed, with a way to retry. */
 
 import { useCallback, useEffect, useState } from "preact/hooks";
 
-import { codeOf, isAbort, json, key, words } from "./client";
+import { errorCode, isAbort, json, key, errorMessage } from "./client";
 
 export interface Resource<T> {
   data: T | null;
   error: string;
-  /** What the server called the error, if it did. */
+  /** The server's error code, if any. */
   code: string;
   busy: boolean;
   reload(): void;
@@ -23,8 +23,8 @@ interface State<T> {
 }
 
 /**
- * Read an address of the API, again whenever it changes. With `keep`, what was there stays until the new has come: lists
- * do not jump while somebody types a filter. Nothing is read while the address is null.
+ * Load a path of the API, and again whenever it changes. With `keep`, the old data stays until the new data arrives, so
+ * lists do not jump while you type a filter. Nothing is loaded while the path is null.
  */
 export function useResource<T>(where: string | null, { keep = false } = {}): Resource<T> {
   const [state, setState] = useState<State<T>>({ where: null, data: null, error: "", code: "", busy: true });
@@ -38,7 +38,7 @@ export function useResource<T>(where: string | null, { keep = false } = {}): Res
     json<T>(where, { signal: controller.signal }).then(
       (data) => setState({ where, data, error: "", code: "", busy: false }),
       (error: unknown) => {
-        if (!isAbort(error)) setState((old) => ({ ...old, busy: false, error: words(error), code: codeOf(error) }));
+        if (!isAbort(error)) setState((old) => ({ ...old, busy: false, error: errorMessage(error), code: errorCode(error) }));
       },
     );
     return () => controller.abort();

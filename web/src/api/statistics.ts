@@ -1,4 +1,4 @@
-/** Figures of a time, as the server's JSON says them. */
+/** Usage statistics in the server's JSON. */
 
 export interface Spread {
   mean: number;

@@ -1,4 +1,4 @@
-/** What the server's JSON says. The same forms stand in its OpenAPI description. */
+/** Types of the server's JSON, as described in its OpenAPI document. */
 
 export type Outcome = "kept" | "shrunk" | "replaced" | "duplicate" | "dropped";
 
@@ -106,7 +106,7 @@ export interface Decision {
   why: string;
   excerpt: string;
   at: number;
-  place: number | null;
+  position: number | null;
 }
 
 export interface PromptPart {
@@ -132,10 +132,10 @@ export interface ContextView extends Omit<ContextRow, "number"> {
 
 export interface ItemView {
   decision: Decision;
-  since: "" | "removed" | "erased";
+  status: "" | "removed" | "erased";
   text: string;
   metadata: Record<string, unknown>;
-  window_for: number | null;
+  required_window: number | null;
   builds: { id: string; at: number; outcome: Outcome; reason: string }[];
 }
 

@@ -1,9 +1,9 @@
-/** The table of candidates: which of them are shown, and in which order. */
+/** Filtering and sorting the table of candidates. */
 
 import type { Decision, Outcome } from "../api/types";
 
 export type Column =
-  | "place" | "outcome" | "item" | "kind" | "pool" | "reason"
+  | "position" | "outcome" | "item" | "kind" | "pool" | "reason"
   | "score" | "priority" | "importance" | "relevance" | "recency"
   | "tokens" | "rank";
 
@@ -28,7 +28,7 @@ export function included(decision: { outcome: Outcome | null }): boolean {
   return decision.outcome === "kept" || decision.outcome === "shrunk";
 }
 
-/** Those that a filter lets through. Words are looked for in ids, texts, kinds and reasons; all of them must be there. */
+/** Apply a filter. All words must occur in the id, excerpt, kind or reason. */
 export function filtered(decisions: readonly Decision[], filter: Filter): Decision[] {
   const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
   return decisions.filter((each) => {
@@ -45,8 +45,8 @@ export function filtered(decisions: readonly Decision[], filter: Filter): Decisi
 
 function key(decision: Decision, column: Column): number | string {
   switch (column) {
-    case "place":
-      return decision.place ?? LAST;
+    case "position":
+      return decision.position ?? LAST;
     case "outcome":
       return OUTCOMES.indexOf(decision.outcome);
     case "item":
@@ -69,7 +69,7 @@ function key(decision: Decision, column: Column): number | string {
   }
 }
 
-/** In order of a column; equals stay as they were. */
+/** Sort by a column; the sort is stable. */
 export function sorted(decisions: readonly Decision[], { column, down }: Order): Decision[] {
   const keyed = decisions.map((decision) => ({ decision, key: key(decision, column) }));
   const sign = down ? -1 : 1;
@@ -77,18 +77,18 @@ export function sorted(decisions: readonly Decision[], { column, down }: Order):
   return keyed.map((each) => each.decision);
 }
 
-/** The different values of a field with how often each occurs, most frequent first. */
-export function tally(decisions: readonly Decision[], field: "kind" | "pool" | "outcome"): [string, number][] {
+/** Count the values of a field, most frequent first. */
+export function countBy(decisions: readonly Decision[], field: "kind" | "pool" | "outcome"): [string, number][] {
   const counts = new Map<string, number>();
   for (const each of decisions) counts.set(each[field], (counts.get(each[field]) ?? 0) + 1);
   return [...counts].filter(([name]) => name !== "").sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
 }
 
 /**
- * Those that are out and came nearest to being in, of each pool in turn. First those that stand above the cut and were
- * passed over because they did not fit, then those with the fewest ranks below it.
+ * Return the candidates that came closest to being included, alternating between pools: first those above the cut that did
+ * not fit, then those with the fewest ranks below it.
  */
-export function nearest(decisions: readonly Decision[], most: number): Decision[] {
+export function nearMisses(decisions: readonly Decision[], limit: number): Decision[] {
   const pools = new Map<string, Decision[]>();
   for (const each of decisions) {
     if (!included(each) && each.rank > 0) pools.set(each.pool, [...(pools.get(each.pool) ?? []), each]);
@@ -97,13 +97,13 @@ export function nearest(decisions: readonly Decision[], most: number): Decision[
   lists.sort((a, b) => gap(a[0]) - gap(b[0]));
   const turns = Math.max(0, ...lists.map((list) => list.length));
   const found: Decision[] = [];
-  for (let turn = 0; turn < turns && found.length < most; turn++) {
+  for (let turn = 0; turn < turns && found.length < limit; turn++) {
     for (const list of lists) found.push(...list.slice(turn, turn + 1));
   }
-  return found.slice(0, most);
+  return found.slice(0, limit);
 }
 
-/** How many ranks a candidate is below the cut of its pool; 0 or less if it stands above it. */
+/** How many ranks a candidate is below the cut of its pool; 0 or less if above. */
 export function gap(decision: Decision | undefined): number {
   return decision ? decision.rank - decision.cut : Infinity;
 }

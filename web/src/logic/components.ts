@@ -1,4 +1,4 @@
-/** The parts of a window: how they are called, in which order they stand, and what they look like. */
+/** The parts of a window: titles, order and appearance. */
 
 import type { Band, ContextRow } from "../api/types";
 
@@ -16,15 +16,15 @@ const TITLES: Record<string, string> = {
   current: "Current message",
   format: "Format & tools",
   free: "Free",
-  margin: "Safety reserve",
-  capped: "Beyond the limit",
-  completion: "Kept for the answer",
+  margin: "Safety margin",
+  capped: "Above the limit",
+  completion: "Reserved for the answer",
 };
 
 const ORDER = Object.keys(TITLES);
 
-/** What is not filled: it is room, and no content. */
-export const ROOM = new Set(["free", "margin", "capped", "completion"]);
+/** Parts without content. */
+export const UNUSED = new Set(["free", "margin", "capped", "completion"]);
 
 export function title(name: string): string {
   const known = TITLES[name];
@@ -33,7 +33,7 @@ export function title(name: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** The CSS class with colour and pattern. A kind of the user's own gets one of four, always the same. */
+/** The CSS class with color and pattern. Custom kinds get one of four, always the same. */
 export function look(name: string): string {
   if (name in TITLES) return `c-${name}`;
   let sum = 0;
@@ -41,20 +41,20 @@ export function look(name: string): string {
   return `c-own${sum % 4}`;
 }
 
-/** Where a part stands; kinds that nobody knows stand with what was retrieved. */
-function place(name: string): number {
+/** The position of a part; custom kinds come after retrieved content. */
+function position(name: string): number {
   const at = ORDER.indexOf(name);
   return at < 0 ? ORDER.indexOf("notes") - 0.5 : at;
 }
 
-/** Parts in the one order in which every picture has them. */
-export function inOrder<T extends { name: string }>(parts: readonly T[]): T[] {
-  return [...parts].sort((a, b) => place(a.name) - place(b.name));
+/** Sort parts in the order used by all pictures. */
+export function inDisplayOrder<T extends { name: string }>(parts: readonly T[]): T[] {
+  return [...parts].sort((a, b) => position(a.name) - position(b.name));
 }
 
-/** The bands of a row of the list: its components, and the room that is left, in one order for all rows. */
-export function bandsOf(row: ContextRow): Band[] {
-  const filled = inOrder(row.components)
+/** The bands of a context in the list: its components and the unused space. */
+export function rowBands(row: ContextRow): Band[] {
+  const filled = inDisplayOrder(row.components)
     .filter((part) => part.tokens > 0)
     .map((part) => ({ ...part, title: title(part.name) }));
   const used = filled.reduce((sum, part) => sum + part.tokens, 0);
@@ -67,8 +67,8 @@ export function bandsOf(row: ContextRow): Band[] {
   return filled;
 }
 
-/** What a picture says to somebody who does not see it. */
-export function described(bands: Band[], window: number): string {
+/** Text alternative of the window bar. */
+export function describeWindow(bands: Band[], window: number): string {
   const parts = bands
     .filter((band) => band.tokens > 0)
     .map((band) => `${title(band.name)} ${Math.round((band.tokens / Math.max(1, window)) * 1000) / 10} %`);

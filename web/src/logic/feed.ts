@@ -1,14 +1,14 @@
-/** The list of what happens now: new contexts come to the front, each once. */
+/** The live list of contexts. */
 
 import type { ContextRow } from "../api/types";
 
-export interface Wanted {
+export interface ContextFilter {
   room: string;
   persona: string;
   model: string;
 }
 
-export function wanted(row: ContextRow, filter: Wanted): boolean {
+export function matches(row: ContextRow, filter: ContextFilter): boolean {
   return (
     (!filter.room || row.room === filter.room) &&
     (!filter.persona || row.persona === filter.persona) &&
@@ -16,9 +16,9 @@ export function wanted(row: ContextRow, filter: Wanted): boolean {
   );
 }
 
-/** Put rows into a list, newest first, each once, and no more than `most`. */
-export function merged(rows: readonly ContextRow[], more: readonly ContextRow[], most = 500): ContextRow[] {
+/** Merge two lists, newest first, without duplicates, up to `limit` rows. */
+export function mergeRows(rows: readonly ContextRow[], more: readonly ContextRow[], limit = 500): ContextRow[] {
   const byId = new Map<string, ContextRow>();
   for (const row of [...rows, ...more]) byId.set(row.id, row);
-  return [...byId.values()].sort((a, b) => b.number - a.number).slice(0, most);
+  return [...byId.values()].sort((a, b) => b.number - a.number).slice(0, limit);
 }

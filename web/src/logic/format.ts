@@ -1,4 +1,4 @@
-/** Numbers, times and shares as people read them. */
+/** Formatting of numbers, times and percentages. */
 
 const WHOLE = new Intl.NumberFormat("en");
 
@@ -7,7 +7,7 @@ export function whole(value: number): string {
   return WHOLE.format(Math.round(value));
 }
 
-/** Tokens where there is little room: 950 → "950", 12345 → "12.3k", 1048576 → "1.05M" */
+/** Short form: 950 → "950", 12345 → "12.3k", 1048576 → "1.05M" */
 export function short(value: number): string {
   if (Math.abs(value) < 1000) return String(Math.round(value));
   if (Math.abs(value) < 999_950) return `${digits(value / 1000)}k`;
@@ -18,7 +18,7 @@ function digits(value: number): string {
   return String(Number(value.toPrecision(3)));
 }
 
-/** 0.1234 → "12.3 %"; what is little and not nothing is not shown as nothing. */
+/** 0.1234 → "12.3 %"; small values are not rounded to zero. */
 export function percent(share: number): string {
   if (!Number.isFinite(share)) return "–";
   const value = share * 100;
@@ -26,13 +26,13 @@ export function percent(share: number): string {
   return `${value >= 10 || value === 0 ? Math.round(value * 10) / 10 : Number(value.toPrecision(2))} %`;
 }
 
-const FAINT = 0.0001; // a score below it is told as such: its digits say nothing
-const NOTHING = 1e-9; // what is left of recency after years
+const TINY = 0.0001; // smaller scores are shown as "<0.0001"
+const ZERO = 1e-9; // the recency of items that are years old
 
-/** A score as it is told everywhere: two digits, and one that counts where two would be nothing: 0.61, 0.005, <0.0001. */
+/** Two decimals, or one significant digit for small scores: 0.61, 0.005, <0.0001. */
 export function score(value: number): string {
-  if (value > NOTHING && value < FAINT) return `<${FAINT}`;
-  return value > NOTHING && value < 0.01 ? value.toPrecision(1) : value.toFixed(2);
+  if (value > ZERO && value < TINY) return `<${TINY}`;
+  return value > ZERO && value < 0.01 ? value.toPrecision(1) : value.toFixed(2);
 }
 
 /** US dollars: 0.00042 → "$0.00042", 12.3 → "$12.30" */
@@ -57,28 +57,28 @@ export function seconds(value: number | null): string {
   return `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }
 
-/** How long ago, in words: "just now", "5 min ago", "3 h ago", and then the day. */
+/** "just now", "5 min ago", "3 h ago", then the date. */
 export function ago(at: number, now: number): string {
   const passed = now - at;
   if (passed < 10) return "just now";
   if (passed < 60) return `${Math.floor(passed)} s ago`;
   if (passed < 3600) return `${Math.floor(passed / 60)} min ago`;
   if (passed < 86_400) return `${Math.floor(passed / 3600)} h ago`;
-  return moment(at);
+  return formatTime(at);
 }
 
 const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 
-const LATEST = 8.64e12; // seconds: the last moment that a date can be
+const LATEST = 8.64e12; // seconds: the latest time a Date can hold
 
-/** Seconds since 1970 → a date and a time. A time of 0 is one that nobody told, and some are in no calendar. */
-export function moment(at: number | null): string {
-  if (!at) return "no time given";
-  return Math.abs(at) <= LATEST ? MOMENT.format(at * 1000) : "a time in no calendar";
+/** Unix time → date and time. 0 means unknown. */
+export function formatTime(at: number | null): string {
+  if (!at) return "unknown time";
+  return Math.abs(at) <= LATEST ? MOMENT.format(at * 1000) : "invalid time";
 }
 
-/** Seconds since 1970 → the same for programs; nothing where there is no such time. */
-export function machine(at: number): string | undefined {
+/** Unix time → ISO 8601, if valid. */
+export function isoTime(at: number): string | undefined {
   return Math.abs(at) <= LATEST ? new Date(at * 1000).toISOString() : undefined;
 }
 
@@ -87,7 +87,7 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${whole(count)} ${count === 1 ? one : many}`;
 }
 
-/** A change of tokens with its sign: 6 → "+6", −6 → "−6", 0 → "±0" */
+/** A difference with its sign: 6 → "+6", −6 → "−6", 0 → "±0" */
 export function signed(value: number): string {
   if (value === 0) return "±0";
   return value > 0 ? `+${whole(value)}` : `−${whole(-value)}`;

@@ -1,4 +1,4 @@
-/** Ask again and again while somebody drags: the newest question wins, and none waits behind an old one. */
+/** Run only the latest of many requests, for example while a slider is dragged. */
 
 export type Ask<Q, A> = (question: Q, signal: AbortSignal) => Promise<A>;
 
@@ -8,14 +8,13 @@ export interface Latest<Q> {
 }
 
 /**
- * One question is under way at a time. What is asked meanwhile waits, and only the newest of it: answers come as fast as
- * they can be had, so the picture moves while the finger does. A question that takes longer than `patience` (ms) is
- * aborted as soon as there is a newer one.
+ * One request runs at a time. Of those made meanwhile only the newest waits, so answers arrive as fast as possible. A
+ * request that takes longer than `timeout` (ms) is aborted as soon as there is a newer one.
  */
 export function latest<Q, A>(
   ask: Ask<Q, A>,
-  tell: { answer(answer: A, question: Q): void; error(error: unknown, question: Q): void; idle?(): void },
-  patience = 400,
+  on: { answer(answer: A, question: Q): void; error(error: unknown, question: Q): void; idle?(): void },
+  timeout = 400,
   clock: () => number = () => performance.now(),
 ): Latest<Q> {
   let waiting: { question: Q } | null = null;
@@ -28,9 +27,9 @@ export function latest<Q, A>(
     running = mine;
     try {
       const answer = await ask(question, mine.controller.signal);
-      if (running === mine && !stopped) tell.answer(answer, question);
+      if (running === mine && !stopped) on.answer(answer, question);
     } catch (error) {
-      if (running === mine && !stopped) tell.error(error, question);
+      if (running === mine && !stopped) on.error(error, question);
     }
     if (running === mine) next();
   }
@@ -42,7 +41,7 @@ export function latest<Q, A>(
     waiting = null;
     if (stopped) return;
     if (then !== null) void run(then.question);
-    else tell.idle?.();
+    else on.idle?.();
   }
 
   function giveUp(): void {
@@ -57,7 +56,7 @@ export function latest<Q, A>(
       if (running === null) return void run(question);
       waiting = { question };
       clearTimeout(timer);
-      timer = setTimeout(giveUp, Math.max(0, running.since + patience - clock()));
+      timer = setTimeout(giveUp, Math.max(0, running.since + timeout - clock()));
     },
     stop() {
       stopped = true;

@@ -1,17 +1,17 @@
-/** What contexts are called: by the names that people gave, and by ids where there are none. */
+/** Display names of rooms and personas, with their ids as fallback. */
 
-interface Placed {
+interface Named {
   room: string;
   room_name: string;
   persona: string | null;
   persona_name: string;
 }
 
-export function roomName({ room, room_name }: Placed): string {
+export function roomName({ room, room_name }: Named): string {
   return room_name || room;
 }
 
-/** Who answers; nothing where no persona does. */
-export function personaName({ persona, persona_name }: Placed): string {
+/** Empty if there is no persona. */
+export function personaName({ persona, persona_name }: Named): string {
   return persona_name || (persona ?? "");
 }

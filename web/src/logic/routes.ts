@@ -1,11 +1,11 @@
-/** Which page an address means. */
+/** Match URLs to pages. */
 
 export type Page =
   | "now" | "context" | "message" | "what-if" | "diff" | "stats"
   | "rooms" | "room" | "personas" | "persona" | "memories" | "lorebooks" | "lorebook";
 
 export interface Route {
-  /** null where there is no such page. */
+  /** null if there is no such page. */
   page: Page | null;
   path: string;
   params: string[];
@@ -42,7 +42,7 @@ function decoded(name: string): string {
   try {
     return decodeURIComponent(name);
   } catch {
-    return name; // a lone % is a name, too
+    return name; // a lone % is not an escape
   }
 }
 

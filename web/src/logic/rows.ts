@@ -1,19 +1,19 @@
-/** Long lists: only the rows that can be seen are drawn. */
+/** Virtual scrolling: only visible rows are drawn. */
 
 export interface Range {
   from: number;
   to: number;
 }
 
-/** The rows to draw, with some more on both sides so that scrolling shows no gaps. */
-export function visible(top: number, height: number, rowHeight: number, count: number, more = 8): Range {
+/** The rows to draw, with a few more on both sides to avoid gaps while scrolling. */
+export function visibleRows(top: number, height: number, rowHeight: number, count: number, more = 8): Range {
   const from = Math.max(0, Math.min(count, Math.floor(top / rowHeight)) - more);
   const to = Math.min(count, Math.ceil((top + height) / rowHeight) + more);
   return { from: Math.min(from, to), to };
 }
 
-/** Where a key leads in a list of so many rows; null if it is no key of ours. */
-export function moved(key: string, at: number, count: number, page: number): number | null {
+/** The row that a key moves to; null for other keys. */
+export function nextRow(key: string, at: number, count: number, page: number): number | null {
   const last = count - 1;
   switch (key) {
     case "ArrowDown":

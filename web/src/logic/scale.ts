@@ -1,14 +1,14 @@
-/** Sliders over windows: from hundreds to millions of tokens, with even steps for the finger. */
+/** Logarithmic sliders, from hundreds to millions of tokens. */
 
 export const STEPS = 1000;
 
-/** The place of a number of tokens on a slider of `STEPS` steps from `low` to `high`. */
+/** Convert tokens to a slider step between `low` and `high`. */
 export function toStep(value: number, low: number, high: number): number {
   const share = Math.log(clamp(value, low, high) / low) / Math.log(high / low);
   return Math.round(share * STEPS);
 }
 
-/** The tokens at a place, rounded to three digits that count; both ends are met exactly. */
+/** Convert a slider step to tokens, rounded to three significant digits; both ends are exact. */
 export function fromStep(step: number, low: number, high: number): number {
   if (step <= 0) return low;
   if (step >= STEPS) return high;

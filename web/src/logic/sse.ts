@@ -1,4 +1,4 @@
-/** Server-sent events out of a stream of text. `EventSource` can send no key, so the stream is read by `fetch`. */
+/** Parse server-sent events. `EventSource` cannot send an API key, so the stream is read with `fetch`. */
 
 export interface ServerEvent {
   id: string;
@@ -6,7 +6,7 @@ export interface ServerEvent {
   data: string;
 }
 
-/** Take text in any pieces, and return the events that are whole by now. */
+/** Feed text in chunks and get the complete events. */
 export function eventReader(): (piece: string) => ServerEvent[] {
   let rest = "";
   let id = "";

@@ -1,4 +1,4 @@
-/** A squarified treemap: areas follow the weights, and cells are as near to squares as they can be. */
+/** Squarified treemap: areas are proportional to weights, and cells are as square as possible. */
 
 export interface Box {
   x: number;
@@ -17,7 +17,7 @@ interface Weighed<T> {
   weight: number;
 }
 
-/** Divide a box among values by their weights. Whatever weighs nothing gets no cell. */
+/** Divide a box among values by weight. Values without weight get no cell. */
 export function treemap<T>(values: readonly T[], weigh: (value: T) => number, box: Box): Cell<T>[] {
   const rows = values
     .map((value) => ({ value, weight: weigh(value) }))
@@ -37,7 +37,7 @@ export function treemap<T>(values: readonly T[], weigh: (value: T) => number, bo
   return cells;
 }
 
-/** How many values the next row takes: as long as its worst cell gets no longer. */
+/** The end of the next row: add values while the worst aspect ratio improves. */
 function rowEnd<T>(rows: Weighed<T>[], from: number, side: number, scale: number): number {
   let sum = 0;
   let best = Infinity;
@@ -58,7 +58,7 @@ function worst(sum: number, largest: number, smallest: number, side: number, sca
   return Math.max((square * largest * scale) / (area * area), (area * area) / (square * smallest * scale));
 }
 
-/** Lay a row along the shorter side, and return what is left of the box. */
+/** Lay out a row along the shorter side and return the rest of the box. */
 function layRow<T>(row: Weighed<T>[], box: Box, scale: number, cells: Cell<T>[]): Box {
   const sum = row.reduce((total, each) => total + each.weight, 0);
   const upright = box.width >= box.height;
@@ -78,7 +78,7 @@ function layRow<T>(row: Weighed<T>[], box: Box, scale: number, cells: Cell<T>[])
     : { x: box.x, y: box.y + thickness, width: box.width, height: Math.max(0, box.height - thickness) };
 }
 
-/** The cell that lies next to one in a direction, for the arrow keys; -1 where there is none. */
+/** The adjacent cell in the direction of an arrow key; -1 if there is none. */
 export function neighbour(cells: readonly Box[], from: number, key: string): number {
   const here = cells[from];
   if (here === undefined) return -1;

@@ -1,15 +1,15 @@
-/** One context: what the model saw, what it did not see, and why. */
+/** One context: what was included, what was left out, and why. */
 
 import { useCallback, useMemo, useState } from "preact/hooks";
 
 import { path } from "../api/client";
 import { useResource } from "../api/resource";
 import type { ContextView } from "../api/types";
-import { type Column, type Filter, gap, nearest, NO_FILTER, type Order } from "../logic/candidates";
-import { moment, percent, plural, score, whole } from "../logic/format";
+import { type Column, type Filter, gap, nearMisses, NO_FILTER, type Order } from "../logic/candidates";
+import { formatTime, percent, plural, score, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
 import { personaPath, roomPath, whatIfPath } from "../logic/routes";
-import { ask, route } from "../router";
+import { setQuery, route } from "../router";
 import { Answers } from "../ui/answers";
 import { BandChoice } from "../ui/bar";
 import { Candidates } from "../ui/candidates";
@@ -22,12 +22,12 @@ import { Treemap } from "../ui/treemap";
 export function ContextPage({ id }: { id: string }) {
   const read = useResource<ContextView>(path`/contexts/${id}`);
   const item = route.value.query.get("item") ?? "";
-  const close = useCallback(() => ask({ item: null }, { replace: false }), []);
+  const close = useCallback(() => setQuery({ item: null }, { replace: false }), []);
   return (
     <div class={item && read.data ? "with-panel" : ""}>
       <div class="page">
-        <Heading title={read.data ? `${personaName(read.data) || "A context"} in ${roomName(read.data)}` : "Context"}>
-          {read.data && <a class="button" href={whatIfPath(id)}>What if …</a>}
+        <Heading title={read.data ? `${personaName(read.data) || "Context"} in ${roomName(read.data)}` : "Context"}>
+          {read.data && <a class="button" href={whatIfPath(id)}>What if…</a>}
         </Heading>
         <Loaded of={read} rows={10}>{(view) => <Body view={view} item={item} />}</Loaded>
       </div>
@@ -36,7 +36,7 @@ export function ContextPage({ id }: { id: string }) {
   );
 }
 
-const open = (item: string) => ask({ item }, { replace: false });
+const open = (item: string) => setQuery({ item }, { replace: false });
 
 function Body({ view, item }: { view: ContextView; item: string }) {
   const [chosen, setChosen] = useState("");
@@ -45,7 +45,7 @@ function Body({ view, item }: { view: ContextView; item: string }) {
       <Facts view={view} />
       <Notes view={view} />
       <section aria-labelledby="window-heading">
-        <h2 id="window-heading">The window</h2>
+        <h2 id="window-heading">Window</h2>
         <BandChoice bands={view.bands} window={view.window} chosen={chosen} onChoose={setChosen} />
         <Treemap bands={view.bands} decisions={view.decisions} chosen={chosen} selected={item} onOpen={open} />
       </section>
@@ -62,15 +62,15 @@ function Facts({ view }: { view: ContextView }) {
   return (
     <dl class="facts across">
       <div><dt>Used</dt><dd><b class="num">{whole(view.tokens)}</b> of {whole(view.window)} ({percent(view.tokens / view.window)})</dd></div>
-      <div><dt>Left</dt><dd class="num">{whole(view.remaining)}</dd></div>
+      <div><dt>Remaining</dt><dd class="num">{whole(view.remaining)}</dd></div>
       <div><dt>Candidates</dt><dd><span class="num">{whole(view.candidates)}</span>, {whole(view.left_out)} left out</dd></div>
       <div><dt>Model</dt><dd>{view.model}</dd></div>
       <div><dt>Policy</dt><dd>{view.policy}</dd></div>
       <div><dt>Counts</dt><dd>{view.basis}</dd></div>
       <div><dt>Room</dt><dd><a href={roomPath(view.room)}>{roomName(view)}</a></dd></div>
       {view.persona && <div><dt>Persona</dt><dd><a href={personaPath(view.persona)}>{personaName(view)}</a></dd></div>}
-      <div><dt>Built</dt><dd>{moment(view.at)}</dd></div>
-      <div><dt>Id</dt><dd><code>{view.id}</code></dd></div>
+      <div><dt>Built</dt><dd>{formatTime(view.at)}</dd></div>
+      <div><dt>ID</dt><dd><code>{view.id}</code></dd></div>
     </dl>
   );
 }
@@ -90,18 +90,18 @@ function Notes({ view }: { view: ContextView }) {
 const MISSES = 6;
 
 function NearMisses({ view }: { view: ContextView }) {
-  const missed = useMemo(() => nearest(view.decisions, MISSES), [view.decisions]);
+  const missed = useMemo(() => nearMisses(view.decisions, MISSES), [view.decisions]);
   if (missed.length === 0) return null;
   return (
     <section aria-labelledby="missed-heading">
-      <h2 id="missed-heading">Nearest to the cut</h2>
+      <h2 id="missed-heading">Closest to the cut</h2>
       <ul class="cards">
         {missed.map((each) => (
           <li key={each.id}>
             <button type="button" class="card" onClick={() => open(each.id)}>
               <span class="card-text">{each.excerpt || each.id}</span>
               <span class="small muted">
-                {gap(each) > 0 ? `${plural(gap(each), "rank")} below the cut of` : "above the cut, and too large for"} {each.pool || "its pool"} · {each.reason} · {plural(each.tokens, "token")}
+                {gap(each) > 0 ? `${plural(gap(each), "rank")} below the cut of` : "above the cut but too large for"} {each.pool || "its pool"} · {each.reason} · {plural(each.tokens, "token")}
                 {each.score && ` · score ${score(each.score.total)}`}
               </span>
             </button>
@@ -123,7 +123,7 @@ function CandidateSection({ view, item }: { view: ContextView; item: string }) {
     }),
     [search.get("q"), search.get("outcome"), search.get("kind"), search.get("pool")],
   );
-  const sort = search.get("sort") ?? "place";
+  const sort = search.get("sort") ?? "position";
   const order: Order = useMemo(
     () => ({ column: sort.replace(/^-/, "") as Column, down: sort.startsWith("-") }),
     [sort],
@@ -133,8 +133,8 @@ function CandidateSection({ view, item }: { view: ContextView; item: string }) {
       <h2 id="candidates-heading">All candidates</h2>
       <Candidates
         decisions={view.decisions} filter={filter} order={order} selected={item} onOpen={open}
-        onFilter={({ text, ...rest }) => ask({ q: text, ...rest })}
-        onOrder={({ column, down }) => ask({ sort: column === "place" && !down ? null : (down ? "-" : "") + column })}
+        onFilter={({ text, ...rest }) => setQuery({ q: text, ...rest })}
+        onOrder={({ column, down }) => setQuery({ sort: column === "position" && !down ? null : (down ? "-" : "") + column })}
       />
     </section>
   );

@@ -1,12 +1,12 @@
-/** Two contexts side by side: what left, what entered, and how far the requests are equal. */
+/** Two contexts side by side, and how much of the requests is identical. */
 
 import { useState } from "preact/hooks";
 
 import { path } from "../api/client";
 import { useResource } from "../api/resource";
 import type { ContextList, ContextRow, Difference } from "../api/types";
-import { bandsOf } from "../logic/components";
-import { moment, percent, signed, whole } from "../logic/format";
+import { rowBands } from "../logic/components";
+import { formatTime, percent, signed, whole } from "../logic/format";
 import { personaName, roomName } from "../logic/names";
 import { contextPath, diffPath } from "../logic/routes";
 import { go } from "../router";
@@ -21,7 +21,7 @@ export function DiffPage({ before, after }: { before: string; after: string }) {
   return (
     <>
       <Heading title="Diff">
-        {before && <a class="button" href={diffPath(after, before)}>The other way round</a>}
+        {before && <a class="button" href={diffPath(after, before)}>Swap</a>}
       </Heading>
       <Which key={`${before} ${after}`} before={before} after={after} />
       {before && <Compared before={before} after={after} />}
@@ -41,8 +41,8 @@ function Which({ before, after }: { before: string; after: string }) {
   return (
     <>
       <form class="filters" onSubmit={submit}>
-        <TextField label="Before" value={from} list={ids} onInput={setFrom} placeholder="id of a context" required />
-        <TextField label="After" value={to} list={ids} onInput={setTo} placeholder="id of a context" required />
+        <TextField label="Before" value={from} list={ids} onInput={setFrom} placeholder="context id" required />
+        <TextField label="After" value={to} list={ids} onInput={setTo} placeholder="context id" required />
         <button type="submit" class="main">Compare</button>
       </form>
       {!before && recent.data && (recent.data.contexts.length === 0 ? <FirstContext /> : <Recent rows={recent.data.contexts} onPick={(id) => (from && !to ? setTo(id) : (setFrom(id), setTo("")))} />)}
@@ -53,13 +53,13 @@ function Which({ before, after }: { before: string; after: string }) {
 function Recent({ rows, onPick }: { rows: ContextRow[]; onPick: (id: string) => void }) {
   return (
     <section aria-labelledby="recent-heading">
-      <h2 id="recent-heading">Choose two of the latest</h2>
+      <h2 id="recent-heading">Choose two recent contexts</h2>
       <ul class="picks">
         {rows.map((row) => (
           <li key={row.id}>
             <button type="button" class="card" onClick={() => onPick(row.id)}>
-              <span><b>{personaName(row) || row.model}</b> in <b>{roomName(row)}</b> <span class="muted small">{moment(row.at)}</span></span>
-              <WindowBar bands={bandsOf(row)} window={row.window} />
+              <span><b>{personaName(row) || row.model}</b> in <b>{roomName(row)}</b> <span class="muted small">{formatTime(row.at)}</span></span>
+              <WindowBar bands={rowBands(row)} window={row.window} />
               <code class="small">{row.id}</code>
             </button>
           </li>
@@ -91,8 +91,8 @@ function Side({ title, row, more }: { title: string; row: ContextRow; more?: num
   return (
     <section class="side" aria-label={title}>
       <h2>{title}</h2>
-      <p><a href={contextPath(row.id)}>{personaName(row) || row.model} in {roomName(row)}</a> <span class="muted small">{moment(row.at)}</span></p>
-      <WindowBar bands={bandsOf(row)} window={row.window} />
+      <p><a href={contextPath(row.id)}>{personaName(row) || row.model} in {roomName(row)}</a> <span class="muted small">{formatTime(row.at)}</span></p>
+      <WindowBar bands={rowBands(row)} window={row.window} />
       <p class="small">
         <b class="num">{whole(row.tokens)}</b> of {whole(row.window)} tokens{more !== undefined && <> (<span class="num">{signed(more)}</span>)</>} · {row.model} · {row.policy} · {whole(row.left_out)} left out
       </p>
@@ -104,13 +104,13 @@ function Prefix({ found }: { found: Difference }) {
   const same = found.messages.filter((each) => each.same).length;
   return (
     <section aria-labelledby="prefix-heading">
-      <h2 id="prefix-heading">The request after</h2>
+      <h2 id="prefix-heading">New request</h2>
       <p>
-        <b class="num">{percent(found.prefix_share)}</b> of it is equal from the beginning (<span class="num">{whole(found.common_prefix)}</span> bytes): a prompt cache can use that again.
+        <b class="num">{percent(found.prefix_share)}</b> of it (<span class="num">{whole(found.common_prefix)}</span> bytes) is identical from the start and can be reused by a prompt cache.
       </p>
       <Prompt
         parts={found.messages} look={(each) => (each.same ? "same" : "new")}
-        note={(each, index) => (each.same ? "= as before" : index === same ? "↳ differs from here on" : "")}
+        note={(each, index) => (each.same ? "= unchanged" : index === same ? "↳ differs from here" : "")}
       />
     </section>
   );

@@ -1,11 +1,11 @@
-/** One lorebook: its entries, what calls them, and what they cost. */
+/** One lorebook with its entries. */
 
 import { useState } from "preact/hooks";
 
 import { useChange } from "../api/change";
 import { json, path, query } from "../api/client";
 import { countModel } from "../api/counting";
-import type { EntryList, Lorebook, LoreEntry } from "../api/kept";
+import type { EntryList, Lorebook, LoreEntry } from "../api/records";
 import { useResource } from "../api/resource";
 import { plural, whole } from "../logic/format";
 import { go } from "../router";
@@ -14,7 +14,7 @@ import { CountModel } from "../ui/count-model";
 import { Confirm } from "../ui/dialog";
 import { EntryDialog } from "../ui/entry-dialog";
 import { TextField } from "../ui/fields";
-import { Heading, Loaded, Patience } from "../ui/states";
+import { Heading, Loaded, EmptyState } from "../ui/states";
 
 export function LorebookPage({ id }: { id: string }) {
   const book = useResource<Lorebook>(path`/lorebooks/${id}`);
@@ -33,26 +33,26 @@ export function LorebookPage({ id }: { id: string }) {
     <>
       <Heading title={book.data?.name || id}>
         <button type="button" class="main" onClick={() => setEditing("new")}>New entry</button>
-        <button type="button" class="danger" onClick={() => setRemoving("book")}>Remove the book</button>
+        <button type="button" class="danger" onClick={() => setRemoving("book")}>Remove lorebook</button>
       </Heading>
       {book.data && <BookForm key={JSON.stringify(book.data)} book={book.data} onSaved={book.reload} />}
       <div class="filters" role="search" aria-label="Search entries">
-        <TextField label="Find" type="search" grow value={find} placeholder="name, key or text" onInput={setFind} />
+        <TextField label="Search" type="search" grow value={find} placeholder="name, keyword or text" onInput={setFind} />
         <CountModel />
       </div>
       {book.error && <p class="bad" role="alert">{book.error}</p>}
       <Loaded of={read}>
         {({ entries }) => entries.length === 0 ? (
-          <Patience title="No entry yet" text="An entry is told when one of its keys is spoken of, or always. Write the first one with the button above." />
+          <EmptyState title="No entries yet" text="An entry is added to the context when one of its keywords appears, or always. Create the first one with the button above." />
         ) : <Entries entries={matching(entries, find)} onEdit={setEditing} onRemove={setRemoving} onChanged={read.reload} />}
       </Loaded>
       {editing && <EntryDialog lorebook={id} entry={editing === "new" ? null : editing} onDone={done} onClose={() => setEditing(null)} />}
       {removing && (
-        <Confirm title={removing === "book" ? "Remove this lorebook?" : "Remove this entry?"} action="Remove it" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(null)}>
-          {removing === "book" ? <p>All of its entries are gone then.</p> : (
+        <Confirm title={removing === "book" ? "Remove this lorebook?" : "Remove this entry?"} action="Remove" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(null)}>
+          {removing === "book" ? <p>This also removes all its entries.</p> : (
             <>
               <blockquote>{removing.content}</blockquote>
-              <p>No later context will have it: <b class="num">−{whole(removing.tokens)}</b> tokens wherever it would have been in.</p>
+              <p>Future contexts cannot include it. This frees <b class="num">{whole(removing.tokens)}</b> tokens wherever it would have been included.</p>
             </>
           )}
         </Confirm>
@@ -74,7 +74,7 @@ function Entries({ entries, onEdit, onRemove, onChanged }: {
 }) {
   return (
     <>
-      <p class="small muted" role="status">{plural(entries.length, "entry", "entries")}, {plural(entries.reduce((sum, each) => sum + each.tokens, 0), "token")} if all were told</p>
+      <p class="small muted" role="status">{plural(entries.length, "entry", "entries")}, {plural(entries.reduce((sum, each) => sum + each.tokens, 0), "token")} in total</p>
       <ul class="records" aria-label="Entries">
         {entries.map((each) => <EntryRow key={each.id} entry={each} onEdit={onEdit} onRemove={onRemove} onChanged={onChanged} />)}
       </ul>
@@ -97,7 +97,7 @@ function EntryRow({ entry, onEdit, onRemove, onChanged }: {
     <li class={entry.enabled ? "record" : "record off"}>
       <p class="record-text">{entry.name && <b>{entry.name}: </b>}{entry.content}</p>
       <div class="record-line small">
-        {entry.constant ? <span class="tag warn">always told</span> : entry.keys.map((key) => <span key={key} class="tag">{key}</span>)}
+        {entry.constant ? <span class="tag warn">always on</span> : entry.keys.map((key) => <span key={key} class="tag">{key}</span>)}
         {!entry.enabled && <span class="tag">off</span>}
         <span><b class="num">{whole(entry.tokens)}</b> tokens</span>
         <code>{entry.id}</code>

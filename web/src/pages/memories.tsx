@@ -1,67 +1,67 @@
-/** What is remembered: search, write, pin, forget. */
+/** Search, create, edit, pin and remove memories. */
 
 import { useState } from "preact/hooks";
 
 import { useChange } from "../api/change";
 import { json, path } from "../api/client";
 import { countModel } from "../api/counting";
-import type { Memory, MemoryList } from "../api/kept";
+import type { Memory, MemoryList } from "../api/records";
 import { usePages } from "../api/pages";
-import { moment, percent, plural, whole } from "../logic/format";
-import { ask, route } from "../router";
+import { formatTime, percent, plural, whole } from "../logic/format";
+import { setQuery, route } from "../router";
 import { CountModel } from "../ui/count-model";
 import { Confirm } from "../ui/dialog";
 import { Check, Choice, TextField } from "../ui/fields";
 import { MemoryDialog } from "../ui/memory-dialog";
 import { More } from "../ui/more";
-import { Heading, Loaded, Patience, Shell } from "../ui/states";
+import { Heading, Loaded, EmptyState, Shell } from "../ui/states";
 
 export function MemoriesPage() {
   const search = route.value.query;
-  const said = (name: string) => search.get(name) ?? "";
+  const filter = (name: string) => search.get(name) ?? "";
   const list = usePages<MemoryList>(
     "/memories",
-    { q: said("q"), persona: said("persona"), user: said("user"), room: said("room"), pinned: said("pinned"), model: countModel.value },
+    { q: filter("q"), persona: filter("persona"), user: filter("user"), room: filter("room"), pinned: filter("pinned"), model: countModel.value },
     "before",
   );
   const [editing, setEditing] = useState<Memory | "new" | null>(null);
-  const [forgetting, setForgetting] = useState<Memory | null>(null);
+  const [removing, setRemoving] = useState<Memory | null>(null);
   const memories = list.pages.flatMap((page) => page.memories);
-  const done = () => (setEditing(null), setForgetting(null), list.first.reload());
-  const isFiltered = ["q", "persona", "user", "room", "pinned"].some(said);
+  const done = () => (setEditing(null), setRemoving(null), list.first.reload());
+  const isFiltered = ["q", "persona", "user", "room", "pinned"].some(filter);
 
   return (
     <>
       <Heading title="Memories"><button type="button" class="main" onClick={() => setEditing("new")}>New memory</button></Heading>
       <div class="filters" role="search" aria-label="Search memories">
-        <TextField label="Find" type="search" grow value={said("q")} placeholder="words that are in it" onInput={(q) => ask({ q })} />
-        <TextField label="Persona" type="search" value={said("persona")} placeholder="all" onInput={(persona) => ask({ persona })} />
-        <TextField label="User" type="search" value={said("user")} placeholder="all" onInput={(user) => ask({ user })} />
-        <TextField label="Room" type="search" value={said("room")} placeholder="all" onInput={(room) => ask({ room })} />
-        <Choice label="Pinned" value={said("pinned")} options={[["", "all"], ["true", "pinned"], ["false", "not pinned"]]} onInput={(pinned) => ask({ pinned })} />
+        <TextField label="Search" type="search" grow value={filter("q")} placeholder="words it contains" onInput={(q) => setQuery({ q })} />
+        <TextField label="Persona" type="search" value={filter("persona")} placeholder="all" onInput={(persona) => setQuery({ persona })} />
+        <TextField label="User" type="search" value={filter("user")} placeholder="all" onInput={(user) => setQuery({ user })} />
+        <TextField label="Room" type="search" value={filter("room")} placeholder="all" onInput={(room) => setQuery({ room })} />
+        <Choice label="Pinned" value={filter("pinned")} options={[["", "all"], ["true", "pinned"], ["false", "not pinned"]]} onInput={(pinned) => setQuery({ pinned })} />
         <CountModel />
       </div>
       <Loaded of={list.first}>
         {() => memories.length === 0 ? <NoMemories filtered={isFiltered} /> : (
           <>
-            <p class="small muted" role="status">{plural(memories.length, "memory", "memories")}{list.more && " so far"}, {plural(memories.reduce((sum, each) => sum + each.tokens, 0), "token")} in all</p>
+            <p class="small muted" role="status">{plural(memories.length, "memory", "memories")}{list.more && " so far"}, {plural(memories.reduce((sum, each) => sum + each.tokens, 0), "token")} in total</p>
             <ul class="records" aria-label="Memories">
-              {memories.map((each) => <MemoryRow key={each.id} memory={each} onEdit={setEditing} onForget={setForgetting} onChanged={list.first.reload} />)}
+              {memories.map((each) => <MemoryRow key={each.id} memory={each} onEdit={setEditing} onRemove={setRemoving} onChanged={list.first.reload} />)}
             </ul>
             <More of={list} />
           </>
         )}
       </Loaded>
       {editing && <MemoryDialog memory={editing === "new" ? null : editing} onDone={done} onClose={() => setEditing(null)} />}
-      {forgetting && <Forget memory={forgetting} onDone={done} onClose={() => setForgetting(null)} />}
+      {removing && <Remove memory={removing} onDone={done} onClose={() => setRemoving(null)} />}
     </>
   );
 }
 
-function MemoryRow({ memory, onEdit, onForget, onChanged }: {
+function MemoryRow({ memory, onEdit, onRemove, onChanged }: {
   memory: Memory;
   onEdit: (memory: Memory) => void;
-  onForget: (memory: Memory) => void;
+  onRemove: (memory: Memory) => void;
   onChanged: () => void;
 }) {
   const change = useChange();
@@ -78,13 +78,13 @@ function MemoryRow({ memory, onEdit, onForget, onChanged }: {
         <span><b class="num">{whole(memory.tokens)}</b> tokens{memory.pinned && " in every context"}</span>
         <span class="muted">importance {percent(memory.importance)}</span>
         <span class="muted">{owner(memory)}</span>
-        {memory.at > 0 && <span class="muted">{moment(memory.at)}</span>}
+        {memory.at > 0 && <span class="muted">{formatTime(memory.at)}</span>}
         <span class="muted">used {plural(memory.accesses, "time")}</span>
         <code>{memory.id}</code>
         <span class="record-buttons">
           <button type="button" class="quiet" aria-pressed={memory.pinned} disabled={change.busy} onClick={() => void pin()}>{memory.pinned ? "Unpin" : "Pin"}<span class="hidden"> {memory.id}</span></button>
           <button type="button" class="quiet" onClick={() => onEdit(memory)}>Edit<span class="hidden"> {memory.id}</span></button>
-          <button type="button" class="quiet" onClick={() => onForget(memory)}>Forget<span class="hidden"> {memory.id}</span></button>
+          <button type="button" class="quiet" onClick={() => onRemove(memory)}>Remove<span class="hidden"> {memory.id}</span></button>
         </span>
       </div>
       {change.error && <p class="bad" role="alert">{change.error}</p>}
@@ -92,33 +92,33 @@ function MemoryRow({ memory, onEdit, onForget, onChanged }: {
   );
 }
 
-/** Whose a memory is. */
+/** Who can see a memory. */
 function owner({ persona, user, room }: Memory): string {
   const whose = [persona && `persona ${persona}`, user && `user ${user}`, room && `room ${room}`].filter(Boolean);
-  return whose.length > 0 ? whose.join(", ") : "everybody's";
+  return whose.length > 0 ? whose.join(", ") : "everyone";
 }
 
-function Forget({ memory, onDone, onClose }: { memory: Memory; onDone: () => void; onClose: () => void }) {
+function Remove({ memory, onDone, onClose }: { memory: Memory; onDone: () => void; onClose: () => void }) {
   const change = useChange();
   const [erase, setErase] = useState(false);
-  const forget = async () => {
+  const remove = async () => {
     const where = path`/memories/${memory.id}` + (erase ? "?erase=true" : "");
     if (await change.run(() => json(where, { method: "DELETE" }))) onDone();
   };
   return (
-    <Confirm title="Forget this memory?" action="Forget it" busy={change.busy} error={change.error} onYes={() => void forget()} onClose={onClose}>
+    <Confirm title="Remove this memory?" action="Remove" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={onClose}>
       <blockquote>{memory.content}</blockquote>
-      <p>No later context will have it: <b class="num">−{whole(memory.tokens)}</b> tokens wherever it would have been in.</p>
-      <Check label="Take its text out of past contexts, too" checked={erase} onInput={setErase} />
+      <p>Future contexts cannot include it. This frees <b class="num">{whole(memory.tokens)}</b> tokens wherever it would have been included.</p>
+      <Check label="Also erase its text from past contexts" checked={erase} onInput={setErase} />
     </Confirm>
   );
 }
 
 function NoMemories({ filtered }: { filtered: boolean }) {
-  if (filtered) return <Patience title="No memory is like that" text="Take something out of the search above." />;
+  if (filtered) return <EmptyState title="No matching memories" text="Try removing a filter." />;
   return (
-    <Patience title="Nothing is remembered yet" text="A memory is a fact that comes back when it matters. Write one with the button above, or from a shell:">
+    <EmptyState title="No memories yet" text="A memory is a fact that is added to the context when it is relevant. Create one with the button above or on the command line:">
       <Shell>{'brimful memory add "Ada was promised a refund." --user ada'}</Shell>
-    </Patience>
+    </EmptyState>
   );
 }

@@ -1,4 +1,4 @@
-/** What the model saw when it gave this answer, or answered this question: the way from a message to its context. */
+/** Redirects from a message to the context of the answer, or of the question it answers. */
 
 import { useEffect } from "preact/hooks";
 
@@ -7,7 +7,7 @@ import { useResource } from "../api/resource";
 import type { ContextList } from "../api/types";
 import { contextPath } from "../logic/routes";
 import { go } from "../router";
-import { Heading, Loaded, Patience } from "../ui/states";
+import { Heading, Loaded, EmptyState } from "../ui/states";
 
 export function MessagePage({ id }: { id: string }) {
   const read = useResource<ContextList>(`/contexts${query({ message: id, limit: 1 })}`);
@@ -17,9 +17,9 @@ export function MessagePage({ id }: { id: string }) {
   }, [found]);
   return (
     <>
-      <Heading title="The context of a message" />
+      <Heading title="Context of a message" />
       <Loaded of={read} rows={10}>
-        {() => !found && <Patience title="No context is kept" text={`None was built for the message ${id}, or its record is gone. What was imported, or said by people to people, has none.`} action={<a href="/">See what happens now</a>} />}
+        {() => !found && <EmptyState title="No context found" text={`No context was built for message ${id}, or its record was deleted. Imported messages and messages between people have none.`} action={<a href="/">Show live contexts</a>} />}
       </Loaded>
     </>
   );

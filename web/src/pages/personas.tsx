@@ -1,4 +1,4 @@
-/** Whom models play. */
+/** Personas. */
 
 import { useState } from "preact/hooks";
 
@@ -6,38 +6,38 @@ import { useChange } from "../api/change";
 import { json, path } from "../api/client";
 import { countModel } from "../api/counting";
 import { useDraft } from "../api/draft";
-import type { Persona, PersonaList } from "../api/kept";
+import type { Persona, PersonaList } from "../api/records";
 import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
-import { lines } from "../logic/texts";
+import { lines } from "../logic/text";
 import { plural } from "../logic/format";
 import { personaPath } from "../logic/routes";
 import { go } from "../router";
-import { CharacterForm, characterNow, OF_PERSONA } from "../ui/character-form";
+import { CharacterForm, mergedCharacter, PERSONA_FIELDS } from "../ui/character-form";
 import { CountModel } from "../ui/count-model";
 import { Confirm, Dialog } from "../ui/dialog";
 import { TextArea, TextField } from "../ui/fields";
 import { More } from "../ui/more";
-import { draftOf, noteOf, NotesForm } from "../ui/notes-form";
-import { Heading, Loaded, Patience } from "../ui/states";
+import { toDraft, toNote, NotesForm } from "../ui/notes-form";
+import { Heading, Loaded, EmptyState } from "../ui/states";
 import { TokenCost } from "../ui/token-cost";
 
 export function PersonasPage() {
   const list = usePages<PersonaList>("/personas", { model: countModel.value }, "after");
   const [find, setFind] = useState("");
-  const [making, setMaking] = useState(false);
+  const [creating, setCreating] = useState(false);
   const personas = list.pages.flatMap((page) => page.personas);
   const shown = personas.filter((each) => `${each.id} ${each.name} ${each.prompt}`.toLowerCase().includes(find.toLowerCase()));
   return (
     <>
-      <Heading title="Personas"><button type="button" class="main" onClick={() => setMaking(true)}>New persona</button></Heading>
+      <Heading title="Personas"><button type="button" class="main" onClick={() => setCreating(true)}>New persona</button></Heading>
       <div class="filters" role="search" aria-label="Search personas">
-        <TextField label="Find" type="search" grow value={find} placeholder="id, name or prompt" onInput={setFind} />
+        <TextField label="Search" type="search" grow value={find} placeholder="id, name or prompt" onInput={setFind} />
         <CountModel />
       </div>
       <Loaded of={list.first}>
         {() => personas.length === 0 ? (
-          <Patience title="No persona yet" text="A persona is whom the model plays: a prompt, a model, a policy of its own. Make one with the button above." />
+          <EmptyState title="No personas yet" text="A persona is the character the model plays, with its own prompt, model and policy. Create one with the button above." />
         ) : (
           <>
             <ul class="records" aria-label="Personas">
@@ -54,12 +54,12 @@ export function PersonasPage() {
                 </li>
               ))}
             </ul>
-            {shown.length === 0 && <p class="muted">No persona is like that among those that are loaded.</p>}
+            {shown.length === 0 && <p class="muted">No loaded persona matches.</p>}
             <More of={list} />
           </>
         )}
       </Loaded>
-      {making && <NewPersona onClose={() => setMaking(false)} />}
+      {creating && <NewPersona onClose={() => setCreating(false)} />}
     </>
   );
 }
@@ -68,17 +68,17 @@ function NewPersona({ onClose }: { onClose: () => void }) {
   const [id, setId] = useState("");
   const [prompt, setPrompt] = useState("");
   const change = useChange();
-  const make = async (event: Event) => {
+  const create = async (event: Event) => {
     event.preventDefault();
     if (await change.run(() => json("/personas", { method: "POST", body: { id: id.trim(), prompt } }))) go(personaPath(id.trim()));
   };
   return (
-    <Dialog title="A new persona" onClose={onClose} wide>
-      <form onSubmit={(event) => void make(event)}>
-        <TextField label="Id" value={id} required onInput={setId} />
+    <Dialog title="New persona" onClose={onClose} wide>
+      <form onSubmit={(event) => void create(event)}>
+        <TextField label="ID" value={id} required onInput={setId} />
         <TextArea label="Prompt" value={prompt} onInput={setPrompt} hint={<TokenCost text={prompt} />} />
         {change.error && <p class="bad" role="alert">{change.error}</p>}
-        <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Make it</button></div>
+        <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Create</button></div>
       </form>
     </Dialog>
   );
@@ -94,14 +94,14 @@ export function PersonaPage({ id }: { id: string }) {
   return (
     <>
       <Heading title={read.data?.name || id}>
-        <a class="button" href={`/?${new URLSearchParams({ persona: id })}`}>Its contexts</a>
-        <a class="button" href={`/memories?${new URLSearchParams({ persona: id })}`}>Its memories</a>
+        <a class="button" href={`/?${new URLSearchParams({ persona: id })}`}>Contexts</a>
+        <a class="button" href={`/memories?${new URLSearchParams({ persona: id })}`}>Memories</a>
         <button type="button" class="danger" onClick={() => setRemoving(true)}>Remove</button>
       </Heading>
       <Loaded of={read}>{(persona) => <Settings key={JSON.stringify(persona)} persona={persona} onSaved={read.reload} />}</Loaded>
       {removing && (
-        <Confirm title={`Remove ${read.data?.name || id}?`} action="Remove it" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(false)}>
-          <p>Its prompt and settings are gone then. Rooms and memories stay.</p>
+        <Confirm title={`Remove ${read.data?.name || id}?`} action="Remove" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(false)}>
+          <p>This removes its prompt and settings. Rooms and memories are not affected.</p>
         </Confirm>
       )}
     </>
@@ -112,16 +112,16 @@ function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void 
   const { draft, put, changes } = useDraft({
     name: persona.name, prompt: persona.prompt, model: persona.model, provider: persona.provider, policy: persona.policy,
     completion: persona.completion === null ? "" : String(persona.completion), lorebooks: persona.lorebooks.join("\n"),
-    notes: persona.notes.map(draftOf), character: persona.character,
+    notes: persona.notes.map(toDraft), character: persona.character,
   });
   const change = useChange();
   const save = async (event: Event) => {
     event.preventDefault();
     const body = changes(({ completion, lorebooks, notes, ...rest }) => (
-      { ...rest, completion: completion ? Number(completion) : null, lorebooks: lines(lorebooks), notes: notes.map(noteOf) }
+      { ...rest, completion: completion ? Number(completion) : null, lorebooks: lines(lorebooks), notes: notes.map(toNote) }
     ));
     const where = path`/personas/${persona.id}`;
-    const saved = await change.run(async () => json(where, { method: "PUT", body: { ...body, ...(await characterNow(where, persona, body)) } }));
+    const saved = await change.run(async () => json(where, { method: "PUT", body: { ...body, ...(await mergedCharacter(where, persona, body)) } }));
     if (saved) onSaved();
   };
   return (
@@ -129,16 +129,16 @@ function Settings({ persona, onSaved }: { persona: Persona; onSaved: () => void 
       <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
       <TextArea label="Prompt" rows={8} value={draft.prompt} onInput={(prompt) => put({ prompt })} hint={<>in every context: <TokenCost text={draft.prompt} was={persona.prompt} /></>} />
       <div class="columns">
-        <TextField label="Model" value={draft.model} placeholder="as asked" onInput={(model) => put({ model })} />
-        <TextField label="Provider" value={draft.provider} placeholder="its maker" onInput={(provider) => put({ provider })} />
+        <TextField label="Model" value={draft.model} placeholder="default" onInput={(model) => put({ model })} />
+        <TextField label="Provider" value={draft.provider} placeholder="default for the model" onInput={(provider) => put({ provider })} />
         <TextField label="Policy" value={draft.policy} placeholder="default" onInput={(policy) => put({ policy })} />
-        <TextField label="Kept for answers, in tokens" type="number" min={1} value={draft.completion} placeholder="as the policy says" onInput={(completion) => put({ completion })} />
-        <TextArea label="Lorebooks, one id a line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
+        <TextField label="Reserve for answers, in tokens" type="number" min={1} value={draft.completion} placeholder="from the policy" onInput={(completion) => put({ completion })} />
+        <TextArea label="Lorebooks, one id per line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
       </div>
-      <CharacterForm character={draft.character} fields={OF_PERSONA} title="Character" begin="Describe a character" onInput={(character) => put({ character })} />
+      <CharacterForm character={draft.character} fields={PERSONA_FIELDS} title="Character" begin="Add a character" onInput={(character) => put({ character })} />
       <NotesForm notes={draft.notes} onInput={(notes) => put({ notes })} />
       {change.error && <p class="bad" role="alert">{change.error}</p>}
-      <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the persona</button></div>
+      <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save</button></div>
     </form>
   );
 }

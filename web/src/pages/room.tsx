@@ -1,4 +1,4 @@
-/** One room: what stands in every context of it, what was said, and what can be changed. */
+/** One room: its settings and messages. */
 
 import { useState } from "preact/hooks";
 
@@ -6,18 +6,18 @@ import { useChange } from "../api/change";
 import { json, path } from "../api/client";
 import { countModel } from "../api/counting";
 import { useDraft } from "../api/draft";
-import type { Message, MessageList, Room } from "../api/kept";
+import type { Message, MessageList, Room } from "../api/records";
 import { usePages } from "../api/pages";
 import { useResource } from "../api/resource";
-import { lines, spoken } from "../logic/texts";
-import { moment, plural, score, whole } from "../logic/format";
+import { lines, messageText } from "../logic/text";
+import { formatTime, plural, score, whole } from "../logic/format";
 import { messagePath } from "../logic/routes";
-import { ask, go, route } from "../router";
-import { CharacterForm, characterNow, OF_ROOM } from "../ui/character-form";
+import { setQuery, go, route } from "../router";
+import { CharacterForm, mergedCharacter, ROOM_FIELDS } from "../ui/character-form";
 import { Confirm } from "../ui/dialog";
 import { TextArea, TextField } from "../ui/fields";
 import { More } from "../ui/more";
-import { draftOf, noteOf, NotesForm } from "../ui/notes-form";
+import { toDraft, toNote, NotesForm } from "../ui/notes-form";
 import { Heading, Loaded } from "../ui/states";
 import { TokenCost } from "../ui/token-cost";
 
@@ -31,15 +31,15 @@ export function RoomPage({ id }: { id: string }) {
   return (
     <>
       <Heading title={read.data?.name || id}>
-        <a class="button" href={`/?${new URLSearchParams({ room: id })}`}>Its contexts</a>
-        <a class="button" href={`/memories?${new URLSearchParams({ room: id })}`}>Its memories</a>
+        <a class="button" href={`/?${new URLSearchParams({ room: id })}`}>Contexts</a>
+        <a class="button" href={`/memories?${new URLSearchParams({ room: id })}`}>Memories</a>
         <button type="button" class="danger" onClick={() => setRemoving(true)}>Remove</button>
       </Heading>
       <Loaded of={read} rows={4}>{(room) => <Settings key={JSON.stringify(room)} room={room} onSaved={read.reload} />}</Loaded>
       <Messages room={id} />
       {removing && (
-        <Confirm title={`Remove ${read.data?.name || id}?`} action="Remove it" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(false)}>
-          <p>The room and all that was said in it is gone then.</p>
+        <Confirm title={`Remove ${read.data?.name || id}?`} action="Remove" busy={change.busy} error={change.error} onYes={() => void remove()} onClose={() => setRemoving(false)}>
+          <p>This removes the room and all its messages.</p>
         </Confirm>
       )}
     </>
@@ -49,35 +49,35 @@ export function RoomPage({ id }: { id: string }) {
 function Settings({ room, onSaved }: { room: Room; onSaved: () => void }) {
   const { draft, put, changes } = useDraft({
     name: room.name, user: room.user ?? "", goal: room.goal, headers: room.headers.join("\n"), lorebooks: room.lorebooks.join("\n"),
-    notes: room.notes.map(draftOf), character: room.character,
+    notes: room.notes.map(toDraft), character: room.character,
   });
   const change = useChange();
   const save = async (event: Event) => {
     event.preventDefault();
     const body = changes(({ user, headers, lorebooks, notes, ...rest }) => (
-      { ...rest, user: user || null, headers: lines(headers), lorebooks: lines(lorebooks), notes: notes.map(noteOf) }
+      { ...rest, user: user || null, headers: lines(headers), lorebooks: lines(lorebooks), notes: notes.map(toNote) }
     ));
     const where = path`/rooms/${room.id}`;
-    const saved = await change.run(async () => json(where, { method: "PUT", body: { ...body, ...(await characterNow(where, room, body)) } }));
+    const saved = await change.run(async () => json(where, { method: "PUT", body: { ...body, ...(await mergedCharacter(where, room, body)) } }));
     if (saved) onSaved();
   };
   return (
     <details class="form">
-      <summary>About the room</summary>
+      <summary>Room settings</summary>
       <form aria-label="Room" onSubmit={(event) => void save(event)}>
         <div class="columns">
           <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
-          <TextField label="User" value={draft.user} placeholder="nobody's" onInput={(user) => put({ user })} />
+          <TextField label="User" value={draft.user} placeholder="none" onInput={(user) => put({ user })} />
         </div>
         <TextArea label="Goal" rows={2} value={draft.goal} onInput={(goal) => put({ goal })} hint={<>in every context: <TokenCost text={draft.goal} was={room.goal} /></>} />
         <div class="columns">
-          <TextArea label="Headers, one a line" rows={3} value={draft.headers} onInput={(headers) => put({ headers })} hint={<>in every context: <TokenCost text={draft.headers} was={room.headers.join("\n")} /></>} />
-          <TextArea label="Lorebooks, one id a line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
+          <TextArea label="Headers, one per line" rows={3} value={draft.headers} onInput={(headers) => put({ headers })} hint={<>in every context: <TokenCost text={draft.headers} was={room.headers.join("\n")} /></>} />
+          <TextArea label="Lorebooks, one id per line" rows={3} value={draft.lorebooks} onInput={(lorebooks) => put({ lorebooks })} />
         </div>
-        <CharacterForm character={draft.character} fields={OF_ROOM} title="Who answers here" begin="Describe who answers here" onInput={(character) => put({ character })} />
+        <CharacterForm character={draft.character} fields={ROOM_FIELDS} title="Character in this room" begin="Add a character for this room" onInput={(character) => put({ character })} />
         <NotesForm notes={draft.notes} onInput={(notes) => put({ notes })} />
         {change.error && <p class="bad" role="alert">{change.error}</p>}
-        <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the room</button></div>
+        <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save</button></div>
       </form>
     </details>
   );
@@ -97,21 +97,21 @@ function Messages({ room }: { room: string }) {
   };
   return (
     <section aria-labelledby="messages-heading">
-      <h2 id="messages-heading">{q ? "Found" : "What was said"}</h2>
+      <h2 id="messages-heading">{q ? "Search results" : "Messages"}</h2>
       <div class="filters" role="search" aria-label="Search messages">
-        <TextField label="Find" type="search" grow value={q} placeholder="by words and by meaning" onInput={(text) => ask({ q: text })} />
+        <TextField label="Search" type="search" grow value={q} placeholder="by words or meaning" onInput={(text) => setQuery({ q: text })} />
       </div>
       <Loaded of={list.first}>
         {() => (
           <>
-            {messages.length === 0 && <p class="muted">{q ? "Nothing like that was found." : "Nothing was said here yet."}</p>}
+            {messages.length === 0 && <p class="muted">{q ? "No matching messages." : "No messages yet."}</p>}
             <ol class="records" aria-label="Messages">
               {messages.map((each) => (
                 <li key={each.id} class={`record role-${each.role}`}>
-                  <p class="record-text">{spoken(each.content)}</p>
+                  <p class="record-text">{messageText(each.content)}</p>
                   <div class="record-line small">
                     <b>{each.sender || each.role}</b>
-                    <span class="muted">{moment(each.at)}</span>
+                    <span class="muted">{formatTime(each.at)}</span>
                     <span>{plural(each.tokens, "token")}</span>
                     {each.relevance !== null && <span class="muted">relevance {score(each.relevance)}</span>}
                     <code>{each.id}</code>
@@ -125,9 +125,9 @@ function Messages({ room }: { room: string }) {
         )}
       </Loaded>
       {removing && (
-        <Confirm title="Remove this message?" action="Remove it" busy={change.busy} error={change.error} onYes={() => void remove(removing)} onClose={() => setRemoving(null)}>
-          <blockquote>{spoken(removing.content)}</blockquote>
-          <p>No later context will have it: <b class="num">−{whole(removing.tokens)}</b> tokens wherever it would have been in.</p>
+        <Confirm title="Remove this message?" action="Remove" busy={change.busy} error={change.error} onYes={() => void remove(removing)} onClose={() => setRemoving(null)}>
+          <blockquote>{messageText(removing.content)}</blockquote>
+          <p>Future contexts cannot include it. This frees <b class="num">{whole(removing.tokens)}</b> tokens wherever it would have been included.</p>
         </Confirm>
       )}
     </section>

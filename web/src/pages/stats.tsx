@@ -1,4 +1,4 @@
-/** Statistics: use, composition, answers, cost and what was saved, over time and by model, policy or persona. */
+/** Statistics: usage, composition, answers, cost and savings, over time and by model, policy or persona. */
 
 import { useMemo } from "preact/hooks";
 
@@ -6,13 +6,13 @@ import { query } from "../api/client";
 import { useResource } from "../api/resource";
 import type { Statistics, StatisticsList } from "../api/statistics";
 import type { ContextList } from "../api/types";
-import { inOrder, look, title } from "../logic/components";
+import { inDisplayOrder, look, title } from "../logic/components";
 import { money, percent, plural, seconds, short, whole } from "../logic/format";
-import { ask, route } from "../router";
+import { setQuery, route } from "../router";
 import { Choice } from "../ui/fields";
 import { FirstContext } from "../ui/first-context";
 import { Plot } from "../ui/plot";
-import { Heading, Loaded, Patience } from "../ui/states";
+import { Heading, Loaded, EmptyState } from "../ui/states";
 
 const ALL = "all";
 const TIMES = [["1h", "last hour"], ["24h", "last 24 hours"], ["7d", "last 7 days"], ["30d", "last 30 days"], ["365d", "last year"], [ALL, "all time"]] as const;
@@ -33,11 +33,11 @@ export function StatsPage() {
     <>
       <Heading title="Stats" />
       <div class="filters">
-        <Choice label="Time" value={last} options={TIMES} onInput={(time) => ask({ last: time })} />
-        <Choice label="Table by" value={by} options={GROUPS} onInput={(group) => ask({ by: group })} />
+        <Choice label="Period" value={last} options={TIMES} onInput={(time) => setQuery({ last: time })} />
+        <Choice label="Group by" value={by} options={GROUPS} onInput={(group) => setQuery({ by: group })} />
       </div>
       <Loaded of={whole} rows={4}>
-        {() => (found === undefined || found.contexts === 0 ? <Nothing /> : <Figures of={found} />)}
+        {() => (found === undefined || found.contexts === 0 ? <Nothing /> : <Summary of={found} />)}
       </Loaded>
       {found && found.contexts > 0 && (
         <>
@@ -50,35 +50,35 @@ export function StatsPage() {
   );
 }
 
-/** Where there is nothing in a time, there may be something before it. */
+/** No contexts in this period; there may be older ones. */
 function Nothing() {
   const any = useResource<ContextList>("/contexts?limit=1");
   return (
     <Loaded of={any} rows={3}>
       {({ contexts }) => contexts.length === 0
         ? <FirstContext />
-        : <Patience title="No context in that time" text="There are older ones." action={<a href={`/stats?last=${ALL}`}>All time</a>} />}
+        : <EmptyState title="No contexts in this period" text="There are older contexts." action={<a href={`/stats?last=${ALL}`}>All time</a>} />}
     </Loaded>
   );
 }
 
-function Figures({ of }: { of: Statistics }) {
+function Summary({ of }: { of: Statistics }) {
   const { answers } = of;
   const warnings = Object.entries(of.warnings);
   return (
     <>
       <dl class="tiles">
         <div><dt>Contexts</dt><dd>{whole(of.contexts)}</dd></div>
-        <div><dt>Windows in use, together</dt><dd>{percent(of.share.mean)}</dd><dd class="small muted">one by one from {percent(of.share.min)} to {percent(of.share.max)}</dd></div>
-        <div><dt>Tokens a context</dt><dd>{whole(of.tokens.mean)}</dd><dd class="small muted">at most {whole(of.tokens.max)}</dd></div>
+        <div><dt>Window usage</dt><dd>{percent(of.share.mean)}</dd><dd class="small muted">from {percent(of.share.min)} to {percent(of.share.max)}</dd></div>
+        <div><dt>Tokens per context</dt><dd>{whole(of.tokens.mean)}</dd><dd class="small muted">max {whole(of.tokens.max)}</dd></div>
         <div><dt>Left out</dt><dd>{percent(of.left_out / Math.max(1, of.candidates))}</dd><dd class="small muted">{whole(of.left_out)} of {plural(of.candidates, "candidate")}</dd></div>
         <div><dt>Prompt cached</dt><dd>{answers.prompt ? percent(answers.cached / answers.prompt) : "–"}</dd><dd class="small muted">{answers.prompt ? `${percent(answers.expected_cached / answers.prompt)} expected` : "no usage reported"}</dd></div>
-        <div><dt>Cost</dt><dd>{money(of.cost)}</dd><dd class="small muted">{of.cost === null ? "no price known" : plural(answers.total, "answer")}</dd></div>
-        <div><dt>Saved</dt><dd>{money(of.saved)}</dd><dd class="small muted">against sending everything</dd></div>
-        <div><dt>Counting error</dt><dd>{answers.count_error === null ? "–" : percent(Math.abs(answers.count_error))}</dd><dd class="small muted">against reported usage</dd></div>
-        <div><dt>Answer in</dt><dd>{seconds(answers.seconds)}</dd><dd class="small muted">mean</dd></div>
-        <div><dt>Memories a context</dt><dd>{of.memories.per_context.toFixed(1)}</dd><dd class="small muted">{of.memories.relevance === null ? "no relevance told" : `mean relevance ${of.memories.relevance.toFixed(2)}`}</dd></div>
-        <div><dt>Vector search</dt><dd>{percent(of.vector_uptime)}</dd><dd class="small muted">{plural(of.breaker_openings, "breaker opening")}</dd></div>
+        <div><dt>Cost</dt><dd>{money(of.cost)}</dd><dd class="small muted">{of.cost === null ? "price unknown" : plural(answers.total, "answer")}</dd></div>
+        <div><dt>Saved</dt><dd>{money(of.saved)}</dd><dd class="small muted">compared to sending everything</dd></div>
+        <div><dt>Counting error</dt><dd>{answers.count_error === null ? "–" : percent(Math.abs(answers.count_error))}</dd><dd class="small muted">compared to reported usage</dd></div>
+        <div><dt>Answer time</dt><dd>{seconds(answers.seconds)}</dd><dd class="small muted">mean</dd></div>
+        <div><dt>Memories per context</dt><dd>{of.memories.per_context.toFixed(1)}</dd><dd class="small muted">{of.memories.relevance === null ? "no relevance recorded" : `mean relevance ${of.memories.relevance.toFixed(2)}`}</dd></div>
+        <div><dt>Vector search</dt><dd>{percent(of.vector_uptime)}</dd><dd class="small muted">{plural(of.breaker_openings, "circuit breaker opening")}</dd></div>
       </dl>
       <Composition of={of} />
       {warnings.length > 0 && <p class="small">Warnings: {warnings.map(([kind, count]) => `${kind} in ${plural(count, "context")}`).join(", ")}.</p>}
@@ -87,10 +87,10 @@ function Figures({ of }: { of: Statistics }) {
 }
 
 function Composition({ of }: { of: Statistics }) {
-  const parts = inOrder(of.components).filter((part) => part.share > 0);
+  const parts = inDisplayOrder(of.components).filter((part) => part.share > 0);
   return (
     <section aria-labelledby="composition-heading">
-      <h2 id="composition-heading">What was sent</h2>
+      <h2 id="composition-heading">Composition</h2>
       <div class="bar tall" aria-hidden="true">
         {parts.map((part) => <span key={part.name} class={`seg ${look(part.name)}`} style={{ flexGrow: String(part.share) }} />)}
       </div>
@@ -100,7 +100,7 @@ function Composition({ of }: { of: Statistics }) {
             <span class={`swatch ${look(part.name)}`} aria-hidden="true" />
             <span class="legend-name">{title(part.name)}</span>
             <span class="num">{percent(part.share)}</span>
-            <span class="num muted">{short(part.tokens)} a context</span>
+            <span class="num muted">{short(part.tokens)} per context</span>
           </li>
         ))}
       </ul>
@@ -118,7 +118,7 @@ function Plots({ rows, over, seconds: length }: { rows: Statistics[]; over: stri
       range: [length === null ? (timed[0]?.begin ?? now) - 1 : now - length, now] as const,
       times: timed.map((row) => row.begin ?? 0),
       contexts: [line("contexts", "--accent", (row) => row.contexts)],
-      use: [line("together", "--accent", (row) => row.share.mean), line("largest", "--muted", (row) => row.share.max, [6, 4])],
+      use: [line("mean", "--accent", (row) => row.share.mean), line("largest", "--muted", (row) => row.share.max, [6, 4])],
       tokens: [line("sent", "--accent", (row) => row.total_tokens), line("all candidates", "--muted", (row) => row.naive, [6, 4])],
       cost: [line("cost", "--accent", (row) => row.cost), line("saved", "--good", (row) => row.saved, [2, 3])],
     };
@@ -126,10 +126,10 @@ function Plots({ rows, over, seconds: length }: { rows: Statistics[]; over: stri
   const priced = rows.some((row) => row.cost !== null);
   return (
     <section class="plots" aria-label={`Plots by ${over}`}>
-      <Plot title={`Contexts an ${over}`.replace("an day", "a day")} times={drawn.times} range={drawn.range} lines={drawn.contexts} />
-      <Plot title="Share of the window in use" times={drawn.times} range={drawn.range} lines={drawn.use} show={percent} />
-      <Plot title="Tokens sent, and tokens of all candidates" times={drawn.times} range={drawn.range} lines={drawn.tokens} />
-      {priced && <Plot title="Cost and saving, in US dollars" times={drawn.times} range={drawn.range} lines={drawn.cost} show={money} />}
+      <Plot title={`Contexts per ${over}`} times={drawn.times} range={drawn.range} lines={drawn.contexts} />
+      <Plot title="Window usage" times={drawn.times} range={drawn.range} lines={drawn.use} show={percent} />
+      <Plot title="Tokens sent and tokens of all candidates" times={drawn.times} range={drawn.range} lines={drawn.tokens} />
+      {priced && <Plot title="Cost and savings in US dollars" times={drawn.times} range={drawn.range} lines={drawn.cost} show={money} />}
     </section>
   );
 }
@@ -142,7 +142,7 @@ function Table({ rows, caption, first }: { rows: Statistics[]; caption: string; 
         <thead>
           <tr>
             <th scope="col">{first.charAt(0).toUpperCase() + first.slice(1)}</th>
-            {["Contexts", "Mean use", "Mean tokens", "Left out", "Answers", "Cached", "Cost", "Saved"].map((name) => <th key={name} scope="col" class="right">{name}</th>)}
+            {["Contexts", "Window usage", "Mean tokens", "Left out", "Answers", "Cached", "Cost", "Saved"].map((name) => <th key={name} scope="col" class="right">{name}</th>)}
           </tr>
         </thead>
         <tbody>

@@ -1,31 +1,31 @@
-/** What if the window, the reserve, the model or the policy were others? The same core answers, while one drags. */
+/** What if: the same candidates with another window, reserve, model or policy. */
 
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 
-import { json, key, path, words } from "../api/client";
+import { json, key, path, errorMessage } from "../api/client";
 import { useResource } from "../api/resource";
 import type { ContextView, Exceeded, ModelList, PolicyList, WhatIf } from "../api/types";
 import { percent, plural, signed, whole } from "../logic/format";
 import { latest, type Latest } from "../logic/latest";
 import { contextPath } from "../logic/routes";
 import { clamp, fromStep, STEPS, toStep } from "../logic/scale";
-import { ask, route } from "../router";
+import { setQuery, route } from "../router";
 import { BandChoice } from "../ui/bar";
 import { Changes } from "../ui/changes";
 import { Choice } from "../ui/fields";
 import { ItemPanel } from "../ui/item-panel";
-import { Failed, Heading, Loaded } from "../ui/states";
+import { ErrorNote, Heading, Loaded } from "../ui/states";
 import { Treemap } from "../ui/treemap";
 
-interface Question {
+interface Settings {
   window?: number;
   completion?: number;
   model?: string;
   policy?: string;
 }
 
-const LEAST = 256; // tokens: no smaller window holds a prompt and an answer
-const LARGEST = 2_097_152;
+const MIN_WINDOW = 256; // tokens
+const MAX_WINDOW = 2_097_152;
 
 export function WhatIfPage({ id }: { id: string }) {
   const read = useResource<ContextView>(path`/contexts/${id}`);
@@ -33,18 +33,18 @@ export function WhatIfPage({ id }: { id: string }) {
   return (
     <div class={item && read.data ? "with-panel" : ""}>
       <div class="page">
-        <Heading title="What if …"><a class="button" href={contextPath(id)}>Back to the context</a></Heading>
-        <Loaded of={read} rows={10}>{(view) => <Play view={view} item={item} />}</Loaded>
+        <Heading title="What if…"><a class="button" href={contextPath(id)}>Back to context</a></Heading>
+        <Loaded of={read} rows={10}>{(view) => <Playground view={view} item={item} />}</Loaded>
       </div>
-      {item && read.data && <ItemPanel context={id} window={read.data.window} item={item} onClose={() => ask({ item: null }, { replace: false })} />}
+      {item && read.data && <ItemPanel context={id} window={read.data.window} item={item} onClose={() => setQuery({ item: null }, { replace: false })} />}
     </div>
   );
 }
 
-function Play({ view, item }: { view: ContextView; item: string }) {
+function Playground({ view, item }: { view: ContextView; item: string }) {
   const models = useResource<ModelList>("/models").data?.models ?? [];
   const policies = useResource<PolicyList>("/policies").data?.policies ?? [];
-  const [question, setQuestion] = useAddress();
+  const [question, setSettings] = useUrlSettings();
   const { answer, error, busy, took } = useAnswer(view.id, question);
   const [chosen, setChosen] = useState("");
 
@@ -61,31 +61,31 @@ function Play({ view, item }: { view: ContextView; item: string }) {
   return (
     <>
       <form class="controls" onSubmit={(event) => event.preventDefault()}>
-        <Slider label="Window" value={window} low={LEAST} high={LARGEST} onInput={(tokens) => setQuestion({ ...question, window: tokens })} />
-        <Slider label="Kept for the answer" value={completion} low={16} high={Math.max(32, Math.min(window - 1, 131_072))} onInput={(tokens) => setQuestion({ ...question, completion: tokens })} />
+        <Slider label="Window" value={window} low={MIN_WINDOW} high={MAX_WINDOW} onInput={(tokens) => setSettings({ ...question, window: tokens })} />
+        <Slider label="Reserved for the answer" value={completion} low={16} high={Math.max(32, Math.min(window - 1, 131_072))} onInput={(tokens) => setSettings({ ...question, completion: tokens })} />
         <Choice
-          label="Model" value={question.model ?? ""} options={[["", `${view.model} (as it was)`], ...models.map((each) => [each.id, `${each.id} (${whole(each.window)})`] as const)]}
-          onInput={(name) => { const { window: _, ...rest } = question; setQuestion(without({ ...rest, model: name })); }}
+          label="Model" value={question.model ?? ""} options={[["", `${view.model} (original)`], ...models.map((each) => [each.id, `${each.id} (${whole(each.window)})`] as const)]}
+          onInput={(name) => { const { window: _, ...rest } = question; setSettings(without({ ...rest, model: name })); }}
         />
         <Choice
-          label="Policy" value={question.policy ?? ""} options={[["", `${view.policy} (as it was)`], ...policies.map((each) => [each.name, each.name] as const)]}
-          onInput={(policy) => setQuestion(without({ ...question, policy }))}
+          label="Policy" value={question.policy ?? ""} options={[["", `${view.policy} (original)`], ...policies.map((each) => [each.name, each.name] as const)]}
+          onInput={(policy) => setSettings(without({ ...question, policy }))}
         />
-        <button type="button" onClick={() => setQuestion({})} disabled={Object.keys(question).length === 0}>As it was</button>
+        <button type="button" onClick={() => setSettings({})} disabled={Object.keys(question).length === 0}>Reset</button>
       </form>
-      {error && <Failed error={error} />}
+      {error && <ErrorNote error={error} />}
       {answer?.exceeded && <DoesNotFit exceeded={answer.exceeded} />}
       <p class="what-if-line" role="status" aria-busy={busy}>
         <b class="num">{whole(shown.tokens)}</b> of <span class="num">{whole(shown.window)}</span> tokens used ({percent(shown.tokens / shown.window)}, <span class="num">{signed(shown.tokens - view.tokens)}</span>) · {plural(shown.left_out, "candidate")} left out (<span class="num">{signed(shown.left_out - view.left_out)}</span>)
-        {answer?.context && <> · {percent(answer.prefix_share)} of the request as it was</>}
-        <span aria-hidden="true">{busy ? " · asking …" : answer && ` · ${Math.round(took)} ms`}</span>
+        {answer?.context && <> · {percent(answer.prefix_share)} of the request unchanged</>}
+        <span aria-hidden="true">{busy ? " · loading…" : answer && ` · ${Math.round(took)} ms`}</span>
       </p>
-      <section aria-label="The window" class={answer?.exceeded ? "pale" : ""}>
+      <section aria-label="Window" class={answer?.exceeded ? "pale" : ""}>
         <BandChoice bands={shown.bands} window={shown.window} chosen={chosen} onChoose={setChosen} />
-        <Treemap bands={shown.bands} decisions={decisions} chosen={chosen} selected={item} onOpen={(id) => ask({ item: id }, { replace: false })} />
+        <Treemap bands={shown.bands} decisions={decisions} chosen={chosen} selected={item} onOpen={(id) => setQuery({ item: id }, { replace: false })} />
       </section>
       {answer && !answer.exceeded && <Changes entered={answer.entered} left={answer.left} changed={answer.changed} context={view.id} />}
-      {!answer && !error && <p class="muted">Move a slider, or choose another model. What enters and what leaves is listed here.</p>}
+      {!answer && !error && <p class="muted">Move a slider or choose another model to see what would be added and removed.</p>}
     </>
   );
 }
@@ -93,13 +93,13 @@ function Play({ view, item }: { view: ContextView; item: string }) {
 function DoesNotFit({ exceeded }: { exceeded: Exceeded }) {
   return (
     <div class="note bad" role="alert">
-      <p><b>That cannot be.</b> What is required takes {whole(exceeded.needed)} tokens, and there are {whole(exceeded.limit)}.</p>
+      <p><b>It does not fit.</b> Required items need {whole(exceeded.needed)} tokens, but only {whole(exceeded.limit)} are available.</p>
       <ul>{exceeded.required.map(([id, tokens]) => <li key={id}><code>{id}</code>: {whole(tokens)}</li>)}</ul>
     </div>
   );
 }
 
-/** A slider over tokens, and a field for those who know the number. */
+/** A slider for tokens, with a number field. */
 function Slider({ label, value, low, high, onInput }: { label: string; value: number; low: number; high: number; onInput: (tokens: number) => void }) {
   const id = useId();
   const [typed, setTyped] = useState(String(value));
@@ -120,46 +120,46 @@ function Slider({ label, value, low, high, onInput }: { label: string; value: nu
   );
 }
 
-function without(question: Question): Question {
+function without(question: Settings): Settings {
   return Object.fromEntries(Object.entries(question).filter(([, value]) => value !== ""));
 }
 
-/** The question stands in the address, so that it can be sent to somebody. */
-function useAddress(): [Question, (question: Question) => void] {
+/** The settings are stored in the URL, so that it can be shared. */
+function useUrlSettings(): [Settings, (question: Settings) => void] {
   const search = route.value.query;
   const number = (name: string) => (Number(search.get(name)) > 0 ? { [name]: Number(search.get(name)) } : {});
   const text = (name: string) => (search.get(name) ? { [name]: search.get(name) ?? "" } : {});
-  const question: Question = { ...number("window"), ...number("completion"), ...text("model"), ...text("policy") };
-  const set = ({ window, completion, model, policy }: Question) =>
-    ask({ window: window ? String(window) : null, completion: completion ? String(completion) : null, model: model ?? null, policy: policy ?? null });
+  const question: Settings = { ...number("window"), ...number("completion"), ...text("model"), ...text("policy") };
+  const set = ({ window, completion, model, policy }: Settings) =>
+    setQuery({ window: window ? String(window) : null, completion: completion ? String(completion) : null, model: model ?? null, policy: policy ?? null });
   return [question, set];
 }
 
-interface Answered {
+interface AnswerState {
   answer: WhatIf | null;
   error: string;
   busy: boolean;
   took: number;
 }
 
-/** Ask with every move; the newest wins. */
-function useAnswer(id: string, question: Question): Answered {
-  const [state, setState] = useState<Answered>({ answer: null, error: "", busy: false, took: 0 });
-  const asking = useRef<Latest<Question> | null>(null);
+/** Send a request with every change; the newest wins. */
+function useAnswer(id: string, question: Settings): AnswerState {
+  const [state, setState] = useState<AnswerState>({ answer: null, error: "", busy: false, took: 0 });
+  const requests = useRef<Latest<Settings> | null>(null);
   const secret = key.value;
   useEffect(() => {
     let since = 0;
-    const each = latest<Question, WhatIf>(
-      (asked, signal) => {
+    const each = latest<Settings, WhatIf>(
+      (settings, signal) => {
         since = performance.now();
-        return json(path`/contexts/${id}/what-if`, { method: "POST", body: asked, signal });
+        return json(path`/contexts/${id}/what-if`, { method: "POST", body: settings, signal });
       },
       {
         answer: (answer) => setState({ answer, error: "", busy: false, took: performance.now() - since }),
-        error: (error) => setState((old) => ({ ...old, error: words(error), busy: false })),
+        error: (error) => setState((old) => ({ ...old, error: errorMessage(error), busy: false })),
       },
     );
-    asking.current = each;
+    requests.current = each;
     return () => each.stop();
   }, [id, secret]);
 
@@ -167,7 +167,7 @@ function useAnswer(id: string, question: Question): Answered {
   useEffect(() => {
     if (asked === "{}") return setState({ answer: null, error: "", busy: false, took: 0 });
     setState((old) => ({ ...old, busy: true }));
-    asking.current?.ask(JSON.parse(asked) as Question);
+    requests.current?.ask(JSON.parse(asked) as Settings);
   }, [asked, id, secret]);
   return state;
 }

@@ -1,13 +1,13 @@
-/** The window as one bar: what fills it, what is free, and what is kept for safety and for the answer. */
+/** The window as a bar: contents, free space, safety margin and the reserve for the answer. */
 
 import type { Band } from "../api/types";
 import { percent, short, whole } from "../logic/format";
-import { described, look, title } from "../logic/components";
+import { describeWindow, look, title } from "../logic/components";
 
-/** A bar to look at, with its content as words for those who do not see it. */
+/** A static bar with a text alternative. */
 export function WindowBar({ bands, window }: { bands: Band[]; window: number }) {
   return (
-    <div class="bar" role="img" aria-label={described(bands, window)}>
+    <div class="bar" role="img" aria-label={describeWindow(bands, window)}>
       {bands.map((band) => (
         <span
           key={band.name} class={`seg ${look(band.name)}`} style={{ flexGrow: String(band.tokens) }}
@@ -18,7 +18,7 @@ export function WindowBar({ bands, window }: { bands: Band[]; window: number }) 
   );
 }
 
-/** A bar whose parts can be chosen: one of them, or all. */
+/** A bar in which one part can be selected. */
 export function BandChoice({ bands, window, chosen, onChoose }: {
   bands: Band[];
   window: number;

@@ -1,9 +1,9 @@
-/** What holds for a whole lorebook. */
+/** Settings of a lorebook. */
 
 import { useChange } from "../api/change";
 import { json, path } from "../api/client";
 import { useDraft } from "../api/draft";
-import type { Lorebook } from "../api/kept";
+import type { Lorebook } from "../api/records";
 import { TextField } from "./fields";
 
 export function BookForm({ book, onSaved }: { book: Lorebook; onSaved: () => void }) {
@@ -21,17 +21,17 @@ export function BookForm({ book, onSaved }: { book: Lorebook; onSaved: () => voi
   };
   return (
     <details class="form">
-      <summary>About the book</summary>
+      <summary>Lorebook settings</summary>
       <form aria-label="Lorebook" onSubmit={(event) => void save(event)}>
         <div class="columns">
           <TextField label="Name" value={draft.name} onInput={(name) => put({ name })} />
           <TextField label="Description" value={draft.description} onInput={(description) => put({ description })} />
-          <TextField label="Messages that are looked through" type="number" min={0} step={1} value={draft.scan_depth} onInput={(depth) => put({ scan_depth: depth })} />
-          <TextField label="Tokens at the most" type="number" min={0} step={1} value={draft.budget} placeholder="no limit of its own" onInput={(budget) => put({ budget })} />
-          <TextField label="Rounds of recursion" type="number" min={0} step={1} value={draft.recursion} onInput={(recursion) => put({ recursion })} />
+          <TextField label="Messages to scan" type="number" min={0} step={1} value={draft.scan_depth} onInput={(depth) => put({ scan_depth: depth })} />
+          <TextField label="Max tokens" type="number" min={0} step={1} value={draft.budget} placeholder="no limit" onInput={(budget) => put({ budget })} />
+          <TextField label="Max recursion depth" type="number" min={0} step={1} value={draft.recursion} onInput={(recursion) => put({ recursion })} />
         </div>
         {change.error && <p class="bad" role="alert">{change.error}</p>}
-        <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save the book</button></div>
+        <div class="buttons"><button type="submit" class="main" disabled={change.busy}>Save</button></div>
       </form>
     </details>
   );

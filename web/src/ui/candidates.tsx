@@ -1,14 +1,14 @@
-/** All candidates of a context, in a table that stays quick with thousands of them. */
+/** The table of all candidates, fast with thousands of rows. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { Decision } from "../api/types";
-import { type Column, type Filter, filtered, type Order, sorted, tally } from "../logic/candidates";
+import { type Column, type Filter, filtered, type Order, sorted, countBy } from "../logic/candidates";
 import { look } from "../logic/components";
 import { plural, score, whole } from "../logic/format";
-import { moved, visible } from "../logic/rows";
-import { Elsewhere } from "./elsewhere";
+import { nextRow, visibleRows } from "../logic/rows";
+import { OtherMemories } from "./other-memories";
 import { OutcomeBadge } from "./outcome";
 
 interface Shown {
@@ -22,19 +22,19 @@ const part = (name: "priority" | "importance" | "relevance" | "recency") => (eac
   each.score ? score(each.score[name]) : "";
 
 const COLUMNS: Shown[] = [
-  { name: "place", title: "Place", about: "Its place in the request", show: (each) => (each.place === null ? "–" : each.place + 1) },
-  { name: "outcome", title: "Outcome", about: "What became of it", show: (each) => <OutcomeBadge outcome={each.outcome} /> },
-  { name: "item", title: "Item", about: "How its text begins", show: (each) => <Item decision={each} /> },
-  { name: "kind", title: "Kind", about: "What it is", show: (each) => each.kind },
-  { name: "pool", title: "Pool", about: "Where it competed", show: (each) => each.pool || "–" },
-  { name: "reason", title: "Reason", about: "Why", show: (each) => <span title={each.why}>{each.reason}</span> },
-  { name: "score", title: "Score", about: "The whole score", show: (each) => each.score && <ScoreBar decision={each} /> },
-  { name: "priority", title: "Prio.", about: "Priority, before weighting", show: part("priority") },
-  { name: "importance", title: "Imp.", about: "Importance, before weighting", show: part("importance") },
-  { name: "relevance", title: "Rel.", about: "Relevance, before weighting", show: part("relevance") },
-  { name: "recency", title: "Rec.", about: "Recency, before weighting", show: part("recency") },
-  { name: "tokens", title: "Tokens", about: "Its own tokens", show: (each) => whole(each.tokens) },
-  { name: "rank", title: "Rank", about: "Its rank in its pool, and the rank of the last one that is in", show: (each) => (each.rank ? <>{each.rank}<span class="muted">/{each.cut}</span></> : "–") },
+  { name: "position", title: "Pos.", about: "Position in the request", show: (each) => (each.position === null ? "–" : each.position + 1) },
+  { name: "outcome", title: "Outcome", about: "Outcome", show: (each) => <OutcomeBadge outcome={each.outcome} /> },
+  { name: "item", title: "Item", about: "Excerpt", show: (each) => <Item decision={each} /> },
+  { name: "kind", title: "Kind", about: "Kind", show: (each) => each.kind },
+  { name: "pool", title: "Pool", about: "Pool", show: (each) => each.pool || "–" },
+  { name: "reason", title: "Reason", about: "Reason", show: (each) => <span title={each.why}>{each.reason}</span> },
+  { name: "score", title: "Score", about: "Total score", show: (each) => each.score && <ScoreBar decision={each} /> },
+  { name: "priority", title: "Prio.", about: "Priority (unweighted)", show: part("priority") },
+  { name: "importance", title: "Imp.", about: "Importance (unweighted)", show: part("importance") },
+  { name: "relevance", title: "Rel.", about: "Relevance (unweighted)", show: part("relevance") },
+  { name: "recency", title: "Rec.", about: "Recency (unweighted)", show: part("recency") },
+  { name: "tokens", title: "Tokens", about: "Tokens", show: (each) => whole(each.tokens) },
+  { name: "rank", title: "Rank", about: "Rank in its pool / rank of the last included item", show: (each) => (each.rank ? <>{each.rank}<span class="muted">/{each.cut}</span></> : "–") },
 ];
 
 const NARROW = matchMedia("(max-width: 640px)");
@@ -73,17 +73,17 @@ export function Candidates({ decisions, filter, order, selected, onFilter, onOrd
       </p>
       <Rows rows={rows} order={order} selected={selected} onOrder={onOrder} onOpen={onOpen} />
       {rows.length === 0 && <NoRows text={filter.text.trim()} onOpen={onOpen} />}
-      <Elsewhere text={filter.text} decisions={decisions} onOpen={onOpen} />
+      <OtherMemories text={filter.text} decisions={decisions} onOpen={onOpen} />
     </div>
   );
 }
 
-/** What was looked for was perhaps no candidate at all: its id tells why. */
+/** The search text may be the id of something that was no candidate. */
 function NoRows({ text, onOpen }: { text: string; onOpen: (id: string) => void }) {
   return (
     <div class="note">
-      <p>Nothing among the candidates is like that.</p>
-      {text && !/\s/.test(text) && <p><button type="button" onClick={() => onOpen(text)}>Is <code>{text.slice(0, 60)}</code> an id? Ask why it was no candidate</button></p>}
+      <p>No candidate matches.</p>
+      {text && !/\s/.test(text) && <p><button type="button" onClick={() => onOpen(text)}>Is <code>{text.slice(0, 60)}</code> an id? Explain why it was not a candidate</button></p>}
     </div>
   );
 }
@@ -96,7 +96,7 @@ function Filters({ decisions, filter, order, onFilter, onOrder }: {
   onOrder: (order: Order) => void;
 }) {
   const choices = useMemo(
-    () => ({ outcome: tally(decisions, "outcome"), kind: tally(decisions, "kind"), pool: tally(decisions, "pool") }),
+    () => ({ outcome: countBy(decisions, "outcome"), kind: countBy(decisions, "kind"), pool: countBy(decisions, "pool") }),
     [decisions],
   );
   const select = (name: "outcome" | "kind" | "pool", label: string, first: [string, string][]) => (
@@ -111,15 +111,15 @@ function Filters({ decisions, filter, order, onFilter, onOrder }: {
   return (
     <div class="filters" role="search" aria-label="Filter candidates">
       <label class="field grow">
-        <span>Find</span>
-        <input type="search" placeholder="words, an id, a reason" value={filter.text} onInput={(event) => onFilter({ ...filter, text: event.currentTarget.value })} />
+        <span>Search</span>
+        <input type="search" placeholder="text, id or reason" value={filter.text} onInput={(event) => onFilter({ ...filter, text: event.currentTarget.value })} />
       </label>
-      {select("outcome", "Outcome", [["", "all"], ["in", "in the window"], ["out", "left out"]])}
+      {select("outcome", "Outcome", [["", "all"], ["in", "included"], ["out", "left out"]])}
       {select("kind", "Kind", [["", "all"]])}
       {select("pool", "Pool", [["", "all"]])}
       <label class="field only-narrow">
-        <span>Order</span>
-        <select value={order.column} onChange={(event) => onOrder(turned(order, event.currentTarget.value as Column))}>
+        <span>Sort by</span>
+        <select value={order.column} onChange={(event) => onOrder(nextOrder(order, event.currentTarget.value as Column))}>
           {COLUMNS.map(({ name, about }) => <option key={name} value={name}>{about}</option>)}
         </select>
       </label>
@@ -127,11 +127,11 @@ function Filters({ decisions, filter, order, onFilter, onOrder }: {
   );
 }
 
-const DOWN_FIRST: Column[] = ["score", "priority", "importance", "relevance", "recency", "tokens"];
+const DESCENDING_FIRST: Column[] = ["score", "priority", "importance", "relevance", "recency", "tokens"];
 
-/** The order after a click on a column: the useful end first, and the other way round with the next click. */
-function turned(order: Order, column: Column): Order {
-  return order.column === column ? { column, down: !order.down } : { column, down: DOWN_FIRST.includes(column) };
+/** The order after a click on a column: the useful direction first, reversed by the next click. */
+function nextOrder(order: Order, column: Column): Order {
+  return order.column === column ? { column, down: !order.down } : { column, down: DESCENDING_FIRST.includes(column) };
 }
 
 function Rows({ rows, order, selected, onOrder, onOpen }: {
@@ -168,7 +168,7 @@ function Rows({ rows, order, selected, onOrder, onOpen }: {
   }, [rows]);
 
   const focus = Math.min(at, rows.length - 1);
-  const { from, to } = visible(view.top, view.height, rowHeight, rows.length);
+  const { from, to } = visibleRows(view.top, view.height, rowHeight, rows.length);
 
   useLayoutEffect(() => {
     if (!wantsFocus.current) return;
@@ -193,7 +193,7 @@ function Rows({ rows, order, selected, onOrder, onOpen }: {
   const onKeyDown = (event: KeyboardEvent) => {
     const row = (event.target as HTMLElement).closest<HTMLElement>("[data-row]");
     if (!row) return;
-    const next = moved(event.key, focus, rows.length, PAGE);
+    const next = nextRow(event.key, focus, rows.length, PAGE);
     if (next !== null) moveTo(next);
     else if (event.key === "Enter" || event.key === " ") onOpen(rows[focus]?.id ?? "");
     else return;
@@ -207,7 +207,7 @@ function Rows({ rows, order, selected, onOrder, onOpen }: {
           <tr role="row" aria-rowindex={1}>
             {COLUMNS.map(({ name, title, about }) => (
               <th key={name} role="columnheader" scope="col" class={`col-${name}`} aria-sort={order.column !== name ? "none" : order.down ? "descending" : "ascending"}>
-                <button type="button" title={about} onClick={() => onOrder(turned(order, name))}>
+                <button type="button" title={about} onClick={() => onOrder(nextOrder(order, name))}>
                   {title}<span class="arrow" aria-hidden="true">{order.column !== name ? "" : order.down ? "↓" : "↑"}</span>
                 </button>
               </th>

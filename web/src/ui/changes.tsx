@@ -1,4 +1,4 @@
-/** What enters, what leaves, and what is in or out for another reason. */
+/** Candidates that were added, removed, or changed their reason. */
 
 import type { Change, Outcome } from "../api/types";
 import { look } from "../logic/components";
@@ -6,22 +6,22 @@ import { plural, whole } from "../logic/format";
 import { itemPath } from "../logic/routes";
 import { OutcomeBadge } from "./outcome";
 
-const MOST = 200;
+const LIMIT = 200;
 
 export function Changes({ entered, left, changed, context, from = context }: {
   entered: Change[];
   left: Change[];
   changed: Change[];
   context: string;
-  /** Where those stand that are no longer there. */
+  /** The context of the removed candidates. */
   from?: string;
 }) {
-  if (entered.length + left.length + changed.length === 0) return <p class="muted">The same candidates are in, and for the same reasons.</p>;
+  if (entered.length + left.length + changed.length === 0) return <p class="muted">The same candidates are included, for the same reasons.</p>;
   return (
     <div class="sides">
-      <List title="Left" sign="−" tone="left" changes={left} context={from} />
-      <List title="Entered" sign="+" tone="entered" changes={entered} context={context} />
-      {changed.length > 0 && <List title="For another reason" sign="~" tone="changed" changes={changed} context={context} />}
+      <List title="Removed" sign="−" tone="left" changes={left} context={from} />
+      <List title="Added" sign="+" tone="entered" changes={entered} context={context} />
+      {changed.length > 0 && <List title="Different reason" sign="~" tone="changed" changes={changed} context={context} />}
     </div>
   );
 }
@@ -32,25 +32,25 @@ function List({ title, sign, tone, changes, context }: { title: string; sign: st
     <section class={`changes ${tone}`} aria-label={title}>
       <h3><span aria-hidden="true">{sign}</span> {title}: {plural(changes.length, "candidate")}{changes.length > 0 && `, ${plural(tokens, "token")}`}</h3>
       <ul>
-        {changes.slice(0, MOST).map((each) => (
+        {changes.slice(0, LIMIT).map((each) => (
           <li key={each.id}>
             <a href={itemPath(context, each.id)}>
               <span class={`swatch ${look(componentOf(each.kind))}`} aria-hidden="true" />
               <span class="change-text">{each.excerpt || each.id}</span>
             </a>
             <span class="small muted">
-              <Fate outcome={each.before} reason={each.before_reason} /> → <Fate outcome={each.after} reason={each.after_reason} /> · {plural(each.tokens, "token")}
+              <Result outcome={each.before} reason={each.before_reason} /> → <Result outcome={each.after} reason={each.after_reason} /> · {plural(each.tokens, "token")}
             </span>
           </li>
         ))}
       </ul>
-      {changes.length > MOST && <p class="small muted">and {whole(changes.length - MOST)} more</p>}
+      {changes.length > LIMIT && <p class="small muted">and {whole(changes.length - LIMIT)} more</p>}
     </section>
   );
 }
 
-function Fate({ outcome, reason }: { outcome: Outcome | null; reason: string | null }) {
-  return outcome === null ? <>no candidate</> : <><OutcomeBadge outcome={outcome} /> {reason}</>;
+function Result({ outcome, reason }: { outcome: Outcome | null; reason: string | null }) {
+  return outcome === null ? <>not a candidate</> : <><OutcomeBadge outcome={outcome} /> {reason}</>;
 }
 
 const COMPONENTS: Record<string, string> = {

@@ -1,4 +1,4 @@
-/** For which model texts are counted: every change shows its cost for this one. */
+/** Select the model to count tokens for. */
 
 import { chooseCountModel, countModel } from "../api/counting";
 import { useResource } from "../api/resource";

@@ -1,4 +1,4 @@
-/** A question that comes first: the browser keeps the focus in it, and Escape closes it. */
+/** A modal dialog. The browser keeps the focus in it, and Escape closes it. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
@@ -27,7 +27,7 @@ export function Dialog({ title, onClose, wide = false, children }: {
   );
 }
 
-/** Ask before something is gone. */
+/** Ask for confirmation before removing something. */
 export function Confirm({ title, action, busy, error, onYes, onClose, children }: {
   title: string;
   action: string;
@@ -42,7 +42,7 @@ export function Confirm({ title, action, busy, error, onYes, onClose, children }
       {children}
       {error && <p class="bad" role="alert">{error}</p>}
       <div class="buttons">
-        <button type="button" onClick={onClose}>Keep it</button>
+        <button type="button" onClick={onClose}>Cancel</button>
         <button type="button" class="danger" disabled={busy} onClick={onYes}>{action}</button>
       </div>
     </Dialog>

@@ -1,4 +1,4 @@
-/** Fields of forms. */
+/** Form fields. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
@@ -12,7 +12,7 @@ interface Field {
 }
 
 export function TextField({ label, value, onInput, hint, required, list, type = "text", grow = false, ...more }: Field & {
-  /** It takes the room that other fields leave. */
+  /** Take the remaining width. */
   grow?: boolean;
   list?: readonly string[];
   type?: "text" | "search" | "number";
@@ -35,13 +35,13 @@ export function TextField({ label, value, onInput, hint, required, list, type = 
   );
 }
 
-/** A number from 0 to 1. Any is right: the browser is not to complain about digits that somebody else wrote. */
+/** A number from 0 to 1, with any number of digits. */
 export function ShareField({ label, value, onInput }: { label: string; value: string; onInput: (value: string) => void }) {
-  return <TextField label={label} type="number" min={0} max={1} step="any" required value={value} onInput={onInput} hint="from 0 to 1" />;
+  return <TextField label={label} type="number" min={0} max={1} step="any" required value={value} onInput={onInput} hint="0 to 1" />;
 }
 
-/** A share with the digits that count; what is not touched is not written back. */
-export function shownShare(value: number): string {
+/** Up to four decimals. */
+export function formatShare(value: number): string {
   return String(Number(value.toFixed(4)));
 }
 
@@ -78,7 +78,7 @@ export function Check({ label, checked, onInput }: { label: string; checked: boo
   );
 }
 
-/** A name to filter by: taken when it is chosen, emptied or entered, and not with every letter. */
+/** A filter field that applies when a suggestion is chosen, the field is cleared, or Enter is pressed. */
 export function NameField({ label, value, known, onChoose }: {
   label: string;
   value: string;

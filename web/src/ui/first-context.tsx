@@ -1,17 +1,17 @@
-/** How the first context is made. */
+/** How to create the first context. */
 
-import { Patience, Shell } from "./states";
+import { EmptyState, Shell } from "./states";
 
 export function FirstContext({ filtered = false }: { filtered?: boolean }) {
   if (filtered) {
-    return <Patience title="No context is like that" text="Take something out of the filter above. New contexts that match it appear by themselves." />;
+    return <EmptyState title="No matching contexts" text="Try removing a filter. New matching contexts appear automatically." />;
   }
   return (
-    <Patience title="No context yet" text="A context is what a model sees for one answer. As soon as one is built with this store, by any process, it appears here.">
-      <h3>Talk to a model, in a room that remembers</h3>
+    <EmptyState title="No contexts yet" text="A context is what a model sees for one answer. Contexts appear here as soon as any process builds one with this store.">
+      <h3>Chat with a model</h3>
       <Shell>brimful chat --room hello --model gpt-4o-mini</Shell>
-      <h3>Or point your own client at this server</h3>
+      <h3>Or point your client at this server</h3>
       <Shell>{`client = openai.OpenAI(base_url="${location.origin}/v1", api_key="none")`}</Shell>
-    </Patience>
+    </EmptyState>
   );
 }

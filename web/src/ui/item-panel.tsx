@@ -1,4 +1,4 @@
-/** One candidate: whether the model saw it, why, and what it would have taken. */
+/** One candidate: whether it was included, why, and what it would have taken. */
 
 import { useEffect, useRef } from "preact/hooks";
 
@@ -7,7 +7,7 @@ import { useResource } from "../api/resource";
 import type { Decision, ItemView, Score } from "../api/types";
 import { included } from "../logic/candidates";
 import { look, title } from "../logic/components";
-import { moment, score, whole } from "../logic/format";
+import { formatTime, score, whole } from "../logic/format";
 import { contextPath, itemPath, whatIfPath } from "../logic/routes";
 import { OutcomeBadge } from "./outcome";
 import { Loaded } from "./states";
@@ -41,20 +41,20 @@ export function ItemPanel({ context, window, item, onClose }: {
     <aside class="panel" aria-label={`Item ${item}`}>
       <div class="panel-head">
         <h2 ref={heading} tabIndex={-1}><code>{item}</code></h2>
-        <button type="button" class="round" aria-label="Close the panel" onClick={onClose}><span aria-hidden="true">✕</span></button>
+        <button type="button" class="round" aria-label="Close panel" onClick={onClose}><span aria-hidden="true">✕</span></button>
       </div>
       {read.code === "item_not_found" ? <Absent why={read.error} /> : (
         <Loaded of={read} rows={8}>
-          {(view) => <Told view={view} context={context} window={window} />}
+          {(view) => <Details view={view} context={context} window={window} />}
         </Loaded>
       )}
     </aside>
   );
 }
 
-const SINCE = {
-  removed: "It has been removed since: no later context can have it.",
-  erased: "Its text has been erased since, from this record, too.",
+const STATUS = {
+  removed: "It was removed later, so newer contexts cannot include it.",
+  erased: "Its text was erased later, including from this record.",
 };
 
 /** Something that this context knew nothing of. */
@@ -68,25 +68,25 @@ function Absent({ why }: { why: string }) {
   );
 }
 
-function Told({ view, context, window }: { view: ItemView; context: string; window: number }) {
+function Details({ view, context, window }: { view: ItemView; context: string; window: number }) {
   const { decision } = view;
   return (
     <>
       <Verdict view={view} context={context} window={window} />
-      {view.since && <p class="note warn">{SINCE[view.since]}</p>}
+      {view.status && <p class="note warn">{STATUS[view.status]}</p>}
       <dl class="facts">
         <div><dt>Part</dt><dd><span class={`swatch ${look(decision.component)}`} aria-hidden="true" /> {title(decision.component)}</dd></div>
         <div><dt>Kind</dt><dd>{decision.kind}</dd></div>
-        <div><dt>Tokens</dt><dd class="num">{whole(decision.tokens)}{included(decision) && decision.cost !== decision.tokens && ` (${whole(decision.cost)} with its frame)`}</dd></div>
+        <div><dt>Tokens</dt><dd class="num">{whole(decision.tokens)}{included(decision) && decision.cost !== decision.tokens && ` (${whole(decision.cost)} including overhead)`}</dd></div>
         {decision.pool && <div><dt>Pool</dt><dd>{decision.pool}</dd></div>}
-        {decision.rank > 0 && <div><dt>Rank</dt><dd class="num">{whole(decision.rank)}, the last one in has {whole(decision.cut)}</dd></div>}
-        {decision.at > 0 && <div><dt>From</dt><dd>{moment(decision.at)}</dd></div>}
+        {decision.rank > 0 && <div><dt>Rank</dt><dd class="num">{whole(decision.rank)}, the last included item has {whole(decision.cut)}</dd></div>}
+        {decision.at > 0 && <div><dt>Date</dt><dd>{formatTime(decision.at)}</dd></div>}
         {decision.by && <div><dt>{decision.outcome === "duplicate" ? "Same as" : "Covered by"}</dt><dd><a href={itemPath(context, decision.by)}><code>{decision.by}</code></a></dd></div>}
-        {decision.group && decision.group !== decision.id && <div><dt>One unit with</dt><dd><a href={itemPath(context, decision.group)}><code>{decision.group}</code></a></dd></div>}
+        {decision.group && decision.group !== decision.id && <div><dt>Grouped with</dt><dd><a href={itemPath(context, decision.group)}><code>{decision.group}</code></a></dd></div>}
       </dl>
       {decision.score && <Scores score={decision.score} />}
-      <h3>Its text</h3>
-      <pre class="text" tabIndex={0}>{view.text || (view.since === "erased" ? "(erased)" : "(no text)")}</pre>
+      <h3>Text</h3>
+      <pre class="text" tabIndex={0}>{view.text || (view.status === "erased" ? "(erased)" : "(no text)")}</pre>
       {Object.keys(view.metadata).length > 0 && (
         <details>
           <summary>Metadata</summary>
@@ -104,10 +104,10 @@ function Verdict({ view, context, window }: { view: ItemView; context: string; w
   const sentence = decision.why.slice(decision.why.indexOf(": ") + 2);
   return (
     <section class={isIn ? "verdict in" : "verdict out"} aria-label="Verdict">
-      <h3>{isIn ? "Why is it in?" : "Why is it not in?"}</h3>
+      <h3>{isIn ? "Why is it included?" : "Why is it not included?"}</h3>
       <p><OutcomeBadge outcome={decision.outcome} /> {sentence}.</p>
-      <p class="window-for"><WindowFor decision={decision} needed={view.window_for} window={window} /></p>
-      {!isIn && view.window_for !== null && <p><a href={whatIfPath(context, view.window_for)}>See what else that window would change</a></p>}
+      <p class="window-for"><WindowFor decision={decision} needed={view.required_window} window={window} /></p>
+      {!isIn && view.required_window !== null && <p><a href={whatIfPath(context, view.required_window)}>Show what else that window would change</a></p>}
     </section>
   );
 }
@@ -115,17 +115,17 @@ function Verdict({ view, context, window }: { view: ItemView; context: string; w
 function WindowFor({ decision, needed, window }: { decision: Decision; needed: number | null; window: number }) {
   if (included(decision)) {
     return needed === null
-      ? <>The model saw it{decision.outcome === "shrunk" ? ", in part" : ""}.</>
-      : <>The model saw it. It would have been in a window of <b class="num">{whole(needed)}</b> tokens, too, and not in one of {whole(needed - 1)}; this one has {whole(window)}.</>;
+      ? <>The model saw it{decision.outcome === "shrunk" ? " in part" : ""}.</>
+      : <>The model saw it. It would also be included with a window of <b class="num">{whole(needed)}</b> tokens, but not with {whole(needed - 1)}. This window has {whole(window)}.</>;
   }
-  if (needed === null) return <>No window would have brought it in: its reason is another one.</>;
-  return <>It would have been in a window of <b class="num">{whole(needed)}</b> tokens, and not in one of {whole(needed - 1)}. This one has {whole(window)}.</>;
+  if (needed === null) return <>No window would include it; it was left out for another reason.</>;
+  return <>It would be included with a window of <b class="num">{whole(needed)}</b> tokens, but not with {whole(needed - 1)}. This window has {whole(window)}.</>;
 }
 
 function Scores({ score: scores }: { score: Score }) {
   return (
     <>
-      <h3>Its score: {score(scores.total)}</h3>
+      <h3>Score: {score(scores.total)}</h3>
       <dl class="scores">
         {PARTS.map(([name, text]) => (
           <div key={name}>
@@ -142,12 +142,12 @@ function Builds({ view, context }: { view: ItemView; context: string }) {
   if (view.builds.length === 0) return null;
   return (
     <>
-      <h3>What became of it lately</h3>
+      <h3>Recent decisions</h3>
       <ol class="builds">
         {view.builds.map((build) => (
           <li key={build.id}>
             <OutcomeBadge outcome={build.outcome} /> <span class="muted">{build.reason}</span>{" "}
-            {build.id === context ? <span class="small">this context</span> : <a class="small" href={contextPath(build.id)}>{moment(build.at)}</a>}
+            {build.id === context ? <span class="small">this context</span> : <a class="small" href={contextPath(build.id)}>{formatTime(build.at)}</a>}
           </li>
         ))}
       </ol>

@@ -1,33 +1,33 @@
-/** Asks for a key where the server wants one. */
+/** Asks for an API key if the server requires one. */
 
 import { useState } from "preact/hooks";
 
-import { keyWanted, useKey } from "../api/client";
+import { keyPrompt, useKey } from "../api/client";
 import { Dialog } from "./dialog";
 import { Shell } from "./states";
 
 export function KeyDialog() {
   const [typed, setTyped] = useState("");
-  if (!keyWanted.value) return null;
+  if (!keyPrompt.value) return null;
   const submit = (event: Event) => {
     event.preventDefault();
     if (typed.trim()) useKey(typed.trim());
     setTyped("");
   };
   return (
-    <Dialog title="A key, please" onClose={() => (keyWanted.value = "")}>
+    <Dialog title="API key required" onClose={() => (keyPrompt.value = "")}>
       <form onSubmit={submit}>
-        <p role="alert">{keyWanted.value}</p>
+        <p role="alert">{keyPrompt.value}</p>
         <label class="field">
-          <span>Key</span>
+          <span>API key</span>
           <input
             type="password" autocomplete="off" spellcheck={false} required autofocus
             value={typed} onInput={(event) => setTyped(event.currentTarget.value)}
           />
         </label>
-        <p class="small">It stays in this tab, and is gone when the tab is closed. A key with the scope <code>read</code> sees everything of its tenant; with <code>write</code> it can change what is kept. Make one with:</p>
-        <Shell>brimful callers create --name me --scopes read,write</Shell>
-        <div class="buttons"><button type="submit" class="main">Use this key</button></div>
+        <p class="small">The key is stored in this tab and deleted when you close it. You need the scope <code>read</code> to see everything of your tenant, and <code>write</code> to edit. Create a key with:</p>
+        <Shell>brimful api-key add --name me --scopes read,write</Shell>
+        <div class="buttons"><button type="submit" class="main">Use key</button></div>
       </form>
     </Dialog>
   );

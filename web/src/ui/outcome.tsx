@@ -1,13 +1,13 @@
-/** What became of a candidate: a sign, a word and a colour, so that none of them is needed alone. */
+/** The outcome of a candidate, as symbol, word and color. */
 
 import type { Outcome } from "../api/types";
 
-const SIGNS: Record<Outcome, string> = { kept: "●", shrunk: "◐", replaced: "⇄", duplicate: "≡", dropped: "○" };
+const SYMBOLS: Record<Outcome, string> = { kept: "●", shrunk: "◐", replaced: "⇄", duplicate: "≡", dropped: "○" };
 
 export function OutcomeBadge({ outcome }: { outcome: Outcome }) {
   return (
     <span class={`outcome o-${outcome}`}>
-      <span aria-hidden="true">{SIGNS[outcome]}</span> {outcome}
+      <span aria-hidden="true">{SYMBOLS[outcome]}</span> {outcome}
     </span>
   );
 }

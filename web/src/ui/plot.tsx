@@ -1,15 +1,15 @@
-/** Numbers over time, drawn by uPlot in the colours of the page. */
+/** Time series drawn by uPlot in the page's colors. */
 
 import { useEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
 
-import { moment, short } from "../logic/format";
+import { formatTime, short } from "../logic/format";
 import { isDark } from "../theme";
 
 export interface Line {
   name: string;
   values: (number | null)[];
-  /** A custom property of the page's colours, such as `--c-recent`. */
+  /** A CSS custom property, such as `--c-recent`. */
   colour: string;
   dash?: number[];
 }
@@ -22,7 +22,7 @@ export function Plot({ title, times, lines, range, show = short }: {
   title: string;
   times: number[];
   lines: Line[];
-  /** From when to when, in seconds since 1970. */
+  /** Start and end, in Unix time. */
   range: readonly [number, number];
   show?: (value: number) => string;
 }) {
@@ -47,7 +47,7 @@ export function Plot({ title, times, lines, range, show = short }: {
   return (
     <figure class="plot">
       <figcaption>{title}</figcaption>
-      <div ref={ref} class="plot-area" role="img" aria-label={`${title}. The numbers stand in the table below.`} />
+      <div ref={ref} class="plot-area" role="img" aria-label={`${title}. The numbers are in the table below.`} />
     </figure>
   );
 }
@@ -62,10 +62,10 @@ function options(element: HTMLElement, lines: Line[], [from, to]: readonly [numb
     width: element.clientWidth,
     height: HEIGHT,
     cursor: { drag: { x: false, y: false } },
-    scales: { x: { range: () => [from, to] }, y: { range: (_, __, most) => [0, Math.max(most * 1.08, 1e-9)] } },
+    scales: { x: { range: () => [from, to] }, y: { range: (_, __, max) => [0, Math.max(max * 1.08, 1e-9)] } },
     axes: [{ ...axis, values: (_, ticks) => ticks.map(at) }, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => show(tick)) }],
     series: [
-      { label: "Time", value: (_: uPlot, time: number | null) => (time === null ? "–" : moment(time)) },
+      { label: "Time", value: (_: uPlot, time: number | null) => (time === null ? "–" : formatTime(time)) },
       ...lines.map((line) => ({
         label: line.name,
         stroke: colour(line.colour),

@@ -1,4 +1,4 @@
-/** The pools of a policy: what each may take, and what it took. */
+/** The pools of a policy with their limits and usage. */
 
 import type { PoolUse } from "../api/types";
 import { whole } from "../logic/format";
@@ -10,7 +10,7 @@ export function Pools({ pools }: { pools: PoolUse[] }) {
       <h2 id="pools-heading">Pools</h2>
       <div class="scroll" tabIndex={0} role="region" aria-label="Pools">
         <table class="plain">
-          <thead><tr><th scope="col">Pool</th><th scope="col">Use</th><th scope="col" class="right">Used</th><th scope="col" class="right">Limit</th><th scope="col" class="right">Lent to it</th><th scope="col" class="right">Items</th></tr></thead>
+          <thead><tr><th scope="col">Pool</th><th scope="col">Use</th><th scope="col" class="right">Used</th><th scope="col" class="right">Limit</th><th scope="col" class="right">Borrowed</th><th scope="col" class="right">Items</th></tr></thead>
           <tbody>
             {pools.map((pool) => (
               <tr key={pool.name}>

@@ -1,4 +1,4 @@
-/** The messages of a request: all of a short one, and of a long one its beginning and its end until somebody wants more. */
+/** The messages of a request. The middle of a long one is collapsed. */
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";

@@ -1,4 +1,4 @@
-/** The request as the provider got it. It is read when somebody wants to see it. */
+/** The request as sent to the provider, loaded on demand. */
 
 import { useState } from "preact/hooks";
 
@@ -13,12 +13,12 @@ export function RequestView({ context, parts }: { context: string; parts: Prompt
   const [open, setOpen] = useState(false);
   return (
     <section aria-labelledby="request-heading">
-      <h2 id="request-heading">The request</h2>
+      <h2 id="request-heading">Request</h2>
       {parts.length > 0 && (
         <Prompt parts={parts} look={(part) => `role-${part.role}`} note={(part) => `${whole(part.characters)} chars`} />
       )}
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
-        <summary>As the provider got it (JSON)</summary>
+        <summary>As sent to the provider (JSON)</summary>
         {open && <Raw context={context} />}
       </details>
     </section>

@@ -1,11 +1,11 @@
-/** What a page shows before there is something to show, when there is nothing, and when something went wrong. */
+/** Loading, empty and error states. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 
 import type { Resource } from "../api/resource";
 
-/** The heading of a page. It is the first thing that a screen reader hears after a link was followed. */
+/** The heading of a page, focused after navigation for screen readers. */
 export function Heading({ title, children }: { title: string; children?: ComponentChildren }) {
   useEffect(() => {
     document.title = `${title} · Brimful`;
@@ -18,16 +18,16 @@ export function Heading({ title, children }: { title: string; children?: Compone
   );
 }
 
-export function Failed({ error, retry }: { error: string; retry?: () => void }) {
+export function ErrorNote({ error, retry }: { error: string; retry?: () => void }) {
   return (
     <div class="note bad" role="alert">
-      <p><strong>That did not work.</strong> {error}</p>
+      <p><strong>Something went wrong.</strong> {error}</p>
       {retry && <button type="button" onClick={retry}>Try again</button>}
     </div>
   );
 }
 
-/** Grey lines of about the size of what will be there, so that nothing jumps. */
+/** Placeholder lines of about the size of the content, to avoid layout shifts. */
 export function Skeleton({ rows = 6, tall = false }: { rows?: number; tall?: boolean }) {
   return (
     <div class={tall ? "skeleton tall" : "skeleton"} role="status" aria-label="Loading">
@@ -36,8 +36,8 @@ export function Skeleton({ rows = 6, tall = false }: { rows?: number; tall?: boo
   );
 }
 
-/** An empty place that says how it is filled. */
-export function Patience({ title, text, action, children }: {
+/** Shown if there is no content, with a hint how to add some. */
+export function EmptyState({ title, text, action, children }: {
   title: string;
   text?: string;
   action?: ComponentChildren;
@@ -53,7 +53,7 @@ export function Patience({ title, text, action, children }: {
   );
 }
 
-/** Show what was read; until then a skeleton, and the reason where it failed. */
+/** Show the data once loaded, a skeleton until then, or the error. */
 export function Loaded<T>({ of, rows, children }: {
   of: Resource<T>;
   rows?: number;
@@ -61,7 +61,7 @@ export function Loaded<T>({ of, rows, children }: {
 }) {
   return (
     <>
-      {of.error && <Failed error={of.error} retry={of.reload} />}
+      {of.error && <ErrorNote error={of.error} retry={of.reload} />}
       {of.data === null ? !of.error && <Skeleton rows={rows ?? 6} /> : (
         <div class="loaded" aria-busy={of.busy}>{children(of.data)}</div>
       )}
@@ -69,7 +69,7 @@ export function Loaded<T>({ of, rows, children }: {
   );
 }
 
-/** A line to type into a shell. */
+/** A shell command. */
 export function Shell({ children }: { children: string }) {
   return <pre class="shell" tabIndex={0}><code>{children}</code></pre>;
 }

@@ -1,11 +1,11 @@
-/** What a text costs, live: its tokens, and how many more or less than before. */
+/** Live token count of a text, with the difference to the saved version. */
 
 import { useCount } from "../api/counting";
 import { signed, whole } from "../logic/format";
 
 export function TokenCost({ text, was, before }: {
   text: string;
-  /** What it was before, as a text or as a number of tokens. */
+  /** The saved version, as text or as a token count. */
   was?: string;
   before?: number | undefined;
 }) {

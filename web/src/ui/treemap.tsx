@@ -1,10 +1,10 @@
-/** What is in the window as a picture: the area of each item is what it costs. */
+/** The contents of the window as a treemap: the area of each item is its cost in tokens. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { Band, Decision } from "../api/types";
 import { included } from "../logic/candidates";
-import { look, ROOM, title } from "../logic/components";
+import { look, UNUSED, title } from "../logic/components";
 import { plural, short, whole } from "../logic/format";
 import { type Box, neighbour, treemap } from "../logic/treemap";
 
@@ -21,18 +21,18 @@ interface Tile extends Box {
   tokens: number;
 }
 
-const MOST_TILES = 900; // more than that nobody can tell apart, and a phone draws them slowly
-const HEAD = 1.25; // rem, for the name of a part
+const MAX_TILES = 900; // more are indistinguishable, and slow on phones
+const HEAD = 1.25; // rem, height of a part's title
 const LINE = 1; // rem
 
-/** The parts that are filled, with the items in them. What stands for no item (the format) is a part all the same. */
+/** The filled parts with their items. Parts without items (the format) are included. */
 function parts(bands: Band[], decisions: Decision[], chosen: string): Part[] {
   const inside = new Map<string, Decision[]>();
   for (const each of decisions) {
     if (included(each)) inside.set(each.component, [...(inside.get(each.component) ?? []), each]);
   }
   return bands
-    .filter((band) => band.tokens > 0 && !ROOM.has(band.name) && (!chosen || band.name === chosen))
+    .filter((band) => band.tokens > 0 && !UNUSED.has(band.name) && (!chosen || band.name === chosen))
     .map((band) => ({ name: band.name, tokens: band.tokens, items: inside.get(band.name) ?? [] }));
 }
 
@@ -55,12 +55,12 @@ function partTiles(part: Part, box: Box): Tile[] {
     return [{ ...box, part: part.name, item: null, label: title(part.name), tokens: part.tokens }];
   }
   const large = [...part.items].sort((a, b) => b.cost - a.cost);
-  const rest = large.slice(MOST_TILES);
-  const tiles: Omit<Tile, keyof Box>[] = large.slice(0, MOST_TILES).map((item) => (
+  const rest = large.slice(MAX_TILES);
+  const tiles: Omit<Tile, keyof Box>[] = large.slice(0, MAX_TILES).map((item) => (
     { part: part.name, item, label: item.excerpt || item.id, tokens: item.cost }
   ));
   const left = rest.reduce((sum, item) => sum + item.cost, 0);
-  if (left > 0) tiles.push({ part: part.name, item: null, label: `${plural(rest.length, "more item")} of this part, in the table below`, tokens: left });
+  if (left > 0) tiles.push({ part: part.name, item: null, label: `${plural(rest.length, "more item")} in this part; see the table below`, tokens: left });
   return treemap(tiles, (tile) => Math.max(1, tile.tokens), box).map(({ value, x, y, width, height }) => ({ ...value, x, y, width, height }));
 }
 
@@ -101,13 +101,13 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
 
   return (
     <figure class="picture">
-      <div ref={ref} class="treemap" role="group" aria-label="What is in the window, by tokens" onKeyDown={onKeyDown} onPointerLeave={() => setOver(null)}>
+      <div ref={ref} class="treemap" role="group" aria-label="Contents of the window by tokens" onKeyDown={onKeyDown} onPointerLeave={() => setOver(null)}>
         {drawn.heads.map((head) => (
-          <div key={head.name} class={`tile-head ${look(head.name)}`} style={placed(head)} aria-hidden="true">{title(head.name)}</div>
+          <div key={head.name} class={`tile-head ${look(head.name)}`} style={boxStyle(head)} aria-hidden="true">{title(head.name)}</div>
         ))}
         {drawn.tiles.map((tile, index) => (
           <button
-            key={`${tile.part} ${tile.item?.id ?? ""}`} type="button" class={`tile ${look(tile.part)}`} style={placed(tile)}
+            key={`${tile.part} ${tile.item?.id ?? ""}`} type="button" class={`tile ${look(tile.part)}`} style={boxStyle(tile)}
             tabIndex={index === focus ? 0 : -1}
             aria-pressed={tile.item !== null && tile.item.id === selected}
             onFocus={() => (setAt(index), setOver(tile))} onPointerEnter={() => setOver(tile)}
@@ -116,7 +116,7 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
             <TileText tile={tile} rem={size.rem} />
           </button>
         ))}
-        {drawn.tiles.length === 0 && size.width > 0 && <p class="muted pad">Nothing of this part is in.</p>}
+        {drawn.tiles.length === 0 && size.width > 0 && <p class="muted pad">This part is empty.</p>}
       </div>
       <figcaption class="over" aria-hidden="true">
         {over ? (
@@ -124,13 +124,13 @@ export function Treemap({ bands, decisions, chosen, selected, onOpen }: {
             <span class={`swatch ${look(over.part)}`} />
             <b>{title(over.part)}</b> <span class="num">{whole(over.tokens)} tokens</span> <span class="over-text">{over.label}</span>
           </>
-        ) : <span class="muted">Point at a tile, or move with the arrow keys. Enter opens it.</span>}
+        ) : <span class="muted">Hover over a tile or use the arrow keys. Press Enter to open it.</span>}
       </figcaption>
     </figure>
   );
 }
 
-/** What a tile says: as much as it has room for to the eye, and all of it to a screen reader. */
+/** The text of a tile: as much as fits, and all of it for screen readers. */
 function TileText({ tile, rem }: { tile: Tile; rem: number }) {
   const lines = linesOf(tile, rem);
   const hasRoom = tile.width > 2.8 * rem && tile.height > 1.6 * rem;
@@ -143,7 +143,7 @@ function TileText({ tile, rem }: { tile: Tile; rem: number }) {
   );
 }
 
-/** How many lines of text a tile has room for, beside its number. */
+/** How many lines of text fit in a tile, in addition to the token count. */
 function linesOf({ width, height }: Box, rem: number): number {
   return width > 4 * rem ? Math.floor((height / rem - 1.6) / LINE) : 0;
 }
@@ -152,7 +152,7 @@ function rem(): number {
   return parseFloat(getComputedStyle(document.documentElement).fontSize);
 }
 
-function placed(box: Box) {
+function boxStyle(box: Box) {
   return {
     left: `${box.x.toFixed(2)}px`,
     top: `${box.y.toFixed(2)}px`,

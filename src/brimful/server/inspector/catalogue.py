@@ -19,10 +19,9 @@ DEFAULT_MODEL = "gpt-4o"
 
 
 class ContentCounter:
-    """Counts."""
+    """Counts tokens for a given or the default model."""
 
     def __init__(self, registry: Registry, default: str = DEFAULT_MODEL) -> None:
-        """Take the rows of all models, and the name of the one that is meant where none is named."""
         self._registry = registry
         self.default = default
 
@@ -31,7 +30,7 @@ class ContentCounter:
         return [count.tokens for count in await self.counts(contents, model)]
 
     async def counts(self, contents: Sequence[Content], model: str | None) -> list[Count]:
-        """Return the counts of contents. Others do not wait while long ones are counted."""
+        """Return the counts of contents, computed in a thread."""
         info = self._registry.resolve(model or self.default)
         return await asyncio.to_thread(_count_all, contents, info) if contents else []
 
@@ -42,27 +41,26 @@ def _count_all(contents: Sequence[Content], model: ModelInfo) -> list[Count]:
 
 
 class Catalogue:
-    """Lists what there is to choose from."""
+    """Lists models and policies."""
 
     def __init__(self, registry: Registry, tokens: ContentCounter) -> None:
-        """Take the rows of all models."""
         self._registry = registry
         self._tokens = tokens
 
-    async def models(self, inquiry: Call) -> ModelList:
-        """List all models that are known."""
-        del inquiry
+    async def models(self, call: Call) -> ModelList:
+        """List all known models."""
+        del call
         rows = sorted(self._registry, key=lambda info: info.id)
         return ModelList(models=tuple(map(_model_row, rows)), default=self._tokens.default)
 
-    async def policies(self, inquiry: Call) -> PolicyList:
-        """List all policies that have a name."""
-        del inquiry
+    async def policies(self, call: Call) -> PolicyList:
+        """List all built-in policies."""
+        del call
         return PolicyList(policies=tuple(map(_policy_row, policy_names())))
 
-    async def count(self, inquiry: Call) -> TextCount:
-        """Count a text."""
-        body: CountBody = inquiry.body
+    async def count(self, call: Call) -> TextCount:
+        """Count the tokens of a text."""
+        body: CountBody = call.body
         (count,) = await self._tokens.counts([body.text], body.model)
         return TextCount(tokens=count.tokens, basis=count.basis)
 

@@ -16,95 +16,93 @@ from brimful.protocols import Store
 from brimful.records import Snapshot
 from brimful.server.errors import ApiError
 
-MAX_PER_TENANT: Final = 8  # contexts of one tenant, so that nobody takes the place of all others
-MAX_CANDIDATES: Final = 50_000  # of all contexts at hand together; each takes some kilobytes
-MAX_PREPARED: Final = 4  # of one context
-CACHE_SECONDS: Final = 30.0  # seconds; what was erased elsewhere in the meantime is shown no longer than that
+MAX_PER_TENANT: Final = 8  # contexts, so that no tenant evicts all others
+MAX_CANDIDATES: Final = 50_000  # of all cached contexts together; each takes some kilobytes
+MAX_PREPARED: Final = 4  # per context
+CACHE_SECONDS: Final = 30.0  # content erased by another process is shown no longer than that
 
 _Key = tuple[str, str]
 
 
 class CachedContext:
-    """A context at hand, and what was worked out of it: it takes a while the first time."""
+    """A context with results derived from it that are slow to compute."""
 
     def __init__(self, snapshot: Snapshot, at: float) -> None:
-        """Begin with the context alone; `at` is when it was read."""
         self.snapshot = snapshot
         self.at = at
-        self._piles: LRU[tuple[ModelInfo, Policy], Candidates] = LRU(max_entries=MAX_PREPARED)
+        self._prepared: LRU[tuple[ModelInfo, Policy], Candidates] = LRU(max_entries=MAX_PREPARED)
         self._windows: dict[str, int | None] = {}
-        self._working = Lock()
+        self._lock = Lock()
 
     @property
     def candidates(self) -> int:
-        """How large it is."""
+        """The number of candidates."""
         return len(self.snapshot.context.inputs.packages)
 
-    def pile(self, inputs: Inputs) -> Candidates:
-        """Return the candidates, ready for the model and the policy of these inputs."""
+    def prepare(self, inputs: Inputs) -> Candidates:
+        """Return the candidates prepared for the model and the policy of these inputs."""
         key = (inputs.model, inputs.policy)
-        with self._working:
-            return self._piles.setdefault(key, lambda: prepare_candidates(inputs))
+        with self._lock:
+            return self._prepared.setdefault(key, lambda: prepare_candidates(inputs))
 
-    def window_for(self, item: str) -> int | None:
-        """Return the window in which a candidate would be in."""
+    def required_window(self, item: str) -> int | None:
+        """Return the window in which a candidate would be included."""
         if item not in self._windows:
             self._windows[item] = window_for(self.snapshot.context, item)
         return self._windows[item]
 
 
 class ContextCache:
-    """Reads contexts, and keeps the last ones for some seconds."""
+    """Loads contexts and caches recent ones for some seconds."""
 
     def __init__(
-        self, clock: Callable[[], float], *, of_tenant: int = MAX_PER_TENANT, candidates: int = MAX_CANDIDATES
+        self, clock: Callable[[], float], *, per_tenant: int = MAX_PER_TENANT, candidates: int = MAX_CANDIDATES
     ) -> None:
-        """Keep so many."""
         self._clock = clock
-        self._of_tenant = of_tenant
-        self._held: LRU[_Key, CachedContext] = LRU(
-            max_size=candidates, size=lambda _, held: held.candidates, keep_last=True
+        self._per_tenant = per_tenant
+        self._cached: LRU[_Key, CachedContext] = LRU(
+            max_size=candidates, size=lambda _, cached: cached.candidates, keep_last=True
         )
         self._dropped: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """Return how many are at hand."""
-        return len(self._held)
+        """Return the number of cached contexts."""
+        return len(self._cached)
 
     async def snapshot(self, store: Store, id: str) -> Snapshot:
-        """Return a context; refuse an id that is not known."""
-        return (await self.held(store, id)).snapshot
+        """Return a context; raise an API error if the id is unknown."""
+        return (await self.get(store, id)).snapshot
 
-    async def held(self, store: Store, id: str) -> CachedContext:
-        """Return a context with what is at hand of it."""
-        self._let_go_of_the_old()
+    async def get(self, store: Store, id: str) -> CachedContext:
+        """Return a context with its derived results."""
+        self._expire()
         key = (store.tenant, id)
-        if (known := self._held.get(key)) is not None:
-            return known
-        began, dropped = self._clock(), self._dropped[store.tenant]
+        if (cached := self._cached.get(key)) is not None:
+            return cached
+        started, dropped = self._clock(), self._dropped[store.tenant]
         snapshot = await store.snapshot(id)
         if snapshot is None:
-            raise ApiError("unknown", f"no context {id[:80]!r}", code="context_not_found", param="id")
-        held = CachedContext(snapshot, began)
-        if dropped == self._dropped[store.tenant]:  # else it may have been read before something in it was erased
-            self._keep(key, held)
-        return held
+            raise ApiError("not_found", f"context {id[:80]!r} not found", code="context_not_found", param="id")
+        cached = CachedContext(snapshot, started)
+        if dropped == self._dropped[store.tenant]:  # otherwise it may contain something that was erased meanwhile
+            self._add(key, cached)
+        return cached
 
     def drop(self, tenant: str) -> None:
-        """Let go of a tenant's contexts: something was erased that may be in them."""
+        """Remove a tenant's contexts from the cache, since something in them may have been erased."""
         self._dropped[tenant] += 1
-        for key in self._held:
+        for key in self._cached:
             if key[0] == tenant:
-                self._held.pop(key)
+                self._cached.pop(key)
 
-    def _keep(self, key: _Key, held: CachedContext) -> None:
-        self._held[key] = held
-        own = [each for each in self._held if each[0] == key[0]]
-        for each in own[: -self._of_tenant]:
-            self._held.pop(each)
+    def _add(self, key: _Key, cached: CachedContext) -> None:
+        self._cached[key] = cached
+        own = [each for each in self._cached if each[0] == key[0]]
+        for each in own[: -self._per_tenant]:
+            self._cached.pop(each)
 
-    def _let_go_of_the_old(self) -> None:
+    def _expire(self) -> None:
         now = self._clock()
-        for key, held in self._held.items():
-            if not 0 <= now - held.at < CACHE_SECONDS:
-                self._held.pop(key)
+        for key, cached in self._cached.items():
+            if not 0 <= now - cached.at < CACHE_SECONDS:
+                self._cached.pop(key)

@@ -40,9 +40,9 @@ from brimful.views.sections import is_erased
 
 
 async def item_status(store: Store, package: ContentPackage) -> ItemStatus:
-    """Say whether a candidate was removed since, or erased.
+    """Return whether a candidate was removed or erased later.
 
-    Of messages only the latter is known: those that came with a request were never in the store.
+    For messages only erasure is known, status messages of a proxied request were never stored.
     """
     if is_erased(package):
         return "erased"
@@ -59,28 +59,27 @@ _TASK_WAIT: Final = 2.0  # seconds
 
 
 class Contexts:
-    """Shows contexts to those whose they are."""
+    """Endpoints for contexts."""
 
     def __init__(
         self,
         tenants: Tenants,
         tasks: BackgroundTasks,
         *,
-        loaded: ContextCache,
-        costs: Prices,
-        newest: NewestFirstExecutor,
+        cache: ContextCache,
+        prices: Prices,
+        executor: NewestFirstExecutor,
     ) -> None:
-        """Take the stores, and the work that is under way there."""
         self._tenants = tenants
         self._tasks = tasks
-        self._loaded = loaded
-        self._costs = costs
-        self._newest = newest
+        self._cache = cache
+        self._prices = prices
+        self._executor = executor
 
-    async def listed(self, inquiry: Call) -> ContextList:
+    async def list_page(self, call: Call) -> ContextList:
         """List contexts, newest first."""
-        query: ContextsQuery = inquiry.query
-        store = self._tenants.store(inquiry.tenant)
+        query: ContextsQuery = call.query
+        store = self._tenants.store(call.tenant)
         builds = await store.builds(
             room=query.room,
             persona=query.persona,
@@ -95,69 +94,69 @@ class Contexts:
         names = await load_names(store, builds)
         return ContextList(contexts=tuple(context_row(build, names) for build in builds), next=after)
 
-    async def show(self, inquiry: Call) -> HttpResponse:
-        """Show one, by its id."""
-        await self._tasks.settle(_TASK_WAIT)  # its answer may have come a moment ago, and its record be on its way
-        store = self._tenants.store(inquiry.tenant)
-        snapshot = await self._loaded.snapshot(store, inquiry.name())
+    async def show(self, call: Call) -> HttpResponse:
+        """Show one context."""
+        await self._tasks.wait(_TASK_WAIT)  # the record of a recent answer may not be written yet
+        store = self._tenants.store(call.tenant)
+        snapshot = await self._cache.snapshot(store, call.name())
         build = await get_build(store, snapshot)
         responses = await store.responses(context=snapshot.id, limit=_MAX_ANSWERS)
-        answers = tuple(await asyncio.to_thread(lambda: [self._costs.answered(each) for each in responses]))
+        answers = tuple(await asyncio.to_thread(lambda: [self._prices.answer_view(each) for each in responses]))
         names = await load_names(store, [snapshot])
         return HttpResponse(
             await asyncio.to_thread(_encode_view, snapshot, build.number, answers, names), media_type=JSON
         )
 
-    async def request(self, inquiry: Call) -> HttpResponse:
-        """Show the request as the provider got it."""
-        snapshot = await self._loaded.snapshot(self._tenants.store(inquiry.tenant), inquiry.name())
+    async def request(self, call: Call) -> HttpResponse:
+        """Show the request as sent to the provider."""
+        snapshot = await self._cache.snapshot(self._tenants.store(call.tenant), call.name())
         if not snapshot.context.request:
-            raise ApiError("unknown", "something in this request was erased, and the request with it", code="erased")
+            raise ApiError("not_found", "this request was erased together with some of its content", code="erased")
         return HttpResponse(await asyncio.to_thread(msgspec.json.encode, snapshot.context.request), media_type=JSON)
 
-    async def item(self, inquiry: Call) -> ItemView:
-        """Show one candidate, whole."""
-        store, item = self._tenants.store(inquiry.tenant), inquiry.name("item")
-        held = await self._loaded.held(store, inquiry.name())
-        snapshot = held.snapshot
+    async def item(self, call: Call) -> ItemView:
+        """Show one candidate in full."""
+        store, item = self._tenants.store(call.tenant), call.name("item")
+        cached = await self._cache.get(store, call.name())
+        snapshot = cached.snapshot
         if item not in {decision.id for decision in snapshot.context.decisions}:
             raise ApiError(
-                "unknown", await _explain_absence(store, snapshot, item), code="item_not_found", param="item"
+                "not_found", await _explain_absence(store, snapshot, item), code="item_not_found", param="item"
             )
-        fates = await store.inclusions(item=item, limit=_MAX_BUILDS)
-        window = await self._newest.run(inquiry.tenant, lambda: held.window_for(item))
-        since = await item_status(store, packages_by_id(snapshot.context)[item])
+        inclusions = await store.inclusions(item=item, limit=_MAX_BUILDS)
+        window = await self._executor.run(call.tenant, lambda: cached.required_window(item))
+        status = await item_status(store, packages_by_id(snapshot.context)[item])
         builds = tuple(
-            ItemBuild(id=each.snapshot, at=each.at, outcome=each.outcome, reason=each.reason) for each in fates
+            ItemBuild(id=each.snapshot, at=each.at, outcome=each.outcome, reason=each.reason) for each in inclusions
         )
-        return await asyncio.to_thread(_item_view, snapshot.context, item, window, builds, since)
+        return await asyncio.to_thread(_item_view, snapshot.context, item, window, builds, status)
 
 
 async def get_build(store: Store, snapshot: Snapshot) -> Build:
-    """Return the line of a context in the log."""
-    found = await store.build(snapshot.id)
-    if found is None:
+    """Return the log entry of a context."""
+    build = await store.build(snapshot.id)
+    if build is None:
         raise UnknownRecord("context", snapshot.id)
-    return found
+    return build
 
 
 async def _builds_answered_by(store: Store, query: ContextsQuery) -> list[Build]:
-    """Return the context that a message is the answer of, if it meets all else that is asked."""
+    """Return the context that a message answers, if it matches all other filters."""
     found = [await store.build(answer.context) for answer in await store.responses(message=query.message, limit=1)]
-    asked = {"room": query.room, "persona": query.persona, "model": query.model}
+    filters = {"room": query.room, "persona": query.persona, "model": query.model}
     return [
         build
         for build in found
         if build is not None
-        and all(value is None or getattr(build, field) == value for field, value in asked.items())
+        and all(value is None or getattr(build, field) == value for field, value in filters.items())
         and (query.before is None or build.number < query.before)
     ]
 
 
 async def _explain_absence(store: Store, snapshot: Snapshot, item: str) -> str:
     absence = await find_absence(store, snapshot, item)
-    why = "there is nothing of that name" if absence is None else absence.why
-    return f"{item[:80]!r} was no candidate of this context: {why}"
+    why = "it does not exist" if absence is None else absence.why
+    return f"{item[:80]!r} was not a candidate of this context: {why}"
 
 
 def _encode_view(snapshot: Snapshot, number: int, answers: tuple[AnswerView, ...], names: DisplayNames) -> bytes:
@@ -165,16 +164,16 @@ def _encode_view(snapshot: Snapshot, number: int, answers: tuple[AnswerView, ...
 
 
 def _item_view(
-    context: Context, id: str, window: int | None, builds: tuple[ItemBuild, ...], since: ItemStatus
+    context: Context, id: str, window: int | None, builds: tuple[ItemBuild, ...], status: ItemStatus
 ) -> ItemView:
     decision = context.decision(id)
     package = packages_by_id(context)[id]
     shown = next(each for each in decision_views(context) if (each.id, each.outcome) == (id, decision.outcome))
     return ItemView(
         decision=shown,
-        since=since,
+        status=status,
         text=content_text(package.content),
         metadata=package.metadata,
-        window_for=window,
+        required_window=window,
         builds=builds,
     )

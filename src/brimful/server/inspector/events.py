@@ -26,91 +26,90 @@ from brimful.server.inspector.views import DisplayNames, Prices, context_row, lo
 from brimful.server.proxy.exchange import wait_for_disconnect
 from brimful.server.tenants import Tenants
 
-POLL_SECONDS: Final = 0.5  # seconds between two looks into the store
-ERROR_POLL_SECONDS: Final = 5.0  # … after a store could not be read
-MAX_BATCHES: Final = 64  # batches at hand, for listeners that are a little behind
-BATCH_SIZE: Final = 100  # events read at a time
+POLL_SECONDS: Final = 0.5  # between two polls of the store
+ERROR_POLL_SECONDS: Final = 5.0  # after the store failed
+MAX_BATCHES: Final = 64  # batches kept for listeners that are slightly behind
+BATCH_SIZE: Final = 100  # events
 
 
 class Feed:
-    """Follows the log of one tenant while somebody listens."""
+    """Polls the log of one tenant while there are listeners."""
 
-    def __init__(self, store: Store, *, pause: float = POLL_SECONDS) -> None:
-        """Look into this store."""
+    def __init__(self, store: Store, *, poll_seconds: float = POLL_SECONDS) -> None:
         self._store = store
-        self._pause = pause
+        self._poll_seconds = poll_seconds
         self._cursor = ""
         self._next: LRU[str, LogPage] = LRU(max_entries=MAX_BATCHES)
         self._news = asyncio.Event()
-        self._beginning = asyncio.Lock()
+        self._starting = asyncio.Lock()
         self._listeners = 0
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
 
     @property
     def listeners(self) -> int:
-        """How many listen."""
+        """The number of listeners."""
         return self._listeners
 
     async def join(self) -> str:
-        """Begin to listen; return the present end of the log. Every `join` is ended by a `leave`."""
+        """Start listening and return the cursor at the end of the log. Call `leave` afterwards."""
         self._listeners += 1
         try:
-            async with self._beginning:
-                if self._looking is None:
+            async with self._starting:
+                if self._polling is None:
                     self._cursor = (await self._store.follow()).cursor
                     self._next.clear()
-                    self._looking = asyncio.create_task(self._look())
+                    self._polling = asyncio.create_task(self._poll())
         except BaseException:
             await self.leave()
             raise
         return self._cursor
 
     async def leave(self) -> None:
-        """Listen no longer. The last one to leave turns off the light."""
+        """Stop listening. Polling stops with the last listener."""
         self._listeners -= 1
-        if not self._listeners and self._looking is not None:
-            looking, self._looking = self._looking, None
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+        if not self._listeners and self._polling is not None:
+            polling, self._polling = self._polling, None
+            polling.cancel()
+            await asyncio.gather(polling, return_exceptions=True)
 
     async def after(self, cursor: str) -> LogPage:
-        """Return what comes after a place in the log; wait until it was looked for once more. It may be nothing.
+        """Return the events after a cursor, which may be none, waiting for the next poll if necessary.
 
-        What others were told a moment ago is at hand. Who comes from further back has it read from the store.
+        Recent batches are cached; older ones are read from the store.
         """
         batch = self._next.get(cursor)
         if batch is not None:
             return batch
         news = self._news
         if cursor != self._cursor:
-            found = await self._store.follow(cursor, limit=BATCH_SIZE)
-            if found.events:
-                return found
-            cursor = found.cursor
+            batch = await self._store.follow(cursor, limit=BATCH_SIZE)
+            if batch.events:
+                return batch
+            cursor = batch.cursor
         await news.wait()
         return self._next.get(cursor) or LogPage(cursor=cursor)
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         while True:
-            pause = self._pause
+            pause = self._poll_seconds
             try:
-                found = await self._store.follow(self._cursor, limit=BATCH_SIZE)
+                batch = await self._store.follow(self._cursor, limit=BATCH_SIZE)
             except StoreError as error:
                 log_failure("following the log", error)
                 pause = ERROR_POLL_SECONDS
             else:
-                pause = self._pause if found.cursor == self._cursor else 0.0  # there may be more
-                self._keep(found)
+                pause = self._poll_seconds if batch.cursor == self._cursor else 0.0  # there may be more
+                self._add(batch)
             self._wake()
             await asyncio.sleep(pause)
 
-    def _keep(self, found: LogPage) -> None:
-        if found.events:
-            self._next[self._cursor] = found
-        self._cursor = found.cursor
+    def _add(self, batch: LogPage) -> None:
+        if batch.events:
+            self._next[self._cursor] = batch
+        self._cursor = batch.cursor
 
     def _wake(self) -> None:
-        """Wake all who wait, also if there is nothing new: who is elsewhere looks again."""
+        """Wake all listeners, even without news: some may be behind and must look again."""
         news, self._news = self._news, asyncio.Event()
         news.set()
 
@@ -119,7 +118,6 @@ class Feeds:
     """The feeds of all tenants."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._feeds: dict[str, Feed] = {}
 
     def of(self, store: Store) -> Feed:
@@ -129,53 +127,52 @@ class Feeds:
         return self._feeds[store.tenant]
 
 
-HEARTBEAT: Final = 15.0  # seconds without an event after which a sign of life is sent
-RETRY_MILLISECONDS: Final = 2_000  # milliseconds after which a browser comes back
-_MAX_CURSOR: Final = 200  # characters of a cursor
-_HEARTBEAT_COMMENT: Final = b": still here\n\n"
+HEARTBEAT: Final = 15.0  # seconds without an event before a comment is sent
+RETRY_MILLISECONDS: Final = 2_000  # before a browser reconnects
+_MAX_CURSOR: Final = 200  # characters
+_HEARTBEAT_COMMENT: Final = b": heartbeat\n\n"
 
 EncodeEvents = Callable[[Sequence[Build | Response]], Awaitable[list[tuple[str, bytes]]]]
-"""Returns the name and the data of each event."""
+"""Returns name and data of each event."""
 
 CheckAccess = Callable[[], Awaitable[object]]
-"""Refuses a caller who may listen no more."""
+"""Raises an API error if the client has lost access."""
 
 
 class Events:
-    """Lets callers follow what happens."""
+    """The endpoint for event streams."""
 
-    def __init__(self, tenants: Tenants, costs: Prices, *, access: Authenticator, stopping: asyncio.Event) -> None:
-        """Take the stores, who knows callers, and what says that all streams are to end."""
+    def __init__(self, tenants: Tenants, prices: Prices, *, access: Authenticator, stopping: asyncio.Event) -> None:
         self._tenants = tenants
-        self._costs = costs
+        self._prices = prices
         self._access = access
         self._stopping = stopping
         self._feeds = Feeds()
 
-    async def follow(self, inquiry: Call) -> HttpResponse:
-        """Tell of contexts and answers from now on, or from where the caller was."""
-        store = self._tenants.store(inquiry.tenant)
+    async def follow(self, call: Call) -> HttpResponse:
+        """Stream contexts and answers from now on, or from `Last-Event-ID`."""
+        store = self._tenants.store(call.tenant)
         feed = self._feeds.of(store)
-        since = inquiry.headers.get("last-event-id", "")
+        since = call.headers.get("last-event-id", "")
         if len(since) > _MAX_CURSOR or not since.isascii():
-            raise ApiError("invalid", "Last-Event-ID: is none of ours", param="Last-Event-ID")
+            raise ApiError("invalid", "Last-Event-ID: invalid", param="Last-Event-ID")
         if since:
-            await store.follow(since, limit=1)  # refuses what is no cursor
-        let = partial(self._access.caller, inquiry.headers)
-        return EventStream(feed, since, partial(self._write, store), let, self._stopping)
+            await store.follow(since, limit=1)  # rejects an invalid cursor
+        check_access = partial(self._access.identify, call.headers)
+        return EventStream(feed, since, partial(self._encode, store), check_access, self._stopping)
 
-    async def _write(self, store: Store, events: Sequence[Build | Response]) -> list[tuple[str, bytes]]:
+    async def _encode(self, store: Store, events: Sequence[Build | Response]) -> list[tuple[str, bytes]]:
         names = await load_names(store, [event for event in events if isinstance(event, Build)])
-        return await asyncio.to_thread(lambda: [self._written(event, names) for event in events])
+        return await asyncio.to_thread(lambda: [self._encode_one(event, names) for event in events])
 
-    def _written(self, event: Build | Response, names: DisplayNames) -> tuple[str, bytes]:
+    def _encode_one(self, event: Build | Response, names: DisplayNames) -> tuple[str, bytes]:
         if isinstance(event, Build):
             return "context", msgspec.json.encode(context_row(event, names))
-        return "answer", msgspec.json.encode(self._costs.answered(event))
+        return "answer", msgspec.json.encode(self._prices.answer_view(event))
 
 
 class EventStream(HttpResponse):
-    """Sends what a feed tells until the caller leaves or is let in no more, or the server stops."""
+    """Sends the events of a feed until the client leaves or loses access, or the server stops."""
 
     media_type = EVENT_STREAM
 
@@ -183,25 +180,24 @@ class EventStream(HttpResponse):
         self,
         feed: Feed,
         since: str,
-        write: EncodeEvents,
-        let: CheckAccess,
+        encode: EncodeEvents,
+        check_access: CheckAccess,
         stopping: asyncio.Event,
         *,
         heartbeat: float = HEARTBEAT,
     ) -> None:
-        """Begin at a place in the log, or at its present end."""
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # proxies are not to collect it
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # keep proxies from buffering it
         super().__init__(headers=headers)
         self.raw_headers = [header for header in self.raw_headers if header[0] != b"content-length"]
         self._feed = feed
         self._since = since
-        self._write = write
-        self._let = let
+        self._encode_events = encode
+        self._check_access = check_access
         self._stopping = stopping
         self._heartbeat = heartbeat
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the stream."""
         del scope
         end = await self._feed.join()
         try:
@@ -219,8 +215,8 @@ class EventStream(HttpResponse):
             if pump.done():
                 pump.result()
         except ApiError:
-            pass  # its key was revoked, and whoever comes back with it is told
-        except StoreError as error:  # whoever follows comes back, and is told again if it lasts
+            pass  # the key was revoked; reconnecting fails with an error
+        except StoreError as error:  # the client reconnects
             log_failure("following the log", error)
         finally:
             left = gone.done()
@@ -235,23 +231,23 @@ class EventStream(HttpResponse):
         await _send(send, f"retry: {RETRY_MILLISECONDS}\nid: {cursor}\n\n".encode())
         sent = clock()
         while True:
-            found = await self._feed.after(cursor)
-            await self._let()
-            cursor = found.cursor
-            if found.events:
-                await _send(send, await self._written(found))
+            batch = await self._feed.after(cursor)
+            await self._check_access()
+            cursor = batch.cursor
+            if batch.events:
+                await _send(send, await self._encode(batch))
             elif clock() - sent >= self._heartbeat:
                 await _send(send, _HEARTBEAT_COMMENT)
             else:
                 continue
             sent = clock()
 
-    async def _written(self, found: LogPage) -> bytes:
-        """Return events as they are sent. The last one names the place behind all of them: none is skipped."""
+    async def _encode(self, batch: LogPage) -> bytes:
+        """Return encoded events. Only the last one carries the cursor, which is behind all of them."""
         lines = []
-        for at, (name, data) in enumerate(await self._write(found.events), start=1):
-            place = f"id: {found.cursor}\n" if at == len(found.events) else ""
-            lines.append(f"{place}event: {name}\ndata: ".encode() + data + b"\n\n")
+        for at, (name, data) in enumerate(await self._encode_events(batch.events), start=1):
+            cursor = f"id: {batch.cursor}\n" if at == len(batch.events) else ""
+            lines.append(f"{cursor}event: {name}\ndata: ".encode() + data + b"\n\n")
         return b"".join(lines)
 
 

@@ -10,22 +10,21 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-WORKERS: Final = 2  # pieces of work at a time; each holds the interpreter for most of its time
+WORKERS: Final = 2  # threads; each holds the GIL most of the time
 
 T = TypeVar("T")
 
 
 class NewestFirstExecutor:
-    """Runs work on threads of its own: tenants in turn, and of each what came last."""
+    """Runs work in threads of its own: tenants take turns, and the newest work of each comes first."""
 
-    def __init__(self, slots: int = WORKERS) -> None:
-        """Run so much at a time."""
-        self._free = slots
-        self._pool = ThreadPoolExecutor(slots, thread_name_prefix="brimful-what-if")
+    def __init__(self, workers: int = WORKERS) -> None:
+        self._free = workers
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="brimful-what-if")
         self._waiting: OrderedDict[str, list[asyncio.Future[None]]] = OrderedDict()
 
     async def run(self, tenant: str, work: Callable[[], T]) -> T:
-        """Do a piece of work. Who is gone before it begins is forgotten; what has begun is done to its end."""
+        """Run a function in a thread. If cancelled before it starts, it is dropped."""
         await self._enter(tenant)
         loop = asyncio.get_running_loop()
         job = self._pool.submit(work)
@@ -37,7 +36,7 @@ class NewestFirstExecutor:
         return await asyncio.wrap_future(job)
 
     async def close(self) -> None:
-        """Wait for what is being done."""
+        """Wait for running work."""
         await asyncio.to_thread(self._pool.shutdown)
 
     async def _enter(self, tenant: str) -> None:
@@ -49,12 +48,12 @@ class NewestFirstExecutor:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # its turn came in the moment in which it was given up
+            if turn.done() and not turn.cancelled():  # it was cancelled just as its turn came
                 self._leave()
             raise
 
     def _leave(self) -> None:
-        """Give the place to who waits: the next tenant's newest."""
+        """Pass the slot to the newest work of the next tenant."""
         while self._waiting:
             tenant, turns = next(iter(self._waiting.items()))
             turn = turns.pop()

@@ -24,7 +24,7 @@ from brimful.server.tenants import Tenants
 
 
 class Inspector:
-    """What answers questions, by what they are about."""
+    """All endpoints of the inspector."""
 
     def __init__(
         self,
@@ -37,23 +37,22 @@ class Inspector:
         stopping: asyncio.Event,
         clock: Callable[[], float],
     ) -> None:
-        """Put it together. `stopping` ends all streams of events."""
-        loaded, costs, self._newest = ContextCache(clock), Prices(registry), NewestFirstExecutor()
-        self.contexts = Contexts(tenants, tasks, loaded=loaded, costs=costs, newest=self._newest)
-        self.events = Events(tenants, costs, access=access, stopping=stopping)
-        self.supposing = Comparisons(tenants, registry, loaded=loaded, newest=self._newest)
-        self.figures = StatisticsEndpoint(tenants, clock=clock)
+        cache, prices, self._executor = ContextCache(clock), Prices(registry), NewestFirstExecutor()
+        self.contexts = Contexts(tenants, tasks, cache=cache, prices=prices, executor=self._executor)
+        self.events = Events(tenants, prices, access=access, stopping=stopping)
+        self.comparisons = Comparisons(tenants, registry, cache=cache, executor=self._executor)
+        self.statistics = StatisticsEndpoint(tenants, clock=clock)
         self.catalogue = Catalogue(registry, tokens)
-        self.rooms = make_rooms(tenants, tokens, loaded, clock=clock)
-        self.messages = Messages(tenants, tokens, loaded)
-        self.personas = make_personas(tenants, tokens, loaded)
-        self.memories = Memories(tenants, tokens, loaded, clock=clock)
-        self.lorebooks = make_lorebooks(tenants, tokens, loaded)
+        self.rooms = make_rooms(tenants, tokens, cache, clock=clock)
+        self.messages = Messages(tenants, tokens, cache)
+        self.personas = make_personas(tenants, tokens, cache)
+        self.memories = Memories(tenants, tokens, cache, clock=clock)
+        self.lorebooks = make_lorebooks(tenants, tokens, cache)
         self.entries = LoreEntries(tenants, tokens)
 
     async def close(self) -> None:
-        """Wait for what is being worked out."""
-        await self._newest.close()
+        """Wait for running work."""
+        await self._executor.close()
 
 
 SelectHandler = Callable[[Inspector], OperationHandler]
@@ -92,87 +91,87 @@ def _delete(path: str, summary: str, query: StructType = queries.NoQuery) -> Ope
 OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
     (
         _get("/contexts", "List contexts, newest first", views.ContextList, queries.ContextsQuery),
-        lambda to: to.contexts.listed,
+        lambda to: to.contexts.list_page,
     ),
     (
         Operation(
             method="GET",
             path="/events",
-            summary="Follow contexts and answers as they come",
+            summary="Stream contexts and answers",
             scope="read",
             media=EVENT_STREAM,
-            headers={"Last-Event-ID": "The id of the last event that was seen: what came after it is told first."},
+            headers={"Last-Event-ID": "The id of the last event seen; the stream continues after it."},
         ),
         lambda to: to.events.follow,
     ),
     (
-        _get("/contexts/{id}", "Say what was sent, what was left out, and why", views.ContextView),
+        _get("/contexts/{id}", "Show a context with all its decisions", views.ContextView),
         lambda to: to.contexts.show,
     ),
     (
-        _get("/contexts/{id}/request", "Give the request as the provider got it", None),
+        _get("/contexts/{id}/request", "Get the request as sent to the provider", None),
         lambda to: to.contexts.request,
     ),
     (
-        _get("/contexts/{id}/items/{item:path}", "Tell all of one candidate", views.ItemView),
+        _get("/contexts/{id}/items/{item:path}", "Show one candidate", views.ItemView),
         lambda to: to.contexts.item,
     ),
     (
         Operation(
             method="POST",
             path="/contexts/{id}/what-if",
-            summary="Build it again with another model, policy, window or reserve",
+            summary="Rebuild with another model, policy, window or reserve",
             scope="read",
             answer=views.WhatIf,
             body=queries.WhatIfBody,
         ),
-        lambda to: to.supposing.what_if,
+        lambda to: to.comparisons.what_if,
     ),
     (
-        _get("/contexts/{id}/diff/{other}", "Compare a context with another", views.DiffView),
-        lambda to: to.supposing.diff,
+        _get("/contexts/{id}/diff/{other}", "Compare two contexts", views.DiffView),
+        lambda to: to.comparisons.diff,
     ),
     (
-        _get("/statistics", "Tell what contexts and answers come to", StatisticsList, queries.StatisticsQuery),
-        lambda to: to.figures.told,
+        _get("/statistics", "Get usage statistics", StatisticsList, queries.StatisticsQuery),
+        lambda to: to.statistics.show,
     ),
-    (_get("/models", "List the models that may be chosen", views.ModelList), lambda to: to.catalogue.models),
-    (_get("/policies", "List the policies that may be chosen", views.PolicyList), lambda to: to.catalogue.policies),
+    (_get("/models", "List models", views.ModelList), lambda to: to.catalogue.models),
+    (_get("/policies", "List policies", views.PolicyList), lambda to: to.catalogue.policies),
     (
         Operation(
             method="POST",
             path="/count",
-            summary="Count a text",
+            summary="Count tokens",
             scope="read",
             answer=views.TextCount,
             body=queries.CountBody,
         ),
         lambda to: to.catalogue.count,
     ),
-    (_get("/rooms", "List rooms by id", record_views.RoomList, queries.ListQuery), lambda to: to.rooms.listed),
-    (_post("/rooms", "Make a room", record_views.RoomView, queries.RoomBody), lambda to: to.rooms.create),
+    (_get("/rooms", "List rooms", record_views.RoomList, queries.ListQuery), lambda to: to.rooms.list_page),
+    (_post("/rooms", "Create a room", record_views.RoomView, queries.RoomBody), lambda to: to.rooms.create),
     (
         _get(
             "/rooms/{id:path}/messages",
-            "List or search what was said in a room",
+            "List or search messages",
             record_views.MessageList,
             queries.MessagesQuery,
         ),
-        lambda to: to.messages.listed,
+        lambda to: to.messages.list_page,
     ),
     (_get("/rooms/{id:path}", "Show a room", record_views.RoomView, queries.ModelQuery), lambda to: to.rooms.show),
-    (_put("/rooms/{id:path}", "Change a room", record_views.RoomView, queries.RoomBody), lambda to: to.rooms.change),
-    (_delete("/rooms/{id:path}", "Remove a room with all that was said in it"), lambda to: to.rooms.remove),
+    (_put("/rooms/{id:path}", "Update a room", record_views.RoomView, queries.RoomBody), lambda to: to.rooms.change),
+    (_delete("/rooms/{id:path}", "Remove a room and its messages"), lambda to: to.rooms.remove),
     (
-        _delete("/messages/{id:path}", "Take a message out of its room", queries.RemoveQuery),
+        _delete("/messages/{id:path}", "Remove a message", queries.RemoveQuery),
         lambda to: to.messages.remove,
     ),
     (
-        _get("/personas", "List personas by id", record_views.PersonaList, queries.ListQuery),
-        lambda to: to.personas.listed,
+        _get("/personas", "List personas", record_views.PersonaList, queries.ListQuery),
+        lambda to: to.personas.list_page,
     ),
     (
-        _post("/personas", "Make a persona", record_views.PersonaView, queries.PersonaBody),
+        _post("/personas", "Create a persona", record_views.PersonaView, queries.PersonaBody),
         lambda to: to.personas.create,
     ),
     (
@@ -180,16 +179,16 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
         lambda to: to.personas.show,
     ),
     (
-        _put("/personas/{id:path}", "Change a persona", record_views.PersonaView, queries.PersonaBody),
+        _put("/personas/{id:path}", "Update a persona", record_views.PersonaView, queries.PersonaBody),
         lambda to: to.personas.change,
     ),
     (_delete("/personas/{id:path}", "Remove a persona"), lambda to: to.personas.remove),
     (
         _get("/memories", "List memories, newest first", record_views.MemoryList, queries.MemoriesQuery),
-        lambda to: to.memories.listed,
+        lambda to: to.memories.list_page,
     ),
     (
-        _post("/memories", "Keep something to be known later", record_views.MemoryView, queries.MemoryBody),
+        _post("/memories", "Create a memory", record_views.MemoryView, queries.MemoryBody),
         lambda to: to.memories.create,
     ),
     (
@@ -197,32 +196,30 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
         lambda to: to.memories.show,
     ),
     (
-        _put(
-            "/memories/{id:path}", "Change a memory, pin it or let it go", record_views.MemoryView, queries.MemoryBody
-        ),
+        _put("/memories/{id:path}", "Update, pin or unpin a memory", record_views.MemoryView, queries.MemoryBody),
         lambda to: to.memories.change,
     ),
-    (_delete("/memories/{id:path}", "Forget a memory", queries.RemoveQuery), lambda to: to.memories.forget),
+    (_delete("/memories/{id:path}", "Remove a memory", queries.RemoveQuery), lambda to: to.memories.remove),
     (
-        _get("/lorebooks", "List lorebooks by id", record_views.LorebookList, queries.ListQuery),
-        lambda to: to.lorebooks.listed,
+        _get("/lorebooks", "List lorebooks", record_views.LorebookList, queries.ListQuery),
+        lambda to: to.lorebooks.list_page,
     ),
     (
-        _post("/lorebooks", "Make a lorebook", record_views.LorebookView, queries.LorebookBody),
+        _post("/lorebooks", "Create a lorebook", record_views.LorebookView, queries.LorebookBody),
         lambda to: to.lorebooks.create,
     ),
     (
         _get(
             "/lorebooks/{id:path}/entries", "List the entries of a lorebook", record_views.EntryList, queries.ModelQuery
         ),
-        lambda to: to.entries.listed,
+        lambda to: to.entries.list_page,
     ),
     (
-        _post("/lorebooks/{id:path}/entries", "Write an entry", record_views.EntryView, queries.EntryBody),
+        _post("/lorebooks/{id:path}/entries", "Create an entry", record_views.EntryView, queries.EntryBody),
         lambda to: to.entries.create,
     ),
     (
-        _put("/lorebooks/{id:path}/entries/{entry:path}", "Change an entry", record_views.EntryView, queries.EntryBody),
+        _put("/lorebooks/{id:path}/entries/{entry:path}", "Update an entry", record_views.EntryView, queries.EntryBody),
         lambda to: to.entries.change,
     ),
     (_delete("/lorebooks/{id:path}/entries/{entry:path}", "Remove an entry"), lambda to: to.entries.remove),
@@ -231,8 +228,8 @@ OPERATIONS: Final[tuple[tuple[Operation, SelectHandler], ...]] = (
         lambda to: to.lorebooks.show,
     ),
     (
-        _put("/lorebooks/{id:path}", "Change a lorebook", record_views.LorebookView, queries.LorebookBody),
+        _put("/lorebooks/{id:path}", "Update a lorebook", record_views.LorebookView, queries.LorebookBody),
         lambda to: to.lorebooks.change,
     ),
-    (_delete("/lorebooks/{id:path}", "Remove a lorebook with its entries"), lambda to: to.lorebooks.remove),
+    (_delete("/lorebooks/{id:path}", "Remove a lorebook and its entries"), lambda to: to.lorebooks.remove),
 )

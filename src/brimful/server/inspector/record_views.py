@@ -7,86 +7,86 @@ from brimful.server.inspector.views import View
 
 
 class RoomView(Room, frozen=True, kw_only=True, tag="room"):
-    """A room. `tokens` are those of its goal and headers, which stand in every context."""
+    """A room with the tokens of its goal, headers, notes and character, which are part of every context."""
 
     tokens: int
 
 
 class RoomList(View, frozen=True, kw_only=True):
-    """Rooms by id. `next` is what to pass as `after`; null at the end."""
+    """Rooms sorted by id. Pass `next` as `after` to get the next page; it is null on the last one."""
 
     rooms: tuple[RoomView, ...]
     next: str | None
 
 
 class MessageView(Message, frozen=True, kw_only=True, tag="message"):
-    """A message, and the tokens of what is said in it. `relevance` is set where it was searched for."""
+    """A message with its tokens, and its relevance in search results."""
 
     tokens: int
     relevance: float | None = None
 
 
 class MessageList(View, frozen=True, kw_only=True):
-    """Messages, newest first, or by relevance where something was searched for. `next` is what to pass as `before`."""
+    """Messages, newest first or by relevance. Pass `next` as `before` to get the next page."""
 
     messages: tuple[MessageView, ...]
     next: int | None
 
 
 class PersonaView(Persona, frozen=True, kw_only=True, tag="persona"):
-    """A persona, and the tokens of its prompt, its character and its notes."""
+    """A persona with the tokens of its prompt, character and notes."""
 
     tokens: int
 
 
 class PersonaList(View, frozen=True, kw_only=True):
-    """Personas by id. `next` is what to pass as `after`; null at the end."""
+    """Personas sorted by id. Pass `next` as `after` to get the next page; it is null on the last one."""
 
     personas: tuple[PersonaView, ...]
     next: str | None
 
 
 class MemoryView(Memory, frozen=True, kw_only=True, tag="memory"):
-    """A memory, and its tokens."""
+    """A memory with its tokens."""
 
     tokens: int
 
 
 class MemoryList(View, frozen=True, kw_only=True):
-    """Memories, newest first. `next` is what to pass as `before`; null at the end."""
+    """Memories, newest first. Pass `next` as `before` to get the next page; it is null on the last one."""
 
     memories: tuple[MemoryView, ...]
     next: str | None
 
 
 class LorebookView(Lorebook, frozen=True, kw_only=True, tag="lorebook"):
-    """A lorebook: how many entries it has, and the tokens of all of them together."""
+    """A lorebook with the number and total tokens of its entries."""
 
     entries: int
     tokens: int
 
 
 class LorebookList(View, frozen=True, kw_only=True):
-    """Lorebooks by id. `next` is what to pass as `after`; null at the end."""
+    """Lorebooks sorted by id. Pass `next` as `after` to get the next page; it is null on the last one."""
 
     lorebooks: tuple[LorebookView, ...]
     next: str | None
 
 
 class EntryView(LoreEntry, frozen=True, kw_only=True, tag="lore-entry"):
-    """An entry of a lorebook, and its tokens."""
+    """A lorebook entry with its tokens."""
 
     tokens: int
 
 
 class EntryList(View, frozen=True, kw_only=True):
-    """All entries of a lorebook, by their order."""
+    """All entries of a lorebook in order."""
 
     entries: tuple[EntryView, ...]
 
 
 class Removed(View, frozen=True, kw_only=True):
-    """What is no longer there."""
+    """Confirms a removal."""
 
     id: str
     removed: Literal[True] = True

@@ -43,153 +43,152 @@ _TIMESTAMPS: Final = frozenset(("at", "created"))
 R = TypeVar("R", bound=Entity)
 
 MakeViews = Callable[[Store, Sequence[R], str | None], Awaitable[Sequence[msgspec.Struct]]]
-"""Returns records as they are shown, with their tokens for a model."""
+"""Returns the views of records, with token counts for a model."""
 
 
 class RecordEndpoints(Generic[R]):
-    """Records of one kind: rooms, personas or lorebooks."""
+    """Endpoints for records of one kind: rooms, personas or lorebooks."""
 
     def __init__(
         self,
         kind: type[R],
         views: MakeViews[R],
-        listed: Callable[[tuple[Any, ...], str | None], msgspec.Struct],
+        make_list: Callable[[tuple[Any, ...], str | None], msgspec.Struct],
         /,
         *,
         tenants: Tenants,
-        loaded: ContextCache,
-        begin: Callable[[], dict[str, Any]] = dict,
+        cache: ContextCache,
+        defaults: Callable[[], dict[str, Any]] = dict,
     ) -> None:
-        """Take the kind, how its records and lists of them are shown, and what a new one begins with."""
         self._kind = kind
         self._views = views
-        self._listed = listed
+        self._make_list = make_list
         self._tenants = tenants
-        self._loaded = loaded
-        self._begin = begin
+        self._cache = cache
+        self._defaults = defaults
 
     @property
-    def _called(self) -> str:
+    def _kind_name(self) -> str:
         return self._kind.__name__.lower()
 
-    async def listed(self, inquiry: Call) -> msgspec.Struct:
+    async def list_page(self, call: Call) -> msgspec.Struct:
         """List records by id."""
-        query: ListQuery = inquiry.query
-        store = self._tenants.store(inquiry.tenant)
+        query: ListQuery = call.query
+        store = self._tenants.store(call.tenant)
         records = await store.listed(self._kind, after=query.after, limit=query.limit)
         after = records[-1].id if len(records) == query.limit else None
-        return self._listed(tuple(await self._views(store, records, query.model)), after)
+        return self._make_list(tuple(await self._views(store, records, query.model)), after)
 
-    async def show(self, inquiry: Call) -> msgspec.Struct:
-        """Show one."""
-        store = self._tenants.store(inquiry.tenant)
-        return await self._shown(store, await self._found(store, inquiry.name()), inquiry)
+    async def show(self, call: Call) -> msgspec.Struct:
+        """Show a record."""
+        store = self._tenants.store(call.tenant)
+        return await self._shown(store, await self._found(store, call.name()), call)
 
-    async def create(self, inquiry: Call) -> msgspec.Struct:
-        """Make one; an id that is taken is refused."""
-        said = self._begin() | body_fields(inquiry.body, id=self._called)
-        engine = await self._tenants.engine(inquiry.tenant)
-        record = self._kind(**said)
+    async def create(self, call: Call) -> msgspec.Struct:
+        """Create a record; reject an existing id."""
+        fields = self._defaults() | body_fields(call.body, id=self._kind_name)
+        engine = await self._tenants.engine(call.tenant)
+        record = self._kind(**fields)
         if await engine.store.get(self._kind, record.id) is not None:
-            raise id_conflict(self._called, record.id)
-        return await self._put(engine, record, inquiry)
+            raise id_conflict(self._kind_name, record.id)
+        return await self._put(engine, record, call)
 
-    async def change(self, inquiry: Call) -> msgspec.Struct:
-        """Change what is said of one."""
-        engine = await self._tenants.engine(inquiry.tenant)
-        record = await self._found(engine.store, inquiry.name())
-        return await self._put(engine, with_changes(record, body_fields(inquiry.body)), inquiry)
+    async def change(self, call: Call) -> msgspec.Struct:
+        """Update some fields of a record."""
+        engine = await self._tenants.engine(call.tenant)
+        record = await self._found(engine.store, call.name())
+        return await self._put(engine, with_changes(record, body_fields(call.body)), call)
 
-    async def remove(self, inquiry: Call) -> Removed:
-        """Remove one, and all that belongs to it."""
-        id = inquiry.name()
-        if not await self._tenants.store(inquiry.tenant).remove(cast("type[Entity]", self._kind), id):
-            raise UnknownRecord(self._called, id)
-        self._loaded.drop(inquiry.tenant)
+    async def remove(self, call: Call) -> Removed:
+        """Remove a record and everything that belongs to it."""
+        id = call.name()
+        if not await self._tenants.store(call.tenant).remove(cast("type[Entity]", self._kind), id):
+            raise UnknownRecord(self._kind_name, id)
+        self._cache.drop(call.tenant)
         return Removed(id=id)
 
-    async def _put(self, engine: Engine, record: R, inquiry: Call) -> msgspec.Struct:
+    async def _put(self, engine: Engine, record: R, call: Call) -> msgspec.Struct:
         await engine.put(record)
-        return await self._shown(engine.store, record, inquiry)
+        return await self._shown(engine.store, record, call)
 
     async def _found(self, store: Store, id: str) -> R:
         record = await store.get(self._kind, id)
         if record is None:
-            raise UnknownRecord(self._called, id)
+            raise UnknownRecord(self._kind_name, id)
         return record
 
-    async def _shown(self, store: Store, record: R, inquiry: Call) -> msgspec.Struct:
-        return (await self._views(store, [record], inquiry.query.model))[0]
+    async def _shown(self, store: Store, record: R, call: Call) -> msgspec.Struct:
+        return (await self._views(store, [record], call.query.model))[0]
 
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 def body_fields(body: msgspec.Struct, *, id: str = "") -> dict[str, Any]:
-    """Return the fields that a body says. With `id`, one that names no id gets a new one that begins so."""
-    fields = {name: getattr(body, name) for name in body.__struct_fields__}
-    said = {name: value for name, value in fields.items() if value is not UNSET}
-    for name in _TIMESTAMPS & said.keys():
-        validation.require_calendar_time(name, said[name], InvalidValue)
-    return {"id": new_id(id)} | said if id else said
+    """Return the fields set in a body. With `id`, a missing id is generated with that prefix."""
+    values = {name: getattr(body, name) for name in body.__struct_fields__}
+    fields = {name: value for name, value in values.items() if value is not UNSET}
+    for name in _TIMESTAMPS & fields.keys():
+        validation.require_calendar_time(name, fields[name], InvalidValue)
+    return {"id": new_id(id)} | fields if id else fields
 
 
-def with_changes(record: T, said: dict[str, Any]) -> T:
-    """Return a record with what is said of it; its id is what it is."""
-    if said.pop("id", getattr(record, "id", None)) != getattr(record, "id", None):
-        raise InvalidValue("id", "cannot be changed: make another one, and remove this one")
-    return msgspec.structs.replace(record, **said)
+def with_changes(record: T, fields: dict[str, Any]) -> T:
+    """Return a record with some fields changed; its id cannot change."""
+    if fields.pop("id", getattr(record, "id", None)) != getattr(record, "id", None):
+        raise InvalidValue("id", "cannot be changed")
+    return msgspec.structs.replace(record, **fields)
 
 
 def to_view(kind: type[T], record: msgspec.Struct, **more: Any) -> T:
-    """Return a record in the form in which it is shown."""
+    """Return a record as a view with additional fields."""
     return kind(**{name: getattr(record, name) for name in record.__struct_fields__}, **more)
 
 
 def id_conflict(kind: str, id: str) -> ApiError:
-    """Return what is said of an id that is taken."""
-    return ApiError("invalid", f"there is a {kind} {id[:80]!r} already", status=CONFLICT, code="taken", param="id")
+    """Return the error for an id that already exists."""
+    return ApiError("invalid", f"{kind} {id[:80]!r} already exists", status=CONFLICT, code="already_exists", param="id")
 
 
 def make_rooms(
-    tenants: Tenants, tokens: ContentCounter, loaded: ContextCache, *, clock: Callable[[], float]
+    tenants: Tenants, tokens: ContentCounter, cache: ContextCache, *, clock: Callable[[], float]
 ) -> RecordEndpoints[Room]:
-    """Return the rooms of all tenants."""
+    """Return the endpoints for rooms."""
 
     async def views(store: Store, records: Sequence[Room], model: str | None) -> list[RoomView]:
         del store
         counts = await tokens.of([_room_text(room) for room in records], model)
         return [to_view(RoomView, room, tokens=count) for room, count in zip(records, counts, strict=True)]
 
-    def listed(found: tuple[RoomView, ...], after: str | None) -> RoomList:
-        return RoomList(rooms=found, next=after)
+    def make_list(records: tuple[RoomView, ...], after: str | None) -> RoomList:
+        return RoomList(rooms=records, next=after)
 
-    return RecordEndpoints(Room, views, listed, tenants=tenants, loaded=loaded, begin=lambda: {"created": clock()})
+    return RecordEndpoints(Room, views, make_list, tenants=tenants, cache=cache, defaults=lambda: {"created": clock()})
 
 
-def make_personas(tenants: Tenants, tokens: ContentCounter, loaded: ContextCache) -> RecordEndpoints[Persona]:
-    """Return the personas of all tenants."""
+def make_personas(tenants: Tenants, tokens: ContentCounter, cache: ContextCache) -> RecordEndpoints[Persona]:
+    """Return the endpoints for personas."""
 
     async def views(store: Store, records: Sequence[Persona], model: str | None) -> list[PersonaView]:
         del store
         counts = await tokens.of([_persona_text(persona) for persona in records], model)
         return [to_view(PersonaView, each, tokens=count) for each, count in zip(records, counts, strict=True)]
 
-    def listed(found: tuple[PersonaView, ...], after: str | None) -> PersonaList:
-        return PersonaList(personas=found, next=after)
+    def make_list(records: tuple[PersonaView, ...], after: str | None) -> PersonaList:
+        return PersonaList(personas=records, next=after)
 
-    return RecordEndpoints(Persona, views, listed, tenants=tenants, loaded=loaded)
+    return RecordEndpoints(Persona, views, make_list, tenants=tenants, cache=cache)
 
 
 def _room_text(room: Room) -> str:
-    """Return the texts of a room that its contexts hold: its goal, its headers, its notes, and who answers in it."""
-    here = room.character or Character()
-    told = (here.prompt, here.sheet, here.examples)
-    return _join(*told, room.goal, *room.headers, *(note.text for note in room.notes))
+    """Return the text of a room that is part of its contexts: character, goal, headers and notes."""
+    own = room.character or Character()
+    character = (own.prompt, own.sheet, own.examples)
+    return _join(*character, room.goal, *room.headers, *(note.text for note in room.notes))
 
 
 def _persona_text(persona: Persona) -> str:
-    """Return the texts of a persona that its contexts hold: its prompt, who it is, and its notes."""
+    """Return the text of a persona that is part of its contexts: prompt, character and notes."""
     who = persona.character
     prompt = persona.prompt or (who.prompt if who else "")
     own = (prompt, who.sheet, who.examples) if who else (prompt,)
@@ -201,32 +200,31 @@ def _join(*texts: str) -> str:
 
 
 class Messages:
-    """Shows messages."""
+    """Endpoints for messages."""
 
-    def __init__(self, tenants: Tenants, tokens: ContentCounter, loaded: ContextCache) -> None:
-        """Take the stores."""
+    def __init__(self, tenants: Tenants, tokens: ContentCounter, cache: ContextCache) -> None:
         self._tenants = tenants
         self._tokens = tokens
-        self._loaded = loaded
+        self._cache = cache
 
-    async def listed(self, inquiry: Call) -> MessageList:
-        """List the messages of a room, newest first, or those that matter for what is searched for, the best first."""
-        query: MessagesQuery = inquiry.query
-        store, room = self._tenants.store(inquiry.tenant), inquiry.name()
+    async def list_page(self, call: Call) -> MessageList:
+        """List the messages of a room, newest first, or search results, best first."""
+        query: MessagesQuery = call.query
+        store, room = self._tenants.store(call.tenant), call.name()
         if await store.get(Room, room) is None:
             raise UnknownRecord("room", room)
         if query.q.strip():
-            return await self._found(inquiry.tenant, room, query)
+            return await self._found(call.tenant, room, query)
         page = [entry.message for entry in await store.history(room, before=query.before, limit=query.limit)]
         after = page[-1].seq if len(page) == query.limit else None
         return MessageList(messages=await self._shown(page, [None] * len(page), query.model), next=after)
 
-    async def remove(self, inquiry: Call) -> Removed:
-        """Take a message out of its room."""
-        query: RemoveQuery = inquiry.query
-        engine, id = await self._tenants.engine(inquiry.tenant), inquiry.name()
+    async def remove(self, call: Call) -> Removed:
+        """Remove a message from its room."""
+        query: RemoveQuery = call.query
+        engine, id = await self._tenants.engine(call.tenant), call.name()
         await engine.delete(id, erase=query.erase)
-        self._loaded.drop(inquiry.tenant)
+        self._cache.drop(call.tenant)
         return Removed(id=id)
 
     async def _found(self, tenant: str, room: str, query: MessagesQuery) -> MessageList:
@@ -246,64 +244,63 @@ class Messages:
         )
 
 
-MAX_SCANNED: Final = 5_000  # memories looked through for words at a time; `next` goes on behind them
-_PAGE_SIZE: Final = 500  # … read at a time
+MAX_SCANNED: Final = 5_000  # memories per request; `next` continues after them
+_PAGE_SIZE: Final = 500  # memories
 
 
 class Memories:
-    """Shows and changes memories."""
+    """Endpoints for memories."""
 
     def __init__(
-        self, tenants: Tenants, tokens: ContentCounter, loaded: ContextCache, *, clock: Callable[[], float]
+        self, tenants: Tenants, tokens: ContentCounter, cache: ContextCache, *, clock: Callable[[], float]
     ) -> None:
-        """Take the stores, and what tells the time."""
         self._tenants = tenants
         self._tokens = tokens
-        self._loaded = loaded
+        self._cache = cache
         self._clock = clock
 
-    async def listed(self, inquiry: Call) -> MemoryList:
+    async def list_page(self, call: Call) -> MemoryList:
         """List memories, newest first."""
-        query: MemoriesQuery = inquiry.query
-        found, after = await _find_page(self._tenants.store(inquiry.tenant), query)
+        query: MemoriesQuery = call.query
+        found, after = await _find_page(self._tenants.store(call.tenant), query)
         return MemoryList(memories=tuple(await self._views(found, query.model)), next=after)
 
-    async def show(self, inquiry: Call) -> MemoryView:
-        """Show one."""
-        return await self._shown(await _find_memory(self._tenants.store(inquiry.tenant), inquiry.name()), inquiry)
+    async def show(self, call: Call) -> MemoryView:
+        """Show a memory."""
+        return await self._shown(await _find_memory(self._tenants.store(call.tenant), call.name()), call)
 
-    async def create(self, inquiry: Call) -> MemoryView:
-        """Keep something to be known later; an id that is taken is refused."""
-        fresh: dict[str, Any] = {"at": self._clock(), "content": ""}
-        memory = Memory(**fresh | body_fields(inquiry.body, id="mem"))
+    async def create(self, call: Call) -> MemoryView:
+        """Create a memory; reject an existing id."""
+        defaults: dict[str, Any] = {"at": self._clock(), "content": ""}
+        memory = Memory(**defaults | body_fields(call.body, id="mem"))
         require_memory_content(memory)
-        engine = await self._tenants.engine(inquiry.tenant)
+        engine = await self._tenants.engine(call.tenant)
         if await engine.store.memories(ids=[memory.id], limit=1):
             raise id_conflict("memory", memory.id)
         await engine.remember_many([memory])
-        return await self._shown(memory, inquiry)
+        return await self._shown(memory, call)
 
-    async def change(self, inquiry: Call) -> MemoryView:
-        """Change one. Where it is only pinned, or let go again, nothing else of it is touched."""
-        engine, said = await self._tenants.engine(inquiry.tenant), body_fields(inquiry.body)
-        memory = with_changes(await _find_memory(engine.store, inquiry.name()), dict(said))
+    async def change(self, call: Call) -> MemoryView:
+        """Update a memory. Pinning and unpinning touches nothing else."""
+        engine, fields = await self._tenants.engine(call.tenant), body_fields(call.body)
+        memory = with_changes(await _find_memory(engine.store, call.name()), dict(fields))
         require_memory_content(memory)
-        if set(said) <= {"pinned", "id"}:
+        if set(fields) <= {"pinned", "id"}:
             await engine.pin(memory.id, pinned=memory.pinned)
         else:
             await engine.remember_many([memory])
-        return await self._shown(memory, inquiry)
+        return await self._shown(memory, call)
 
-    async def forget(self, inquiry: Call) -> Removed:
-        """Forget one."""
-        query: RemoveQuery = inquiry.query
-        engine, id = await self._tenants.engine(inquiry.tenant), inquiry.name()
+    async def remove(self, call: Call) -> Removed:
+        """Remove a memory."""
+        query: RemoveQuery = call.query
+        engine, id = await self._tenants.engine(call.tenant), call.name()
         await engine.forget(id, erase=query.erase)
-        self._loaded.drop(inquiry.tenant)
+        self._cache.drop(call.tenant)
         return Removed(id=id)
 
-    async def _shown(self, memory: Memory, inquiry: Call) -> MemoryView:
-        return (await self._views([memory], inquiry.query.model))[0]
+    async def _shown(self, memory: Memory, call: Call) -> MemoryView:
+        return (await self._views([memory], call.query.model))[0]
 
     async def _views(self, memories: Sequence[Memory], model: str | None) -> list[MemoryView]:
         counts = await self._tokens.of([memory.content for memory in memories], model)
@@ -318,7 +315,7 @@ async def _find_memory(store: Store, id: str) -> Memory:
 
 
 async def _find_page(store: Store, query: MemoriesQuery) -> tuple[list[Memory], str | None]:
-    """Return a page of memories, and where the next one begins."""
+    """Return a page of memories and the cursor of the next page."""
     owners = (query.persona, query.user, query.room)
     scopes = memory_scopes(*owners) if any(owner is not None for owner in owners) else None
     words = query.q.casefold().split()
@@ -343,18 +340,18 @@ def _cursor(memory: Memory) -> str:
 
 
 def _parse_cursor(cursor: str) -> tuple[float | None, str]:
-    """Read where a page begins: behind the memory of that time and id."""
+    """Return the time and id after which a page starts."""
     if not cursor:
         return None, ""
     at, _, id = cursor.partition(" ")
     try:
         return msgspec.convert(at, float, strict=False), id
     except msgspec.ValidationError:
-        raise ApiError("invalid", "before: must be the `next` of another answer", param="before") from None
+        raise ApiError("invalid", "before: must be the `next` of another page", param="before") from None
 
 
-def make_lorebooks(tenants: Tenants, tokens: ContentCounter, loaded: ContextCache) -> RecordEndpoints[Lorebook]:
-    """Return the lorebooks of all tenants."""
+def make_lorebooks(tenants: Tenants, tokens: ContentCounter, cache: ContextCache) -> RecordEndpoints[Lorebook]:
+    """Return the endpoints for lorebooks."""
 
     async def views(store: Store, records: Sequence[Lorebook], model: str | None) -> list[LorebookView]:
         entries = await store.lore([book.id for book in records]) if records else []
@@ -365,51 +362,50 @@ def make_lorebooks(tenants: Tenants, tokens: ContentCounter, loaded: ContextCach
             whole[entry.lorebook] += count
         return [to_view(LorebookView, book, entries=many[book.id], tokens=whole[book.id]) for book in records]
 
-    def listed(found: tuple[LorebookView, ...], after: str | None) -> LorebookList:
-        return LorebookList(lorebooks=found, next=after)
+    def make_list(records: tuple[LorebookView, ...], after: str | None) -> LorebookList:
+        return LorebookList(lorebooks=records, next=after)
 
-    return RecordEndpoints(Lorebook, views, listed, tenants=tenants, loaded=loaded)
+    return RecordEndpoints(Lorebook, views, make_list, tenants=tenants, cache=cache)
 
 
 class LoreEntries:
-    """Shows and changes the entries of lorebooks."""
+    """Endpoints for lorebook entries."""
 
     def __init__(self, tenants: Tenants, tokens: ContentCounter) -> None:
-        """Take the stores."""
         self._tenants = tenants
         self._tokens = tokens
 
-    async def listed(self, inquiry: Call) -> EntryList:
-        """List all entries of a lorebook, by their order."""
-        store, book = self._tenants.store(inquiry.tenant), inquiry.name()
+    async def list_page(self, call: Call) -> EntryList:
+        """List all entries of a lorebook in order."""
+        store, book = self._tenants.store(call.tenant), call.name()
         await _require_lorebook(store, book)
         entries = await store.lore([book])
-        return EntryList(entries=tuple(await self._views(entries, inquiry.query.model)))
+        return EntryList(entries=tuple(await self._views(entries, call.query.model)))
 
-    async def create(self, inquiry: Call) -> EntryView:
-        """Write an entry; an id that is taken is refused."""
-        engine, book = await self._tenants.engine(inquiry.tenant), inquiry.name()
-        said = body_fields(inquiry.body, id="lore")
+    async def create(self, call: Call) -> EntryView:
+        """Create an entry; reject an existing id."""
+        engine, book = await self._tenants.engine(call.tenant), call.name()
+        fields = body_fields(call.body, id="lore")
         await _require_lorebook(engine.store, book)
-        if "content" not in said:
-            raise ApiError("invalid", "content: say what the entry tells", param="content")
-        entry = LoreEntry(lorebook=book, **said)
+        if "content" not in fields:
+            raise ApiError("invalid", "content: required", param="content")
+        entry = LoreEntry(lorebook=book, **fields)
         if await engine.store.lore(ids=[entry.id]):
             raise id_conflict("entry", entry.id)
         await engine.write_lore([entry])
-        return (await self._views([entry], inquiry.query.model))[0]
+        return (await self._views([entry], call.query.model))[0]
 
-    async def change(self, inquiry: Call) -> EntryView:
-        """Change an entry."""
-        engine = await self._tenants.engine(inquiry.tenant)
-        entry = with_changes(await _find_entry(engine.store, inquiry), body_fields(inquiry.body))
+    async def change(self, call: Call) -> EntryView:
+        """Update an entry."""
+        engine = await self._tenants.engine(call.tenant)
+        entry = with_changes(await _find_entry(engine.store, call), body_fields(call.body))
         await engine.write_lore([entry])
-        return (await self._views([entry], inquiry.query.model))[0]
+        return (await self._views([entry], call.query.model))[0]
 
-    async def remove(self, inquiry: Call) -> Removed:
+    async def remove(self, call: Call) -> Removed:
         """Remove an entry."""
-        store = self._tenants.store(inquiry.tenant)
-        entry = await _find_entry(store, inquiry)
+        store = self._tenants.store(call.tenant)
+        entry = await _find_entry(store, call)
         await store.remove_lore(entry.id)
         return Removed(id=entry.id)
 
@@ -423,9 +419,9 @@ async def _require_lorebook(store: Store, id: str) -> None:
         raise UnknownRecord("lorebook", id)
 
 
-async def _find_entry(store: Store, inquiry: Call) -> LoreEntry:
-    """Return the entry that the path names, of the lorebook that it names."""
-    book, id = inquiry.name(), inquiry.name("entry")
+async def _find_entry(store: Store, call: Call) -> LoreEntry:
+    """Return the entry named in the path if it belongs to the lorebook."""
+    book, id = call.name(), call.name("entry")
     found = [entry for entry in await store.lore(ids=[id]) if entry.lorebook == book]
     if not found:
         raise UnknownRecord("entry", id)

@@ -1,4 +1,4 @@
-"""Usage statistics over a period, with costs."""
+"""Usage statistics over a period, with prices."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from brimful.server.tenants import Tenants
 
 
 class StatisticsView(Statistics, frozen=True, kw_only=True):
-    """Figures, with what the answers cost, and what was saved against sending everything in no cache, in US dollars.
+    """Statistics with the cost of answers, and savings compared to sending everything uncached, in US dollars.
 
-    Both are null where the price of no model is known.
+    Both are null if no price is known.
     """
 
     cost: float | None
@@ -26,26 +26,25 @@ class StatisticsView(Statistics, frozen=True, kw_only=True):
 
 
 class StatisticsList(View, frozen=True, kw_only=True):
-    """Figures of a time, one for each group that was asked for."""
+    """Statistics of a period, one per group."""
 
     statistics: tuple[StatisticsView, ...]
 
 
 class StatisticsEndpoint:
-    """Tells figures."""
+    """The endpoint for statistics."""
 
     def __init__(self, tenants: Tenants, *, clock: Callable[[], float]) -> None:
-        """Take the stores, and what tells the time."""
         self._tenants = tenants
         self._clock = clock
 
-    async def told(self, inquiry: Call) -> StatisticsList:
-        """Tell the figures of a time."""
-        query: StatisticsQuery = inquiry.query
+    async def show(self, call: Call) -> StatisticsList:
+        """Return the statistics of a period."""
+        query: StatisticsQuery = call.query
         since = self._since(query)
         if since is not None and query.until is not None and since > query.until:
-            raise ApiError("invalid", "until: is before the time begins: there is nothing between", param="until")
-        found = await self._tenants.store(inquiry.tenant).statistics(
+            raise ApiError("invalid", "until: must not be before the start", param="until")
+        found = await self._tenants.store(call.tenant).statistics(
             since=since, until=query.until, persona=query.persona, room=query.room, by=query.by
         )
         return StatisticsList(statistics=tuple(await asyncio.to_thread(lambda: list(map(_statistics_view, found)))))
@@ -54,18 +53,18 @@ class StatisticsEndpoint:
         if query.last is None:
             return query.since
         if query.since is not None:
-            raise ApiError("invalid", "last: give `last` or `since`, and not both", param="last")
+            raise ApiError("invalid", "last: use either `last` or `since`", param="last")
         return self._clock() - parse_duration(query.last, "last")
 
 
-def _statistics_view(figures: Statistics) -> StatisticsView:
-    spent = _spending(figures)
-    cost, saved = (None, None) if spent is None else (float(spent.cost), float(spent.saved + spent.saved_by_cache))
-    return to_view(StatisticsView, figures, cost=cost, saved=saved)
+def _statistics_view(statistics: Statistics) -> StatisticsView:
+    costs = _spending(statistics)
+    cost, saved = (None, None) if costs is None else (float(costs.cost), float(costs.saved + costs.saved_by_cache))
+    return to_view(StatisticsView, statistics, cost=cost, saved=saved)
 
 
-def _spending(figures: Statistics) -> Spending | None:
+def _spending(statistics: Statistics) -> Spending | None:
     try:
-        return spending(figures.models)
-    except MissingExtra:  # prices are an extra: without it, none is known
+        return spending(statistics.models)
+    except MissingExtra:  # prices are an extra
         return None

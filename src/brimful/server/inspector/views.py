@@ -25,20 +25,20 @@ from brimful.views.explain import DecisionLines
 from brimful.views.picture import Band, band_name, window_bands
 
 ItemStatus = Literal["", "removed", "erased"]
-"""What became of a candidate after it was one."""
+"""What happened to a candidate later."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """Anything that is told."""
+    """A response."""
 
 
 # -- contexts --------------------------------------------------------------------------------------------------------
 
 
 class ContextRow(View, frozen=True, kw_only=True):
-    """A context in one line. `number` is its place in the log, and grows.
+    """A context in a list. `number` is its increasing position in the log.
 
-    `room_name` and `persona_name` are what people call them; empty where they have no name, or are gone.
+    `room_name` and `persona_name` are empty if they have no name or no longer exist.
     """
 
     number: int
@@ -63,17 +63,17 @@ class ContextRow(View, frozen=True, kw_only=True):
 
 
 class ContextList(View, frozen=True, kw_only=True):
-    """Contexts, newest first. `next` is what to pass as `before` for older ones; null if there are none."""
+    """Contexts, newest first. Pass `next` as `before` to get older ones; it is null on the last page."""
 
     contexts: tuple[ContextRow, ...]
     next: int | None
 
 
 class DecisionView(View, frozen=True, kw_only=True, gc=False):
-    """What became of one candidate, and why.
+    """The decision about one candidate.
 
-    `component` is the name of the band that it is part of, if it is in. `place` counts from 0 in the order of the
-    request, null if it is not in. `excerpt` is the beginning of its text.
+    `component` is the band it belongs to if included. `position` is its index in the request, null if not included.
+    `excerpt` is the beginning of its text.
     """
 
     id: str
@@ -92,14 +92,14 @@ class DecisionView(View, frozen=True, kw_only=True, gc=False):
     why: str
     excerpt: str
     at: float
-    place: int | None
+    position: int | None
 
 
 class AnswerView(View, frozen=True, kw_only=True):
-    """What came of a context: why the answer ended, how long it took, what the upstream reported, what that costs.
+    """The answer to a context: finish reason, duration, reported usage and cost.
 
-    `expected_cached` are the tokens that should have been in its prompt cache; `notes` say what was amiss. `cost` is in
-    US dollars, null where no price is known. `message` is the id of the answer in its room.
+    `expected_cached` are the tokens expected in the prompt cache; `notes` report problems. `cost` is in US dollars,
+    null if no price is known. `message` is the id of the answer in its room.
     """
 
     id: str
@@ -118,7 +118,7 @@ class AnswerView(View, frozen=True, kw_only=True):
 
 
 class PromptPart(View, frozen=True, kw_only=True):
-    """A message of the request as the model sees it: who speaks, how much, and how it begins."""
+    """A message of the request."""
 
     role: str
     excerpt: str
@@ -126,10 +126,10 @@ class PromptPart(View, frozen=True, kw_only=True):
 
 
 class ContextView(View, frozen=True, kw_only=True):
-    """A context as its record tells it. `report` is for people. The request is fetched apart.
+    """A context. `report` is readable text; the request has an endpoint of its own.
 
-    `hard_limit` is what a prompt may have at the most, `available` what was planned with, `reserved` the rest of the
-    window, and `remaining` what is left of `available`, below zero if the margin was needed.
+    `hard_limit` is the maximum size of a prompt, `available` what was planned for, `reserved` the rest of the window,
+    and `remaining` the unused part of `available`, negative if the margin was used.
     """
 
     number: int | None
@@ -165,7 +165,7 @@ class ContextView(View, frozen=True, kw_only=True):
 
 
 class ItemBuild(View, frozen=True, kw_only=True):
-    """What became of an item in one build."""
+    """The decision about an item in one context."""
 
     id: str
     at: float
@@ -174,25 +174,25 @@ class ItemBuild(View, frozen=True, kw_only=True):
 
 
 class ItemView(View, frozen=True, kw_only=True):
-    """One candidate, whole: its text, the smallest window in which it would be in, and its last builds.
+    """One candidate in full, with the decisions in the last contexts.
 
-    `window_for` is null if no window helps. `since` tells what became of it after this build: it was `removed` from the
-    store, or `erased` from this record, too; empty if neither.
+    `required_window` is the window in which it would be included, null if no window helps. `status` is `removed` if it
+    was removed from the store later, `erased` if it was also erased from this record, and else empty.
     """
 
     decision: DecisionView
-    since: ItemStatus
+    status: ItemStatus
     text: str
     metadata: dict[str, Any]
-    window_for: int | None
+    required_window: int | None
     builds: tuple[ItemBuild, ...]
 
 
-# -- what would be otherwise -----------------------------------------------------------------------------------------
+# -- comparisons -----------------------------------------------------------------------------------------------------
 
 
 class ChangeView(View, frozen=True, kw_only=True, gc=False):
-    """A candidate whose fate differs between two contexts; null where it was no candidate."""
+    """A candidate whose decision differs between two contexts; null in the one in which it was no candidate."""
 
     id: str
     kind: str
@@ -205,7 +205,7 @@ class ChangeView(View, frozen=True, kw_only=True, gc=False):
 
 
 class Exceeded(View, frozen=True, kw_only=True):
-    """What is required does not fit: it needs so many tokens, and there are so many. `required` are the largest."""
+    """The required items do not fit. `required` lists the largest ones."""
 
     needed: int
     limit: int
@@ -214,9 +214,9 @@ class Exceeded(View, frozen=True, kw_only=True):
 
 
 class WhatIf(View, frozen=True, kw_only=True):
-    """A context as it would be, and what that changes; or why it cannot be, in `exceeded`, and then `context` is null.
+    """The new context and its changes; or `exceeded`, with `context` null.
 
-    Its decisions have no excerpts, its prompt and names are left out: the context that was asked about has them.
+    Excerpts, prompt and names are left out, since the original context has them.
     """
 
     context: ContextView | None
@@ -228,13 +228,13 @@ class WhatIf(View, frozen=True, kw_only=True):
 
 
 class ComparedPart(PromptPart, frozen=True, kw_only=True):
-    """A message of the later request. `same` says that both requests are equal up to its end."""
+    """A message of the later request. `same` means that both requests are identical up to its end."""
 
     same: bool
 
 
 class DiffView(View, frozen=True, kw_only=True):
-    """Two contexts side by side. `common_prefix` are the bytes of the request that both begin with."""
+    """Two contexts compared. `common_prefix` is the number of identical bytes at the start of the requests."""
 
     before: ContextRow
     after: ContextRow
@@ -250,7 +250,7 @@ class DiffView(View, frozen=True, kw_only=True):
 
 
 class ModelRow(View, frozen=True, kw_only=True):
-    """A model that may be chosen."""
+    """An available model."""
 
     id: str
     provider: str
@@ -260,14 +260,14 @@ class ModelRow(View, frozen=True, kw_only=True):
 
 
 class ModelList(View, frozen=True, kw_only=True):
-    """All models that are known, by name. `default` is the one that texts are counted for where none is named."""
+    """All known models by name. `default` is the one used for counting unless another is given."""
 
     models: tuple[ModelRow, ...]
     default: str
 
 
 class PolicyRow(View, frozen=True, kw_only=True):
-    """A policy that may be chosen, and its pools."""
+    """An available policy and its pools."""
 
     name: str
     description: str
@@ -275,35 +275,35 @@ class PolicyRow(View, frozen=True, kw_only=True):
 
 
 class PolicyList(View, frozen=True, kw_only=True):
-    """All policies that may be named."""
+    """All available policies."""
 
     policies: tuple[PolicyRow, ...]
 
 
 class TextCount(View, frozen=True, kw_only=True):
-    """How many tokens a text has, and how sure that is."""
+    """The number of tokens of a text, and how exact it is."""
 
     tokens: int
     basis: str
 
 
 class DisplayNames(msgspec.Struct, frozen=True, kw_only=True):
-    """Names by id. Who has none, or is gone, is not among them."""
+    """Names of rooms and personas by id, without those that have none."""
 
     rooms: dict[str, str] = {}
     personas: dict[str, str] = {}
 
     def room(self, id: str) -> str:
-        """Return what a room is called, or nothing."""
+        """Return the name of a room, or an empty string."""
         return self.rooms.get(id, "")
 
     def persona(self, id: str | None) -> str:
-        """Return what a persona is called, or nothing."""
+        """Return the name of a persona, or an empty string."""
         return "" if id is None else self.personas.get(id, "")
 
 
 async def load_names(store: Store, contexts: Iterable[Build | Snapshot]) -> DisplayNames:
-    """Look up the names of all rooms and personas of some contexts, each once."""
+    """Look up the names of all rooms and personas of some contexts."""
     every = list(contexts)
     return DisplayNames(
         rooms=await _load_names(store, Room, {each.room for each in every}),
@@ -320,16 +320,15 @@ class Prices:
     """Looks up prices."""
 
     def __init__(self, registry: Registry) -> None:
-        """Take the rows of all models."""
         self._registry = registry
 
-    def answered(self, response: Response) -> AnswerView:
-        """Return what is shown of an answer."""
+    def answer_view(self, response: Response) -> AnswerView:
+        """Return the view of an answer."""
         fields = {field: getattr(response, field) for field in AnswerView.__struct_fields__ if field != "cost"}
         return AnswerView(**fields, cost=self.of(response.model, response.usage, at=response.at))
 
     def of(self, model: str, usage: Usage | None, *, at: float) -> float | None:
-        """Return what a model's usage costs at the prices of that time; None where that is not known."""
+        """Return the cost of a model's usage at the prices of that time; None if unknown."""
         if usage is None or not model:
             return None
         return _price(self._registry.resolve(model), usage, at)
@@ -337,16 +336,16 @@ class Prices:
 
 def _price(model: ModelInfo, usage: Usage, at: float) -> float | None:
     try:
-        found = price(model, usage.prompt, usage.completion, min(usage.cached, usage.prompt), at=_to_datetime(at))
-    except (MissingExtra, InvalidValue):  # prices are an extra, and a report may make no sense
+        cost = price(model, usage.prompt, usage.completion, min(usage.cached, usage.prompt), at=_to_datetime(at))
+    except (MissingExtra, InvalidValue):  # prices are an extra, and reported usage may be invalid
         return None
-    return None if found is None else float(found.total)
+    return None if cost is None else float(cost.total)
 
 
 def _to_datetime(at: float) -> datetime | None:
     try:
         return datetime.fromtimestamp(at, tz=UTC)
-    except (OverflowError, OSError, ValueError):  # a time that no calendar has
+    except (OverflowError, OSError, ValueError):  # out of range
         return None
 
 
@@ -354,9 +353,9 @@ EXCERPT_LENGTH: Final = 200  # characters
 
 
 def context_row(build: Build, names: DisplayNames) -> ContextRow:
-    """Return a build as a line of a list."""
-    told: dict[str, Any] = {field: getattr(build, field, "") for field in ContextRow.__struct_fields__}
-    return ContextRow(**told | {"room_name": names.room(build.room), "persona_name": names.persona(build.persona)})
+    """Return a build as a row of a list."""
+    fields: dict[str, Any] = {field: getattr(build, field, "") for field in ContextRow.__struct_fields__}
+    return ContextRow(**fields | {"room_name": names.room(build.room), "persona_name": names.persona(build.persona)})
 
 
 def context_view(
@@ -367,7 +366,7 @@ def context_view(
     names: DisplayNames = DisplayNames(),  # noqa: B008 - frozen
     brief: bool = False,
 ) -> ContextView:
-    """Return all that is shown of a context; `brief`, without texts."""
+    """Return the view of a context; `brief` leaves out texts."""
     context = snapshot.context
     budget = context.budget
     return ContextView(
@@ -405,7 +404,7 @@ def context_view(
 
 
 def decision_views(context: Context, *, brief: bool = False) -> tuple[DecisionView, ...]:
-    """Return what became of every candidate, in the order of the record."""
+    """Return the decisions in the order of the record."""
     packages, lines = packages_by_id(context), DecisionLines(context)
     return tuple(_decision_view(lines, each, packages[each.id], brief=brief) for each in context.decisions)
 
@@ -416,7 +415,7 @@ def packages_by_id(context: Context) -> dict[str, ContentPackage]:
 
 
 def prompt_parts(context: Context) -> list[PromptPart]:
-    """Return the messages of the request; none if it is no longer whole, for something in it was erased."""
+    """Return the messages of the request; none if something in it was erased."""
     return [
         PromptPart(role=message.role, excerpt=make_excerpt(text), characters=len(text))
         for message in parse_request(context).messages
@@ -425,20 +424,20 @@ def prompt_parts(context: Context) -> list[PromptPart]:
 
 
 def parse_request(context: Context) -> Prompt:
-    """Read the request as its model does."""
+    """Parse the request of a context."""
     try:
         return renderer_of(context.inputs).parse(context.request)
-    except InvalidRequest:  # what was erased later left it with holes, or took it away
+    except InvalidRequest:  # incomplete since something was erased
         return Prompt(model=context.inputs.model.id, messages=())
 
 
 def content_text(content: str | Sequence[Part]) -> str:
-    """Return a content as a person reads it."""
+    """Return content as readable text."""
     return content if isinstance(content, str) else "\n".join(_part_text(part) for part in content)
 
 
 def make_excerpt(text: str) -> str:
-    r"""Return the beginning of a text, on one line.
+    r"""Return the beginning of a text on one line.
 
     >>> make_excerpt("Hello,\n  world")
     'Hello, world'
@@ -477,5 +476,5 @@ def _decision_view(lines: DecisionLines, decision: Decision, package: ContentPac
         why=lines.of(decision),
         excerpt="" if brief else make_excerpt(content_text(package.content)),
         at=package.timestamp,
-        place=decision.position,
+        position=decision.position,
     )

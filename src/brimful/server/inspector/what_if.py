@@ -40,16 +40,15 @@ from brimful.views.explain import Change, diff
 
 
 class ChangeViews:
-    """Shows changes between two contexts: each with its kind, and the beginning of its text."""
+    """Views of the changes between two contexts."""
 
     def __init__(self, before: Context, after: Context) -> None:
-        """Compare two contexts."""
         self.difference = diff(before, after)
         self._before, self._after = before.fates, after.fates
         self._packages = packages_by_id(before) | packages_by_id(after)
 
-    def shown(self, changes: Iterable[Change]) -> tuple[ChangeView, ...]:
-        """Return changes as they are shown."""
+    def views(self, changes: Iterable[Change]) -> tuple[ChangeView, ...]:
+        """Return the views of changes."""
         return tuple(
             ChangeView(
                 id=change.id,
@@ -66,15 +65,15 @@ class ChangeViews:
 
 
 def diff_view(before: tuple[Build, Context], after: tuple[Build, Context], names: DisplayNames) -> DiffView:
-    """Return two contexts side by side."""
+    """Compare two contexts."""
     changes = ChangeViews(before[1], after[1])
     difference = changes.difference
     return DiffView(
         before=context_row(before[0], names),
         after=context_row(after[0], names),
-        entered=changes.shown(difference.entered),
-        left=changes.shown(difference.left),
-        changed=changes.shown(difference.changed),
+        entered=changes.views(difference.entered),
+        left=changes.views(difference.left),
+        changed=changes.views(difference.changed),
         common_prefix=difference.common_prefix,
         prefix_share=difference.prefix_share,
         messages=tuple(_compare_messages(before[1], after[1])),
@@ -82,7 +81,7 @@ def diff_view(before: tuple[Build, Context], after: tuple[Build, Context], names
 
 
 def _compare_messages(before: Context, after: Context) -> Iterator[ComparedPart]:
-    """Yield the messages of the later request; the first that differs ends what is the same."""
+    """Yield the messages of the later request, marked as same up to the first difference."""
     earlier = [(message.role, message.name, message.parts) for message in parse_request(before).messages]
     same = True
     for at, message in enumerate(parse_request(after).messages):
@@ -91,55 +90,54 @@ def _compare_messages(before: Context, after: Context) -> Iterator[ComparedPart]
         yield ComparedPart(role=message.role, excerpt=make_excerpt(text), characters=len(text), same=same)
 
 
-_MAX_REQUIRED: Final = 20  # of what is required, the largest
+_MAX_REQUIRED: Final = 20  # required items listed in an error
 
 
 class Comparisons:
-    """Answers what would be otherwise."""
+    """Endpoints that rebuild and compare contexts."""
 
     def __init__(
-        self, tenants: Tenants, registry: Registry, *, loaded: ContextCache, newest: NewestFirstExecutor
+        self, tenants: Tenants, registry: Registry, *, cache: ContextCache, executor: NewestFirstExecutor
     ) -> None:
-        """Take the stores, and the rows of all models."""
         self._tenants = tenants
         self._registry = registry
-        self._loaded = loaded
-        self._newest = newest
+        self._cache = cache
+        self._executor = executor
 
-    async def what_if(self, inquiry: Call) -> Response:
-        """Build a context again, and say what that changes."""
-        body: WhatIfBody = inquiry.body
-        held = await self._loaded.held(self._tenants.store(inquiry.tenant), inquiry.name())
-        _check_policy(body, held.snapshot.context)
-        told = await self._newest.run(inquiry.tenant, lambda: msgspec.json.encode(self._supposed(held, body)))
-        return Response(told, media_type=JSON)
+    async def what_if(self, call: Call) -> Response:
+        """Rebuild a context with other settings and return the changes."""
+        body: WhatIfBody = call.body
+        cached = await self._cache.get(self._tenants.store(call.tenant), call.name())
+        _check_policy(body, cached.snapshot.context)
+        encoded = await self._executor.run(call.tenant, lambda: msgspec.json.encode(self._rebuild(cached, body)))
+        return Response(encoded, media_type=JSON)
 
-    async def diff(self, inquiry: Call) -> Response:
-        """Show two contexts side by side."""
-        store = self._tenants.store(inquiry.tenant)
-        before = await self._loaded.snapshot(store, inquiry.name())
-        after = await self._loaded.snapshot(store, inquiry.name("other"))
+    async def diff(self, call: Call) -> Response:
+        """Compare two contexts."""
+        store = self._tenants.store(call.tenant)
+        before = await self._cache.snapshot(store, call.name())
+        after = await self._cache.snapshot(store, call.name("other"))
         first, second = await get_build(store, before), await get_build(store, after)
         names = await load_names(store, [before, after])
-        told = await self._newest.run(
-            inquiry.tenant,
+        encoded = await self._executor.run(
+            call.tenant,
             lambda: msgspec.json.encode(diff_view((first, before.context), (second, after.context), names)),
         )
-        return Response(told, media_type=JSON)
+        return Response(encoded, media_type=JSON)
 
-    def _supposed(self, held: CachedContext, body: WhatIfBody) -> WhatIf:
+    def _rebuild(self, cached: CachedContext, body: WhatIfBody) -> WhatIf:
         try:
-            context = self._built(held, body)
+            context = self._build(cached, body)
         except BudgetExceeded as error:
             return _exceeded_view(error)
         except InvalidRequest as error:
-            raise ApiError("invalid", f"this cannot be written so: {'; '.join(error.violations)}") from None
-        return _what_if_view(held, context)
+            raise ApiError("invalid", f"this cannot be rendered: {'; '.join(error.violations)}") from None
+        return _what_if_view(cached, context)
 
-    def _built(self, held: CachedContext, body: WhatIfBody) -> Context:
-        """Build it from what is ready: of two questions that differ in their numbers alone, only the fill differs."""
-        inputs = held.snapshot.context.inputs
-        wanted = with_overrides(
+    def _build(self, cached: CachedContext, body: WhatIfBody) -> Context:
+        """Build the context from cached candidates: if only numbers differ, only the fill is repeated."""
+        inputs = cached.snapshot.context.inputs
+        changed = with_overrides(
             inputs,
             model=None if body.model in (None, inputs.model.id) else self._registry.resolve(str(body.model)),
             policy=None if body.policy in (None, inputs.policy.name) else body.policy,
@@ -147,28 +145,28 @@ class Comparisons:
             completion=body.completion,
             overrides=body.overrides,
         )
-        pile = held.pile(wanted)
-        asked = msgspec.structs.replace(pile.inputs, window=wanted.window, completion=wanted.completion)
-        return assemble_candidates(msgspec.structs.replace(pile, inputs=asked))
+        prepared = cached.prepare(changed)
+        new_inputs = msgspec.structs.replace(prepared.inputs, window=changed.window, completion=changed.completion)
+        return assemble_candidates(msgspec.structs.replace(prepared, inputs=new_inputs))
 
 
 def _check_policy(body: WhatIfBody, context: Context) -> None:
-    """Refuse a policy that is no name: the files of this machine are not for callers to name."""
+    """Reject paths: clients may only name known policies, not files of this machine."""
     known = {*policy_names(), context.inputs.policy.name}
     if body.policy is not None and body.policy not in known:
         raise ApiError("invalid", f"policy: must be one of {', '.join(sorted(known))}", param="policy")
 
 
-def _what_if_view(held: CachedContext, context: Context) -> WhatIf:
-    changes = ChangeViews(held.snapshot.context, context)
+def _what_if_view(cached: CachedContext, context: Context) -> WhatIf:
+    changes = ChangeViews(cached.snapshot.context, context)
     difference = changes.difference
-    would_be = msgspec.structs.replace(held.snapshot, context=context)
+    rebuilt = msgspec.structs.replace(cached.snapshot, context=context)
     return WhatIf(
-        context=context_view(would_be, brief=True),
+        context=context_view(rebuilt, brief=True),
         exceeded=None,
-        entered=changes.shown(difference.entered),
-        left=changes.shown(difference.left),
-        changed=changes.shown(difference.changed),
+        entered=changes.views(difference.entered),
+        left=changes.views(difference.left),
+        changed=changes.views(difference.changed),
         prefix_share=difference.prefix_share,
     )
 
@@ -177,7 +175,7 @@ def _exceeded_view(error: BudgetExceeded) -> WhatIf:
     exceeded = Exceeded(
         needed=error.needed,
         limit=error.limit,
-        message=f"what is required needs {error.needed:,} tokens, and there are {max(0, error.limit):,}",
+        message=f"the required items need {error.needed:,} tokens, but only {max(0, error.limit):,} are available",
         required=tuple(error.required[:_MAX_REQUIRED]),
     )
     return WhatIf(context=None, exceeded=exceeded, entered=(), left=(), changed=(), prefix_share=0.0)

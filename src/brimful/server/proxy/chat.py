@@ -7,12 +7,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from brimful.render.incoming import IncomingWire
+from brimful.server.access import Client
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import ModeName
 from brimful.server.endpoint import Handler, read_json_object
 from brimful.server.errors import ApiError
 from brimful.server.proxy.exchange import CONTEXT_HEADER, Mode, Relay
-from brimful.server.proxy.request import Client, ProxyRequest
+from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.stream import with_usage_requested
 from brimful.server.proxy.upstreams import Upstreams
 
@@ -20,7 +21,7 @@ MODE_HEADER: Final = "x-brimful-mode"
 
 
 class ChatEndpoints:
-    """Reads requests for answers, and hands each to the mode that it asks for."""
+    """Parses requests and passes each to its mode."""
 
     def __init__(
         self,
@@ -32,7 +33,6 @@ class ChatEndpoints:
         tasks: BackgroundTasks,
         clock: Callable[[], float],
     ) -> None:
-        """Take the modes by name."""
         self._modes = modes
         self._default: ModeName = default
         self._upstreams = upstreams
@@ -41,30 +41,30 @@ class ChatEndpoints:
         self._clock = clock
 
     def endpoint(self, wire: IncomingWire) -> Handler:
-        """Return what serves requests of a wire."""
+        """Return the handler for a wire format."""
 
-        async def serve(request: Request, caller: Client, raw: bytes) -> Response:
-            await self._tasks.room()
+        async def serve(request: Request, client: Client, raw: bytes) -> Response:
+            await self._tasks.wait_for_capacity()
             name, mode = self._mode(request)
             body = await read_json_object(raw)
             model = body.get("model")
             if isinstance(model, str) and "\0" in model:
-                raise ApiError("invalid", "model: has a null character, which no name may have", param="model")
-            came = ProxyRequest(
+                raise ApiError("invalid", "model: contains a null character", param="model")
+            incoming = ProxyRequest(
                 wire=wire,
                 raw=raw,
                 body=body,
                 headers={name: _decode_header(value) for name, value in request.headers.items()},
                 query=request.url.query,
-                caller=caller,
+                caller=client,
                 line=self._upstreams.find(wire, model if isinstance(model, str) else ""),
                 at=self._clock(),
             )
-            asked = with_usage_requested(came, name)
-            noted = request.scope["brimful"]
-            noted |= {"mode": name, "upstream": asked.line.upstream.name, "model": asked.model}
-            response = await self._relay.answer(asked, mode)
-            noted |= {"context": response.headers.get(CONTEXT_HEADER, ""), "stream": asked.streams}
+            proxied = with_usage_requested(incoming, name)
+            log_fields = request.scope["brimful"]
+            log_fields |= {"mode": name, "upstream": proxied.line.upstream.name, "model": proxied.model}
+            response = await self._relay.answer(proxied, mode)
+            log_fields |= {"context": response.headers.get(CONTEXT_HEADER, ""), "stream": proxied.streams}
             return response
 
         return serve
@@ -79,7 +79,7 @@ class ChatEndpoints:
 
 
 def _decode_header(value: str) -> str:
-    """Return the value of a header as it was meant: in UTF-8, where its bytes are that, as the body's texts are.
+    """Decode a header as UTF-8 if possible.
 
     >>> _decode_header("Café".encode().decode("latin-1")), _decode_header("Café")
     ('Café', 'Café')

@@ -20,13 +20,13 @@ CONVERSATION_HEADER: Final = "x-brimful-conversation"
 USER_HEADER: Final = "x-brimful-user"
 _CONVERSATION_FIELDS: Final = ("conversation", "conversation_id", "thread_id", "session_id")
 _USER_FIELDS: Final = ("user_id", "user")
-_PROMPT_ROLES: Final = ("system", "developer")  # roles of what many conversations begin with alike
+_PROMPT_ROLES: Final = ("system", "developer")  # roles of prompts that many conversations share
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request says to a room: `system` is its prompt, `said` are its turns, oldest first, not stored yet.
+    """A request as part of a conversation: `said` are its messages, oldest first, not stored yet.
 
-    `places` tell which of the request's messages each of them is. `steps` are those that go out as they came.
+    `places` are the indexes of these messages in the request. `steps` are sent exactly as the client sent them.
     """
 
     room: str
@@ -39,75 +39,75 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     completion: int | None
 
 
-def parse_conversation(asked: ProxyRequest) -> Conversation:
-    """Read a request as a part of a conversation."""
-    read_incoming(asked.body, asked.wire)
-    messages = asked.body["messages"]
-    check_storable(messages, asked.wire)
-    given = read_incoming(asked.body | {"messages": without_reasoning(messages, asked.wire)}, asked.wire)
-    room = conversation_room(asked)
+def parse_conversation(request: ProxyRequest) -> Conversation:
+    """Parse a request as part of a conversation."""
+    read_incoming(request.body, request.wire)
+    messages = request.body["messages"]
+    check_storable(messages, request.wire)
+    given = read_incoming(request.body | {"messages": without_reasoning(messages, request.wire)}, request.wire)
+    room = conversation_room(request)
     spoken = [(at, message) for at, turn in enumerate(given.turns) for message in turn.said]
     prompts = [*given.system, *(message for _, message in spoken if message.role == "system")]
     said = [(at, message) for at, message in spoken if message.role != "system" and _has_content(message)]
     if not said:
-        raise ApiError(
-            "invalid", "messages: there is nothing but system messages, and nothing to answer", param="messages"
-        )
+        raise ApiError("invalid", "messages: only system messages, nothing to answer", param="messages")
     return Conversation(
         room=room,
-        user=named_user(asked),
+        user=named_user(request),
         system="\n\n".join(map(_text, prompts)) if prompts else None,
-        said=tuple([_to_message(message, room, asked.at) for _, message in said]),
+        said=tuple([_to_message(message, room, request.at) for _, message in said]),
         places=tuple([at for at, _ in said]),
         tools=given.tools,
-        steps=tool_steps(messages, asked.wire),
+        steps=tool_steps(messages, request.wire),
         completion=given.completion,
     )
 
 
-def conversation_room(asked: ProxyRequest) -> str:
-    """Return the room of a request: the conversation that it names, or its user's own."""
-    user = named_user(asked)
-    room = named_room(asked) or (f"user/{user}" if user else "")
+def conversation_room(request: ProxyRequest) -> str:
+    """Return the room of a request: the conversation it names, or else that of its user."""
+    user = named_user(request)
+    room = named_room(request) or (f"user/{user}" if user else "")
     if not room:
         raise ApiError(
             "invalid",
-            "to remember, a conversation must be named: by the header X-Brimful-Conversation, or metadata.conversation",
+            "remember mode needs a conversation: set the header X-Brimful-Conversation or metadata.conversation",
             param="metadata.conversation",
         )
     return room
 
 
-def named_room(asked: ProxyRequest) -> str:
-    """Return the conversation that a request names; nothing if it names none."""
-    return asked.headers.get(CONVERSATION_HEADER) or _first(_metadata(asked.body), _CONVERSATION_FIELDS)
+def named_room(request: ProxyRequest) -> str:
+    """Return the conversation that a request names, or an empty string."""
+    return request.headers.get(CONVERSATION_HEADER) or _first(_metadata(request.body), _CONVERSATION_FIELDS)
 
 
-def opening_digest(asked: ProxyRequest) -> str:
-    """Return a digest of how a request begins, up to its first turn: clients send all of a conversation each time."""
-    messages = asked.body.get("messages")
-    listed = messages if isinstance(messages, list) else []
+def opening_digest(request: ProxyRequest) -> str:
+    """Return a digest of the start of a request up to its first turn, which identifies the conversation."""
+    messages = request.body.get("messages")
+    messages_list = messages if isinstance(messages, list) else []
     turns = (
         at
-        for at, message in enumerate(listed)
+        for at, message in enumerate(messages_list)
         if isinstance(message, dict) and message.get("role") not in _PROMPT_ROLES
     )
-    opening = listed[: next(turns, 0) + 1]
+    opening = messages_list[: next(turns, 0) + 1]
     return hashlib.blake2b(msgspec.json.encode(opening), digest_size=12).hexdigest()
 
 
-def named_user(asked: ProxyRequest) -> str | None:
-    """Return the user that a request names: by header, as OpenAI's `user`, or in `metadata`."""
+def named_user(request: ProxyRequest) -> str | None:
+    """Return the user that a request names: in the header, in `user`, or in `metadata`."""
     named = (
-        asked.headers.get(USER_HEADER) or _first(asked.body, ("user",)) or _first(_metadata(asked.body), _USER_FIELDS)
+        request.headers.get(USER_HEADER)
+        or _first(request.body, ("user",))
+        or _first(_metadata(request.body), _USER_FIELDS)
     )
     return named or None
 
 
 def assign_ids(messages: Sequence[Message], room: str, after: Message | None, left: int = 0) -> list[Message]:
-    """Give messages the ids that they get whenever they are sent to the same place: sent again, they are the same.
+    """Give messages ids that depend on their position, so that resending a message gives the same id.
 
-    `left` is the place of the last message that the conversation left behind: said again after that, it is another.
+    `left` is the position of the last abandoned message: repeated after that, a message is a new one.
 
     >>> hi = Message(id="(new)", room="r", content="Hi")
     >>> first, second = assign_ids([hi, hi], "r", None)
@@ -128,12 +128,12 @@ def _to_message(message: Said, room: str, at: float) -> Message:
 
 
 def _has_content(message: Said) -> bool:
-    """Say whether there is anything to keep: an assistant may have done nothing but think."""
+    """Return whether there is anything to store: an assistant message may contain reasoning only."""
     return message.role != "assistant" or bool(message.parts)
 
 
 def _content(message: Said) -> Content:
-    """Return plain text as such: it is counted once."""
+    """Return plain text as a string, whose count is cached."""
     match message.parts:
         case (Text(text=text),):
             return text

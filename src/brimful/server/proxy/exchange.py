@@ -168,7 +168,7 @@ class StreamingAnswer(Response):
                 pump.cancel()
                 with suppress(asyncio.CancelledError, ProviderError):
                     await pump
-                await self._say(send, ApiError("stopping", "the server is stopping: the answer is not complete"))
+                await self._say(send, ApiError("shutting_down", "the server is stopping: the answer is not complete"))
             return False
         finally:
             for task in (pump, gone, cut):

@@ -16,33 +16,33 @@ from brimful.records import Content, Message
 
 
 class RoomTail(msgspec.Struct, frozen=True, kw_only=True):
-    """The last messages of a room, oldest first; `whole` if these are all. The last hidden one stands at `left`."""
+    """The last messages of a room, oldest first; `whole` if complete. `left` is the `seq` of the last hidden one."""
 
     messages: tuple[Message, ...]
     left: int
     whole: bool
 
 
-async def load_tail(store: Store, room: str, most: int) -> RoomTail:
-    """Read back until there are so many messages, whatever is hidden between them."""
-    shown: list[Message] = []
+async def load_tail(store: Store, room: str, limit: int) -> RoomTail:
+    """Load the last visible messages of a room."""
+    visible: list[Message] = []
     left, before, whole = 0, None, False
-    while len(shown) < most and not whole:
-        page = [entry.message for entry in await store.history(room, before=before, limit=most)]
-        shown += [message for message in page if not message.hidden]
+    while len(visible) < limit and not whole:
+        page = [entry.message for entry in await store.history(room, before=before, limit=limit)]
+        visible += [message for message in page if not message.hidden]
         left = max([left, *(message.seq for message in page if message.hidden)])
-        before, whole = page[-1].seq if page else before, len(page) < most
-    return RoomTail(messages=tuple(reversed(shown)), left=left, whole=whole)
+        before, whole = page[-1].seq if page else before, len(page) < limit
+    return RoomTail(messages=tuple(reversed(visible)), left=left, whole=whole)
 
 
 _MessageKey = tuple[Any, ...]
-_MIN_MATCHES = 2  # messages that must be found: a single one may have been said twice
+_MIN_MATCHES = 2  # a single match may be a coincidence
 
 
 class Overlap(msgspec.Struct, frozen=True, kw_only=True):
-    """How a caller's messages meet a room: those before `new` are there, and `after` is the last that was met there.
+    """How a client's messages match a room: those before `new` are stored, and `after` is the last stored match.
 
-    What was `left` stands behind it in the room, and is part of the conversation no more: the caller goes on otherwise.
+    `left` are the stored messages after it, which are no longer part of the conversation.
     """
 
     new: int
@@ -51,18 +51,19 @@ class Overlap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_overlap(sent: Sequence[Message], tail: Sequence[Message], *, broken_off: bool = False) -> Overlap:
-    """Compare what was sent, oldest first, with the end of a room, oldest first.
+    """Compare a client's messages with the end of a room, both oldest first.
 
-    Who sends one message sends what is new, even if the same was said before; only if nobody answered it, the answer
-    was `broken_off`, or it is all that was ever asked, is it taken for another try. Who sends more sends what was said:
-    of answers that were told in other words, or given twice, nothing is written again. What was said more than once is
-    met where it was said last, so that no more is left than must be.
+    A single message is new, even if it repeats an earlier one. It is a retry only if it was not answered, the answer
+    was `broken_off`, or it is the only question in the room. A client that sends several messages resends the history:
+    answers that differ in wording or repeat are not stored again. A repeated message matches its last occurrence, so
+    that as little as possible is abandoned.
 
-    >>> def said(role, text): return Message(id=text, room="r", role=role, content=text)
-    >>> room = [said("user", "Tea?"), said("assistant", "Yes."), said("user", "Now?"), said("assistant", "Later.")]
-    >>> find_overlap([*room, said("user", "When?")], room).new
+    >>> def message(role, text): return Message(id=text, room="r", role=role, content=text)
+    >>> said = [("user", "Tea?"), ("assistant", "Yes."), ("user", "Now?"), ("assistant", "Later.")]
+    >>> room = [message(role, text) for role, text in said]
+    >>> find_overlap([*room, message("user", "When?")], room).new
     4
-    >>> find_overlap([said("user", "Now?")], room).new, find_overlap([said("user", "Now?")], room[:3]).new
+    >>> find_overlap([message("user", "Now?")], room).new, find_overlap([message("user", "Now?")], room[:3]).new
     (0, 1)
     """
     theirs, ours = [_message_key(message) for message in sent], [_message_key(message) for message in tail]
@@ -74,24 +75,24 @@ def find_overlap(sent: Sequence[Message], tail: Sequence[Message], *, broken_off
     blocks = [block for block in matcher.get_matching_blocks() if block.size]
     if not blocks:
         return Overlap(new=0, after=end)
-    new, place = len(theirs) - blocks[0].a, len(ours) - blocks[0].b - 1
-    proven = _count_matching(theirs[:new], ours[: place + 1]) >= _MIN_MATCHES
-    answered = any(message.role == "assistant" for message in tail[place + 1 :])
-    asked_last = all(message.role != "user" for message in tail[place + 1 :])
-    goes_on = not answered or (new < len(sent) and sent[new].role == "assistant")
-    if sum(block.size for block in blocks) < _MIN_MATCHES and not (asked_last and goes_on):
+    new, last = len(theirs) - blocks[0].a, len(ours) - blocks[0].b - 1
+    is_proven = _count_matching(theirs[:new], ours[: last + 1]) >= _MIN_MATCHES
+    answered = any(message.role == "assistant" for message in tail[last + 1 :])
+    asked_last = all(message.role != "user" for message in tail[last + 1 :])
+    continues = not answered or (new < len(sent) and sent[new].role == "assistant")
+    if sum(block.size for block in blocks) < _MIN_MATCHES and not (asked_last and continues):
         return Overlap(new=0, after=end)
-    told = new
+    given = new
     while answered and new < len(sent) and sent[new].role == "assistant":
         new += 1
-    left = _abandoned(sent[new - 1 :], tail[place + 1 :], told=new > told) if proven else ()
-    return Overlap(new=new, after=tail[place], left=left)
+    left = _abandoned(sent[new - 1 :], tail[last + 1 :], replaced=new > given) if is_proven else ()
+    return Overlap(new=new, after=tail[last], left=left)
 
 
 def _repeated_question(
     asked: _MessageKey, ours: Sequence[_MessageKey], tail: Sequence[Message], *, broken_off: bool
 ) -> int | None:
-    """Return the place of a question that is asked again; None if it is a new one."""
+    """Return the index of a question that is asked again; None if it is new."""
     last = len(ours) - 1 - (broken_off and len(ours) > 1)
     if ours and asked == ours[last]:
         return last
@@ -100,35 +101,35 @@ def _repeated_question(
 
 
 def _count_matching(theirs: Sequence[_MessageKey], ours: Sequence[_MessageKey]) -> int:
-    """Return how many messages are the same, back from the last, without a gap; answers may be in other words."""
-    met = 0
+    """Return how many messages match, from the last one back without a gap; answers may differ in wording."""
+    matching = 0
     for sent, stored in zip(reversed(theirs), reversed(ours), strict=False):
         if sent == stored:
-            met += 1
+            matching += 1
         elif (sent[0], stored[0]) != ("assistant", "assistant"):
             break
-    return met
+    return matching
 
 
-def _abandoned(sent: Sequence[Message], rest: Sequence[Message], *, told: bool) -> tuple[Message, ...]:
-    """Return what of the `rest` of a room a caller left behind, who has sent on from the last message that is known.
+def _abandoned(sent: Sequence[Message], rest: Sequence[Message], *, replaced: bool) -> tuple[Message, ...]:
+    """Return the messages of `rest` that a client abandoned by continuing differently.
 
-    Whoever `told` an answer has the stored one in other words; what was asked after it is left.
+    If the client's answer `replaced` the stored one, and only the next question and what follows is abandoned.
     """
     if len(sent) == 1 and sent[0].role == "assistant":
-        return ()  # it is to be gone on with, which says nothing of what came after it
-    first = next((at for at, message in enumerate(rest) if message.role == "user"), len(rest)) if told else 0
+        return ()  # the client wants it continued, which says nothing about later messages
+    first = next((at for at, message in enumerate(rest) if message.role == "user"), len(rest)) if replaced else 0
     return tuple(rest[first:])
 
 
 def _message_key(message: Message) -> _MessageKey:
-    """Return what a message says, without how it is spaced."""
+    """Return a message's content with normalized spacing."""
     return (message.role, *_part_keys(message.content))
 
 
 def _part_keys(content: Content) -> list[tuple[Any, ...]]:
     parts: Sequence[Part] = (Text(text=content),) if isinstance(content, str) else content
-    return [said for part in parts if (said := _part_key(part)) != ("text", "")]
+    return [key for part in parts if (key := _part_key(part)) != ("text", "")]
 
 
 def _part_key(part: Part) -> tuple[Any, ...]:
@@ -144,12 +145,12 @@ def _part_key(part: Part) -> tuple[Any, ...]:
 
 
 def _collapse_spaces(text: str) -> str:
-    """Return a text with single spaces; a very long one as it is, for it would hold up the others."""
+    """Collapse white space, except in very long texts, which would block other requests."""
     return text if len(text) > MAX_NORMALIZED_LENGTH else " ".join(text.split())
 
 
 def _canonical_json(arguments: str) -> str:
-    """Return arguments as they are written in one form only."""
+    """Return tool arguments in canonical form."""
     try:
         return msgspec.json.encode(decode_json(arguments), order="sorted").decode()
     except ValueError:

@@ -15,9 +15,9 @@ from brimful.errors import ProviderError
 from brimful.models.registry import Registry
 from brimful.providers import HttpResponse
 from brimful.render.incoming import IncomingWire, read_incoming
+from brimful.server.access import Client
 from brimful.server.endpoint import JSON, read_json_object
 from brimful.server.errors import ApiError
-from brimful.server.proxy.request import Client
 from brimful.server.proxy.upstreams import Upstream, Upstreams, hide_own_key
 
 _MODEL_PATHS: Final[dict[IncomingWire, str]] = {"openai": "/models", "anthropic": "/v1/models"}
@@ -25,47 +25,48 @@ _UNSUPPORTED: Final = (404, 405, 501)
 
 
 class Passthrough:
-    """Hands on requests and answers as they are."""
+    """Forwards requests and answers unchanged."""
 
     def __init__(self, upstreams: Upstreams, registry: Registry) -> None:
-        """Take whom to ask, and the models that can be counted for who cannot."""
         self._upstreams = upstreams
         self._registry = registry
 
-    async def models(self, request: Request, caller: Client, raw: bytes) -> Response:
-        """List the models of all upstreams of a wire: Anthropic's clients say which version of its API they speak."""
-        del caller, raw
+    async def models(self, request: Request, client: Client, raw: bytes) -> Response:
+        """List the models of all upstreams of a wire format. Anthropic clients send `anthropic-version`."""
+        del client, raw
         wire: IncomingWire = "anthropic" if "anthropic-version" in request.headers else "openai"
         lines = self._upstreams.of(wire)
         if not lines:
-            raise ApiError("unknown", f"no upstream speaks the wire {wire!r}")
+            raise ApiError("not_found", f"no upstream speaks the wire format {wire!r}")
         path = _MODEL_PATHS[wire] + (f"?{request.url.query}" if request.url.query else "")
         answers = await asyncio.gather(*(_get(line, path, request.headers) for line in lines), return_exceptions=True)
-        told = [answer for answer in answers if isinstance(answer, HttpResponse)]
-        if not told:
+        received = [answer for answer in answers if isinstance(answer, HttpResponse)]
+        if not received:
             raise next(error for error in answers if isinstance(error, BaseException))
-        return _unchanged(told[0]) if len(lines) == 1 else _merge_lists(told)
+        return _unchanged(received[0]) if len(lines) == 1 else _merge_lists(received)
 
-    async def model(self, request: Request, caller: Client, raw: bytes) -> Response:
-        """Tell of one model."""
-        del caller, raw
+    async def model(self, request: Request, client: Client, raw: bytes) -> Response:
+        """Show one model."""
+        del client, raw
         wire: IncomingWire = "anthropic" if "anthropic-version" in request.headers else "openai"
         name = request.path_params["model"]
         if any(part in ("", ".", "..") for part in name.replace("\\", "/").split("/")):
-            raise ApiError("unknown", f"no model {name[:80]!r}")  # nor any other place of the upstream, with our key
+            raise ApiError(
+                "not_found", f"model {name[:80]!r} not found"
+            )  # and no other path of the upstream, called with our key
         line = self._upstreams.find(wire, name)
         return _unchanged(await _get(line, f"{_MODEL_PATHS[wire]}/{quote(name, safe='/:@')}", request.headers))
 
-    async def embeddings(self, request: Request, caller: Client, raw: bytes) -> Response:
-        """Turn texts into vectors."""
-        del caller
+    async def embeddings(self, request: Request, client: Client, raw: bytes) -> Response:
+        """Forward a request for embeddings."""
+        del client
         body = await read_json_object(raw)
         line = self._upstreams.find("openai", _model_name(body))
         return _unchanged(await _post(line, "/embeddings", raw, request.headers))
 
-    async def count_tokens(self, request: Request, caller: Client, raw: bytes) -> Response:
-        """Count a prompt; where the upstream cannot, we do."""
-        del caller
+    async def count_tokens(self, request: Request, client: Client, raw: bytes) -> Response:
+        """Count a prompt at the upstream, or here if it cannot."""
+        del client
         body = await read_json_object(raw)
         line = self._upstreams.find("anthropic", _model_name(body))
         query = f"?{request.url.query}" if request.url.query else ""
@@ -74,10 +75,10 @@ class Passthrough:
         except ProviderError as error:
             if error.status not in _UNSUPPORTED:
                 raise
-        tokens = await asyncio.to_thread(self._counted, line, body)
+        tokens = await asyncio.to_thread(self._count, line, body)
         return Response(msgspec.json.encode({"input_tokens": tokens}), media_type=JSON)
 
-    def _counted(self, line: Upstream, body: dict[str, Any]) -> int:
+    def _count(self, line: Upstream, body: dict[str, Any]) -> int:
         info = self._registry.resolve(line.upstream.like or _model_name(body))
         return counter_for(info).prompt(read_incoming(body, "anthropic").prompt).tokens
 
@@ -102,15 +103,15 @@ def _unchanged(answer: HttpResponse) -> Response:
 
 
 def _merge_lists(answers: Sequence[HttpResponse]) -> Response:
-    """Return one list of several, each model once."""
+    """Merge model lists, with each model once."""
     rows: dict[str, Any] = {}
     for answer in answers:
         try:
-            said = decode_json(answer.body)
+            data = decode_json(answer.body)
         except ValueError:
             continue
-        data = said.get("data") if isinstance(said, dict) else None
-        for row in data if isinstance(data, list) else ():
+        listed = data.get("data") if isinstance(data, dict) else None
+        for row in listed if isinstance(listed, list) else ():
             if isinstance(row, dict):
                 rows.setdefault(str(row.get("id")), row)
     return Response(msgspec.json.encode({"object": "list", "data": list(rows.values())}), media_type=JSON)

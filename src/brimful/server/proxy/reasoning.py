@@ -18,21 +18,21 @@ from brimful.render.incoming.parts import read_unknown
 WireMessage = dict[str, Any]
 
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
-"""Where OpenAI's dialects put what a model thought."""
+"""Fields for reasoning in dialects of the OpenAI API."""
 _STORED_BLOCKS: Final = ("text", "image", "tool_use")
 _CACHE: Final = "cache_control"
 _CALL_FIELDS: Final = frozenset(("id", "type", "function", "index"))
 
 
 class ToolStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A message with calls, as the caller sent it, and the ids of its calls."""
+    """A message with tool calls as the client sent it, and the ids of the calls."""
 
     said: WireMessage
     calls: tuple[str, ...]
 
 
 def without_reasoning(messages: Sequence[WireMessage], wire: IncomingWire) -> list[WireMessage]:
-    """Return messages as they are kept: of what an assistant said, texts, images and calls.
+    """Return messages as they are stored: assistant messages with text, images and tool calls only.
 
     >>> thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
     >>> without_reasoning([{"role": "assistant", "content": [thought, {"type": "text", "text": "Yes."}]}], "anthropic")
@@ -42,9 +42,9 @@ def without_reasoning(messages: Sequence[WireMessage], wire: IncomingWire) -> li
 
 
 def tool_steps(messages: Sequence[WireMessage], wire: IncomingWire) -> tuple[ToolStep, ...]:
-    """Return what was said with calls since the user last spoke, where there is more to it than is kept."""
-    last_words = max((at for at, message in enumerate(messages) if _is_user_text(message)), default=-1)
-    since = (message for message in messages[last_words + 1 :] if message["role"] == "assistant")
+    """Return the messages with tool calls since the last user message that contain more than is stored."""
+    last_user = max((at for at, message in enumerate(messages) if _is_user_text(message)), default=-1)
+    since = (message for message in messages[last_user + 1 :] if message["role"] == "assistant")
     steps = (
         ToolStep(said=message, calls=_call_ids(message, wire)) for message in since if _needs_original(message, wire)
     )
@@ -52,13 +52,13 @@ def tool_steps(messages: Sequence[WireMessage], wire: IncomingWire) -> tuple[Too
 
 
 def reasoning_tokens(steps: Sequence[ToolStep], wire: IncomingWire, counter: TokenCounter) -> int:
-    """Return how many tokens go to what is not kept of some steps, at the most."""
+    """Return an upper bound of the tokens that are not stored."""
     texts = [part_text(part) for step in steps for part in read_unknown(_reasoning_part(step.said, wire))]
     return counter.text("\n".join(texts)).upper if texts else 0
 
 
 def restore_steps(request: Request, steps: Sequence[ToolStep], wire: IncomingWire) -> Request:
-    """Return a request in which steps stand as the caller sent them; one that it does not hold is left out."""
+    """Return a request with the original steps in place of the stored ones."""
     if not steps:
         return request
     place = _restore_anthropic if wire == "anthropic" else _restore_openai
@@ -71,7 +71,7 @@ def _restore_openai(message: WireMessage, steps: Sequence[ToolStep]) -> WireMess
 
 
 def _restore_anthropic(turn: WireMessage, steps: Sequence[ToolStep]) -> WireMessage:
-    """Put steps in the place of their blocks: a turn of ours may hold more than one message."""
+    """Replace blocks within a turn, which may contain several messages."""
     blocks = turn["content"]
     for step in steps if isinstance(blocks, list) else ():
         kept = _stored_form(step.said, "anthropic")["content"]
@@ -88,7 +88,7 @@ def _is_same(ours: Sequence[WireMessage], theirs: Sequence[WireMessage]) -> bool
 
 
 def _with_cache_mark(theirs: Sequence[WireMessage], ours: Sequence[WireMessage]) -> list[WireMessage]:
-    """Return their blocks with our breakpoint, which stands at the end if there is one."""
+    """Return the client's blocks with our cache breakpoint, if there is one at the end."""
     mark = {key: value for key, value in ours[-1].items() if key == _CACHE}
     *before, last = [{key: value for key, value in block.items() if key != _CACHE} for block in theirs]
     return [*before, last | mark]
@@ -110,7 +110,7 @@ def _stored_form(message: WireMessage, wire: IncomingWire) -> WireMessage:
 
 
 def _reasoning_part(message: WireMessage, wire: IncomingWire) -> object:
-    """Return what is not kept of a message."""
+    """Return the part of a message that is not stored."""
     if wire == "openai":
         return {key: value for key, value in message.items() if key in _REASONING_FIELDS}
     content = message.get("content")
@@ -122,7 +122,7 @@ def _is_stored(block: object) -> bool:
 
 
 def _needs_original(message: WireMessage, wire: IncomingWire) -> bool:
-    """Say whether a provider may want to see a message just as it was."""
+    """Return whether a provider may need the message exactly as it was."""
     if _reasoning_part(message, wire):
         return True
     calls = message.get("tool_calls") if wire == "openai" else None
@@ -130,7 +130,7 @@ def _needs_original(message: WireMessage, wire: IncomingWire) -> bool:
 
 
 def _is_user_text(message: WireMessage) -> bool:
-    """Say whether a message holds words of the user, and not only what tools answered."""
+    """Return whether a message contains more than tool results."""
     content = message.get("content")
     if message["role"] != "user":
         return False

@@ -9,23 +9,16 @@ import msgspec
 from brimful.core.context import Context
 from brimful.records.reply import FinishReason, Reply
 from brimful.render.incoming import IncomingWire
+from brimful.server.access import Client
 from brimful.server.proxy.upstreams import Upstream
 
-LARGE_REQUEST: Final = 131_072  # bytes of a request whose messages are read and counted on another thread
-
-
-class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks: whose records they are, and by which key; without keys, whoever reaches the server."""
-
-    tenant: str
-    key: str = ""
-    scopes: frozenset[str] = frozenset()
+LARGE_REQUEST: Final = 131_072  # bytes; larger requests are processed in a thread
 
 
 class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request: as it came, as it is read, who sent it, and who will be asked.
+    """A request: raw and parsed, who sent it, and its upstream.
 
-    `withholds` says that its stream was asked for usage in the caller's place, who is not to see it.
+    `withholds` means that usage was requested on behalf of the client and must be removed from the stream.
     """
 
     wire: IncomingWire
@@ -40,13 +33,13 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def model(self) -> str:
-        """The model that it names."""
+        """The model it names."""
         name = self.body.get("model")
         return name if isinstance(name, str) else ""
 
     @property
     def streams(self) -> bool:
-        """Whether the answer is wanted piece by piece."""
+        """Whether the answer is to be streamed."""
         return self.body.get("stream") is True
 
 
@@ -55,14 +48,14 @@ T = TypeVar("T")
 
 
 async def run_in_thread_if_large(asked: ProxyRequest, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-    """Do some work on a request: at once, or on another thread if the request is so large that others would wait."""
+    """Call a function directly, or in a thread if the request is so large that it would block others."""
     if len(asked.raw) < LARGE_REQUEST:
         return work(*args, **more)
     return await asyncio.to_thread(work, *args, **more)
 
 
 class ProxyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it: the answer as far as it came, why it ended, and how long it took."""
+    """The result of an exchange: the answer as far as it was received, why it ended, and how long it took."""
 
     context: Context
     reply: Reply | None

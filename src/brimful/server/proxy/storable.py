@@ -16,7 +16,7 @@ _ROLES: Final[dict[IncomingWire, tuple[str, ...]]] = {
 
 
 def check_storable(messages: Sequence[dict[str, Any]], wire: IncomingWire) -> None:
-    """Refuse messages of nobody, empty questions, and parts that are neither text nor images nor of tools.
+    """Reject unknown roles, empty questions, and parts that are neither text, images nor tool data.
 
     >>> check_storable([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}], "openai")
     """
@@ -25,15 +25,15 @@ def check_storable(messages: Sequence[dict[str, Any]], wire: IncomingWire) -> No
         if role not in _ROLES[wire]:
             raise _invalid(f"{place}.role", f"must be one of {', '.join(_ROLES[wire])}, not {preview(role)}")
         if role == "tool" and not isinstance(message.get("tool_call_id"), str):
-            raise _invalid(f"{place}.tool_call_id", "must name the call that is answered")
+            raise _invalid(f"{place}.tool_call_id", "must name the tool call")
         if not isinstance(content, str | list) and not (role == "assistant" and content is None):
-            raise _invalid(f"{place}.content", f"must be a text or a list of parts, not {preview(content)}")
+            raise _invalid(f"{place}.content", f"must be a string or a list of parts, not {preview(content)}")
         if role != "assistant" and not _check_content(content, f"{place}.content", wire) and role == "user":
-            raise _invalid(f"{place}.content", "is empty: there is nothing to keep, and nothing to answer")
+            raise _invalid(f"{place}.content", "is empty")
 
 
 def check_tool_results(said: Sequence[Message], places: Sequence[int], tail: Sequence[Message]) -> None:
-    """Refuse results of tools that nobody called, neither in the request nor at the end of its room."""
+    """Reject tool results without a call in the request or at the end of its room."""
     called = {part.id for message in tail for part in _parts(message) if isinstance(part, ToolCall)}
     for message, at in zip(said, places, strict=True):
         for part in _parts(message):
@@ -41,12 +41,12 @@ def check_tool_results(said: Sequence[Message], places: Sequence[int], tail: Seq
                 called.add(part.id)
             elif isinstance(part, ToolResult) and part.id not in called:
                 raise _invalid(
-                    f"messages[{at}]", f"answers a call {preview(part.id)} that is not in this conversation: send it"
+                    f"messages[{at}]", f"is the result of a call {preview(part.id)} that is not in this conversation"
                 )
 
 
 def _check_content(content: object, place: str, wire: IncomingWire) -> bool:
-    """Say whether there is anything in a content; refuse what cannot be kept of it."""
+    """Return whether content is not empty; reject parts that cannot be stored."""
     blocks = content if isinstance(content, list) else [content]
     said = [_check_block(block, f"{place}[{at}]", wire) for at, block in enumerate(blocks)]
     return any(said)
@@ -69,8 +69,8 @@ def _check_block(block: object, place: str, wire: IncomingWire) -> bool:
             kind = block.get("type") if isinstance(block, dict) else block
             raise _invalid(
                 place,
-                f"this part ({preview(kind)}) cannot be kept: the mode remember carries texts, images and tools, each "
-                "in its usual form; the mode fit passes all on (X-Brimful-Mode: fit)",
+                f"this part ({preview(kind)}) cannot be stored: remember mode supports text, images and tools; fit "
+                "mode passes everything through (X-Brimful-Mode: fit)",
             )
 
 

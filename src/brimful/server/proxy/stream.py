@@ -30,7 +30,7 @@ MAX_HELD_BYTES: Final = 65_536  # bytes without a whole event
 
 
 async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Callable[[], float]) -> None:
-    """Wait for the first event of a stream; raise `ContextOverflow` if it tells that."""
+    """Wait for the first event of a stream; raise `ContextOverflow` if it reports one."""
     reader, events = line.dialect.reader(line.route), ServerEventDecoder()
     held: list[bytes] = []
     first = clock()
@@ -47,7 +47,7 @@ async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Cal
 
 
 def _has_event(chunk: bytes, reader: Reader, events: ServerEventDecoder) -> bool:
-    """Say whether something was said by now that is no comment."""
+    """Return whether anything but comments has been received."""
     try:
         reader.feed(chunk)
     except ContextOverflow:
@@ -69,37 +69,36 @@ _EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
 class StreamListener(Protocol):
-    """Is told an answer's bytes as they pass."""
+    """Receives a copy of an answer's bytes."""
 
     def feed(self, chunk: bytes) -> None:
-        """Take note of some bytes. Never fails: what goes by is not to suffer from who listens."""
+        """Receive some bytes. Never fails, so that listening cannot disturb the stream."""
         ...
 
     def reply(self) -> Reply | None:
-        """Return what was said as far as it was heard; None if it could not be understood."""
+        """Return the answer as far as it was received; None if it could not be parsed."""
         ...
 
     @property
     def over(self) -> bool:
-        """Whether the answer has just come to its end, as far as that is listened for."""
+        """Whether the answer has just ended, if the listener can tell."""
         ...
 
     @property
     def whole(self) -> bool:
-        """Whether the answer came to its end. Known after `reply`."""
+        """Whether the answer is complete. Known after `reply`."""
         ...
 
     @property
     def cut(self) -> bool:
-        """Whether it ended before, and without a word of why. Known after `reply`."""
+        """Whether it ended early without a reason. Known after `reply`."""
         ...
 
 
 class EdgeListener:
-    """Keeps the two ends of a stream, so that a long answer costs little to listen to."""
+    """Keeps only the start and the end of a stream, so that long answers cost little."""
 
     def __init__(self, dialect: Dialect, route: str, most: int = _EDGE_BYTES) -> None:
-        """Keep so many bytes of each."""
         self._dialect = dialect
         self._route = route
         self._most = most
@@ -112,11 +111,11 @@ class EdgeListener:
         self.cut = False
 
     def __len__(self) -> int:
-        """Return how many bytes are held."""
+        """Return the number of bytes held."""
         return len(self._head) + self._tail_size
 
     def feed(self, chunk: bytes) -> None:
-        """Take note of some bytes."""
+        """Receive some bytes."""
         room = self._most - len(self._head)
         if room > 0 and not self._tail:
             self._head += chunk[:room]
@@ -128,7 +127,7 @@ class EdgeListener:
                 self._shorten()
 
     def reply(self) -> Reply | None:
-        """Read what stands in the ends."""
+        """Parse the start and the end."""
         self._shorten()
         tail = b"".join(self._tail)
         if not self._left_out:
@@ -152,10 +151,9 @@ class EdgeListener:
 
 
 class FullListener:
-    """Hears all of an answer."""
+    """Parses the whole answer."""
 
     def __init__(self, dialect: Dialect, route: str) -> None:
-        """Begin with nothing."""
         self._reader = dialect.reader(route)
         self._understood = True
         self.whole = False
@@ -163,11 +161,11 @@ class FullListener:
 
     @property
     def over(self) -> bool:
-        """Whether the upstream said that this was all."""
+        """Whether the upstream sent the end of the answer."""
         return self._understood and self._reader.over
 
     def feed(self, chunk: bytes) -> None:
-        """Take note of some bytes; after something that is no answer, of nothing more."""
+        """Receive some bytes; ignore the rest after something that cannot be parsed."""
         if self._understood:
             try:
                 self._reader.feed(chunk)
@@ -175,7 +173,7 @@ class FullListener:
                 self._understood = False
 
     def reply(self) -> Reply | None:
-        """Return what was heard."""
+        """Return the answer as far as it was received."""
         try:
             self._reader.last()
         except ProviderError:
@@ -200,9 +198,9 @@ _MAX_BUFFERED: Final = 8_192  # bytes of an event that is waited for; what tells
 
 
 def with_usage_requested(asked: ProxyRequest, mode: ModeName) -> ProxyRequest:
-    """Return a request whose stream tells its usage, if that is wanted of its upstream; `withholds` says so.
+    """Return a request that asks for the usage of the stream, if its upstream should be asked.
 
-    Nothing but the question is added: all that the caller wrote stands as it was written.
+    One field is appended; everything else stays exactly as the client wrote it.
     """
     wanted = asked.line.asks_usage(mode)
     if not (wanted and asked.streams and asked.wire == "openai") or _mentions_usage(asked.body.get(_STREAM_OPTIONS)):
@@ -215,17 +213,17 @@ def with_usage_requested(asked: ProxyRequest, mode: ModeName) -> ProxyRequest:
 
 
 def _mentions_usage(options: object) -> bool:
-    """Say whether the caller has spoken of it, or wrote what the upstream has to judge."""
+    """Return whether the client set the option itself, or something invalid that the upstream has to reject."""
     return options is not None and (not isinstance(options, dict) or _INCLUDE_USAGE in options)
 
 
 def _append_field(raw: bytes, question: dict[str, object]) -> bytes:
-    """Put one more field at the end of an object."""
+    """Append a field to a JSON object."""
     return raw[: raw.rindex(b"}")].rstrip() + b"," + msgspec.json.encode({_STREAM_OPTIONS: question})[1:]
 
 
 class UsageFilter:
-    r"""Hands a stream on without the event that tells nothing but usage.
+    r"""Removes the event that contains nothing but usage from a stream.
 
     >>> withheld = UsageFilter()
     >>> withheld.feed(b'data: {"choices":[{}],"usage":null}\n\ndata: {"choices":[],"usage":{"prompt_tokens":9}}')
@@ -235,11 +233,10 @@ class UsageFilter:
     """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return all events that are whole now, but that one."""
+        """Return all complete events except that one."""
         data, done, kept = self._held + chunk, 0, []
         for end in _SSE_EVENT_END.finditer(data, max(0, len(self._held) - len(_LONGEST_SEPARATOR))):
             event = data[done : end.end()]
@@ -253,7 +250,7 @@ class UsageFilter:
         return b"".join(kept)
 
     def end(self) -> bytes:
-        """Return what came after the last whole event."""
+        """Return what came after the last complete event."""
         held, self._held = self._held, b""
         return b"" if _is_usage_only(held) else held
 

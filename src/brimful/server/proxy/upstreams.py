@@ -30,13 +30,13 @@ FORWARDED_HEADERS: Final = (
     "x-client-request-id",
     "x-title",
 )
-"""Headers of a caller that reach the upstream. No other does."""
+"""Client headers that are forwarded to the upstream."""
 _KEY_REFUSED: Final = (401, 403)
 _KEY_HEADERS: Final = ("authorization", "x-api-key")
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
-    """One wire of an upstream: how it is reached, and how its answers are read."""
+    """One wire format of an upstream: its connection, and the dialect of its answers."""
 
     upstream: UpstreamConfig
     wire: IncomingWire
@@ -45,44 +45,47 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def route(self) -> str:
-        """The name under which counts and windows are learned."""
+        """The name under which calibrations and windows are stored."""
         return self.connection.route
 
     def asks_usage(self, mode: ModeName) -> bool:
-        """Say whether a stream is asked for its usage in the caller's place.
+        """Return whether to request the usage of streams on behalf of the client.
 
-        As the configuration says; else where we write the request ourselves, and the server is known to take it.
+        As configured; by default if we write the request ourselves and the server is known to support it.
         """
-        if self.upstream.ask_usage is not None:
-            return self.upstream.ask_usage
+        if self.upstream.request_usage is not None:
+            return self.upstream.request_usage
         if mode != "remember":
             return False
         known = find_server_by_url(self.upstream.url)
         return known is not None and known.asks_usage
 
-    def headers(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return what of a caller's headers goes along. A key to this server is for no other, wherever it stands."""
-        names = FORWARDED_HEADERS + (_KEY_HEADERS if self.upstream.authorization == "caller" else ())
-        return {name: given[name] for name in names if name in given and not _is_our_key(given[name])}
+    def headers(self, client_headers: Mapping[str, str]) -> dict[str, str]:
+        """Return the client headers to forward. Our own API keys are never forwarded, in any header."""
+        names = FORWARDED_HEADERS + (_KEY_HEADERS if self.upstream.authorization == "client" else ())
+        return {
+            name: client_headers[name]
+            for name in names
+            if name in client_headers and not _is_our_key(client_headers[name])
+        }
 
 
 @contextmanager
 def hide_own_key(line: Upstream) -> Iterator[None]:
-    """Ask an upstream within this. What it says of a key that is not the caller's is not for the caller's ears."""
+    """Context manager that hides upstream errors about our key from the client."""
     try:
         yield
     except ProviderError as error:
-        if error.status not in _KEY_REFUSED or line.upstream.authorization == "caller":
+        if error.status not in _KEY_REFUSED or line.upstream.authorization == "client":
             raise
         name = line.upstream.name
-        raise ApiError("upstream", f"the upstream {name!r} refused this server's own key ({error.status})") from None
+        raise ApiError("upstream", f"the upstream {name!r} rejected this server's API key ({error.status})") from None
 
 
 class Upstreams:
-    """All of them. Belongs to the event loop in which it is first used."""
+    """All upstreams. Belongs to the event loop in which it is first used."""
 
     def __init__(self, config: Config, *, file: str = "", environ: Mapping[str, str] | None = None) -> None:
-        """Prepare the connections; nothing is asked yet."""
         self._lines = [
             _make_upstream(upstream, wire, file, os.environ if environ is None else environ)
             for upstream in config.upstreams
@@ -90,11 +93,11 @@ class Upstreams:
         ]
 
     def of(self, wire: IncomingWire) -> Sequence[Upstream]:
-        """Return all that speak a wire, in the order of the configuration."""
+        """Return all upstreams of a wire format, in the order of the configuration."""
         return [line for line in self._lines if line.wire == wire]
 
     def find(self, wire: IncomingWire, model: str) -> Upstream:
-        """Return the first that runs a model."""
+        """Return the first upstream that serves a model."""
         running = [line for line in self._lines if _serves_model(line.upstream, model)]
         found = next((line for line in running if line.wire == wire), None)
         if found is not None:
@@ -103,17 +106,17 @@ class Upstreams:
             named = ", ".join(sorted({line.upstream.name for line in running}))
             others = ", ".join(sorted({line.wire for line in running}))
             raise ApiError(
-                "unknown",
-                f"no upstream speaks the wire {wire!r} for the model {model!r}: {named} speaks {others} only, and "
-                "requests are not translated",
+                "not_found",
+                f"no upstream serves the model {model!r} in the wire format {wire!r}: {named} only speaks {others}, "
+                "and requests are not translated",
                 code="model_not_found",
                 param="model",
             )
-        why = f"no upstream runs the model {model!r}" if self._lines else "this server has no upstream"
-        raise ApiError("unknown", why, code="model_not_found", param="model")
+        why = f"no upstream serves the model {model!r}" if self._lines else "this server has no upstreams"
+        raise ApiError("not_found", why, code="model_not_found", param="model")
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         for line in self._lines:
             await line.connection.close()
 
@@ -127,7 +130,7 @@ def _serves_model(upstream: UpstreamConfig, model: str) -> bool:
 
 
 def _wires(upstream: UpstreamConfig) -> Sequence[IncomingWire]:
-    """Return what is said, else the wire of a server that is known, else both: llama.cpp and others speak both."""
+    """Return the configured wire formats, else that of a known server, else both, as llama.cpp speaks both."""
     if upstream.wires is not None:
         return upstream.wires
     known = find_server_by_url(upstream.url)
@@ -139,16 +142,16 @@ def _make_upstream(upstream: UpstreamConfig, wire: IncomingWire, file: str, envi
     key, variable = _find_key(upstream, file, environ)
     connection = Connection(
         _base_url(upstream.url, wire),
-        headers=dialect.headers("" if upstream.authorization == "caller" else key),
+        headers=dialect.headers("" if upstream.authorization == "client" else key),
         route=f"{wire}:{get_route(upstream.url)}",
-        limits=upstream.limits.of_connection(),
+        limits=upstream.limits.to_limits(),
         key_name=variable,
     )
     return Upstream(upstream=upstream, wire=wire, connection=connection, dialect=dialect)
 
 
 def _base_url(url: str, wire: IncomingWire) -> str:
-    """Return where paths begin: Anthropic's hold the version themselves, OpenAI's stand below it."""
+    """Return the base URL: Anthropic paths include the version, OpenAI paths do not."""
     if wire == "anthropic":
         return re.sub(r"/v1/?$", "", url)
     bare = parse_address(url).url.partition("://")[2].count("/") == 0
@@ -159,6 +162,6 @@ def _find_key(upstream: UpstreamConfig, file: str, environ: Mapping[str, str]) -
     if upstream.key is None:
         return find_api_key(upstream.url, environ)
     key = environ.get(upstream.key, "").strip()
-    if not key and upstream.authorization == "key":
+    if not key and upstream.authorization == "server":
         raise InvalidConfig(file, f"upstreams.{upstream.name}.key", f"{upstream.key} is not set in the environment")
     return key, upstream.key

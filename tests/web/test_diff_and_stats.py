@@ -12,13 +12,13 @@ def test_two_contexts_side_by_side_with_the_equal_prefix_marked(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/diff/{contexts[0]}/{contexts[1]}")
     expect(page.get_by_role("region", name="Before")).to_contain_text("of 1,400 tokens")
-    expect(page.get_by_role("region", name="Entered")).to_contain_text("Question 1")
+    expect(page.get_by_role("region", name="Added")).to_contain_text("Question 1")
     messages = page.get_by_role("list", name="Messages of the request").get_by_role("listitem")
-    expect(messages.first).to_contain_text("= as before")
-    expect(messages.filter(has_text="differs from here on")).to_have_count(1)
-    expect(messages.last).not_to_contain_text("as before")
-    page.get_by_role("link", name="The other way round").click()
-    expect(page.get_by_role("region", name="Left")).to_contain_text("Question 1")
+    expect(messages.first).to_contain_text("= unchanged")
+    expect(messages.filter(has_text="differs from here")).to_have_count(1)
+    expect(messages.last).not_to_contain_text("unchanged")
+    page.get_by_role("link", name="Swap").click()
+    expect(page.get_by_role("region", name="Removed")).to_contain_text("Question 1")
 
 
 def test_two_contexts_are_chosen_from_the_latest(shop, visit):
@@ -27,7 +27,7 @@ def test_two_contexts_are_chosen_from_the_latest(shop, visit):
     page.get_by_role("button").filter(has_text=contexts[0]).click()
     page.get_by_role("button").filter(has_text=contexts[2]).click()
     page.get_by_role("button", name="Compare").click()
-    expect(page.get_by_role("region", name="Entered")).to_contain_text("Question 2")
+    expect(page.get_by_role("region", name="Added")).to_contain_text("Question 2")
 
 
 def test_a_time_without_contexts_leads_to_all_time(tmp_path, visit):
@@ -40,10 +40,10 @@ def test_a_time_without_contexts_leads_to_all_time(tmp_path, visit):
     in_thread(long_ago())
     with served(tmp_path, store) as address:
         page = visit(address, "/stats")
-        expect(page.get_by_role("heading", name="No context in that time")).to_be_visible()
+        expect(page.get_by_role("heading", name="No contexts in this period")).to_be_visible()
         page.get_by_role("link", name="All time").click()
         expect(page.locator("dl.tiles")).to_contain_text("Contexts1")
-        expect(page.get_by_role("img", name="Contexts a day")).to_be_visible()
+        expect(page.get_by_role("img", name="Contexts per day")).to_be_visible()
         page.close()  # before its server is gone, which it would notice
 
 
@@ -51,12 +51,12 @@ def test_figures_and_plots(shop, visit):
     address, _, _ = shop
     page = visit(address, "/stats")
     expect(page.locator("dl.tiles")).to_contain_text("Contexts3")
-    expect(page.get_by_role("img", name="Contexts an hour")).to_be_visible()
+    expect(page.get_by_role("img", name="Contexts per hour")).to_be_visible()
     expect(page.locator(".uplot canvas").first).to_be_visible()
     expect(page.get_by_role("region", name="By model").get_by_role("rowheader", name="gpt-4o")).to_be_visible()
-    page.get_by_role("combobox", name="Table by").select_option("persona")
+    page.get_by_role("combobox", name="Group by").select_option("persona")
     expect(page.get_by_role("region", name="By persona").get_by_role("rowheader", name="nova")).to_be_visible()
-    page.get_by_role("combobox", name="Time").select_option("7d")
-    expect(page.get_by_role("img", name="Contexts a day")).to_be_visible()
+    page.get_by_role("combobox", name="Period").select_option("7d")
+    expect(page.get_by_role("img", name="Contexts per day")).to_be_visible()
     days = page.get_by_role("region", name="By day", exact=True).get_by_role("rowheader")
     expect(days.first).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d$"))

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 
 import type { ContextRow } from "../src/api/types";
-import { bandsOf, described, inOrder, look, title } from "../src/logic/components";
-import { merged, wanted } from "../src/logic/feed";
+import { rowBands, describeWindow, inDisplayOrder, look, title } from "../src/logic/components";
+import { mergeRows, matches } from "../src/logic/feed";
 import { fromStep, STEPS, toStep } from "../src/logic/scale";
-import { lines, spoken } from "../src/logic/texts";
+import { lines, messageText } from "../src/logic/text";
 
 function row(number: number, more: Partial<ContextRow> = {}): ContextRow {
   return {
@@ -19,55 +19,55 @@ function row(number: number, more: Partial<ContextRow> = {}): ContextRow {
 }
 
 describe("the window of a row", () => {
-  it("is divided into bands that add up to it, in one order", () => {
-    const bands = bandsOf(row(1));
+  it("is divided into bands that add up to it", () => {
+    const bands = rowBands(row(1));
     expect(bands.map((band) => [band.name, band.tokens])).toEqual([
       ["system", 150], ["recent", 400], ["scene", 50], ["free", 150], ["margin", 50], ["completion", 200],
     ]);
     expect(bands.reduce((sum, band) => sum + band.tokens, 0)).toBe(1000);
   });
-  it("has its parts in the order of the request, and kinds of one's own with what was retrieved", () => {
+  it("has its parts in the order of the request, with custom kinds after retrieved content", () => {
     const order = ["system", "pinned", "summaries", "recent", "tools", "lorebook", "memories", "older", "scene", "notes", "media", "current", "format"];
     const parts = [...order].sort().map((name) => ({ name }));
-    expect(inOrder(parts).map((part) => part.name)).toEqual(order);
+    expect(inDisplayOrder(parts).map((part) => part.name)).toEqual(order);
   });
-  it("adds up also where the margin was needed", () => {
+  it("adds up if the margin is used", () => {
     const full = row(1, { components: [{ name: "recent", tokens: 790, items: 4 }] });
-    expect(bandsOf(full).map((band) => [band.name, band.tokens])).toEqual([["recent", 790], ["margin", 10], ["completion", 200]]);
+    expect(rowBands(full).map((band) => [band.name, band.tokens])).toEqual([["recent", 790], ["margin", 10], ["completion", 200]]);
   });
-  it("is told in words", () => {
-    expect(described(bandsOf(row(1)), 1000)).toBe(
-      "Window of 1,000 tokens: System prompt 15 %, Recent messages 40 %, Scene 5 %, Free 15 %, Safety reserve 5 %, Kept for the answer 20 %",
+  it("has a text alternative", () => {
+    expect(describeWindow(rowBands(row(1)), 1000)).toBe(
+      "Window of 1,000 tokens: System prompt 15 %, Recent messages 40 %, Scene 5 %, Free 15 %, Safety margin 5 %, Reserved for the answer 20 %",
     );
   });
-  it("has a look for every name, always the same", () => {
+  it("has a stable look for every name", () => {
     expect([look("recent"), title("my-own")]).toEqual(["c-recent", "My own"]);
     expect(look("scene")).toMatch(/^c-own[0-3]$/);
     expect(look("scene")).toBe(look("scene"));
   });
 });
 
-describe("the list of what happens", () => {
-  it("has the newest first, each once, and not too many", () => {
-    const rows = merged([row(3), row(2)], [row(4), row(2, { tokens: 7 })]);
+describe("the live list", () => {
+  it("is sorted, without duplicates, and limited", () => {
+    const rows = mergeRows([row(3), row(2)], [row(4), row(2, { tokens: 7 })]);
     expect(rows.map((each) => [each.number, each.tokens])).toEqual([[4, 600], [3, 600], [2, 7]]);
-    expect(merged([row(1), row(2)], [row(3)], 2).map((each) => each.number)).toEqual([3, 2]);
+    expect(mergeRows([row(1), row(2)], [row(3)], 2).map((each) => each.number)).toEqual([3, 2]);
   });
   it("is filtered", () => {
     const none = { room: "", persona: "", model: "" };
-    expect([none, { ...none, room: "support" }, { ...none, persona: "x" }, { ...none, model: "gpt-4" }].map((filter) => wanted(row(1), filter))).toEqual([true, true, false, false]);
+    expect([none, { ...none, room: "support" }, { ...none, persona: "x" }, { ...none, model: "gpt-4" }].map((filter) => matches(row(1), filter))).toEqual([true, true, false, false]);
   });
 });
 
 describe("a slider over windows", () => {
-  it("meets both ends, and comes back to where it was", () => {
+  it("is exact at both ends and round-trips", () => {
     expect([fromStep(0, 256, 2_097_152), fromStep(STEPS, 256, 2_097_152)]).toEqual([256, 2_097_152]);
     for (const step of [1, 250, 500, 999]) {
       expect(Math.abs(toStep(fromStep(step, 256, 2_097_152), 256, 2_097_152) - step)).toBeLessThanOrEqual(1);
     }
     expect([toStep(1, 256, 1024), toStep(9999, 256, 1024)]).toEqual([0, STEPS]);
   });
-  it("grows with every step, or stays", () => {
+  it("is monotonic", () => {
     let before = 0;
     for (let step = 0; step <= STEPS; step++) {
       const now = fromStep(step, 256, 2_097_152);
@@ -78,9 +78,9 @@ describe("a slider over windows", () => {
 });
 
 describe("texts", () => {
-  it("are taken line by line", () => expect(lines(" a \n\n b,c\n")).toEqual(["a", "b,c"]));
-  it("of a message are its own, and of what is no text its sort is named", () => {
-    expect(spoken("hi")).toBe("hi");
-    expect(spoken([{ type: "text", text: "look" }, { type: "media" }])).toBe("look\n[media]");
+  it("are split into lines", () => expect(lines(" a \n\n b,c\n")).toEqual(["a", "b,c"]));
+  it("of a message show other parts by type", () => {
+    expect(messageText("hi")).toBe("hi");
+    expect(messageText([{ type: "text", text: "look" }, { type: "media" }])).toBe("look\n[media]");
   });
 });

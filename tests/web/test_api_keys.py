@@ -25,30 +25,30 @@ def guarded(tmp_path):
     """A server with keys: a support case of one tenant, and an empty house of another."""
     store = f"sqlite:///{tmp_path}/brimful.db"
     in_thread(world.support(store, tenant="acme", turns=1))
-    with served(tmp_path, store, keys=True) as address:
+    with served(tmp_path, store, require_keys=True) as address:
         yield address, store
 
 
 def enter(page, key):
-    dialog = page.get_by_role("dialog", name="A key, please")
-    dialog.get_by_label("Key", exact=True).fill(key)
-    dialog.get_by_role("button", name="Use this key").click()
+    dialog = page.get_by_role("dialog", name="API key required")
+    dialog.get_by_label("API key", exact=True).fill(key)
+    dialog.get_by_role("button", name="Use key").click()
 
 
 def test_a_key_is_asked_for_and_stays_in_the_tab(guarded, visit):
     address, store = guarded
     page = visit(address, allowed=REFUSED)
-    expect(page.get_by_role("dialog", name="A key, please")).to_contain_text("This server wants a key.")
+    expect(page.get_by_role("dialog", name="API key required")).to_contain_text("This server requires an API key.")
     enter(page, "bf-wrong")
-    expect(page.get_by_role("dialog")).to_contain_text("not known")
+    expect(page.get_by_role("dialog")).to_contain_text("unknown or revoked")
     enter(page, made_key(store, "acme", "read"))
     expect(page.get_by_role("link", name=re.compile("Nova in Support"))).to_be_visible()
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     page.reload()
     expect(page.get_by_role("link", name=re.compile("Nova in Support"))).to_be_visible()
     assert page.evaluate("Object.keys(localStorage).filter(name => name.includes('key'))") == []
-    page.get_by_role("button", name="Forget key").click()
-    expect(page.get_by_role("dialog", name="A key, please")).to_be_visible()
+    page.get_by_role("button", name="Remove API key").click()
+    expect(page.get_by_role("dialog", name="API key required")).to_be_visible()
 
 
 def test_a_tenant_sees_only_its_own(guarded, visit):
@@ -56,11 +56,11 @@ def test_a_tenant_sees_only_its_own(guarded, visit):
     [build] = in_thread(newest(store))
     page = visit(address, "/memories", allowed=(*REFUSED, "404"))
     enter(page, made_key(store, "globex", "read,write"))
-    expect(page.get_by_role("heading", name="Nothing is remembered yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No memories yet")).to_be_visible()
     page.goto("/")
-    expect(page.get_by_role("heading", name="No context yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No contexts yet")).to_be_visible()
     page.goto(f"/contexts/{build.id}")
-    expect(page.get_by_role("alert")).to_contain_text("no context")
+    expect(page.get_by_role("alert")).to_contain_text("not found")
 
 
 async def newest(store):
@@ -74,5 +74,5 @@ def test_a_key_that_may_only_read_changes_nothing_and_is_told_so(guarded, visit)
     enter(page, made_key(store, "acme", "read"))
     memory = page.get_by_role("listitem").filter(has_text="allergic to hazelnut")
     memory.get_by_role("button", name=re.compile("^Unpin")).click()
-    expect(memory.get_by_role("alert")).to_contain_text("this key has no scope 'write'")
+    expect(memory.get_by_role("alert")).to_contain_text("this API key lacks the scope 'write'")
     expect(memory.get_by_role("button", name=re.compile("^Unpin"))).to_be_visible()

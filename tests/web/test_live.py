@@ -29,7 +29,7 @@ def test_what_another_process_builds_appears_by_itself(own_shop, visit):
     expect(rows.first).to_contain_text("answered in")
     expect(page.locator("p[aria-live]").filter(has_text="New context in room support")).to_have_count(1)
     expect(rows.first.get_by_role("img")).to_have_attribute("aria-label", re.compile("Window of 1,400 tokens: "))
-    rows.first.get_by_role("link", name="what changed").click()
+    rows.first.get_by_role("link", name="changes").click()
     expect(page).to_have_url(re.compile(f"/diff/.*/{id}"))
 
 
@@ -43,7 +43,7 @@ def test_a_paused_list_stands_still_and_then_catches_up(own_shop, visit):
         id = elsewhere(store, "Who sees me?")
         page.evaluate("id => fetch('/brimful/v1/contexts/' + id).then(r => r.text())", id)
     expect(rows).to_have_count(1)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
     expect(rows).to_have_count(2)
 
 
@@ -54,7 +54,7 @@ def test_the_list_is_filtered_by_room_persona_and_model(shop, visit):
     expect(rows).to_have_count(3)
     page.get_by_role("combobox", name="Room").fill("nowhere")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="No context is like that")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching contexts")).to_be_visible()
     expect(page).to_have_url(re.compile("room=nowhere"))
     page.get_by_role("combobox", name="Room").fill("")
     expect(rows).to_have_count(3)
@@ -66,7 +66,7 @@ def test_a_server_that_comes_back_is_found_again(tmp_path, visit):
         page = visit(address, allowed=("ERR_", "Failed to load"))
         expect(page.get_by_text("live", exact=True)).to_be_visible()
         port = address.rpartition(":")[2]
-    expect(page.get_by_text("connection lost, trying again")).to_be_visible()
+    expect(page.get_by_text("connection lost, reconnecting…")).to_be_visible()
     with served(tmp_path, store, port=port):
         expect(page.get_by_text("live", exact=True)).to_be_visible()
 
@@ -74,17 +74,17 @@ def test_a_server_that_comes_back_is_found_again(tmp_path, visit):
 def test_an_empty_store_teaches_how_to_make_the_first_context(tmp_path, visit):
     with served(tmp_path, f"sqlite:///{tmp_path}/brimful.db") as address:
         page = visit(address)
-        expect(page.get_by_role("heading", name="No context yet")).to_be_visible()
+        expect(page.get_by_role("heading", name="No contexts yet")).to_be_visible()
         expect(page.get_by_text("brimful chat --room hello")).to_be_visible()
         expect(page.get_by_text(f'base_url="{address}/v1"')).to_be_visible()
         for path, title in (
-            ("/stats", "No context yet"),
-            ("/diff", "No context yet"),
-            ("/rooms", "No room yet"),
-            ("/personas", "No persona yet"),
-            ("/memories", "Nothing is remembered yet"),
-            ("/lorebooks", "No lorebook yet"),
-            ("/nowhere", "There is no such page"),
+            ("/stats", "No contexts yet"),
+            ("/diff", "No contexts yet"),
+            ("/rooms", "No rooms yet"),
+            ("/personas", "No personas yet"),
+            ("/memories", "No memories yet"),
+            ("/lorebooks", "No lorebooks yet"),
+            ("/nowhere", "Page not found"),
         ):
             page.goto(path)
             expect(page.get_by_role("heading", name=title)).to_be_visible()

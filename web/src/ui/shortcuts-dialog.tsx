@@ -1,11 +1,11 @@
-/** What the keys of the keyboard do. */
+/** Keyboard shortcuts. */
 
 import { Dialog } from "./dialog";
 
-const KEYS: [string[], string][] = [
-  [["?"], "show this"],
+const SHORTCUTS: [string[], string][] = [
+  [["?"], "show this help"],
   [["/"], "search on this page"],
-  [["g", "n"], "what happens now"],
+  [["g", "n"], "live contexts"],
   [["g", "d"], "compare two contexts"],
   [["g", "s"], "statistics"],
   [["g", "r"], "rooms"],
@@ -13,16 +13,16 @@ const KEYS: [string[], string][] = [
   [["g", "m"], "memories"],
   [["g", "l"], "lorebooks"],
   [["↑", "↓", "Page ↑", "Page ↓", "Home", "End"], "move in the table of candidates"],
-  [["←", "→", "↑", "↓"], "move in the picture"],
-  [["Enter"], "open what is marked"],
-  [["Esc"], "close the panel, or a question"],
+  [["←", "→", "↑", "↓"], "move in the treemap"],
+  [["Enter"], "open the selected item"],
+  [["Esc"], "close the panel or dialog"],
 ];
 
-export function KeysDialog({ onClose }: { onClose: () => void }) {
+export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
   return (
-    <Dialog title="Keys" onClose={onClose}>
+    <Dialog title="Keyboard shortcuts" onClose={onClose}>
       <dl class="keys">
-        {KEYS.map(([names, what]) => (
+        {SHORTCUTS.map(([names, what]) => (
           <div key={what}>
             <dt>{names.map((name) => <kbd key={name}>{name}</kbd>)}</dt>
             <dd>{what}</dd>

@@ -1,8 +1,8 @@
-/** What is kept, as the server's JSON says it: each record with its cost in tokens. */
+/** Stored records in the server's JSON, each with its token count. */
 
 export type Settings = Record<string, unknown>;
 
-/** A text at a certain distance from the end of every prompt. */
+/** A text inserted at a fixed distance from the end of every prompt. */
 export interface Note {
   text: string;
   name: string;

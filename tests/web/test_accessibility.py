@@ -64,7 +64,7 @@ def test_nothing_is_wider_than_a_phone(shop, visit, name):
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
-@pytest.mark.parametrize("opener", ["New memory", "Edit mem-0", "Forget mem-0"])
+@pytest.mark.parametrize("opener", ["New memory", "Edit mem-0", "Remove mem-0"])
 def test_axe_finds_no_serious_fault_in_dialogs(shop, visit, opener):
     address, _, _ = shop
     page = visit(address, "/memories", bypass_csp=True)
@@ -80,7 +80,7 @@ def test_the_keys_are_told_and_lead_to_the_pages(shop, visit):
     page = visit(address)
     expect(page.get_by_text("live", exact=True)).to_be_visible()  # the page listens by then
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keywords, one per line", exact=True)).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     for letter, heading in {
@@ -101,7 +101,7 @@ def test_the_theme_is_chosen_and_stays(shop, visit):
     page = visit(address, color_scheme="light")
     root = page.locator("html")
     expect(root).to_have_attribute("data-theme", "light")
-    page.get_by_role("button", name="Theme: as the system").click()
+    page.get_by_role("button", name="Theme: system").click()
     page.get_by_role("button", name="Theme: light").click()
     expect(root).to_have_attribute("data-theme", "dark")
     page.reload()
@@ -130,7 +130,7 @@ def long_names(tmp_path_factory):
             "/rooms": {"id": LONG, "user": USER, "goal": LONG},
             "/memories": {"id": LONG, "content": LONG, "persona": LONG, "user": USER, "room": LONG},
             "/lorebooks": {"id": LONG},
-            f"/lorebooks/{LONG}/entries": {"id": LONG, "content": LONG, "keys": [LONG]},
+            f"/lorebooks/{LONG}/entries": {"id": LONG, "content": LONG, "require_keys": [LONG]},
         }.items():
             assert httpx2.post(f"{address}/brimful/v1{path}", json=record).is_success
         yield address, in_thread(say(store, LONG, room=LONG))

@@ -1,12 +1,12 @@
-/** Texts of forms and of messages. */
+/** Text of forms and messages. */
 
-/** The lines of a field that hold something. */
+/** The non-empty lines of a field. */
 export function lines(text: string): string[] {
   return text.split("\n").map((line) => line.trim()).filter(Boolean);
 }
 
-/** What a message says. Of what is no text, its sort is named. */
-export function spoken(content: string | { type?: string; text?: string }[]): string {
+/** The text of a message; other parts are shown by their type. */
+export function messageText(content: string | { type?: string; text?: string }[]): string {
   if (typeof content === "string") return content;
   return content.map((part) => part.text ?? `[${part.type ?? "part"}]`).join("\n");
 }
