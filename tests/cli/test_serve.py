@@ -32,12 +32,12 @@ def test_wrong_usage(run, arguments, complaint):
             ["--upstream", "http://127.0.0.1:1/v1", "--mode", "forget"],
             "brimful serve: mode: must be 'fit' or 'remember'",
         ),
-        (["--upstream", "http://127.0.0.1:1/v1", "--listen", "0.0.0.0:0"], "brimful serve: listen: 0.0.0.0 can be"),
+        (["--upstream", "http://127.0.0.1:1/v1", "--listen", "0.0.0.0:0"], "brimful serve: listen: 0.0.0.0 is reachable"),
         (["--upstream", "http://127.0.0.1:1/v1", "--db", "mysql://x"], "brimful serve: store: must be one of sqlite"),
         (["--upstream", "http://127.0.0.1:1/v1", "--db", "sqlite:////no/such/folder/x.db"], "x.db: "),
         (["--config", "none.toml"], "none.toml: cannot be read"),
-        (["--config", "typo.toml"], "typo.toml: lisen: no such key"),
-        (["--config", "open.toml"], "open.toml: listen: 0.0.0.0 can be reached by others"),
+        (["--config", "typo.toml"], "typo.toml: lisen: unknown key"),
+        (["--config", "open.toml"], "open.toml: listen: 0.0.0.0 is reachable from other machines"),
         (["--config", "models.toml"], "missing.toml: cannot be read"),
     ],
 )
@@ -54,7 +54,7 @@ def test_an_address_that_is_taken(fails):
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         complaint = fails("serve", "--upstream", "http://127.0.0.1:1/v1", "--listen", address)
-    assert complaint == f"brimful serve: listen: {address} cannot be listened on: Address already in use"
+    assert complaint == f"brimful serve: listen: cannot listen on {address}: Address already in use"
 
 
 def test_keys_are_made_listed_and_revoked(run, run_json, fails):
