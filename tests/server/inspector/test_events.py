@@ -161,7 +161,7 @@ async def heard(feed, cursor, many):
 def test_the_store_is_asked_once_for_all_and_not_at_all_for_nobody():
     async def story():
         log = Log()
-        feed = Feed(log, pause=0.001)
+        feed = Feed(log, poll_seconds=0.001)
         ends = [await feed.join() for _ in range(50)]
         listeners = [asyncio.create_task(heard(feed, end, 500)) for end in ends]
         for _ in range(5):
@@ -184,7 +184,7 @@ def test_the_store_is_asked_once_for_all_and_not_at_all_for_nobody():
 def test_who_is_far_behind_misses_nothing_and_hears_nothing_twice():
     async def story():
         log = Log()
-        feed = Feed(log, pause=0.001)
+        feed = Feed(log, poll_seconds=0.001)
         await feed.join()
         log.add(3 * BATCH_SIZE + 7)
         late = asyncio.create_task(heard(feed, "0", 4 * BATCH_SIZE + 7))
@@ -200,7 +200,7 @@ def test_who_is_far_behind_misses_nothing_and_hears_nothing_twice():
 def test_a_feed_begins_again_after_everybody_left():
     async def story():
         log = Log()
-        feed = Feed(log, pause=0.001)
+        feed = Feed(log, poll_seconds=0.001)
         await feed.join()
         await feed.leave()
         log.add(5)
@@ -216,7 +216,7 @@ def test_a_feed_begins_again_after_everybody_left():
 def test_two_who_come_at_once_share_one_look():
     async def story():
         log = Log()
-        feed = Feed(log, pause=10)
+        feed = Feed(log, poll_seconds=10)
         await asyncio.gather(*(feed.join() for _ in range(9)))
         tasks = len(asyncio.all_tasks())
         for _ in range(9):
@@ -230,7 +230,7 @@ def test_a_store_that_cannot_be_read_at_first_lets_nobody_hang():
     async def story():
         log = Log()
         log.broken = True
-        feed = Feed(log, pause=0.001)
+        feed = Feed(log, poll_seconds=0.001)
         with pytest.raises(StoreUnavailable):
             await feed.join()
         return feed.listeners
@@ -241,7 +241,7 @@ def test_a_store_that_cannot_be_read_at_first_lets_nobody_hang():
 def test_signs_of_life_are_sent_and_a_caller_who_leaves_is_let_go():
     async def story():
         log, sent, gone = Log(), [], asyncio.Event()
-        feed = Feed(log, pause=0.001)
+        feed = Feed(log, poll_seconds=0.001)
 
         async def write(events):
             return [("answer", b"{}") for _ in events]
@@ -271,7 +271,7 @@ def test_signs_of_life_are_sent_and_a_caller_who_leaves_is_let_go():
 def test_a_caller_whose_key_was_revoked_hears_nothing_more():
     async def story():
         log, sent, revoked = Log(), [], asyncio.Event()
-        feed = Feed(log, pause=0.001)
+        feed = Feed(log, poll_seconds=0.001)
 
         async def write(events):
             return [("answer", event.id.encode()) for event in events]

@@ -128,24 +128,24 @@ def test_no_question_breaks_it(client, kept, body):
 
 
 def test_what_is_asked_last_comes_first_and_tenants_take_turns():
-    """One slot is held; of those who wait, the newest of each tenant goes first."""
+    """One slot is held; of those who wait, the executor of each tenant goes first."""
     done, held = [], threading.Event()
 
     async def story():
-        newest = NewestFirstExecutor(slots=1)
-        first = asyncio.create_task(newest.run("a", held.wait))
+        executor = NewestFirstExecutor(workers=1)
+        first = asyncio.create_task(executor.run("a", held.wait))
         await asyncio.sleep(0)
         asked = [("a", 1), ("a", 2), ("b", 3), ("a", 4)]
         waiting = [
-            asyncio.create_task(newest.run(tenant, lambda number=number: done.append(number)))
+            asyncio.create_task(executor.run(tenant, lambda number=number: done.append(number)))
             for tenant, number in asked
         ]
         await asyncio.sleep(0)
         waiting[1].cancel()
         held.set()
         await asyncio.gather(first, *waiting, return_exceptions=True)
-        last = await newest.run("c", lambda: "free again")
-        await newest.close()
+        last = await executor.run("c", lambda: "free again")
+        await executor.close()
         return last
 
     assert asyncio.run(story()) == "free again"
@@ -160,16 +160,16 @@ def test_work_that_nobody_waits_for_any_more_keeps_its_place_until_it_is_done():
         held.wait()
 
     async def story():
-        newest = NewestFirstExecutor(slots=1)
-        first = asyncio.create_task(newest.run("a", busy))
+        executor = NewestFirstExecutor(workers=1)
+        first = asyncio.create_task(executor.run("a", busy))
         await asyncio.to_thread(began.wait)
         first.cancel()
-        second = asyncio.create_task(newest.run("a", lambda: "second"))
+        second = asyncio.create_task(executor.run("a", lambda: "second"))
         await asyncio.sleep(0.05)
         assert not second.done()
         held.set()
         told = await second
-        await newest.close()
+        await executor.close()
         return told
 
     assert asyncio.run(story()) == "second"
@@ -177,11 +177,11 @@ def test_work_that_nobody_waits_for_any_more_keeps_its_place_until_it_is_done():
 
 def test_an_error_is_the_askers_and_frees_the_place():
     async def story():
-        newest = NewestFirstExecutor(slots=1)
+        executor = NewestFirstExecutor(workers=1)
         with pytest.raises(ZeroDivisionError):
-            await newest.run("a", lambda: 1 / 0)
-        told = await newest.run("a", time.time)
-        await newest.close()
+            await executor.run("a", lambda: 1 / 0)
+        told = await executor.run("a", time.time)
+        await executor.close()
         return told
 
     assert asyncio.run(story()) > 0

@@ -32,44 +32,44 @@ class Clock(msgspec.Struct):
         return self.now
 
 
-def look(loaded, store, *ids):
+def look(cache, store, *ids):
     async def story():
         for id in ids:
-            assert (await loaded.snapshot(store, id)).id == id
+            assert (await cache.snapshot(store, id)).id == id
 
     asyncio.run(story())
 
 
 def test_a_context_is_read_once_as_long_as_it_is_fresh():
     clock, store = Clock(), Shelves()
-    loaded = ContextCache(clock)
-    look(loaded, store, "a", "a", "b", "a")
+    cache = ContextCache(clock)
+    look(cache, store, "a", "a", "b", "a")
     assert store.read == ["a", "b"]
     clock.now += CACHE_SECONDS
-    look(loaded, store, "a")
+    look(cache, store, "a")
     assert store.read == ["a", "b", "a"]
-    assert len(loaded) == 1
+    assert len(cache) == 1
     clock.now -= 1  # a clock may be set back
-    look(loaded, store, "a")
+    look(cache, store, "a")
     assert store.read == ["a", "b", "a", "a"]
 
 
 def test_of_one_tenant_only_the_last_are_kept():
     acme, other = Shelves(), Shelves("other")
-    loaded = ContextCache(Clock(), of_tenant=2)
-    look(loaded, other, "x")
-    look(loaded, acme, "a", "b", "a", "c", "a")
-    look(loaded, other, "x")
+    cache = ContextCache(Clock(), per_tenant=2)
+    look(cache, other, "x")
+    look(cache, acme, "a", "b", "a", "c", "a")
+    look(cache, other, "x")
     assert (acme.read, other.read) == (["a", "b", "c"], ["x"])
-    look(loaded, acme, "b")
+    look(cache, acme, "b")
     assert acme.read == ["a", "b", "c", "b"]
 
 
 def test_large_contexts_make_room_for_each_other():
     store = Shelves()
-    loaded = ContextCache(Clock(), candidates=2)
-    look(loaded, store, "a", "b", "c")
-    assert len(loaded) == 2
+    cache = ContextCache(Clock(), candidates=2)
+    look(cache, store, "a", "b", "c")
+    assert len(cache) == 2
     large = ContextCache(Clock(), candidates=0)
     look(large, store, "a")
     assert len(large) == 1
@@ -77,32 +77,32 @@ def test_large_contexts_make_room_for_each_other():
 
 def test_what_belongs_to_another_tenant_is_not_mixed_up():
     acme, other = Shelves(), Shelves("other")
-    loaded = ContextCache(Clock())
-    look(loaded, acme, "a")
-    look(loaded, other, "a")
+    cache = ContextCache(Clock())
+    look(cache, acme, "a")
+    look(cache, other, "a")
     assert other.read == ["a"]
-    loaded.drop("acme")
-    look(loaded, acme, "a")
-    look(loaded, other, "a")
+    cache.drop("acme")
+    look(cache, acme, "a")
+    look(cache, other, "a")
     assert (acme.read, other.read) == (["a", "a"], ["a"])
 
 
 def test_what_is_not_there_is_not_kept():
-    loaded = ContextCache(Clock())
+    cache = ContextCache(Clock())
     with pytest.raises(ApiError, match="not found"):
-        look(loaded, Shelves(), "none")
-    assert len(loaded) == 0
+        look(cache, Shelves(), "none")
+    assert len(cache) == 0
 
 
 def test_what_was_read_while_something_was_erased_is_not_kept():
-    store, loaded = Shelves(), ContextCache(Clock())
+    store, cache = Shelves(), ContextCache(Clock())
     read = store.snapshot
 
     async def slow(id):
         snapshot = await read(id)
-        loaded.drop("acme")
+        cache.drop("acme")
         return snapshot
 
     store.snapshot = slow
-    look(loaded, store, "a")
-    assert len(loaded) == 0
+    look(cache, store, "a")
+    assert len(cache) == 0
