@@ -32,7 +32,10 @@ def test_wrong_usage(run, arguments, complaint):
             ["--upstream", "http://127.0.0.1:1/v1", "--mode", "forget"],
             "brimful serve: mode: must be 'fit' or 'remember'",
         ),
-        (["--upstream", "http://127.0.0.1:1/v1", "--listen", "0.0.0.0:0"], "brimful serve: listen: 0.0.0.0 is reachable"),
+        (
+            ["--upstream", "http://127.0.0.1:1/v1", "--listen", "0.0.0.0:0"],
+            "brimful serve: listen: 0.0.0.0 is reachable",
+        ),
         (["--upstream", "http://127.0.0.1:1/v1", "--db", "mysql://x"], "brimful serve: store: must be one of sqlite"),
         (["--upstream", "http://127.0.0.1:1/v1", "--db", "sqlite:////no/such/folder/x.db"], "x.db: "),
         (["--config", "none.toml"], "none.toml: cannot be read"),

@@ -18,7 +18,7 @@ from brimful.records.search import LogPage
 from brimful.server.errors import ApiError
 from brimful.server.inspector.events import BATCH_SIZE, EventStream, Feed
 from server.inspector.conftest import ROOT, store_of
-from server.test_stopping import running, stop
+from server.test_shutdown import running, stop
 
 EVENTS = f"{ROOT}/events"
 WRITER = """

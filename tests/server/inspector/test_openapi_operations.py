@@ -8,7 +8,7 @@ import pytest
 from brimful.server.inspector.operations import OPERATIONS
 from brimful.server.openapi import openapi_document
 from server.inspector.conftest import ROOT
-from server.inspector.test_keys import READS, WRITES
+from server.inspector.test_access_control import READS, WRITES
 
 DESCRIBED = json.loads(openapi_document())
 PATHS = {
