@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any
 
-from brimful import BudgetExceeded, Context, assemble, conversation, counter
+from brimful import Context, assemble, conversation, counter
 from brimful.core.model import ModelInfo
+from brimful.errors import BudgetExceeded
 from brimful.render import renderer_for
 from families import FAMILIES, SAYING_OK, Family, LlamaServer, LlamaUnavailable
 from tables import Section, percent, table

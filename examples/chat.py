@@ -113,7 +113,7 @@ def main() -> None:
     try:
         with local_model() as provider, tempfile.TemporaryDirectory() as folder:
             asyncio.run(talk(console, provider, Path(folder)))
-    except (LlamaUnavailable, brimful.MissingExtra) as missing:
+    except (LlamaUnavailable, brimful.errors.MissingExtra) as missing:
         console.print(f"Skipped: {missing}", markup=False)
 
 

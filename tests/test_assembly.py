@@ -118,7 +118,7 @@ def test_messages_that_may_be_cut_fill_the_window_to_the_brim():
         context = brimful.assemble(packages, model="gpt-4o", window=1800, completion=100, now=NOW)
         assert (context.tokens >= 0.97 * context.budget.available) is (least == 50)
     assert context.decision("msg-000006").outcome == "shrunk"
-    with pytest.raises(brimful.InvalidPackage, match=r"flex\.min_tokens"):
+    with pytest.raises(brimful.errors.InvalidPackage, match=r"flex\.min_tokens"):
         brimful.conversation(long, model="gpt-4o", min_tokens=0)
 
 
@@ -127,17 +127,19 @@ def test_tools_may_be_in_the_form_of_openai():
     packages = brimful.conversation(conversation(3), model="gpt-4o")
     theirs = brimful.assemble(packages, model="gpt-4o", now=NOW, tools=[{"type": "function", "function": function}])
     assert theirs.inputs.tools == (brimful.Tool(**function),)
-    with pytest.raises(brimful.InvalidRequest, match=r"tools\[0\]\.function\.name"):
+    with pytest.raises(brimful.errors.InvalidRequest, match=r"tools\[0\]\.function\.name"):
         brimful.assemble(packages, model="gpt-4o", now=NOW, tools=[{"type": "function", "function": {}}])
 
 
 def test_an_unknown_method_is_named():
-    with pytest.raises(brimful.InvalidValue, match="method: must be one of approximate, exact, calibrated, hybrid"):
+    with pytest.raises(
+        brimful.errors.InvalidValue, match="method: must be one of approximate, exact, calibrated, hybrid"
+    ):
         brimful.counter("gpt-4o", method="guess")
 
 
 def test_a_misspelt_option_is_named():
-    with pytest.raises(brimful.InvalidPackage, match="relevence: is no option of a package"):
+    with pytest.raises(brimful.errors.InvalidPackage, match="relevence: is no option of a package"):
         brimful.package("memory-semantic", "tea", model="gpt-4o", relevence=0.9)
 
 
@@ -194,7 +196,7 @@ def test_the_clock_is_read_only_if_no_time_is_given():
 def test_wrong_arguments_are_named(field, changes):
     hello = brimful.package("message-current", "hi", model="gpt-4o")
     arguments = {"packages": [hello], "model": "gpt-4o", "now": NOW} | changes
-    with pytest.raises(brimful.InvalidValue) as caught:
+    with pytest.raises(brimful.errors.InvalidValue) as caught:
         brimful.assemble(arguments.pop("packages"), **arguments)
     assert caught.value.field == field
 
@@ -211,7 +213,7 @@ def test_wrong_arguments_are_named(field, changes):
     ],
 )
 def test_other_doors_name_what_is_wrong(field, call):
-    with pytest.raises(brimful.InvalidValue) as caught:
+    with pytest.raises(brimful.errors.InvalidValue) as caught:
         call()
     assert caught.value.field == field
 
@@ -281,9 +283,9 @@ def test_broken_histories_are_mended_or_refused_by_name():
     context = brimful.assemble(brimful.conversation(messages, model="gpt-4o"), model="gpt-4o", now=NOW)
     assert [context.decision(f"msg-00000{n}").reason for n in (0, 2)] == ["unpaired", "unpaired"]
     assert len(context.request["messages"]) == 2
-    with pytest.raises(brimful.InvalidRequest, match=r"messages\[0\]\.role"):
+    with pytest.raises(brimful.errors.InvalidRequest, match=r"messages\[0\]\.role"):
         brimful.conversation([{"role": "wizard", "content": "hi"}], model="gpt-4o")
-    with pytest.raises(brimful.InvalidRequest, match=r"messages\[0\]"):
+    with pytest.raises(brimful.errors.InvalidRequest, match=r"messages\[0\]"):
         brimful.conversation(["hi"], model="gpt-4o")
     assert brimful.conversation([], model="gpt-4o") == []
 
@@ -293,13 +295,13 @@ def test_count_says_how_sure_it_is():
     assert brimful.count("hello", model="claude-sonnet-4-5").basis == "calibrated"
     assert brimful.count("hello", model="never-heard-of-it").basis == "calibrated"
     assert brimful.count("hello", model="gpt-4o", method="approximate").basis == "approximate"
-    with pytest.raises(brimful.TokenizerUnavailable, match="claude"):
+    with pytest.raises(brimful.errors.TokenizerUnavailable, match="claude"):
         brimful.count("hello", model="claude-sonnet-4-5", method="exact")
 
 
 def test_a_huge_text_is_counted_and_refused_quickly():
     huge = brimful.package("message-current", "word " * 1_000_000, model="gpt-4o")
-    with pytest.raises(brimful.BudgetExceeded):
+    with pytest.raises(brimful.errors.BudgetExceeded):
         brimful.assemble([huge], model="gpt-4o", now=NOW)
     smaller = brimful.package("message-current", "A word. " * 300_000, model="gpt-4o", min_tokens=100)
     context = brimful.assemble([smaller], model="gpt-4o", now=NOW)

@@ -34,7 +34,7 @@ def build(pile, policy, model, counter=COUNTER, **more):
 def build_if_it_fits(pile, policy, model, **more):
     try:
         return build(pile, policy, model, **more)
-    except brimful.BudgetExceeded:
+    except brimful.errors.BudgetExceeded:
         reject()
 
 
@@ -95,7 +95,7 @@ def test_4_replayable(pile, policy, model, other, window):
     changed = msgspec.structs.replace(stored.inputs, policy=load_policy(other), window=window)
     try:
         what_if = assemble(changed, counter=COUNTER, renderer=renderer_for(model.wire))
-    except brimful.BudgetExceeded:
+    except brimful.errors.BudgetExceeded:
         return
     assert what_if.tokens <= window - what_if.budget.completion
     assert brimful.diff(context, what_if).tokens_after == what_if.tokens

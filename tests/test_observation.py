@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from brimful import InvalidValue
+from brimful.errors import InvalidValue
 from brimful.records.usage import UsageReport
 
 

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from brimful import InvalidValue, Text
+from brimful import Text
+from brimful.errors import InvalidValue
 from brimful.records import (
     LoreEntry,
     Memory,

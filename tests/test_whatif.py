@@ -25,7 +25,7 @@ def included(context, id, window):
     """Whether the candidate is in, when the same is built for another window, through the front door."""
     try:
         return brimful.replay(context, window=window).decision(id).included
-    except brimful.BudgetExceeded:
+    except brimful.errors.BudgetExceeded:
         return False
 
 
@@ -34,7 +34,7 @@ def included(context, id, window):
 def test_at_the_window_it_is_in_and_one_token_below_it_is_out(pile, policy, model, data):
     try:
         context = brimful.assemble(pile, model=model, policy=policy, now=NOW)
-    except brimful.BudgetExceeded:
+    except brimful.errors.BudgetExceeded:
         assume(condition=False)
     decision = data.draw(st.sampled_from(context.decisions))
     found = brimful.window_for(context, decision.id)
@@ -158,7 +158,7 @@ def test_what_is_required_takes_the_smallest_window_that_can_be_built():
     context = brimful.assemble([QUESTION, *conversation(9)], model="gpt-4o", window=3000, completion=100, now=0)
     found = brimful.window_for(context, "now")
     brimful.replay(context, window=found)
-    with pytest.raises(brimful.BudgetExceeded):
+    with pytest.raises(brimful.errors.BudgetExceeded):
         brimful.replay(context, window=found - 1)
 
 
@@ -185,9 +185,9 @@ def test_a_summary_that_is_in_only_in_between():
 
 def test_nobody_of_that_name_and_no_context():
     context = brimful.assemble([QUESTION], model="gpt-4o", now=0)
-    with pytest.raises(brimful.InvalidValue, match="no candidate 'nobody'"):
+    with pytest.raises(brimful.errors.InvalidValue, match="no candidate 'nobody'"):
         brimful.window_for(context, "nobody")
-    with pytest.raises(brimful.InvalidValue, match="must be a Context"):
+    with pytest.raises(brimful.errors.InvalidValue, match="must be a Context"):
         brimful.window_for({}, "now")
 
 

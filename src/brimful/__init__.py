@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from brimful import packagers
+    from brimful import errors, packagers
     from brimful.assembly.assemble import assemble, budget, conversation, count, counter, package, replay
     from brimful.assembly.fit import fit
     from brimful.assembly.whatif import window_for
@@ -24,94 +24,43 @@ if TYPE_CHECKING:
     from brimful.core.counter import TokenCounter
     from brimful.core.decision import Decision
     from brimful.core.model import ModelInfo
+    from brimful.core.notice import Notice
     from brimful.core.policy import Policy
     from brimful.core.prompt import Tool
     from brimful.core.tokens import Count
     from brimful.engine import Engine, Event, Retrieval
-    from brimful.errors import (
-        BrimfulError,
-        BudgetExceeded,
-        ContextOverflow,
-        CountingError,
-        DamagedFile,
-        EmbeddingError,
-        EncryptionError,
-        ImportRefused,
-        InvalidConfig,
-        InvalidModel,
-        InvalidPackage,
-        InvalidPolicy,
-        InvalidRecord,
-        InvalidRequest,
-        InvalidValue,
-        KeyUnavailable,
-        MigrationError,
-        MissingExtra,
-        ProviderError,
-        ProviderUnavailable,
-        StoreCorrupt,
-        StoreError,
-        StoreUnavailable,
-        TokenizerUnavailable,
-        UnknownPolicy,
-        UnknownRecord,
-    )
     from brimful.policies import Overrides, load_policy, policy_names
     from brimful.views.explain import diff
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "BrimfulError",
-    "BudgetExceeded",
     "ContentPackage",
     "Context",
     "ContextBudget",
-    "ContextOverflow",
     "Count",
-    "CountingError",
-    "DamagedFile",
     "Decision",
-    "EmbeddingError",
-    "EncryptionError",
     "Engine",
     "Event",
     "Flex",
-    "ImportRefused",
-    "InvalidConfig",
-    "InvalidModel",
-    "InvalidPackage",
-    "InvalidPolicy",
-    "InvalidRecord",
-    "InvalidRequest",
-    "InvalidValue",
-    "KeyUnavailable",
     "Media",
-    "MigrationError",
-    "MissingExtra",
     "ModelInfo",
+    "Notice",
     "Overrides",
     "Policy",
-    "ProviderError",
-    "ProviderUnavailable",
     "Retrieval",
-    "StoreCorrupt",
-    "StoreError",
-    "StoreUnavailable",
     "Text",
     "TokenCounter",
-    "TokenizerUnavailable",
     "Tool",
     "ToolCall",
     "ToolResult",
-    "UnknownPolicy",
-    "UnknownRecord",
     "assemble",
     "budget",
     "conversation",
     "count",
     "counter",
     "diff",
+    "errors",
     "fit",
     "load_policy",
     "package",
@@ -122,50 +71,25 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "BrimfulError": "brimful.errors",
-    "BudgetExceeded": "brimful.errors",
     "ContentPackage": "brimful.core.content",
     "Context": "brimful.core.context",
     "ContextBudget": "brimful.core.budget",
-    "ContextOverflow": "brimful.errors",
     "Count": "brimful.core.tokens",
-    "CountingError": "brimful.errors",
-    "DamagedFile": "brimful.errors",
     "Decision": "brimful.core.decision",
-    "EmbeddingError": "brimful.errors",
-    "EncryptionError": "brimful.errors",
     "Engine": "brimful.engine",
     "Event": "brimful.engine",
     "Flex": "brimful.core.content",
-    "ImportRefused": "brimful.errors",
-    "InvalidConfig": "brimful.errors",
-    "InvalidModel": "brimful.errors",
-    "InvalidPackage": "brimful.errors",
-    "InvalidPolicy": "brimful.errors",
-    "InvalidRecord": "brimful.errors",
-    "InvalidRequest": "brimful.errors",
-    "InvalidValue": "brimful.errors",
-    "KeyUnavailable": "brimful.errors",
     "Media": "brimful.core.content",
-    "MigrationError": "brimful.errors",
-    "MissingExtra": "brimful.errors",
     "ModelInfo": "brimful.core.model",
+    "Notice": "brimful.core.notice",
     "Overrides": "brimful.policies",
     "Policy": "brimful.core.policy",
-    "ProviderError": "brimful.errors",
-    "ProviderUnavailable": "brimful.errors",
     "Retrieval": "brimful.engine",
-    "StoreCorrupt": "brimful.errors",
-    "StoreError": "brimful.errors",
-    "StoreUnavailable": "brimful.errors",
     "Text": "brimful.core.content",
     "TokenCounter": "brimful.core.counter",
-    "TokenizerUnavailable": "brimful.errors",
     "Tool": "brimful.core.prompt",
     "ToolCall": "brimful.core.content",
     "ToolResult": "brimful.core.content",
-    "UnknownPolicy": "brimful.errors",
-    "UnknownRecord": "brimful.errors",
     "assemble": "brimful.assembly.assemble",
     "budget": "brimful.assembly.assemble",
     "conversation": "brimful.assembly.assemble",
@@ -184,8 +108,8 @@ _MODULES: Final = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
-    if name == "packagers":
-        return import_module("brimful.packagers")
+    if name in ("errors", "packagers"):
+        return import_module(f"brimful.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'brimful' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_MODULES[name]), name)

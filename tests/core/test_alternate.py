@@ -35,7 +35,7 @@ def poured(pile, policy, model):
     inputs = Inputs(packages=tuple(pile), policy=load_policy(policy), model=model, method="hybrid", now=NOW)
     try:
         return assemble(inputs, counter=COUNTER, renderer=renderer_for(model.wire))
-    except brimful.BudgetExceeded:
+    except brimful.errors.BudgetExceeded:
         reject()
 
 

@@ -6,8 +6,9 @@ from types import MappingProxyType
 import msgspec
 import pytest
 
-from brimful import ContentPackage, Count, Flex, InvalidPackage, InvalidValue, Media, Text, Tool, ToolCall, ToolResult
+from brimful import ContentPackage, Count, Flex, Media, Text, Tool, ToolCall, ToolResult
 from brimful.core.content import KNOWN_KINDS, clean_text, content_hashes
+from brimful.errors import InvalidPackage, InvalidValue
 
 ONE = Count(tokens=1, basis="exact")
 HUGE = 10**5000  # Python does not even write it out

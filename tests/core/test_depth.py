@@ -90,7 +90,7 @@ def test_every_wire_takes_a_note_of_every_role_and_it_is_counted(wire, role, alt
 def test_a_note_is_required_whatever_the_policy(policy):
     context = build([*turns(9), at(4), at(0)], policy)
     assert {"n4", "n0"} <= set(context.kept)
-    with pytest.raises(brimful.BudgetExceeded, match="n0"):
+    with pytest.raises(brimful.errors.BudgetExceeded, match="n0"):
         build([*turns(2), at(0, words(900))], policy)
 
 
@@ -144,7 +144,7 @@ def test_what_is_kept_ready_ends_before_the_first_note_and_grows_with_every_turn
 
 @pytest.mark.parametrize("depth", [-1, 1.5, True, "2"])
 def test_a_depth_is_a_number_of_messages(depth):
-    with pytest.raises(brimful.InvalidPackage, match="depth: must be a whole number of messages"):
+    with pytest.raises(brimful.errors.InvalidPackage, match="depth: must be a whole number of messages"):
         note("x", counter=COUNTER, depth=depth)
 
 

@@ -85,7 +85,7 @@ def test_a_required_part_that_does_not_fit_is_an_error_with_numbers_and_ids():
         message(words(900), counter=COUNTER, current=True, id="cur"),
     ]
     with pytest.raises(
-        brimful.BudgetExceeded, match=r"need 985 tokens, limit 900 .*cur \(902\), sys-1 \(82\)"
+        brimful.errors.BudgetExceeded, match=r"need 985 tokens, limit 900 .*cur \(902\), sys-1 \(82\)"
     ) as caught:
         build(pile)
     assert caught.value.required == (("cur", 902), ("sys-1", 82))
@@ -157,7 +157,7 @@ def test_calls_without_results_and_results_without_calls_are_dropped_and_said_so
 
 def test_a_required_half_of_a_tool_turn_is_refused():
     orphan = package("tool-result", (brimful.ToolResult(id="z", content="?"),), counter=COUNTER, id="o", can_drop=False)
-    with pytest.raises(brimful.InvalidPackage, match="'o' is required"):
+    with pytest.raises(brimful.errors.InvalidPackage, match="'o' is required"):
         build([orphan])
 
 
@@ -553,9 +553,9 @@ def test_a_tools_answer_may_be_cut_within_its_unit():
     required = build(dumps(400, min_tokens=50, can_drop=False))
     assert required.tokens <= 900
     assert outcomes(required)["t/c"] == ("shrunk", "required")
-    with pytest.raises(brimful.BudgetExceeded):
+    with pytest.raises(brimful.errors.BudgetExceeded):
         build(dumps(400, can_drop=False))
-    with pytest.raises(brimful.BudgetExceeded):
+    with pytest.raises(brimful.errors.BudgetExceeded):
         build(dumps(400, can_drop=False, min_tokens=1500))
 
 
@@ -656,7 +656,7 @@ def test_a_refill_that_gains_nothing_is_not_taken():
 
 def test_a_counter_that_never_agrees_is_an_error_and_not_a_loop():
     required = [package("note", words(30), counter=COUNTER, id=f"n{n}", can_drop=False) for n in range(5)]
-    with pytest.raises(brimful.BudgetExceeded, match="required parts need"):
+    with pytest.raises(brimful.errors.BudgetExceeded, match="required parts need"):
         surprised(required, 9.0)
 
     class Stubborn(type(COUNTER)):
@@ -664,7 +664,7 @@ def test_a_counter_that_never_agrees_is_an_error_and_not_a_loop():
             del prompt
             return brimful.Count(tokens=901, basis="exact", tokenizer=self.tokenizer)
 
-    with pytest.raises(brimful.BudgetExceeded, match="more than its parts after 12 rounds"):
+    with pytest.raises(brimful.errors.BudgetExceeded, match="more than its parts after 12 rounds"):
         build(history(90), counter=Stubborn())
 
 
@@ -696,7 +696,7 @@ def test_relevance_multiplies_what_an_item_is_worth_so_that_many_trifles_do_not_
 
 def test_relevance_needs_something_to_multiply():
     wrong = dict.fromkeys(("weights.priority", "weights.importance", "weights.recency"), 0.0)
-    with pytest.raises(brimful.InvalidPolicy, match="multiply_by_relevance"):
+    with pytest.raises(brimful.errors.InvalidPolicy, match="multiply_by_relevance"):
         brimful.load_policy("default", overrides=wrong)
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from brimful import ContextOverflow, Tool, assemble, conversation, fit
+from brimful import Tool, assemble, conversation, fit
 from brimful.counting import (
     calibrate,
     count_texts,
@@ -14,6 +14,7 @@ from brimful.counting import (
     make_overflow_observation,
 )
 from brimful.counting.features import CHARACTER_CLASSES
+from brimful.errors import ContextOverflow
 from brimful.models import default_registry, resolve
 from brimful.records import Usage
 from hidden_models import HIDDEN, ROUTE, SENTENCES, mixed, online, truth

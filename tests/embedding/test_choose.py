@@ -2,9 +2,9 @@
 
 import pytest
 
-from brimful import InvalidValue
 from brimful.embedding import FORMS, embedder_for
 from brimful.embedding.registry import StaticEmbedder
+from brimful.errors import InvalidValue
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import zipfile
 import msgspec
 import pytest
 
-from brimful import EmbeddingError
 from brimful.embedding.minilm import model_file
 from brimful.embedding.minilm_install import WEIGHTS, Recipe, install_minilm, is_installed
+from brimful.errors import EmbeddingError
 
 
 def sha256(data):

@@ -7,11 +7,11 @@ import zipfile
 import numpy as np
 import pytest
 
-from brimful import EmbeddingError, MissingExtra
 from brimful.embedding import MiniLMEmbedder
 from brimful.embedding.minilm import model_file
 from brimful.embedding.minilm_install import WEIGHTS, install_minilm
 from brimful.embedding.registry import list_embedders
+from brimful.errors import EmbeddingError, MissingExtra
 
 SENTENCES = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
 PUBLISHED = [[1.0, 0.6660, 0.1046], [0.6660, 1.0, 0.1411], [0.1046, 0.1411, 1.0]]  # in the library's documentation

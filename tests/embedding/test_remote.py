@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from brimful import EmbeddingError, MissingExtra
 from brimful.embedding import OllamaEmbedder, OpenAIEmbedder
 from brimful.embedding.openai import OpenAI, key_for
+from brimful.errors import EmbeddingError, MissingExtra
 
 SECRET = "sk-very-secret"  # noqa: S105 - no secret
 

@@ -8,8 +8,8 @@ import weakref
 import numpy as np
 import pytest
 
-from brimful import EmbeddingError, MissingExtra
 from brimful.embedding import SentenceTransformersEmbedder
+from brimful.errors import EmbeddingError, MissingExtra
 
 
 class Encoder:

@@ -6,9 +6,9 @@ import uuid
 import pytest
 
 import brimful
-from brimful import InvalidValue, Text, ToolCall, ToolResult
+from brimful import Text, ToolCall, ToolResult
 from brimful.engine import Engine, Event, Retrieval
-from brimful.errors import UnknownRecord
+from brimful.errors import InvalidValue, UnknownRecord
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, Summary, Usage, User
 from brimful.records.character import Character
 
@@ -246,7 +246,7 @@ def test_a_wrong_setting_is_refused_by_its_own_name(field, value):
 
 
 def test_an_engine_that_is_not_open_says_so(run, new_engine):
-    with pytest.raises(brimful.BrimfulError, match="async with"):
+    with pytest.raises(brimful.errors.BrimfulError, match="async with"):
         run(new_engine().post(room="r", text="Hi"))
 
 
@@ -596,7 +596,7 @@ def test_an_engine_opens_again_and_a_closed_store_says_so(run, new_engine):
         await engine.open()
         store = engine.store
         await engine.close()
-        with pytest.raises(brimful.StoreUnavailable, match="closed"):
+        with pytest.raises(brimful.errors.StoreUnavailable, match="closed"):
             await store.history("r")
         await engine.open()
         await engine.post(room="r", text="Hi", at=NOW)

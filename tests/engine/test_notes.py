@@ -132,7 +132,7 @@ def test_a_persona_greets_the_user_of_the_room_with_the_greeting_that_is_chosen(
                     await engine.put(record)
                 said.append((await engine.greet(f"r{which}", "nova", greeting=which)).content)
             with pytest.raises(
-                brimful.InvalidValue, match="which: must be one of the greetings of 'Nova', 0 to 2, not 3"
+                brimful.errors.InvalidValue, match="which: must be one of the greetings of 'Nova', 0 to 2, not 3"
             ):
                 await engine.greet("r9", "nova", greeting=3)
             return said
@@ -154,14 +154,14 @@ def test_a_persona_greets_the_user_of_the_room_with_the_greeting_that_is_chosen(
     ],
 )
 def test_what_is_no_note_is_refused(said, told):
-    with pytest.raises(brimful.InvalidValue) as refused:
+    with pytest.raises(brimful.errors.InvalidValue) as refused:
         Note(**{"text": "x", **said})
     assert str(refused.value).startswith(told)
 
 
 @pytest.mark.parametrize("kind", [Room, Persona, User])
 def test_notes_are_a_tuple_of_notes(kind):
-    with pytest.raises(brimful.InvalidValue, match="notes: must be a tuple of notes"):
+    with pytest.raises(brimful.errors.InvalidValue, match="notes: must be a tuple of notes"):
         kind(id="x", notes=[Note(text="x")])
     assert msgspec.json.decode(msgspec.json.encode(kind(id="x", notes=NOVA.notes)), type=kind).notes == NOVA.notes
 
@@ -195,7 +195,7 @@ def test_what_a_room_says_of_the_character_stands_in_the_place_of_its_own(run, n
 
 
 def test_a_room_is_told_what_is_no_character():
-    with pytest.raises(brimful.InvalidValue, match="character: must be a Character, not 'pilot'"):
+    with pytest.raises(brimful.errors.InvalidValue, match="character: must be a Character, not 'pilot'"):
         Room(id="r", character="pilot")
 
 

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 import brimful
-from brimful import ContextOverflow, InvalidValue, ProviderError, Text, ToolCall, ToolResult
+from brimful import Text, ToolCall, ToolResult
 from brimful.counting import counter_for
 from brimful.engine.provider_pool import ProviderPool
+from brimful.errors import ContextOverflow, InvalidValue, ProviderError
 from brimful.models import default_registry
 from brimful.records import Message, Persona, Usage, User
 from brimful.records.character import Character
@@ -87,7 +88,7 @@ def test_the_answer_comes_piece_by_piece(run, new_engine):
             new_engine(model="gpt-4o", provider=provider) as engine,
             engine.stream("r", None, "When is tea?") as stream,
         ):
-            with pytest.raises(brimful.BrimfulError, match="not complete"):
+            with pytest.raises(brimful.errors.BrimfulError, match="not complete"):
                 _ = stream.answer
             pieces = [piece.text async for piece in stream]
             return pieces, stream.answer, await history(engine, "r")

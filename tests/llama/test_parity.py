@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from brimful import BudgetExceeded, assemble, conversation, fit
+from brimful import assemble, conversation, fit
 from brimful.counting import count_with_special_tokens, counter_for, template_names
 from brimful.counting.chat_template import DEFAULT_DATE, ChatTemplate
+from brimful.errors import BudgetExceeded
 from brimful.render import request_bytes
 from families import EXACT, FAMILIES, SAYING_OK
 from wild import wild

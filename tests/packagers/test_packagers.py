@@ -117,7 +117,7 @@ def test_turns_that_use_an_id_again_do_not_collide():
     ],
 )
 def test_what_is_no_tool_turn_is_refused(field, calls, results):
-    with pytest.raises(brimful.InvalidPackage) as caught:
+    with pytest.raises(brimful.errors.InvalidPackage) as caught:
         tool_turn(calls, results, counter=COUNTER)
     assert caught.value.field == field
 
@@ -126,7 +126,7 @@ def test_without_an_id_the_same_thing_is_one_thing():
     first, second = (package("weather", "sunny", counter=COUNTER, timestamp=5) for _ in range(2))
     assert first == second
     assert package("weather", "sunny", counter=COUNTER, timestamp=6).id != first.id
-    with pytest.raises(brimful.InvalidPackage, match=r"^id"):
+    with pytest.raises(brimful.errors.InvalidPackage, match=r"^id"):
         package("weather", "sunny", counter=COUNTER, id="")
 
 
@@ -174,14 +174,14 @@ def test_arguments_of_calls_and_names_of_books_are_cleaned_too():
 )
 def test_wrong_options_are_named_with_and_without_an_id(field, options):
     for given in (options, {"id": "x"} | options):
-        with pytest.raises(brimful.InvalidPackage) as caught:
+        with pytest.raises(brimful.errors.InvalidPackage) as caught:
             package("weather", "sunny", counter=COUNTER, **given)
         assert caught.value.field == field
 
 
 @pytest.mark.parametrize("kind", [None, [], "", "\ud800"])
 def test_what_is_no_kind_is_refused(kind):
-    with pytest.raises(brimful.InvalidPackage, match=r"^kind"):
+    with pytest.raises(brimful.errors.InvalidPackage, match=r"^kind"):
         package(kind, "sunny", counter=COUNTER)
 
 
@@ -203,7 +203,7 @@ def test_what_is_no_kind_is_refused(kind):
     ],
 )
 def test_packagers_name_what_is_wrong(field, call):
-    with pytest.raises(brimful.InvalidValue) as caught:
+    with pytest.raises(brimful.errors.InvalidValue) as caught:
         call()
     assert caught.value.field == field
 
@@ -215,9 +215,9 @@ def test_covers_keep_their_order_unless_they_have_none():
 
 def test_times():
     assert message("x", counter=COUNTER, timestamp=datetime(1970, 1, 2, tzinfo=UTC)).timestamp == 86_400
-    with pytest.raises(brimful.InvalidPackage, match="time zone"):
+    with pytest.raises(brimful.errors.InvalidPackage, match="time zone"):
         message("x", counter=COUNTER, timestamp=datetime(1970, 1, 2))  # noqa: DTZ001 - that is what is refused
-    with pytest.raises(brimful.InvalidPackage, match=r"^timestamp"):
+    with pytest.raises(brimful.errors.InvalidPackage, match=r"^timestamp"):
         message("x", counter=COUNTER, timestamp=math.nan)
 
 
@@ -225,13 +225,13 @@ def test_a_number_of_tokens_is_the_callers_bound():
     assert message("x", counter=COUNTER, tokens=99).tokens == brimful.Count(tokens=99, basis="bound")
     given = brimful.Count(tokens=7, basis="provider")
     assert message("x", counter=COUNTER, tokens=given).tokens is given
-    with pytest.raises(brimful.InvalidPackage, match=r"^tokens"):
+    with pytest.raises(brimful.errors.InvalidPackage, match=r"^tokens"):
         message("x", counter=COUNTER, tokens=-1)
 
 
 @pytest.mark.parametrize("content", [None, 7, {"text": "x"}, b"x", [1], ["x"]])
 def test_what_is_no_content_is_refused(content):
-    with pytest.raises(brimful.InvalidPackage, match=r"^content"):
+    with pytest.raises(brimful.errors.InvalidPackage, match=r"^content"):
         package("weather", content, counter=COUNTER)
 
 

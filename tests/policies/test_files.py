@@ -66,7 +66,7 @@ def test_a_policy_of_ones_own(tmp_path):
 def test_errors_name_file_key_and_reason(tmp_path, text, key, reason):
     file = tmp_path / "mine.toml"
     file.write_text(text)
-    with pytest.raises(brimful.InvalidPolicy) as caught:
+    with pytest.raises(brimful.errors.InvalidPolicy) as caught:
         load_policy(file)
     assert caught.value.file == str(file)
     assert caught.value.key == key
@@ -88,14 +88,14 @@ def test_errors_name_file_key_and_reason(tmp_path, text, key, reason):
     ],
 )
 def test_what_is_no_policy_is_named(field, arguments):
-    with pytest.raises(brimful.InvalidValue) as caught:
+    with pytest.raises(brimful.errors.InvalidValue) as caught:
         load_policy(**arguments)
     assert caught.value.field == field
 
 
 def test_a_policy_that_no_record_could_hold_is_refused():
     odd = msgspec.structs.replace(load_policy("default"), description="\ud800")
-    with pytest.raises(brimful.InvalidPolicy, match="cannot be serialized"):
+    with pytest.raises(brimful.errors.InvalidPolicy, match="cannot be serialized"):
         load_policy(odd)
 
 
@@ -105,12 +105,12 @@ def test_files_that_cannot_be_read(tmp_path):
     for path in (tmp_path / "missing.toml", tmp_path / "folder.toml", binary):
         if path.name == "folder.toml":
             path.mkdir()
-        with pytest.raises(brimful.InvalidPolicy, match="cannot be read"):
+        with pytest.raises(brimful.errors.InvalidPolicy, match="cannot be read"):
             load_policy(path)
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(brimful.UnknownPolicy, match="auction, default, fit, pools, split, window"):
+    with pytest.raises(brimful.errors.UnknownPolicy, match="auction, default, fit, pools, split, window"):
         load_policy("defualt")
 
 
@@ -136,7 +136,7 @@ def test_the_environment_is_read_by_assemble(monkeypatch):
 
 @pytest.mark.parametrize("value", ["many", "-5", "", "1e5"])
 def test_a_wrong_number_in_the_environment_is_named(value):
-    with pytest.raises(brimful.InvalidPolicy, match="BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT"):
+    with pytest.raises(brimful.errors.InvalidPolicy, match="BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT"):
         load_policy("split", environ={"BRIMFUL_CONTEXT_TOTAL_TOKEN_LIMIT": value})
 
 
@@ -163,7 +163,7 @@ def test_overrides_win_over_the_environment():
     ],
 )
 def test_an_override_of_nothing_is_refused(key):
-    with pytest.raises(brimful.InvalidPolicy):
+    with pytest.raises(brimful.errors.InvalidPolicy):
         load_policy("split", overrides={key: 1})
 
 
@@ -174,6 +174,6 @@ def test_a_persona_changes_share_least_most_and_method():
     assert (recent.limit.share, recent.min_items, recent.max_items, policy.counting) == (0.9, 10, 50, "approximate")
     budget = brimful.budget(model="gpt-4", policy="window", completion=3000, overrides=persona)
     assert budget.limit("recent") == int((8192 - 3000 - 500) * 0.9)
-    with pytest.raises(brimful.InvalidPolicy, match="has no such key or pool") as caught:
+    with pytest.raises(brimful.errors.InvalidPolicy, match="has no such key or pool") as caught:
         load_policy("auction", overrides={"counting": "exact", **persona.keys()})
     assert caught.value.key == "pools.recent.limit.share"

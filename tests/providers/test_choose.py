@@ -2,7 +2,7 @@
 
 import pytest
 
-from brimful import InvalidValue
+from brimful.errors import InvalidValue
 from brimful.models import resolve
 from brimful.providers import (
     KNOWN_SERVERS,

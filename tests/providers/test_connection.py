@@ -8,7 +8,7 @@ import sys
 import httpx2
 import pytest
 
-from brimful import ContextOverflow, InvalidValue, MissingExtra, ProviderError, ProviderUnavailable
+from brimful.errors import ContextOverflow, InvalidValue, MissingExtra, ProviderError, ProviderUnavailable
 from brimful.providers import Connection, Limits
 from brimful.providers.connection import load_libraries
 from providers.serving import answer, chunked, connected, in_loop, serving, then_hang_up, then_wait

@@ -3,7 +3,7 @@
 import httpx2
 import pytest
 
-from brimful import ProviderError, ProviderUnavailable
+from brimful.errors import ProviderError, ProviderUnavailable
 from brimful.providers import Limits
 from brimful.providers.address import parse_address
 from brimful.providers.connection import Retriable, make_request_error, make_stream_error

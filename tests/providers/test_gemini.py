@@ -5,7 +5,8 @@ import json
 import pytest
 from hypothesis import given
 
-from brimful import ContextOverflow, ProviderError, ProviderUnavailable, Text, ToolCall
+from brimful import Text, ToolCall
+from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.providers.gemini import Gemini
 from brimful.records import Usage
 from providers.streams import cuts_of, events, read_stream

@@ -2,7 +2,7 @@
 
 import pytest
 
-from brimful import ContextOverflow
+from brimful.errors import ContextOverflow
 from brimful.providers import make_provider
 from providers.serving import in_loop
 

@@ -5,8 +5,9 @@ import json
 import pytest
 from hypothesis import given
 
-from brimful import ContextOverflow, ProviderError, ProviderUnavailable, Text, ToolCall
+from brimful import Text, ToolCall
 from brimful.core.prompt import Message, Prompt
+from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.providers.ollama import Ollama
 from brimful.records import Usage
 from brimful.render import renderer_for

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful import ContextOverflow, ProviderError, ProviderUnavailable, Text, ToolCall
+from brimful import Text, ToolCall
+from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.providers.openai import OpenAI
 from brimful.records import Usage
 from providers.streams import cuts_of, events, read_stream

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from brimful import ContextOverflow, ProviderError, ProviderUnavailable
+from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.protocols import Provider
 from brimful.providers import KNOWN_SERVERS, HttpProvider, Limits, make_provider
 from brimful.providers.openai import OpenAI

@@ -2,7 +2,7 @@
 
 import pytest
 
-from brimful import ContextOverflow, ProviderError, ProviderUnavailable
+from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.providers.connection import MAX_JITTER, Retriable, get_retry_delay, parse_retry_after
 
 NOW = 1_800_000_000.0

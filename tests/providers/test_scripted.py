@@ -5,7 +5,8 @@ from itertools import repeat
 
 import pytest
 
-from brimful import ContextOverflow, ProviderError, ProviderUnavailable, Text
+from brimful import Text
+from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 from brimful.protocols import Provider
 from brimful.records import Usage
 from brimful.records.reply import Reply

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful import ProviderError
+from brimful.errors import ProviderError
 from brimful.providers import make_dialect
 from providers import test_anthropic, test_gemini, test_ollama, test_openai
 

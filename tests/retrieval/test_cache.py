@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brimful import InvalidValue
+from brimful.errors import InvalidValue
 from brimful.retrieval.cache import Cache
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from brimful import InvalidValue, ToolResult
+from brimful import ToolResult
+from brimful.errors import InvalidValue
 from brimful.records import Message
 from brimful.retrieval.documents import make_document
 from brimful.retrieval.queries import HUMAN_MESSAGES, MAX_QUERY_CHARS, WEIGHTS, make_queries

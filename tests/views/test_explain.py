@@ -152,19 +152,19 @@ def test_diff_names_what_entered_left_and_changed_and_how_much_prefix_stayed():
 
 
 def test_only_contexts_can_be_compared():
-    with pytest.raises(brimful.InvalidValue, match="after: must be a Context, not str"):
+    with pytest.raises(brimful.errors.InvalidValue, match="after: must be a Context, not str"):
         brimful.diff(build(pile()), "ctx-1")
 
 
 @pytest.mark.parametrize("broken", [b"", b"{}", b"[]", b"\xff", '{"form": "brimful/1"}', b'{"form":"brimful/2"}'])
 def test_a_broken_record_is_refused(broken):
-    with pytest.raises(brimful.InvalidRecord, match=r"^context: "):
+    with pytest.raises(brimful.errors.InvalidRecord, match=r"^context: "):
         Context.from_json(broken)
 
 
 def test_a_record_with_a_value_out_of_range_names_it():
     data = build(pile()).to_json().replace(b'"importance":0.5', b'"importance":5.5', 1)
-    with pytest.raises(brimful.InvalidRecord, match=r"importance: must be a number from 0 to 1"):
+    with pytest.raises(brimful.errors.InvalidRecord, match=r"importance: must be a number from 0 to 1"):
         Context.from_json(data)
 
 
