@@ -26,12 +26,12 @@ COMPLETION = 256
 NOW = 1_800_000_000.0
 LIMIT_SECONDS = 600.0
 
-ABOUT = f"""A conversation that outgrows its window many times is replayed: every call of the model is a request, in a
-window of {WINDOW:,} tokens with {COMPLETION} kept for the answer. A real llama.cpp with one slot answers them in turn,
-and tells how many tokens of each it had at hand (`cached_tokens`). Counted are the requests after the history has
-outgrown the window. "Equal" is the share of a request's tokens that begin it just as they began the one before, by the
-server's own tokens; "cached" is what the server reports. "Evaluated" is what it had to read anew over the whole replay.
-langchain-core trims with the exact counter of the same model, to the same number of tokens."""
+ABOUT = f"""A conversation that outgrows its window many times is replayed. Every model call is a request in a
+window of {WINDOW:,} tokens with {COMPLETION} reserved for the completion. A real llama.cpp server with one slot handles
+them in turn and reports how many tokens of each it had cached (`cached_tokens`). Only requests after the history has
+outgrown the window count. "Equal" is the share of a request's tokens that match the beginning of the previous request,
+by the server's own tokens. "Cached" is what the server reports. "Evaluated" is the number of tokens it had to process
+again over the whole replay. langchain-core trims with the exact counter of the same model, to the same size."""
 
 _HEAD = ["equal, median", "equal, mean", "cached, median", "cached, mean", "evaluated, brimful = 1", "full, mean"]
 

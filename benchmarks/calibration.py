@@ -29,22 +29,22 @@ DRIFTS_AT = 40
 LARGE = 3_000  # tokens
 MARKS = (1, 5, 20, 50)
 
-ABOUT = f"""A model of an unknown maker: no tokenizer, no chat template. Behind it stands, hidden, one that we
-have; its own tokenizer and template say what the server reports, frames and tools included. There are
-{WORKLOADS} workloads of {REQUESTS} requests, each of one to six conversations at once: English, code, tool calls,
-Chinese, Japanese, Korean, Russian, German, Arabic, Hindi, emoji, and mixtures. Every count is made with
-what was learned before it, and nothing else.
+ABOUT = f"""Counting for a model from an unknown provider, with no tokenizer and no chat template. A known model
+is hidden behind it: its own tokenizer and template determine the usage that the server reports, including
+message overheads and tools. There are {WORKLOADS} workloads of {REQUESTS} requests, each with one to six
+concurrent conversations: English, code, tool calls, Chinese, Japanese, Korean, Russian, German, Arabic,
+Hindi, emoji and mixtures. Each count uses only what was learned before it.
 
-"After 20" is the mean error, without its sign, of the requests from the 21st on up to the next mark.
-"Covered" are the requests from the 21st on that had at most what was counted and its margin; "margin"
-is how large that was. Large prompts are those of more than {LARGE:,} tokens. Beside it, from the 21st
-request on: four characters a token; o200k_base as it is, with OpenAI's constants; and one factor, the
-median of all ratios so far. What is learned from, and how far each weight may go, was chosen on other
-texts and on six of these models; DeepSeek, Gemma, GLM and Kimi were not among them."""
+"After 20" is the mean absolute error of the requests from the 21st up to the next column. "Covered" is the
+share of requests from the 21st on that were within our count plus its margin, and "margin" the size of that
+margin. Large prompts have more than {LARGE:,} tokens. For comparison, from the 21st request on: four
+characters per token; o200k_base with OpenAI's constants; and a single factor, the median of all ratios so
+far. The features and their bounds were chosen on other texts and on six of these models; DeepSeek, Gemma,
+GLM and Kimi were not among them."""
 
-DRIFT = f"""The same with the first of them, but after {DRIFTS_AT} requests the server begins to report so much
-more or less, as if its tokenizer had been changed. "Noticed" is in how many workloads that was told,
-and after how many requests."""
+DRIFT = f"""The same with the first model, but after {DRIFTS_AT} requests the server reports more or fewer tokens,
+as if its tokenizer had changed. "Noticed" is the number of workloads in which the change was detected, and
+after how many requests."""
 
 
 @dataclass(frozen=True, slots=True)

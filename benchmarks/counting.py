@@ -21,14 +21,14 @@ LONG = 1_000_000  # characters
 ROUNDS = 5
 LIMIT_SECONDS = 20.0
 
-ABOUT = f"""Messages are about 60 tokens each, {MESSAGES:,} a round; the long text is {LONG:,} characters of
-prose, code, JSON and other scripts; medians of {ROUNDS} rounds, each on other texts. "Batch" hands
-all messages over in one call. "Differences" are messages whose count is not tiktoken's. Brimful
-remembers what it counted; nothing here was counted before."""
+ABOUT = f"""Messages have about 60 tokens each, {MESSAGES:,} per round. The long text is {LONG:,} characters of
+prose, code, JSON and other scripts. Medians of {ROUNDS} rounds, each on different texts. "Batch" passes all
+messages in one call. "Differences" are messages whose count differs from tiktoken's. Brimful caches counts;
+none of these texts were counted before."""
 
-HOSTILE = f"""Texts that nobody writes and somebody sends: {LONG:,} characters each. A way that has no result
-after {LIMIT_SECONDS:.0f} s is stopped; "panics" is an error that `except Exception` does not catch.
-In brackets: the difference to tiktoken's count, where there is one."""
+HOSTILE = f"""Hostile texts of {LONG:,} characters each. A library that takes longer than {LIMIT_SECONDS:.0f} s is
+stopped. "Panics" is an error that `except Exception` does not catch. In parentheses: the difference from
+tiktoken's count, if any."""
 
 CountAll = Callable[[Sequence[str]], list[int]]
 

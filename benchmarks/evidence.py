@@ -37,16 +37,15 @@ MODEL = "gpt-4"  # its tokenizer, cl100k, prices the turns
 OVERHEAD = 4  # tokens that a turn costs beside its text
 FUSION = 60  # reciprocal rank fusion's constant, as published
 
-ABOUT = """Annotators of long conversations marked the turns that hold the answer to each question. Recall is the
-share of them that is in the context when at most so many tokens may be spent on it. "Recency" takes the
-newest turns, "BM25" and "RRF" (BM25 and the vectors of the static table, fused by rank) what ranks
-highest. Ours is the ranking of `brimful.retrieval` and the best set by worth: with full text alone, with
-the static table that comes along, and with MiniLM. "The whole engine" has the conversation in SQLite,
-searches its index and fills by the default policy, in which a turn costs its line of speaker and text,
-and its share of the day that stands above it; the other ways charge each turn with its day, and 4 tokens
-more. Adversarial questions of LoCoMo are left out. The form and the few weights of the ranking were chosen
-with the conversations of this folder in sight, if it is the one that Brimful was developed with: expect
-somewhat less on others."""
+ABOUT = """Annotators of long conversations marked the turns that contain the answer to each question. Recall is
+the share of these turns that is in the context, for a given budget of tokens. "Recency" takes the newest
+turns. "BM25" and "RRF" (BM25 and the vectors of the static table, combined by reciprocal rank fusion) take
+the highest-ranked turns. Ours is the ranking of `brimful.retrieval` with the best set by value: with full
+text only, with the static table, and with MiniLM. "The whole engine" stores the conversation in SQLite,
+searches its index and fills the window under the default policy, where a turn costs its line of speaker and
+text plus its share of the date heading; the other methods charge each turn for its date and 4 more tokens.
+LoCoMo's adversarial questions are left out. The form and the few weights of the ranking were chosen with
+the development conversations in sight: expect somewhat less on others."""
 
 Vectors = npt.NDArray[np.float32]
 Chosen = Callable[[int, int], Sequence[int]]

@@ -41,12 +41,12 @@ MODELS = ("gpt-4o", "claude-sonnet-4-5", "qwen2.5:7b")
 _INDEXES = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'log' AND sql IS NOT NULL"
 _HINTS = f"SELECT tbl, idx, stat FROM sqlite_stat1 WHERE idx IN (SELECT name FROM ({_INDEXES}))"  # noqa: S608 - ours
 
-ABOUT = f"""`store.statistics` on SQLite. Builds of {DAYS} days, evenly spread: three personas, three models, two
-policies and rooms of {BURST} builds each. Log and tallies are written in bulk, with the sums that a store would write.
-The records of the builds, which no figure needs, are not written. Times begin and end in the middle of an hour, so that
-builds are read one by one at both ends. Each answer was checked against a count of the log's rows. Medians of five
-calls. The last two rows show why there are tallies: "build by build" sums up the last 24 hours without them, and "GROUP
-BY" lets SQLite group the log for a single sum, where a tally has 28."""
+ABOUT = f"""`store.statistics` on SQLite. Contexts of {DAYS} days, evenly distributed: three personas, three models, two
+policies, and rooms of {BURST} contexts each. The log and its tallies are written in bulk, with the sums that a store
+would write. Context records are not written, since statistics do not need them. Time ranges start and end in the middle
+of an hour, so that contexts are read one by one at both ends. Every result was checked against a count of the log's
+rows. Medians of five calls. The last two rows show why tallies exist: "build by build" sums the last 24 hours without
+them, and "GROUP BY" lets SQLite group the log for a single sum, where a tally has 28."""
 
 
 @dataclass(frozen=True, slots=True)

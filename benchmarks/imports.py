@@ -30,11 +30,11 @@ LIMIT_SECONDS = 900.0
 TURNS = 20  # messages of a conversation
 SAYINGS = 2_000  # texts, of which each message is one with a number before it
 
-ABOUT = f"""`brimful import` into an empty SQLite store, and once more into the same one. The files are made for this: a
-`conversations.json` of ChatGPT, and JSON lines with a conversation each, as for fine-tuning, of {TURNS} messages each,
-whose texts are those of the other sections. *check* is the pass that reads everything before anything is written. Each
-import runs in a process of its own; memory is the most that it ever held. Nothing is embedded: that is done later, in
-the background."""
+ABOUT = f"""`brimful import` into an empty SQLite store, and again into the same one. The files are generated: a ChatGPT
+`conversations.json`, and JSON lines with one conversation each, as for fine-tuning, with {TURNS} messages per
+conversation from the texts of the other sections. *check* is the pass that reads everything before anything is written.
+Each import runs in a process of its own; memory is its peak. Nothing is embedded: that happens later, in the
+background."""
 
 
 @dataclass(frozen=True, slots=True)

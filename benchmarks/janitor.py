@@ -47,19 +47,18 @@ PEOPLE = ("Ada", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal")
 FACT = "The passphrase of the old vault is heliotrope-cormorant, please keep it safe."
 QUESTION = "What was the passphrase of the old vault?"
 
-ABOUT = f"""A flood of {FLOOD:,} messages made from a template, in a room with a short conversation, and a year of a
-busy room, in a window of {WINDOW:,} tokens under the default policy, before and after `engine.tidy`. Summaries quote
-what was said; no model is asked. On the 120th day of the year somebody says something that is asked for at its end.
-"Told" are messages that are in the context themselves, or in a summary that is; times are of the processor.
+ABOUT = f"""A flood of {FLOOD:,} messages made from a template in a room with a short conversation, and a year of a
+busy room, in a window of {WINDOW:,} tokens under the default policy, before and after the janitor runs. Summaries are
+extractive; no model is called. On day 120 somebody says something that is asked about at the end of the year.
+"Represented" are messages that are in the context themselves or through a summary. Times are processor times.
 
-Families are measured on the SMS Spam Collection, if it is there, against exact similarity: every text is compared with
-every other one by Jaccard's index of their shingles. A pair that was found is right if the two are at least
-{MIN_SIMILARITY} alike, or equal where they are short or very long. Recall is the share of such pairs that were found.
+Families are measured on the SMS Spam Collection, if available, against exact similarity: every text is compared with
+every other by the Jaccard index of their shingles. A detected pair is correct if the two are at least
+{MIN_SIMILARITY} similar, or equal if they are short or very long. Recall is the share of such pairs that were detected.
 
-Summaries take room from what was found. The last table tells what that costs, if the conversations are there: the
-share of turns that hold the answer to a question, as annotators marked them, that is in the context itself, in windows
-of so many tokens under the default policy, in conversations that were tidied 40 days after their end. What a summary
-quotes of them does not count."""
+Summaries take space from retrieved content. The last table shows what that costs, if the conversations are available:
+the share of annotated answer turns that is in the context itself, in windows of so many tokens under the default
+policy, in conversations that the janitor processed 40 days after their end. Quotes in summaries do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +194,7 @@ async def _contexts(data: Path | None, a_day: int) -> str:
                     await engine.post_many(said[at : at + BATCH])
                 await engine.wait_indexed()
                 rows += [[f"{name}, {len(said):,} messages", *row] for row in await _measured(engine)]
-    head = ["room", "", "tokens", "recent", "summaries", "found", "messages told", "the fact is in", "tidied in"]
+    head = ["room", "", "tokens", "recent", "summaries", "retrieved", "represented", "fact included", "processed in"]
     return table(head, rows, words=2)
 
 
@@ -215,28 +214,28 @@ async def _measured(engine: Engine) -> list[list[str]]:
 async def _shown(engine: Engine, context: Context, took: str) -> list[str]:
     parts = {part.name: part for part in context.components}
     summaries = {summary.id: summary for summary in await engine.store.summaries("r")}
-    told, whole = await _told(engine, context, summaries)
+    included, whole = await _represented(engine, context, summaries)
     return [
         f"{context.tokens:,}",
         *(f"{parts[name].tokens:,}" if name in parts else "0" for name in ("recent", "summaries", "older")),
-        f"{told:,} of {whole:,}",
+        f"{included:,} of {whole:,}",
         "yes" if "heliotrope-cormorant" in str(context.request) else "no",
         took,
     ]
 
 
-async def _told(engine: Engine, context: Context, summaries: dict[str, Summary]) -> tuple[int, int]:
+async def _represented(engine: Engine, context: Context, summaries: dict[str, Summary]) -> tuple[int, int]:
     places = {package.id: package.position for package in context.inputs.packages}
-    told: set[int] = set()
+    represented: set[int] = set()
     for decision in context.decisions:
         if decision.included and decision.id in summaries:
             spans = summaries[decision.id].spans
-            told.update(place for first, last in spans for place in range(first, last + 1))
+            represented.update(place for first, last in spans for place in range(first, last + 1))
         elif decision.included and decision.kind.startswith("message-"):
-            told.add(places[decision.id])
+            represented.add(places[decision.id])
     newest = await engine.store.history("r", limit=1)
     whole = newest[0].message.seq
-    return len(told & set(range(1, whole + 1))), whole
+    return len(represented & set(range(1, whole + 1))), whole
 
 
 def _flood(data: Path | None) -> list[Message]:

@@ -35,15 +35,23 @@ def report(data: Path | None = None, *, quick: bool) -> Section:
     rows = [row(size, data, whole=whole) for whole in (True, False) for size in sizes]
     return Section(
         title="Lorebooks",
-        about="Which entries are told for a message that was just said: three keys an entry, the last "
-        f"{DEPTH} messages of about {CHARACTERS} characters, {MENTIONS} names of the book in each. A book is made "
-        "ready once for a version of it; `a turn` is a new message after nine that were seen before, `all new` ten "
-        "new ones. "
-        "Time is that of the process, the median of several. SillyTavern's loop is its source's, in Python; it tells "
-        "the same entries, or the run fails.",
+        about=f"Activating the entries for a new message. An entry has three keywords; the last {DEPTH} messages of "
+        f"about {CHARACTERS} characters are scanned, each with {MENTIONS} names from the book. An index is built once "
+        "for each version of a book. `new message` scans one new message after nine that were seen before, `all new` "
+        "ten new ones. Times are processor times, medians of several runs. SillyTavern's loop is a Python port of its "
+        "source; if it activates other entries, the run fails.",
         tables=(
             table(
-                ["keys", "entries", "told", "make ready", "a turn", "all new", "SillyTavern's loop", "times faster"],
+                [
+                    "keywords",
+                    "entries",
+                    "activated",
+                    "build index",
+                    "new message",
+                    "all new",
+                    "SillyTavern",
+                    "times faster",
+                ],
                 rows,
                 words=1,
             ),
@@ -55,17 +63,17 @@ def row(size: int, data: Path | None, *, whole: bool) -> list[str]:
     entries, turns = workload(size, data)
     book = Lorebook(id="world", scan_depth=DEPTH, whole_words=whole)
     ready, shelf = timed(lambda: LoreIndex({"world": book}, entries))
-    told = told_by_us(shelf, turns[:DEPTH])
-    theirs, found = timed(lambda: told_by_loop(entries, turns[:DEPTH], whole=whole))
-    if told != found:
-        raise SystemExit(f"the two disagree about {sorted(told ^ found)[:5]}")
-    fresh = [timed(partial(told_by_us, shelf, turns[at : at + DEPTH]))[0] for at in range(20, 120, 10)]
-    seen = [timed(partial(told_by_us, shelf, turns[at : at + DEPTH]))[0] for at in range(139, 119, -1)]
+    activated = activated_by_us(shelf, turns[:DEPTH])
+    theirs, found = timed(lambda: activated_by_loop(entries, turns[:DEPTH], whole=whole))
+    if activated != found:
+        raise SystemExit(f"the two disagree about {sorted(activated ^ found)[:5]}")
+    fresh = [timed(partial(activated_by_us, shelf, turns[at : at + DEPTH]))[0] for at in range(20, 120, 10)]
+    seen = [timed(partial(activated_by_us, shelf, turns[at : at + DEPTH]))[0] for at in range(139, 119, -1)]
     turn = statistics.median(seen[1:])
     return [
         "whole words" if whole else "anywhere",
         f"{size:,}",
-        f"{len(told):,}",
+        f"{len(activated):,}",
         *map(duration, (ready, turn, statistics.median(fresh), theirs)),
         f"{theirs / turn:,.0f}×",
     ]
@@ -93,17 +101,17 @@ def name(chance: random.Random) -> str:
     return f"{word} {chance.choice(('Keep', 'of the Vale', 'Hill', 'the Old'))}" if chance.random() < 0.25 else word
 
 
-def told_by_us(shelf: LoreIndex, turns: list[Turn]) -> set[str]:
-    return {told.entry.id for told in activate(shelf, turns, seed="room", tokens=lambda _: 0).told}
+def activated_by_us(shelf: LoreIndex, turns: list[Turn]) -> set[str]:
+    return {each.entry.id for each in activate(shelf, turns, seed="room", tokens=lambda _: 0).told}
 
 
-def told_by_loop(entries: list[LoreEntry], turns: list[Turn], *, whole: bool) -> set[str]:
-    told = set()
+def activated_by_loop(entries: list[LoreEntry], turns: list[Turn], *, whole: bool) -> set[str]:
+    activated = set()
     for entry in sorted(entries, key=lambda entry: -entry.order):
         text = "\x01" + "\n\x01".join(turn.text.strip() for turn in turns)
         if any(stands_in(text, key.strip(), whole=whole) for key in entry.keys):
-            told.add(entry.id)
-    return told
+            activated.add(entry.id)
+    return activated
 
 
 def stands_in(haystack: str, needle: str, *, whole: bool) -> bool:

@@ -27,14 +27,14 @@ LONG = 8  # one in so many conversations is longer than the window
 AT_ONCE = 2  # servers
 QUICK = 12
 
-ABOUT = f"""A real llama.cpp server with a window of {WINDOW:,} tokens, tiny models with noise for weights, and the real
+ABOUT = f"""A real llama.cpp server with a window of {WINDOW:,} tokens and tiny models with random weights, but real
 vocabularies and chat templates: the server renders and tokenizes by itself. The conversations are generated: names,
 system prompts, tools, parallel calls and their results, broken arguments, odd keys, empty turns, code, many scripts,
-emoji, decomposed accents, control characters, long runs, lone surrogates, special tokens spelled out. Each is
-assembled for the model (`runtime = "llama.cpp"`) and sent. "Equal" is our count of the request beside the server's
-`usage.prompt_tokens`; "refused" are requests that the server did not take, for length or anything else. One
-conversation in {LONG} is longer than the window: "full" is what of the tokens allowed is used then, and messages may
-be cut for it. Beside it stands how far the usual estimates are off on the same requests, on average."""
+emoji, decomposed accents, control characters, long runs, lone surrogates, spelled-out special tokens. Each is assembled
+for the model (`runtime = "llama.cpp"`) and sent. "Equal" means that our count of the request equals the server's
+`usage.prompt_tokens`. "Refused" are requests that the server rejected, for length or anything else. One conversation
+in {LONG} is longer than the window: "full" is the share of the allowed tokens that is used then, and messages may be
+cut for it. For comparison, the mean error of common estimates on the same requests."""
 
 _HEAD = ["equal", "refused", "prompt tokens", "full, mean", "full, median", "chars/4, off by", "o200k, off by"]
 

@@ -18,11 +18,10 @@ BUDGET = 4_000
 TURNS = 200
 LIMIT_SECONDS = 120.0
 
-ABOUT = f"""A conversation of {TURNS} turns is replayed turn by turn under a budget of {BUDGET:,} tokens;
-Brimful is handed the context before each one as `previous`. Counted are the turns after the history
-has outgrown the budget. "Seen before" is the byte-equal prefix that a request shares with the one
-before it, over the request's length: what a provider's prompt cache can reuse. "Kept" is the share
-of turns that reuse more than half."""
+ABOUT = f"""A conversation of {TURNS} turns is replayed turn by turn under a budget of {BUDGET:,} tokens. Brimful gets
+the context before each one as `previous`. Only turns after the history has outgrown the budget count. "Seen
+before" is the byte-equal prefix that a request shares with the previous one, divided by the request's
+length: what a provider's prompt cache can reuse. "Kept" is the share of turns that reuse more than half."""
 
 Requests = Iterator[Messages]
 

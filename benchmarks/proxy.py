@@ -29,13 +29,13 @@ SHORT = 20  # messages of the requests that memory is measured with
 PATH = "/v1/chat/completions"
 PARTS = Path(__file__).with_name("proxy_parts.py")
 
-ABOUT = f"""An upstream that thinks for {THINKING * 1000:.0f} ms is asked directly, through a bare pass-through, and
-through `brimful serve`, in turn, {ROUNDS} times, with a conversation of {MESSAGES} messages that goes on from one
-request to the next. The pass-through is made of the same libraries and does nothing; what it adds is the price of one
-more hop. "fits" is a window of 128,000 tokens, where requests go out byte for byte; "trimmed" is one that holds about
-half of them. Every record is kept. Servers and client share the cores of one machine.
+ABOUT = f"""An upstream that takes {THINKING * 1000:.0f} ms to respond is called directly, through a bare pass-through,
+and through `brimful serve`, in turn, {ROUNDS} times, with a conversation of {MESSAGES} messages that continues from one
+request to the next. The pass-through is built with the same libraries and does nothing; what it adds is the cost of one
+more hop. "Fits" is a window of 128,000 tokens, where requests are forwarded byte for byte. "Trimmed" is a window that
+holds about half of the messages. Every record is stored. Servers and client share the cores of one machine.
 
-Then {STREAMS} streams at a time, each of {PIECES} pieces, one every {PAUSE * 1000:.0f} ms; and the memory of the server
+Then {STREAMS} concurrent streams of {PIECES} chunks each, one every {PAUSE * 1000:.0f} ms, and the memory of the server
 over {REQUESTS:,} requests, {AT_A_TIME} at a time."""
 
 

@@ -17,11 +17,11 @@ INSTANCES = 40
 ITEMS = 150
 CAPACITY = 4_000
 
-ABOUT = f"""Each of {INSTANCES} random instances has {ITEMS} items of random worth and size, and room for about
-{CAPACITY:,} tokens. "Of the best" is the worth of the chosen set over the highest that is possible,
-which dynamic programming finds. "Greedy" takes whatever fits, the most valuable first, as others
-do. "Whole" goes through `brimful.assemble` and the default policy: memories with a relevance, their
-labels and the request itself paid for."""
+ABOUT = f"""Each of {INSTANCES} random instances has {ITEMS} items of random value and size, and space for about
+{CAPACITY:,} tokens. "Of the best" is the value of the chosen set divided by the optimum, which dynamic
+programming finds. "Greedy" takes whatever fits, most valuable first. "Whole" goes through
+`brimful.assemble` and the default policy: memories with a relevance, including the cost of labels and the
+request itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,13 +42,12 @@ PACKAGES = ("brimful", "splintr-rs", "xllamacpp", "tiktoken", "langchain-core", 
 
 INTRODUCTION = """# Benchmarks
 
-Brimful beside the libraries that people use for the same work, measured by `make bench`. This page is written by that
-and by nothing else, a section at a time (`make bench ONLY=rooms,proxy`); [`benchmarks/`](../benchmarks) holds every
-line of it.
+Brimful beside the libraries that people use for the same work. `make bench` generates this page, a section at a time
+(`make bench ONLY=rooms,proxy`), with the scripts in [`benchmarks/`](../benchmarks).
 
-Machines differ and are noisy, so ratios come first: both sides of a ratio were measured in the same minutes on the
-same machine. Each way runs in a process of its own with a time limit, so that one that hangs or panics costs a row,
-not the run. Nothing is downloaded, and telemetry is off. Where a package is not installed, its rows say so."""
+Machines differ and are noisy, so ratios come first: both sides of a ratio were measured in the same minutes on the same
+machine. Each library runs in a process of its own with a time limit, so that one that hangs or panics costs a row, not
+the run. Nothing is downloaded, and telemetry is off. If a package is not installed, its rows say so."""
 
 
 def main() -> None:

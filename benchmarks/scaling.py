@@ -37,11 +37,12 @@ STAGES = {
 }
 REST = "rest"  # rendering, and what stands between the stages
 
-ABOUT = f"""Candidates are half memories and a fifth lore, both with a relevance, the rest messages; 20 to 120 tokens
-each, already counted, for one window of {MODEL} (128,000 tokens) under the default policy. Stages are timed
-where `assemble` calls them, medians of up to {ROUNDS} calls; "whole" is `brimful.assemble`, the record of
-every candidate included, and "rest" is rendering and what stands between the stages. "Growth" compares with
-the size before it: ten times as many candidates may take ten times as long, and a little more for sorting."""
+ABOUT = f"""Half of the candidates are memories and a fifth lore, both with a relevance; the rest are messages. They
+have 20 to 120 tokens each, already counted, for one window of {MODEL} (128,000 tokens) under the default policy.
+Stages are timed where `assemble` calls them, medians of up to {ROUNDS} calls. "Whole" is `brimful.assemble`
+including the record of every candidate, and "rest" is rendering and everything between the stages. "Growth"
+compares with the previous size: ten times as many candidates may take ten times as long, and a little more
+for sorting."""
 
 
 def report(*, quick: bool) -> Section:

@@ -15,8 +15,8 @@ ROUNDS = 5
 LIMIT_SECONDS = 60.0
 MODULES = ("brimful", "langchain_core.messages", "litellm", "llama_index.core.memory", "tiktoken")
 
-ABOUT = f"""`python -X importtime -c "import …"`, everything that it imports included: medians of {ROUNDS} runs. One
-run before them is not counted: it leaves the compiled files that every installed package has."""
+ABOUT = f"""`python -X importtime -c "import …"`, including everything it imports: medians of {ROUNDS} runs. A first
+run is not counted: it writes the compiled files that every installed package has."""
 
 
 def report(*, quick: bool) -> Section:
