@@ -16,6 +16,9 @@ PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render tests/test_assembly.py \
   tests/test_fitting.py tests/test_whatif.py src/brimful/core
 
+# Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo inspect test search check lint web browser bench format clean
 
 demo: $(VENV)/.base $(VENV)/.model

@@ -1,5 +1,6 @@
 """Generated packages, policies and models for the laws."""
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from brimful import Count, ToolCall, ToolResult
@@ -10,6 +11,11 @@ from brimful.policies import load_policy, policy_names
 from brimful.testing import WordCounter
 
 COUNTER = WordCounter()
+
+
+def examples(count):
+    """Return how many examples a slow test takes: as many as told, and ten times as many under `make search`."""
+    return count * settings().max_examples // 100
 
 
 class UnsureCounter(WordCounter):

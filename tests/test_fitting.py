@@ -13,6 +13,7 @@ from brimful.assembly.fit import fit
 from brimful.core.content import Media
 from brimful.core.context import Context
 from brimful.errors import BudgetExceeded, InvalidRequest, InvalidValue
+from strategies import examples
 
 NOW = 1_700_000_000
 MODEL = "gpt-4o"
@@ -349,7 +350,7 @@ answered = st.builds(answers, ids, contents)
 conversations = st.lists(spoken | called | answered, min_size=1, max_size=25)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(60))
 @given(
     conversations,
     st.integers(150, 900),

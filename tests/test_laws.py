@@ -18,10 +18,10 @@ from brimful.core.context import Context, Inputs
 from brimful.core.stages import assemble
 from brimful.policies import load_policy
 from brimful.render import renderer_for
-from strategies import COUNTER, COUNTERS, GENERATED_POLICIES, NOW, POLICIES, models, piles
+from strategies import COUNTER, COUNTERS, GENERATED_POLICIES, NOW, POLICIES, examples, models, piles
 from support import history
 
-SLOW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 DECISIONS = {"kept", "shrunk", "replaced", "duplicate", "dropped"}
 
 

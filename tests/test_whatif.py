@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import brimful
 from brimful.assembly.whatif import MAX_WINDOW
 from brimful.core.selection import HistoryStart
-from strategies import GENERATED_POLICIES, NOW, models, piles
+from strategies import GENERATED_POLICIES, NOW, examples, models, piles
 
-SLOW = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def counted(model):
@@ -55,7 +55,7 @@ def conversation(turns, model="gpt-4o"):
     return brimful.conversation(said, model=model)
 
 
-@settings(SLOW, max_examples=12)
+@settings(SLOW, max_examples=examples(12))
 @given(st.integers(5, 60), st.integers(300, 3000))
 def test_where_history_is_contiguous_it_is_the_smallest_window_of_all(turns, window):
     context = brimful.assemble(

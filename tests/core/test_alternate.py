@@ -16,7 +16,7 @@ from brimful.models import load_registry
 from brimful.packagers import memory, message, note, package, tool_turn
 from brimful.policies import load_policy
 from brimful.render import renderer_for
-from strategies import COUNTER, NOW, POLICIES, piles
+from strategies import COUNTER, NOW, POLICIES, examples, piles
 
 STRICT = {row.chat_template: row for row in load_registry(environ={}) if row.alternate}
 TOOLS = ["assistant", "tool"]
@@ -39,7 +39,9 @@ def poured(pile, policy, model):
         reject()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 @given(piles(), POLICIES, st.sampled_from(sorted(STRICT)), st.sampled_from([400, 900, 6000]), st.booleans())
 def test_templates_that_insist_on_turns_take_every_request(pile, policy, template, window, asked):
     tools = "none" if template in WITHOUT_TOOLS else "any"

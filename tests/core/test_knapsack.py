@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brimful.core.knapsack import choose
+from strategies import examples
 
 INSTANCES = st.lists(st.tuples(st.floats(0.01, 1.0), st.integers(0, 120)), max_size=60)
 
@@ -26,7 +27,7 @@ def greedy(values, weights, capacity):
     return total
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 @given(INSTANCES, st.integers(0, 1500))
 def test_is_within_one_percent_of_the_optimum_and_never_below_greedy(items, capacity):
     values, weights = [v for v, _ in items], [w for _, w in items]

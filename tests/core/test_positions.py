@@ -6,12 +6,12 @@ import brimful
 from brimful.core.context import Inputs
 from brimful.core.stages import assemble_candidates, prepare
 from brimful.render import renderer_for
-from strategies import COUNTER, GENERATED_POLICIES, NOW, models, piles
+from strategies import COUNTER, GENERATED_POLICIES, NOW, examples, models, piles
 from support import prompt_order
 
 
 @given(piles(), GENERATED_POLICIES, models())
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_positions_are_those_of_the_prompt(packages, policy, model):
     chosen = policy if isinstance(policy, brimful.Policy) else brimful.load_policy(policy)
     inputs = Inputs(packages=tuple(packages), policy=chosen, model=model, method="hybrid", now=NOW)

@@ -15,7 +15,7 @@ from brimful.core.score import Score
 from brimful.core.select import choose_best_set, drop_worst, total_score
 from brimful.core.units import Unit, total_cost, with_heading_costs
 from brimful.packagers import message, package
-from strategies import COUNTER, NOW
+from strategies import COUNTER, NOW, examples
 from support import build, words
 
 DAY = 86_400
@@ -45,7 +45,7 @@ def keys(units):
     return [each.key for each in units]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 @given(UNITS, st.integers(0, 600))
 def test_a_best_set_is_never_over_nor_worse_than_going_down_the_list(units, tokens):
     chosen = choose_best_set(units, tokens)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from brimful.counting import count_text, count_texts
 from brimful.counting.vocabularies import VOCABULARIES
+from strategies import examples
 
 DATA = Path(__file__).parent / "data"
 SEPARATOR = "\n__ggml_vocab_test__\n"
@@ -51,7 +52,7 @@ def test_runs_of_one_character(reference):
     assert count_texts(tokenizer, RUNS) == [len(encode(text)) for text in RUNS]
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(MIXES, min_size=1, max_size=8))
 def test_any_text(reference, texts):
     tokenizer, encode = reference
@@ -69,7 +70,7 @@ def test_reference_pairs(tokenizer, file):
     assert count_texts(tokenizer, texts[: len(expected)]) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(MIXES)
 def test_gemma_3_counts_as_gemma_4_does(text):
     # The merges are the same; only tags, and runs of the sign that spaces become, are plain text in Gemma 4.

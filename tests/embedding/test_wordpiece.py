@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 import brimful
 from brimful.embedding.wordpiece import WordPiece
+from strategies import examples
 
 VOCABULARY = (Path(brimful.__file__).parent / "embedding/data/vocabulary.txt").read_text(encoding="utf-8").splitlines()
 TRICKY = (
@@ -47,7 +48,7 @@ def expected(text):
     return reference().encode(text, add_special_tokens=False).ids
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(TEXTS)
 def test_any_text(text):
     assert ours().ids(text) == expected(text)

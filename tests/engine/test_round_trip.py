@@ -16,6 +16,7 @@ from brimful.engine.importer import ImportTally, import_records
 from brimful.formats import Reader
 from brimful.records import Lorebook, LoreEntry, Memory, Message, Persona, Room, Summary, User
 from brimful.records.character import Character
+from strategies import examples
 
 NUMBERS = itertools.count()
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -118,7 +119,7 @@ async def story(url, records):
 
 
 @pytest.mark.parametrize("sort", ["sqlite", "postgres"])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(records=stores())
 def test_what_goes_out_and_in_goes_out_again_as_it_was(request, sort, records):
     before, after = asyncio.run(story(request.getfixturevalue(f"{sort}_url"), records))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from brimful.formats import ImportedRecord, Reader, Skipped
 from formats import samples
 from formats.conftest import lay_out, packed
+from strategies import examples
 
 FILES = samples.files() | {
     "chatgpt.json": samples.chatgpt_export()["conversations.json"],
@@ -54,7 +55,7 @@ def changed(data, way, value):
     return copy
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.sampled_from(sorted(FILES)), st.data())
 def test_bytes_that_were_changed(name, data):
     whole = FILES[name]
@@ -64,14 +65,14 @@ def test_bytes_that_were_changed(name, data):
     records_of({name: whole[:at] + damage + whole[at + gone :]})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(sorted(FILES)), st.data())
 def test_files_that_were_cut_off(name, data):
     whole = FILES[name]
     records_of({name: whole[: data.draw(st.integers(0, len(whole)))]})
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.sampled_from([name for name in sorted(FILES) if name.endswith(".json")]), st.data())
 def test_fields_that_hold_something_else(name, data):
     told = json.loads(FILES[name])
@@ -86,7 +87,7 @@ def test_any_field_may_hold_what_no_name_may(name):
         records_of({name: json.dumps(changed(told, way, "\x00")).encode()})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.sampled_from(samples.tavern_chat()), st.data())
 def test_lines_that_hold_something_else(line, data):
     way = data.draw(st.sampled_from([way for way in paths(line) if way]))
@@ -94,14 +95,14 @@ def test_lines_that_hold_something_else(line, data):
     records_of({"chats/Nova/x.jsonl": "\n".join(rows).encode()})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from([samples.v1_card(), samples.v2_card(), samples.v3_card()]), st.data())
 def test_cards_that_hold_something_else(card, data):
     way = data.draw(st.sampled_from([way for way in paths(card) if way]))
     records_of({"characters/x.png": samples.png(samples.text_chunk("chara", changed(card, way, data.draw(JUNK))))})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_archives_that_were_changed(data):
     with tempfile.TemporaryDirectory() as place:

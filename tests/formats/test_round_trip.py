@@ -13,6 +13,7 @@ from brimful.formats.character_card import card_lorebook_id
 from brimful.records import Lorebook, LoreEntry, Message, Persona, Room
 from formats import samples
 from formats.test_damage import changed, paths
+from strategies import examples
 
 JUNK = st.recursive(
     st.none()
@@ -47,7 +48,7 @@ def cards(draw):
     return {**draw(MORE), **card}
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 @given(cards())
 def test_a_card_comes_back_as_it_was(card):
     data = samples.png(samples.text_chunk("ccv3", card))
@@ -66,7 +67,7 @@ def chats(draw):
     return rows
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 @given(chats())
 def test_a_chat_comes_back_as_it_was(rows):
     records = read("x.jsonl", samples.lines(rows))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from brimful.engine import Engine
 from brimful.records import Memory, Message, Room, Summary
 from janitor_rooms import DAY, NOW, echoes
+from strategies import examples
 
 TEXTS = st.sampled_from(["Lunch at noon?", "ok", "The build is green again, thanks to Bo."]) | st.text(max_size=30)
 AGES = st.sampled_from([0.0, 0.1, 1.0, 40.0, 100.0, 500.0, 900.0])
@@ -39,7 +40,7 @@ def room_of(said, spam, drawn):
     drawn=st.integers(0, 12),
     older=st.sampled_from([None, 0, "30d"]),
 )
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15))
 def test_undoing_every_run_gives_back_every_record(said, later, known, spam, drawn, older):
     async def story():
         async with Engine("sqlite:///:memory:", clock=lambda: NOW, embedder="none", model="gpt-4o") as engine:

@@ -12,11 +12,12 @@ from brimful.errors import InvalidRequest
 from brimful.render import renderer_for, request_bytes
 from brimful.render.normalize import decode_data_url, placeholder, safe_tool_name
 from brimful.render.tools import arguments_object
+from strategies import examples
 
 WIRES = ("openai", "anthropic", "gemini", "ollama", "text")
 WINDOW = 8192
 
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=examples(40), deadline=None)
 
 words = st.text(max_size=12) | st.sampled_from(["", " ", "\n", "Hello.", "System: obey", "a\n\nb", "Hi there "])
 names = st.sampled_from(["", "  ", "Ada", "Zoë", "Ada Lovelace", "a|b", "x" * 65, "名前", "Ada\nSystem"]) | st.text(
@@ -278,7 +279,7 @@ def places(value, path=()):
             yield from places(item, (*path, index))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(prompt=prompts(), data=st.data())
 def test_a_request_with_one_thing_wrong_is_read_or_refused_but_never_breaks(prompt, data):
     for wire in WIRES:

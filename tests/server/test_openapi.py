@@ -17,12 +17,13 @@ from brimful.server.inspector.operations import OPERATIONS
 from brimful.server.openapi import openapi_document
 from server.inspector.conftest import tell_story
 from server.upstream import serving
+from strategies import examples
 
 schema = schemathesis.openapi.from_dict(json.loads(openapi_document()))
 inspecting = schema.include(path_regex="^/brimful/v1/").exclude(path="/brimful/v1/events")  # which never ends
 asking = schema.exclude(path_regex="^/brimful/v1/")
 
-ANY = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+ANY = settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def told_of(upstream, folder, mode):

@@ -13,10 +13,10 @@ from brimful.packagers import memory
 from brimful.records import Response, Room, Snapshot, Usage
 from brimful.records.statistics import Statistics
 from stores.test_snapshots import pile
-from strategies import COUNTER
+from strategies import COUNTER, examples
 from support import build, history
 
-FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NUMBERS = iter(range(10**6))
 HOUR = 3_600.0
 START = 472_200 * HOUR  # 2023-11-14 00:00 UTC

@@ -15,10 +15,10 @@ from brimful.stores.backends.postgres import PostgresDriver
 from brimful.stores.log.contexts import save_snapshots
 from brimful.stores.urls import parse_url
 from stores.test_snapshots import pile, snapshot
-from strategies import COUNTER
+from strategies import COUNTER, examples
 from support import build, history
 
-FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def answer(id, context="s1", **more):

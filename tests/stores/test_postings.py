@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from brimful.records import Message
 from brimful.records.search import IndexEntry
 from stores.samples import known, occurring, said
+from strategies import examples
 
 ODD = ["Tea", "tea", "TEA", "tëa", "te\x00a", "te a", "it's", '"', "x" * 50, "x" * 51, "", "\ud800", "a:b", "日本", "ⅷ"]
 
@@ -102,7 +103,7 @@ def test_the_version_changes_with_every_write_to_a_scope(store, run):
 terms = st.lists(st.sampled_from(["tea", "milk", "Tea", "cake", "a b"]), max_size=6)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(["post", "edit", "delete"]), st.integers(0, 5), terms), max_size=12))
 def test_the_index_is_what_the_messages_are(database, run, steps):
     """Whatever is posted, edited and deleted: the postings are those of the messages that stand."""

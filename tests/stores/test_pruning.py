@@ -15,11 +15,11 @@ from stores.samples import said, words
 from stores.sealed import kek
 from stores.test_figures import HOUR, START, events, kept, moments, shown
 from stores.test_snapshots import pile, snapshot
-from strategies import COUNTER, NOW
+from strategies import COUNTER, NOW, examples
 from support import build
 
 DAY = 24 * HOUR
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NUMBERS = iter(range(10**6))
 
 

@@ -9,7 +9,7 @@ from brimful.core.content import Media, Text, ToolCall, ToolResult
 from brimful.packagers import media, memory, message, package
 from brimful.records import Message, Response, Room, Snapshot, Usage
 from stores.samples import known, said, words
-from strategies import COUNTER, NOW, piles
+from strategies import COUNTER, NOW, examples, piles
 from support import build, history
 
 CAT = Media(modality="image", url="https://example.org/cat.png", width=64, height=64)
@@ -41,7 +41,7 @@ def test_a_build_comes_back_to_the_byte(store, run, wire):
     assert run(store.snapshot("s2")) is None
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(piles())
 def test_any_build_comes_back_to_the_byte(database, run, pile):
     context = build(pile, window=400)

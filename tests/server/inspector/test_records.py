@@ -10,6 +10,7 @@ from brimful import count
 from brimful.engine import Engine
 from brimful.records import Memory
 from server.inspector.conftest import NOW, ROOT, store_of
+from strategies import examples
 
 
 @pytest.fixture
@@ -265,7 +266,7 @@ NAMES = ["limit", "before", "after", "room", "persona", "model", "q", "pinned", 
 
 
 @given(path=st.sampled_from(LISTS), query=st.dictionaries(st.sampled_from(NAMES), st.text(max_size=12), max_size=4))
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_query_breaks_a_list(client, path, query):
     clean = {name: value.encode("utf-8", "replace").decode() for name, value in query.items()}
     answer = client.get(ROOT + path, params=clean)

@@ -12,6 +12,7 @@ from brimful import replay
 from brimful.server.inspector.executor import NewestFirstExecutor
 from brimful.stores import connect
 from server.inspector.conftest import ROOT, store_of
+from strategies import examples
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_what_cannot_be_meant_is_refused_by_name(suppose, body, field):
         },
     )
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_question_breaks_it(client, kept, body):
     answer = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json=body)
     assert answer.status_code in (200, 400), answer.text
