@@ -102,7 +102,7 @@ def name(chance: random.Random) -> str:
 
 
 def activated_by_us(shelf: LoreIndex, turns: list[Turn]) -> set[str]:
-    return {each.entry.id for each in activate(shelf, turns, seed="room", tokens=lambda _: 0).told}
+    return {each.entry.id for each in activate(shelf, turns, seed="room", count_tokens=lambda _: 0).activated}
 
 
 def activated_by_loop(entries: list[LoreEntry], turns: list[Turn], *, whole: bool) -> set[str]:

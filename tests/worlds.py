@@ -9,11 +9,17 @@ def entry(id, *keys, **more):
 
 
 def turns(*texts, last=None, roles=None):
-    """Return turns, the newest first, of texts that were said one after another."""
+    """Return turns, the newest first, of texts in order of time."""
     last = len(texts) if last is None else last
     first = last - len(texts) + 1
     said = [
-        Turn(id=f"m{first + at}", number=first + at, text=text, speaker="Ada", asks=roles is None or roles[at] == "u")
+        Turn(
+            id=f"m{first + at}",
+            number=first + at,
+            text=text,
+            speaker="Ada",
+            expects_reply=roles is None or roles[at] == "u",
+        )
         for at, text in enumerate(texts)
     ]
     return said[::-1]
@@ -22,15 +28,24 @@ def turns(*texts, last=None, roles=None):
 NOBODY = PersonaInfo()
 
 
-def tell(entries, *texts, book=None, who=NOBODY, found=None, seed="room", tokens=lambda _: 10, last=None, roles=None):
+def run(
+    entries, *texts, book=None, persona=NOBODY, retrieved=None, seed="room", tokens=lambda _: 10, last=None, roles=None
+):
     book = book or Lorebook(id="w")
     said = turns(*texts, last=last, roles=roles)
-    return activate(LoreIndex({"w": book}, entries), said, seed=seed, tokens=tokens, who=who, found=found or {})
+    return activate(
+        LoreIndex({"w": book}, entries),
+        said,
+        seed=seed,
+        count_tokens=tokens,
+        persona=persona,
+        retrieved=retrieved or {},
+    )
 
 
-def told(*args, **more):
-    return [each.entry.id for each in tell(*args, **more).told]
+def activated(*args, **more):
+    return [each.entry.id for each in run(*args, **more).activated]
 
 
-def held(*args, **more):
-    return {each.entry: each.reason for each in tell(*args, **more).held}
+def excluded(*args, **more):
+    return {each.entry: each.reason for each in run(*args, **more).excluded}

@@ -28,14 +28,14 @@ def test_a_book_comes_in_is_tried_and_given_back(run, run_json, world):
     assert world.splitlines()[0] == "Eldoria: 4 entries (sillytavern)"
     tried = run_json("lorebook", "try", "--room", "tavern", "--message", "To Eldoria's forest!", "--embedder", "none")
     assert {row["id"]: row["why"] for row in tried["told"]} == {
-        "Eldoria/0": "its key 'Eldoria' stands in the message to be answered",
-        "Eldoria/1": "its key 'moonwell' stands in entry 'Eldoria/0'",
-        "Eldoria/3": "its key 'forest' stands in the message to be answered",
+        "Eldoria/0": "keyword 'Eldoria' in the current message",
+        "Eldoria/1": "keyword 'moonwell' in entry 'Eldoria/0'",
+        "Eldoria/3": "keyword 'forest' in the current message",
     }
     (lost,) = tried["not_told"]
     assert (lost["id"], lost["reason"]) == ("Eldoria/2", "excluded")
-    assert lost["why"] == "group: 'Eldoria/3' is told for the group 'weather'"
-    assert lost["lore"]["key"] == "forest"
+    assert lost["why"] == "group: 'Eldoria/3' won group 'weather'"
+    assert lost["lore"]["keyword"] == "forest"
     run("lorebook", "export", "Eldoria", "--out", "again.json")
     assert json.loads(Path("again.json").read_text(encoding="utf-8")) == WORLD_INFO
 

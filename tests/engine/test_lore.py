@@ -48,10 +48,10 @@ def test_the_record_says_why_lore_is_told_and_why_it_is_held_back(run, new_engin
     assert {"tower", "moat", "law"} <= set(context.kept)
     assert {package.id: package.metadata["lore"] for package in context.inputs.packages if package.id in "lawmoat"} == {
         "law": {"by": "constant"},
-        "moat": {"by": "key", "key": "moat", "place": "entry", "where": "tower"},
+        "moat": {"by": "keyword", "keyword": "moat", "place": "entry", "where": "tower"},
     }
-    assert context.explain("tower").endswith("candidate because its key 'tower' stands in the message to be answered")
-    assert context.explain("moat").endswith("candidate because its key 'moat' stands in entry 'tower'")
+    assert context.explain("tower").endswith("candidate because keyword 'tower' in the current message")
+    assert context.explain("moat").endswith("candidate because keyword 'moat' in entry 'tower'")
     assert context.explain("never").startswith("dropped: excluded, probability: rolled 0.")
     assert context.decision("never").reason == "excluded"
     assert stored == context
@@ -104,7 +104,7 @@ def test_what_is_told_does_not_hang_on_the_window(run, new_engine):
             return small, large
 
     small, large = run(story())
-    assert small.whys == large.whys == {"tower": "it was told before, and stays until message 121"}
+    assert small.whys == large.whys == {"tower": "sticky until message 121"}
 
 
 def test_lore_that_comes_and_goes_leaves_the_prefix_alone(run, new_engine):
@@ -201,7 +201,7 @@ def test_retrieval_finds_lore_that_allows_it(run, new_engine):
 
     context = run(story())
     assert "tea" in context.kept
-    assert "retrieval found it" in context.explain("tea")
+    assert "found by retrieval" in context.explain("tea")
     assert "secret" not in {package.id for package in context.inputs.packages}
 
 
@@ -302,7 +302,7 @@ def test_keys_are_looked_for_in_messages_that_the_window_does_not_hold(run, new_
             return await engine.assemble(room="r", message="Go on.", now=NOW)
 
     context = run(story())
-    assert context.whys["tower"].startswith("its key 'tower' stands in message 'msg-")
+    assert context.whys["tower"].startswith("keyword 'tower' in message 'msg-")
 
 
 def test_a_users_own_notes_keep_no_message_out(run, new_engine):

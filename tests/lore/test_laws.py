@@ -59,7 +59,7 @@ def cost(entry):
 
 
 def run(books, entries, texts, found):
-    return activate(LoreIndex(books, entries), turns(*texts), seed="room", tokens=cost, found=found)
+    return activate(LoreIndex(books, entries), turns(*texts), seed="room", count_tokens=cost, retrieved=found)
 
 
 @given(books, entries(), said, found)
@@ -68,26 +68,28 @@ def test_the_same_comes_out_whatever_the_order_of_entries(books, entries, texts,
 
 
 @given(books, entries(), said, found)
-def test_an_entry_is_told_or_held_back_and_never_both(books, entries, texts, found):
+def test_an_entry_is_activated_or_held_back_and_never_both(books, entries, texts, found):
     activation = run(books, entries, texts, found)
-    told = [each.entry.id for each in activation.told]
-    held = [each.entry for each in activation.held]
+    told = [each.entry.id for each in activation.activated]
+    held = [each.entry for each in activation.excluded]
     assert not [id for id, times in Counter([*told, *held]).items() if times > 1]
-    assert [each.entry.order for each in activation.told] == sorted(each.entry.order for each in activation.told)
+    assert [each.entry.order for each in activation.activated] == sorted(
+        each.entry.order for each in activation.activated
+    )
     assert {*told, *held} <= {entry.id for entry in entries}
 
 
 @given(books, entries(), said, found)
 def test_no_book_takes_more_than_its_budget(books, entries, texts, found):
     spent = Counter()
-    for each in run(books, entries, texts, found).told:
+    for each in run(books, entries, texts, found).activated:
         spent[each.entry.lorebook] += cost(each.entry)
     assert all(book.budget is None or spent[book.id] <= book.budget for book in books.values())
 
 
 @given(books, entries(), said, found)
 def test_a_group_has_one_winner(books, entries, texts, found):
-    groups = Counter(group for each in run(books, entries, texts, found).told for group in each.entry.groups)
+    groups = Counter(group for each in run(books, entries, texts, found).activated for group in each.entry.groups)
     assert all(times == 1 for times in groups.values())
 
 
@@ -95,7 +97,7 @@ def test_a_group_has_one_winner(books, entries, texts, found):
 def test_turns_that_are_passed_over_would_have_changed_nothing(books, entries, texts):
     shelf, thorough = LoreIndex(books, entries), LoreIndex(books, entries)
     thorough.stirring = None
-    one, other = (activate(each, turns(*texts), seed="room", tokens=cost) for each in (shelf, thorough))
+    one, other = (activate(each, turns(*texts), seed="room", count_tokens=cost) for each in (shelf, thorough))
     assert one == other
 
 
@@ -105,6 +107,6 @@ def test_what_a_turn_tells_does_not_hang_on_when_it_is_built(entries, texts):
     """A turn that is built again after the room went on tells the same."""
     shelf = LoreIndex({}, entries)
     for last in range(1, len(texts) + 1):
-        first = activate(shelf, turns(*texts[:last]), seed="room", tokens=cost)
-        again = activate(LoreIndex({}, entries), turns(*texts)[len(texts) - last :], seed="room", tokens=cost)
+        first = activate(shelf, turns(*texts[:last]), seed="room", count_tokens=cost)
+        again = activate(LoreIndex({}, entries), turns(*texts)[len(texts) - last :], seed="room", count_tokens=cost)
         assert first == again

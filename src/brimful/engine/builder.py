@@ -244,8 +244,8 @@ class LoadedContent(msgspec.Struct, frozen=True, kw_only=True):
     def contents(self) -> Iterator[Content]:
         """Yield all contents except history, whose counts came with it."""
         yield from (memory.content for memory in self.known.pinned)
-        yield from (entry.text for entry in self.lore.told)
-        yield from (self.lore_index.entries[held.entry].text for held in self.lore.held)
+        yield from (entry.text for entry in self.lore.activated)
+        yield from (self.lore_index.entries[held.entry].text for held in self.lore.excluded)
         yield from (summary.content for summary in self.known.summaries)
         yield from (plain_text(hit.record.content) for hit in self.hits)
 
@@ -328,9 +328,9 @@ class CandidateCollector:
             index,
             turns,
             seed=plan.room.id,
-            tokens=candidates.make_lore_cost(index, known.titles, counter=plan.counter),
-            who=await self._library.who(plan.persona, user, index.sources),
-            found={hit.record.id: hit.relevance for hit in retrieved.hits if isinstance(hit.record, LoreEntry)},
+            count_tokens=candidates.make_lore_cost(index, known.titles, counter=plan.counter),
+            persona=await self._library.who(plan.persona, user, index.sources),
+            retrieved={hit.record.id: hit.relevance for hit in retrieved.hits if isinstance(hit.record, LoreEntry)},
         )
         return index, activation
 
@@ -376,8 +376,8 @@ def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackag
     packages = [
         *package_header(plan.persona, plan.room, counter=counter, user=plan.user, available=plan.budget.available),
         *candidates.package_pinned(known.pinned, counter=counter),
-        *candidates.package_lore(loaded.lore.told, known.titles, counter=counter),
-        *candidates.package_excluded_lore(loaded.lore.held, loaded.lore_index, known.titles, counter=counter),
+        *candidates.package_lore(loaded.lore.activated, known.titles, counter=counter),
+        *candidates.package_excluded_lore(loaded.lore.excluded, loaded.lore_index, known.titles, counter=counter),
         *candidates.package_summaries(summaries, counter=counter),
         *history,
         *package_notes(notes, _turn_number(plan, recent), counter=counter),

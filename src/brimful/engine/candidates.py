@@ -49,11 +49,11 @@ def package_lore(
             books,
             counter,
             relevance=TRIGGERED_RELEVANCE,
-            metadata=_lore_metadata(each.why),
-            why=each.why.line,
+            metadata=_lore_metadata(each.reason),
+            why=each.reason.text,
         )
         for each in lore
-        if each.why.by != "found"
+        if each.reason.by != "retrieval"
     ]
 
 
@@ -70,16 +70,16 @@ def package_excluded_lore(
     packages = []
     for each in held:
         ready = shelf.entries[each.entry]
-        metadata = _lore_metadata(each.why) if each.why else {}
-        why = each.why.line if each.why else ""
-        entry = _package_entry(ready.entry, ready.text, books, counter, metadata=metadata, why=why, excluded=each.line)
+        metadata = _lore_metadata(each.match) if each.match else {}
+        why = each.match.text if each.match else ""
+        entry = _package_entry(ready.entry, ready.text, books, counter, metadata=metadata, why=why, excluded=each.text)
         packages.append(entry)
     return packages
 
 
 def filter_lore_hits(hits: Iterable[Hit], activation: Activation) -> list[Hit]:
     """Return the finds that may be candidates: of lore those that are told for being found, as they are told."""
-    told = {each.entry.id: each for each in activation.told if each.why.by == "found"}
+    told = {each.entry.id: each for each in activation.activated if each.reason.by == "retrieval"}
     left = []
     for hit in hits:
         if not isinstance(hit.record, LoreEntry):
@@ -207,9 +207,9 @@ def _package_hit(
         case Memory():
             return package_memory(record, counter=counter, **options)
         case LoreEntry():
-            why = ActivationReason(by="found", relevance=_round(hit.relevance))
+            why = ActivationReason(by="retrieval", relevance=_round(hit.relevance))
             options["metadata"] |= _lore_metadata(why)
-            options["why"] = why.line
+            options["why"] = why.text
             return package_lore_entry(
                 record, counter=counter, book=books.get(record.lorebook, record.lorebook), **options
             )

@@ -95,8 +95,8 @@ class LoreLibrary:
             return []
         messages = list(recent) or await self._before(room, None, current, persona)
         last = get_message_number(current, messages)
-        first = max(1, (last - shelf.memory) // _BLOCK_MESSAGES * _BLOCK_MESSAGES) if shelf.memory else last
-        deep = min(shelf.depth, _MAX_DEPTH)
+        first = max(1, (last - shelf.lookback) // _BLOCK_MESSAGES * _BLOCK_MESSAGES) if shelf.lookback else last
+        deep = min(shelf.scan_depth, _MAX_DEPTH)
         while messages and messages[-1].seq > max(1, min(first, last - deep)):
             more = await self._before(room, messages[-1].seq, current, persona)
             if not more:
@@ -129,7 +129,7 @@ def _make_turn(message: Message, number: int) -> Turn:
         number=number,
         text=plain_text(message.content),
         speaker=message.sender,
-        asks=message.role == "user",
+        expects_reply=message.role == "user",
     )
 
 

@@ -20,41 +20,13 @@ from brimful.lore.reasons import ActivationReason, LoreExclusion
 from brimful.lore.scan import KeywordScan, Turn
 from brimful.records.lorebook import LoreEntry, Source
 
-
-class TimedEffects:
-    """The entries that are sticky or cool down, with the number of the message at which that ends."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.sticky: dict[str, int] = {}
-        self.cooling: dict[str, int] = {}
-
-    def reach(self, turn: int, entries: Iterable[LoreEntry]) -> None:
-        """Come to a turn: what has ended is over, and what was sticky cools down from here."""
-        for entry in entries:
-            if self.sticky.get(entry.id, turn + 1) <= turn:
-                del self.sticky[entry.id]
-                if entry.cooldown:
-                    self.cooling[entry.id] = turn + entry.cooldown
-            if self.cooling.get(entry.id, turn + 1) <= turn:
-                del self.cooling[entry.id]
-
-    def told(self, turn: int, entries: Iterable[LoreEntry]) -> None:
-        """Note what is told at a turn. An entry that is sticky already does not begin anew."""
-        for entry in entries:
-            if entry.sticky:
-                self.sticky.setdefault(entry.id, turn + entry.sticky)
-            if entry.cooldown:
-                self.cooling.setdefault(entry.id, turn + entry.cooldown)
-
-
-NORMAL_TRIGGER: Final = "normal"  # what every build is, of the occasions for which SillyTavern may want an entry
+NORMAL_TRIGGER: Final = "normal"  # of SillyTavern's generation types, the one that every build is
 
 CountTokens = Callable[[LoreEntry], int]
 
 
 class PersonaInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers: its names and tags, by which entries choose, and texts about it that they may look into."""
+    """The current persona: names and tags that entries filter by, and texts about it that they may scan."""
 
     names: frozenset[str] = frozenset()
     tags: frozenset[str] = frozenset()
@@ -62,252 +34,271 @@ class PersonaInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActivatedEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that is told, with what is told of it: its text without decorators."""
+    """An activated entry, its text without decorators, and the reason."""
 
     entry: LoreEntry
     text: str
-    why: ActivationReason
+    reason: ActivationReason
 
 
 class Activation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told, by order, what was held back though it was spoken of, and what went wrong."""
+    """The activated entries by order, the matching entries that were excluded, and notices."""
 
-    told: tuple[ActivatedEntry, ...] = ()
-    held: tuple[LoreExclusion, ...] = ()
+    activated: tuple[ActivatedEntry, ...] = ()
+    excluded: tuple[LoreExclusion, ...] = ()
     notices: tuple[Notice, ...] = ()
 
 
 def activate(
-    shelf: LoreIndex,
+    index: LoreIndex,
     turns: Sequence[Turn],
     *,
     seed: str,
-    tokens: CountTokens,
-    who: PersonaInfo = PersonaInfo(),  # noqa: B008 - frozen
-    found: Mapping[str, float] = {},
+    count_tokens: CountTokens,
+    persona: PersonaInfo = PersonaInfo(),  # noqa: B008 - frozen
+    retrieved: Mapping[str, float] = {},
 ) -> Activation:
-    """Return the entries that are told at the newest of these turns, which come the newest first.
+    """Return the entries that are activated at the newest of these turns, which come the newest first.
 
-    `seed` (the room) makes chance the same whenever a turn is built. `found` are entries that retrieval brought, with
-    their relevance; they bring no others along. Turns before the newest tell which entries are sticky or cool down.
+    `seed` (the room's id) makes random choices reproducible. `retrieved` are entries that retrieval found, with their
+    relevance; they are not scanned for further keywords. Earlier turns decide which entries are sticky or on cooldown.
     """
-    timed = TimedEffects()
-    past = [at for at in range(1, len(turns)) if turns[at].asks] if shelf.timed else []
+    effects = TimedEffects()
+    past = [at for at in range(1, len(turns)) if turns[at].expects_reply] if index.timed_entries else []
     for at in reversed(past):
-        before = _TurnActivation(shelf, turns[at:], timed, seed, tokens, who)
-        if before.spoken.stirs():
-            timed.told(turns[at].number, [told.entry for told in before.run({}).told])
-    return _TurnActivation(shelf, turns, timed, seed, tokens, who).run(found)
+        earlier = _TurnActivation(index, turns[at:], effects, seed, count_tokens, persona)
+        if earlier.scan.may_start_timed_effect():
+            effects.start(turns[at].number, [each.entry for each in earlier.run({}).activated])
+    return _TurnActivation(index, turns, effects, seed, count_tokens, persona).run(retrieved)
+
+
+class TimedEffects:
+    """The entries that are sticky or on cooldown, with the number of the message at which that ends."""
+
+    def __init__(self) -> None:
+        self.sticky: dict[str, int] = {}
+        self.cooldown: dict[str, int] = {}
+
+    def advance(self, turn: int, entries: Iterable[LoreEntry]) -> None:
+        """End what is over at a turn, and start the cooldown of entries that were sticky."""
+        for entry in entries:
+            if self.sticky.get(entry.id, turn + 1) <= turn:
+                del self.sticky[entry.id]
+                if entry.cooldown:
+                    self.cooldown[entry.id] = turn + entry.cooldown
+            if self.cooldown.get(entry.id, turn + 1) <= turn:
+                del self.cooldown[entry.id]
+
+    def start(self, turn: int, entries: Iterable[LoreEntry]) -> None:
+        """Start the effects of entries activated at a turn. One that is sticky already does not start again."""
+        for entry in entries:
+            if entry.sticky:
+                self.sticky.setdefault(entry.id, turn + entry.sticky)
+            if entry.cooldown:
+                self.cooldown.setdefault(entry.id, turn + entry.cooldown)
 
 
 class _TurnActivation:
-    """One turn: what is told so far, what was held back, and what each book has left."""
+    """One turn: what is activated and excluded so far, and what each book has spent of its budget."""
 
     def __init__(
         self,
-        shelf: LoreIndex,
+        index: LoreIndex,
         turns: Sequence[Turn],
-        timed: TimedEffects,
+        effects: TimedEffects,
         seed: str,
-        tokens: CountTokens,
-        who: PersonaInfo,
+        count_tokens: CountTokens,
+        persona: PersonaInfo,
     ) -> None:
-        self.shelf = shelf
-        self.timed = timed
+        self.index = index
+        self.effects = effects
         self.seed = seed
-        self.tokens = tokens
-        self.who = who
+        self.count_tokens = count_tokens
+        self.persona = persona
         self.turn = turns[0].number if turns else 0
-        self.spoken = KeywordScan(shelf, turns, who.sources)
-        self.told: dict[str, ActivatedEntry] = {}
-        self.held: dict[str, LoreExclusion] = {}
-        self.unfit: dict[str, LoreExclusion] = {}  # by other keys, for now: one that is told later may bring them
-        self.settled: set[str] = set()  # by chance or budget: not asked again
-        self.spent: dict[str, int] = {}
-        self.groups: dict[str, str] = {}
-        timed.reach(self.turn, shelf.timed)
+        self.scan = KeywordScan(index, turns, persona.sources)
+        self.activated: dict[str, ActivatedEntry] = {}
+        self.excluded: dict[str, LoreExclusion] = {}
+        self.objections: dict[str, LoreExclusion] = {}  # of other keywords, so far: a later entry may satisfy them
+        self.final: set[str] = set()  # excluded by probability or budget: not tried again
+        self.spent: dict[str, int] = {}  # tokens by book
+        self.group_winners: dict[str, str] = {}
+        effects.advance(self.turn, index.timed_entries)
 
-    def run(self, found: Mapping[str, float]) -> Activation:
-        """Tell what is spoken of, round by round, and at last what retrieval found."""
-        levels = list(self.shelf.levels)
+    def run(self, retrieved: Mapping[str, float]) -> Activation:
+        """Activate entries by keywords, round by round, and at last those that retrieval found."""
+        levels = list(self.index.levels)
         level = levels.pop(0) if levels else 0
-        fresh = self._round(self._spoken_of(0, 0))
-        for number in range(1, self.shelf.rounds + 1):
+        fresh = self._activate_round(self._match_keywords(0, 0))
+        for number in range(1, self.index.rounds + 1):
             if not fresh:
                 if not levels:
                     break
                 level = levels.pop(0)
-            self.spoken.tell(fresh)
-            fresh = self._round(self._spoken_of(number, level))
-        self._round(self._found(found))
-        ordered = sorted(self.told.values(), key=lambda told: (told.entry.order, told.entry.id))
-        return Activation(told=tuple(ordered), held=self._held_back(), notices=tuple(self._notices()))
+            self.scan.add_activated(fresh)
+            fresh = self._activate_round(self._match_keywords(number, level))
+        self._activate_round(self._match_retrieved(retrieved))
+        ordered = sorted(self.activated.values(), key=lambda each: (each.entry.order, each.entry.id))
+        excluded = self._all_excluded()
+        return Activation(activated=tuple(ordered), excluded=excluded, notices=tuple(self._notices()))
 
-    # -- who is spoken of --------------------------------------------------------------------------------------------
+    # -- matching ----------------------------------------------------------------------------------------------------
 
-    def _spoken_of(self, number: int, level: int) -> dict[str, ActivationReason]:
-        """Return the entries that may be told in a round, and why; those that may not are held back."""
-        ids = {*self.shelf.always, *self.timed.sticky, *self.spoken.candidates(recursing=number > 0)}
+    def _match_keywords(self, number: int, level: int) -> dict[str, ActivationReason]:
+        """Return the entries that may be activated in a round, and why; exclude those that may not."""
+        ids = {*self.index.always_on, *self.effects.sticky, *self.scan.candidates(recursing=number > 0)}
         reasons: dict[str, ActivationReason] = {}
-        for id in (ids - self.told.keys() - self.settled) & self.shelf.entries.keys():
-            ready = self.shelf.entries[id]
-            why = self._why(ready, number)
-            if why is None:
-                self._note_unfit(ready, number)
+        for id in (ids - self.activated.keys() - self.final) & self.index.entries.keys():
+            prepared = self.index.entries[id]
+            reason = self._activation_reason(prepared, number)
+            if reason is None:
+                self._note_objection(prepared, number)
                 continue
-            held = self._forbidden(ready, number, level)
-            if held is None:
-                reasons[id] = why
-            elif held.reason != "persona" or why.by == "key":  # what is always told to others is no news here
-                self.held[id] = msgspec.structs.replace(held, why=why)
+            exclusion = self._filter(prepared, number, level)
+            if exclusion is None:
+                reasons[id] = reason
+            elif exclusion.reason != "persona" or reason.by == "keyword":  # entries of others are not worth a mention
+                self.excluded[id] = msgspec.structs.replace(exclusion, match=reason)
         return reasons
 
-    def _note_unfit(self, ready: PreparedEntry, number: int) -> None:
-        held = self.spoken.objection(ready, recursing=_scans_activated(ready, number))
-        if held is not None:
-            self.unfit[ready.entry.id] = held
+    def _note_objection(self, prepared: PreparedEntry, number: int) -> None:
+        exclusion = self.scan.exclusion(prepared, recursing=_scans_activated(prepared, number))
+        if exclusion is not None:
+            self.objections[prepared.entry.id] = exclusion
 
-    def _why(self, ready: PreparedEntry, number: int) -> ActivationReason | None:
-        entry = ready.entry
-        if ready.decorators.activate:
+    def _activation_reason(self, prepared: PreparedEntry, number: int) -> ActivationReason | None:
+        entry = prepared.entry
+        if prepared.decorators.activate:
             return ActivationReason(by="decorator")
         if entry.constant:
             return ActivationReason(by="constant")
-        if entry.id in self.timed.sticky:
-            return ActivationReason(by="sticky", until=self.timed.sticky[entry.id])
-        return self.spoken.why(ready, recursing=_scans_activated(ready, number))
+        if entry.id in self.effects.sticky:
+            return ActivationReason(by="sticky", until=self.effects.sticky[entry.id])
+        return self.scan.activation_reason(prepared, recursing=_scans_activated(prepared, number))
 
-    def _forbidden(self, ready: PreparedEntry, number: int, level: int) -> LoreExclusion | None:
-        """Return why an entry that is spoken of may not be told in this round; None if it may."""
-        entry = ready.entry
-        sticky = entry.id in self.timed.sticky
-        if not self._is_for_whom(entry):
-            return LoreExclusion(
-                entry=entry.id, reason="persona", detail="it is for others than the persona that answers"
-            )
+    def _filter(self, prepared: PreparedEntry, number: int, level: int) -> LoreExclusion | None:
+        """Return why a matching entry may not be activated in this round; None if it may."""
+        entry = prepared.entry
+        sticky = entry.id in self.effects.sticky
+        if not self._applies_to_persona(entry):
+            return LoreExclusion(entry=entry.id, reason="persona", detail="only for other personas")
         if entry.triggers and NORMAL_TRIGGER not in entry.triggers:
-            return LoreExclusion(
-                entry=entry.id, reason="persona", detail=f"it is for {', '.join(entry.triggers)} alone"
-            )
+            return LoreExclusion(entry=entry.id, reason="persona", detail=f"only for {', '.join(entry.triggers)}")
         if self.turn < entry.delay:
             return LoreExclusion(entry=entry.id, reason="delay", detail=f"not before message {entry.delay:,}")
-        if not sticky and entry.id in self.timed.cooling:
-            until = self.timed.cooling[entry.id]
+        if not sticky and entry.id in self.effects.cooldown:
+            until = self.effects.cooldown[entry.id]
             return LoreExclusion(entry=entry.id, reason="cooldown", detail=f"not before message {until:,}")
         if not sticky and entry.delay_until_recursion and (number == 0 or entry.delay_until_recursion > level):
-            return LoreExclusion(entry=entry.id, reason="recursion", detail="it waits for others to be told first")
+            return LoreExclusion(entry=entry.id, reason="recursion", detail="only activated by other entries")
         return None
 
-    def _is_for_whom(self, entry: LoreEntry) -> bool:
-        if entry.personas and self.who.names.isdisjoint(entry.personas) is not entry.exclude_personas:
+    def _applies_to_persona(self, entry: LoreEntry) -> bool:
+        if entry.personas and self.persona.names.isdisjoint(entry.personas) is not entry.exclude_personas:
             return False
-        if entry.tags and self.who.tags:
-            return self.who.tags.isdisjoint(entry.tags) is entry.exclude_personas
+        if entry.tags and self.persona.tags:
+            return self.persona.tags.isdisjoint(entry.tags) is entry.exclude_personas
         return True
 
-    def _found(self, found: Mapping[str, float]) -> dict[str, ActivationReason]:
-        """Return what retrieval found and nobody spoke of."""
+    def _match_retrieved(self, retrieved: Mapping[str, float]) -> dict[str, ActivationReason]:
+        """Return the entries that only retrieval found."""
         reasons: dict[str, ActivationReason] = {}
-        for id, relevance in found.items():
-            ready = self.shelf.entries.get(id)
-            if ready is None or not ready.entry.vector or id in self.told or id in self.held:
+        for id, relevance in retrieved.items():
+            prepared = self.index.entries.get(id)
+            if prepared is None or not prepared.entry.vector or id in self.activated or id in self.excluded:
                 continue
-            why = ActivationReason(by="found", relevance=relevance)
-            held = self._forbidden(ready, self.shelf.rounds, max(self.shelf.levels, default=0))
-            if held is None:
-                reasons[id] = why
+            reason = ActivationReason(by="retrieval", relevance=relevance)
+            exclusion = self._filter(prepared, self.index.rounds, max(self.index.levels, default=0))
+            if exclusion is None:
+                reasons[id] = reason
             else:
-                self.held[id] = msgspec.structs.replace(held, why=why)
+                self.excluded[id] = msgspec.structs.replace(exclusion, match=reason)
         return reasons
 
-    # -- who is told -------------------------------------------------------------------------------------------------
+    # -- activating --------------------------------------------------------------------------------------------------
 
-    def _round(self, reasons: Mapping[str, ActivationReason]) -> list[PreparedEntry]:
-        """Choose among those that may be told, and return those whose texts may speak of more."""
+    def _activate_round(self, reasons: Mapping[str, ActivationReason]) -> list[PreparedEntry]:
+        """Activate entries that pass groups, probability and budget; return those to scan in the next round."""
         candidates = sorted(
-            (self.shelf.entries[id] for id in reasons),
-            key=lambda ready: (ready.entry.id not in self.timed.sticky, ready.rank),
+            (self.index.entries[id] for id in reasons),
+            key=lambda prepared: (prepared.entry.id not in self.effects.sticky, prepared.rank),
         )
-        left, lost = resolve_groups(
+        remaining, lost = resolve_groups(
             candidates,
-            self.groups,
-            sticky=self.timed.sticky,
-            score=lambda ready: self.spoken.score(ready, recursing=bool(ready.book.recursion)),
+            self.group_winners,
+            sticky=self.effects.sticky,
+            score=lambda prepared: self.scan.score(prepared, recursing=bool(prepared.book.recursion)),
             seed=self.seed,
             turn=self.turn,
         )
-        self.held |= {held.entry: msgspec.structs.replace(held, why=reasons[held.entry]) for held in lost}
+        self.excluded |= {each.entry: msgspec.structs.replace(each, match=reasons[each.entry]) for each in lost}
         fresh = []
-        for ready in left:
-            held = self._unlucky(ready) or self._too_dear(ready)
-            if held is not None:
-                self.settled.add(ready.entry.id)
-                self.held[ready.entry.id] = msgspec.structs.replace(held, why=reasons[ready.entry.id])
+        for prepared in remaining:
+            exclusion = self._roll_probability(prepared) or self._spend_budget(prepared)
+            if exclusion is not None:
+                self.final.add(prepared.entry.id)
+                self.excluded[prepared.entry.id] = msgspec.structs.replace(exclusion, match=reasons[prepared.entry.id])
                 continue
-            self._tell(ready, reasons[ready.entry.id])
-            if ready.book.recursion and not ready.entry.prevent_recursion:
-                fresh.append(ready)
+            self._add(prepared, reasons[prepared.entry.id])
+            if prepared.book.recursion and not prepared.entry.prevent_recursion:
+                fresh.append(prepared)
         return fresh
 
-    def _unlucky(self, ready: PreparedEntry) -> LoreExclusion | None:
-        entry = ready.entry
-        if entry.probability == 1.0 or entry.id in self.timed.sticky:
+    def _roll_probability(self, prepared: PreparedEntry) -> LoreExclusion | None:
+        entry = prepared.entry
+        if entry.probability == 1.0 or entry.id in self.effects.sticky:
             return None
         rolled = roll(self.seed, entry.id, self.turn)
         if rolled < entry.probability:
             return None
-        detail = f"rolled {rolled:.2f}, and is told below {entry.probability:.2f}"
+        detail = f"rolled {rolled:.2f}, needs less than {entry.probability:.2f}"
         return LoreExclusion(entry=entry.id, reason="probability", detail=detail)
 
-    def _too_dear(self, ready: PreparedEntry) -> LoreExclusion | None:
-        """Hold back what does not fit into what its book has left; smaller ones behind it may still."""
-        entry, budget = ready.entry, ready.book.budget
+    def _spend_budget(self, prepared: PreparedEntry) -> LoreExclusion | None:
+        """Exclude an entry that exceeds its book's budget; smaller ones after it may still fit."""
+        entry, budget = prepared.entry, prepared.book.budget
         if budget is None or entry.ignore_budget:
             return None
-        cost, spent = self.tokens(entry), self.spent.get(ready.book.id, 0)
+        cost, spent = self.count_tokens(entry), self.spent.get(prepared.book.id, 0)
         if spent + cost <= budget:
-            self.spent[ready.book.id] = spent + cost
+            self.spent[prepared.book.id] = spent + cost
             return None
-        detail = f"{cost:,} tokens, and its book has {budget - spent:,} of {budget:,} left"
+        detail = f"{cost:,} tokens, but its lorebook has {budget - spent:,} of {budget:,} left"
         return LoreExclusion(entry=entry.id, reason="budget", detail=detail)
 
-    def _tell(self, ready: PreparedEntry, why: ActivationReason) -> None:
-        id = ready.entry.id
-        self.told[id] = ActivatedEntry(entry=ready.entry, text=ready.text, why=why)
-        self.held.pop(id, None)
-        self.groups |= dict.fromkeys(ready.entry.groups, id)
+    def _add(self, prepared: PreparedEntry, reason: ActivationReason) -> None:
+        id = prepared.entry.id
+        self.activated[id] = ActivatedEntry(entry=prepared.entry, text=prepared.text, reason=reason)
+        self.excluded.pop(id, None)
+        self.group_winners |= dict.fromkeys(prepared.entry.groups, id)
 
-    # -- what is said of it ------------------------------------------------------------------------------------------
+    # -- the result --------------------------------------------------------------------------------------------------
 
-    def _held_back(self) -> tuple[LoreExclusion, ...]:
-        patterns = self.shelf.finder.patterns
-        for number, text in patterns.hung.items():
-            for id in self.shelf.owners.get(number, ()):
-                if id not in self.told and id not in self.held:
-                    self.held[id] = LoreExclusion(
-                        entry=id, reason="pattern", detail=f"its pattern {text!r} took too long"
-                    )
-        unfit = {id: held for id, held in self.unfit.items() if id not in self.told}
-        self.held = unfit | self.held
-        return tuple(self.held[id] for id in sorted(self.held))
+    def _all_excluded(self) -> tuple[LoreExclusion, ...]:
+        for number, text in self.index.matcher.regexes.timed_out.items():
+            for id in self.index.entries_by_keyword.get(number, ()):
+                if id not in self.activated and id not in self.excluded:
+                    detail = f"the regular expression {text!r} took too long"
+                    self.excluded[id] = LoreExclusion(entry=id, reason="pattern", detail=detail)
+        objections = {id: each for id, each in self.objections.items() if id not in self.activated}
+        self.excluded = objections | self.excluded
+        return tuple(self.excluded[id] for id in sorted(self.excluded))
 
     def _notices(self) -> Iterator[Notice]:
-        lost = [held.entry for held in self.held.values() if held.reason == "budget" and _is_constant(held)]
-        for id in sorted(lost):
-            detail = self.held[id].detail
+        lost = [each for each in self.excluded.values() if each.reason == "budget" and _is_constant(each)]
+        for each in sorted(lost, key=lambda each: each.entry):
+            text = f"always-on lorebook entry {each.entry!r} did not fit: {each.detail}"
+            yield Notice(kind="lore-dropped", text=text, facts={"entry": each.entry})
+        if self.index.matcher.regexes.exhausted:
             yield Notice(
-                kind="lore-dropped",
-                text=f"always-on lorebook entry {id!r} did not fit: {detail}",
-                facts={"entry": id},
+                kind="lore-timeout", text="lorebook regular expressions took too long: the rest were not tried"
             )
-        if self.shelf.finder.patterns.exhausted:
-            yield Notice(kind="lore-timeout", text="lorebook patterns took too long: the rest were not searched for")
 
 
-def _scans_activated(ready: PreparedEntry, number: int) -> bool:
-    """Say whether what was told is looked through for an entry in a round."""
-    return 0 < number <= ready.book.recursion and not ready.entry.exclude_recursion
+def _scans_activated(prepared: PreparedEntry, number: int) -> bool:
+    """Return whether the keywords of an entry are searched for in activated entries in a round."""
+    return 0 < number <= prepared.book.recursion and not prepared.entry.exclude_recursion
 
 
-def _is_constant(held: LoreExclusion) -> bool:
-    return held.why is not None and held.why.by in ("constant", "decorator")
+def _is_constant(exclusion: LoreExclusion) -> bool:
+    return exclusion.match is not None and exclusion.match.by in ("constant", "decorator")

@@ -19,15 +19,15 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 _UNSPACED_SCRIPTS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0010ffff"
-"""Scripts that part no words, or bind particles to them: Thai, Lao, Burmese, Khmer; Chinese, Japanese, Korean."""
+"""Scripts without spaces between words, or with attached particles: Thai, Lao, Burmese, Khmer, Chinese, Japanese, …"""
 
 _WORD: Final = re.compile(rf"[^\W{_UNSPACED_SCRIPTS}]+")
-_GRAM: Final = 3  # characters by which a longer key is looked for
-_PROBE: Final = 32  # characters of a key that are compared at a place; the rest of a long one is searched for once
+_GRAM: Final = 3  # characters by which a longer keyword is found
+_PROBE: Final = 32  # characters of a keyword that are compared at each position; a longer one is then searched once
 
 
 class PlainKeyword(NamedTuple):
-    """A key that is looked for as it is. `whole`: it has to stand as a word of its own."""
+    """A keyword that is matched literally, or only as a `whole` word."""
 
     number: int
     text: str
@@ -35,20 +35,19 @@ class PlainKeyword(NamedTuple):
 
 
 def fold_case(text: str) -> str:
-    """Return a text without case, in one form."""
+    """Return a text in NFC, without case."""
     return unicodedata.normalize("NFC", text).casefold()
 
 
 def normalize(text: str) -> str:
-    """Return a text in one form."""
+    """Return a text in NFC."""
     return unicodedata.normalize("NFC", text)
 
 
 class PlainMatcher:
-    """Keys in one form, folded or exact. Texts must be in the same one."""
+    """Matches plain keywords. Keywords and texts must be normalized in the same way."""
 
     def __init__(self, keys: Iterable[PlainKeyword]) -> None:
-        """Sort keys by how they are looked for."""
         self._words: dict[str, list[int]] = defaultdict(list)
         self._grams: dict[int, dict[str, dict[int, dict[str, list[PlainKeyword]]]]] = {}
         for key in keys:
@@ -60,21 +59,21 @@ class PlainMatcher:
                 by_length = self._grams.setdefault(size, {}).setdefault(key.text[:size], {})
                 by_length.setdefault(len(probe), {}).setdefault(probe, []).append(key)
 
-    def found(self, text: str) -> Iterator[int]:
-        """Yield the numbers of the keys that stand in a text."""
+    def find(self, text: str) -> Iterator[int]:
+        """Yield the numbers of the keywords that appear in a text."""
         if self._words:
             for word in self._words.keys() & set(_WORD.findall(text)):
                 yield from self._words[word]
-        for key in self._probed(text):
+        for key in self._probe(text):
             if _is_whole_word(text, key.text) if key.whole else len(key.text) <= _PROBE or key.text in text:
                 yield key.number
 
-    def _probed(self, text: str) -> Iterator[PlainKeyword]:
-        """Yield the keys whose beginnings stand in a text, each once."""
-        for size, begins in self._grams.items():
+    def _probe(self, text: str) -> Iterator[PlainKeyword]:
+        """Yield the keywords whose beginnings appear in a text, each once."""
+        for size, by_gram in self._grams.items():
             grams = {text[at : at + size] for at in range(len(text) - size + 1)}
-            for gram in begins.keys() & grams:
-                yield from _probe_matches(text, gram, begins[gram])
+            for gram in by_gram.keys() & grams:
+                yield from _probe_matches(text, gram, by_gram[gram])
 
 
 def _probe_matches(text: str, gram: str, by_length: dict[int, dict[str, list[PlainKeyword]]]) -> Iterator[PlainKeyword]:
@@ -90,7 +89,7 @@ def _probe_matches(text: str, gram: str, by_length: dict[int, dict[str, list[Pla
 
 
 def _is_whole_word(text: str, key: str) -> bool:
-    """Say whether a key stands somewhere without a letter that goes on; a sign at its own edge parts it from any."""
+    """Return whether a keyword appears without letters next to it, except at an end that is no letter itself."""
     before, after = _is_letter(key[0]), _is_letter(key[-1])
     place = text.find(key)
     while place >= 0:
@@ -107,11 +106,9 @@ def _is_letter(char: str) -> bool:
     return _WORD.match(char) is not None
 
 
-REGEX_TIMEOUT: Final = 0.05  # seconds for one pattern in one text
-MAX_TIMEOUTS: Final = 10  # patterns of a book that may take longer; then no further one is tried
-MESSAGE_START: Final = (
-    "\x01"  # stands before every message, so that a pattern can say where one begins, as SillyTavern's can
-)
+REGEX_TIMEOUT: Final = 0.05  # seconds for one expression in one text
+MAX_TIMEOUTS: Final = 10  # expressions that may time out; then the remaining ones are not tried
+MESSAGE_START: Final = "\x01"  # before every message, so that an expression can match its beginning, as in SillyTavern
 
 _REGEX_LITERAL: Final = re.compile(r"/([\w\W]+?)/([dgimsuvy]*)")
 _BARE_SLASH: Final = re.compile(r"(?:^|[^\\])/")
@@ -119,7 +116,7 @@ _CODE_POINT: Final = re.compile(r"\\u\{([0-9a-fA-F]{1,6})\}")
 
 
 class RegexKeyword(NamedTuple):
-    """A key that is a pattern. `search` is the compiled one, or None if it is no pattern at all."""
+    """A keyword that is a regular expression; `search` is None if it does not compile."""
 
     number: int
     text: str
@@ -127,68 +124,67 @@ class RegexKeyword(NamedTuple):
 
 
 def split_regex_literal(key: str) -> tuple[str, str] | None:
-    r"""Return what stands between the slashes of a key, and the flags after them; None if it is a plain text.
+    r"""Return the expression between slashes and its flags; None if the keyword is plain.
 
     >>> split_regex_literal("/elf|elves/i"), split_regex_literal("and/or"), split_regex_literal("/a/b/")
     (('elf|elves', 'i'), None, None)
     """
-    found = _REGEX_LITERAL.fullmatch(key)
-    if found is None or _BARE_SLASH.search(found[1]):
+    match = _REGEX_LITERAL.fullmatch(key)
+    if match is None or _BARE_SLASH.search(match[1]):
         return None
-    return found[1].replace("\\/", "/"), found[2]
+    return match[1].replace("\\/", "/"), match[2]
 
 
 @lru_cache(maxsize=16_384)
 def compile_regex(pattern: str, flags: str) -> Any:
-    """Return a pattern of JavaScript's as one of ours, or None if it is none."""
+    """Return a compiled JavaScript expression, or None if it is invalid."""
     import regex  # noqa: PLC0415 - only where a book has patterns
 
-    told = _CODE_POINT.sub(_code_point, pattern).replace("[^]", r"[\s\S]")
-    chosen = regex.VERSION0
-    for flag, ours in (("i", regex.IGNORECASE), ("m", regex.MULTILINE), ("s", regex.DOTALL)):
-        chosen |= ours if flag in flags else 0
+    translated = _CODE_POINT.sub(_code_point, pattern).replace("[^]", r"[\s\S]")
+    options = regex.VERSION0
+    for flag, option in (("i", regex.IGNORECASE), ("m", regex.MULTILINE), ("s", regex.DOTALL)):
+        options |= option if flag in flags else 0
     try:
-        return regex.compile(told, chosen)
+        return regex.compile(translated, options)
     except (regex.error, OverflowError, RecursionError, ValueError):
         return None
 
 
-def _code_point(found: re.Match[str]) -> str:
-    return rf"\U{int(found[1], 16):08x}"
+def _code_point(match: re.Match[str]) -> str:
+    return rf"\U{int(match[1], 16):08x}"
 
 
 class RegexMatcher:
-    """The patterns of some books. One that took too long is not tried again."""
+    """Matches regular expressions. One that timed out is not tried again."""
 
-    def __init__(self, patterns: Iterable[RegexKeyword]) -> None:
-        """Hold patterns that could be compiled."""
-        self._patterns = [pattern for pattern in patterns if pattern.search is not None]
-        self.hung: dict[int, str] = {}
+    def __init__(self, keywords: Iterable[RegexKeyword]) -> None:
+        self._keywords = [keyword for keyword in keywords if keyword.search is not None]
+        self.timed_out: dict[int, str] = {}
 
-    def found(self, text: str) -> Iterator[int]:
-        """Yield the numbers of the patterns that are found in a text."""
-        for pattern in self._patterns:
-            if pattern.number not in self.hung and not self.exhausted and self._searched(pattern, text):
-                yield pattern.number
+    def find(self, text: str) -> Iterator[int]:
+        """Yield the numbers of the expressions that match a text."""
+        for keyword in self._keywords:
+            if keyword.number not in self.timed_out and not self.exhausted and self._matches(keyword, text):
+                yield keyword.number
 
     @property
     def exhausted(self) -> bool:
-        """Whether so many took too long that the others are not tried."""
-        return len(self.hung) >= MAX_TIMEOUTS
+        """Whether so many timed out that the remaining ones are not tried."""
+        return len(self.timed_out) >= MAX_TIMEOUTS
 
-    def _searched(self, pattern: RegexKeyword, text: str) -> bool:
+    def _matches(self, keyword: RegexKeyword, text: str) -> bool:
         try:
-            return pattern.search.search(text, timeout=REGEX_TIMEOUT) is not None
+            return keyword.search.search(text, timeout=REGEX_TIMEOUT) is not None
         except TimeoutError:
-            self.hung[pattern.number] = pattern.text
+            self.timed_out[keyword.number] = keyword.text
             return False
 
 
-_CACHED_TEXTS: Final = 2_048  # texts: from one turn to the next, nearly all messages are the same
+_CACHED_TEXTS: Final = 2_048  # nearly all messages are the same from one turn to the next
 
 
 class Keyword(NamedTuple):
-    """A key as an entry means it: with or without case, as a whole word, as a pattern."""
+    """A keyword and how it is matched."""
 
     text: str
     case_sensitive: bool
@@ -197,46 +193,45 @@ class Keyword(NamedTuple):
 
 
 class KeywordMatcher:
-    """Finds keys in texts; what it found in a text, it remembers."""
+    """Finds keywords in texts, and caches what it found. Number all keywords, then call `build`, then `find`."""
 
     def __init__(self) -> None:
-        """Begin without any key."""
         self._numbers: dict[Keyword, int] = {}
-        self._known: dict[bytes, frozenset[int]] = {}
+        self._cache: dict[bytes, frozenset[int]] = {}
 
-    def number(self, key: Keyword) -> int:
-        """Return the number of a key. All keys must be numbered before the first text is looked through."""
-        return self._numbers.setdefault(key, len(self._numbers))
+    def number(self, keyword: Keyword) -> int:
+        """Return the number of a keyword."""
+        return self._numbers.setdefault(keyword, len(self._numbers))
 
-    def ready(self) -> "KeywordMatcher":
-        """Sort all keys by how they are looked for."""
-        sorted_keys = [(number, key, _as_regex(number, key)) for key, number in self._numbers.items()]
-        self.patterns = RegexMatcher(pattern for _, _, pattern in sorted_keys if pattern is not None)
-        plain = [(number, key) for number, key, pattern in sorted_keys if pattern is None]
+    def build(self) -> "KeywordMatcher":
+        """Prepare the matchers for all keywords."""
+        numbered = [(number, key, _as_regex(number, key)) for key, number in self._numbers.items()]
+        self.regexes = RegexMatcher(regex for _, _, regex in numbered if regex is not None)
+        plain = [(number, key) for number, key, regex in numbered if regex is None]
         self._folded = PlainMatcher(_as_plain(number, key) for number, key in plain if not key.case_sensitive)
         self._exact = PlainMatcher(_as_plain(number, key) for number, key in plain if key.case_sensitive)
         return self
 
-    def found(self, text: str) -> frozenset[int]:
-        """Return the numbers of all keys that stand in a text."""
+    def find(self, text: str) -> frozenset[int]:
+        """Return the numbers of all keywords that appear in a text."""
         digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()  # texts may be long
-        found = self._known.get(digest)
-        if found is None:
-            if len(self._known) >= _CACHED_TEXTS:
-                self._known.clear()
-            found = self._known[digest] = frozenset(self._all(text))
-        return found
+        numbers = self._cache.get(digest)
+        if numbers is None:
+            if len(self._cache) >= _CACHED_TEXTS:
+                self._cache.clear()
+            numbers = self._cache[digest] = frozenset(self._find_all(text))
+        return numbers
 
-    def _all(self, text: str) -> Iterator[int]:
-        yield from self._folded.found(fold_case(text))
-        yield from self._exact.found(normalize(text))
-        yield from self.patterns.found(MESSAGE_START + text)
+    def _find_all(self, text: str) -> Iterator[int]:
+        yield from self._folded.find(fold_case(text))
+        yield from self._exact.find(normalize(text))
+        yield from self.regexes.find(MESSAGE_START + text)
 
 
 def _as_regex(number: int, key: Keyword) -> RegexKeyword | None:
-    """Return a key as a pattern, if it is one. What only looks like one is a text, as in SillyTavern."""
-    between = split_regex_literal(key.text)
-    if between is not None and (search := compile_regex(*between)) is not None:
+    """Return a keyword as a regular expression, if it is one. `/(/` is plain since it is invalid, as in SillyTavern."""
+    literal = split_regex_literal(key.text)
+    if literal is not None and (search := compile_regex(*literal)) is not None:
         return RegexKeyword(number, key.text, search)
     if not key.regex:
         return None
@@ -245,5 +240,5 @@ def _as_regex(number: int, key: Keyword) -> RegexKeyword | None:
 
 def _as_plain(number: int, key: Keyword) -> PlainKeyword:
     text = normalize(key.text) if key.case_sensitive else fold_case(key.text)
-    # Of several words only one need be whole: "the woods" is a phrase, and phrases are found wherever they stand.
+    # Only single words must be whole: "the woods" is a phrase, and phrases match anywhere.
     return PlainKeyword(number, text, key.whole_words and len(text.split()) == 1)

@@ -4,23 +4,24 @@ from typing import Literal
 
 import msgspec
 
-ActivationKind = Literal["constant", "key", "sticky", "found", "decorator"]
+ActivationKind = Literal["constant", "keyword", "sticky", "retrieval", "decorator"]
 KeywordPlace = Literal["message", "entry", "source"]
 ExclusionKind = Literal[
     "delay", "cooldown", "persona", "recursion", "secondary", "group", "probability", "budget", "pattern"
 ]
 
-CURRENT_MESSAGE = "(current)"  # the id of a message that stands in no room yet
+CURRENT_MESSAGE = "(current)"  # the id of a message that is not in a room yet
 
 
 class ActivationReason(msgspec.Struct, frozen=True, kw_only=True):
-    """What brought an entry in: `by` a key, and `where` it stands (a message, another entry, a text of the persona).
+    """What activated an entry.
 
-    `secondary` is what its secondary keys had to say. `until` is the message with which a sticky entry ends.
+    For a keyword, `place` and `where` say in which message, entry or text of the persona it appears, and `secondary`
+    what its secondary keywords did. `until` is the message with which a sticky entry ends.
     """
 
     by: ActivationKind
-    key: str = ""
+    keyword: str = ""
     place: KeywordPlace = "message"
     where: str = ""
     secondary: str = ""
@@ -28,41 +29,41 @@ class ActivationReason(msgspec.Struct, frozen=True, kw_only=True):
     relevance: float | None = None
 
     @property
-    def line(self) -> str:
-        """Say it in words.
+    def text(self) -> str:
+        """The reason in words.
 
-        >>> ActivationReason(by="key", key="dragon", where="m12").line
-        "its key 'dragon' stands in message 'm12'"
+        >>> ActivationReason(by="keyword", keyword="dragon", where="m12").text
+        "keyword 'dragon' in message 'm12'"
         """
         match self.by:
             case "constant":
-                return "it is always told"
+                return "always on"
             case "decorator":
-                return "its text says @@activate"
+                return "its text contains @@activate"
             case "sticky":
-                return f"it was told before, and stays until message {self.until:,}"
-            case "found":
-                return f"retrieval found it (relevance {self.relevance or 0.0:.2f})"
-            case "key":
-                return f"its key {self.key!r} stands in {self._shown_place}{self.secondary}"
+                return f"sticky until message {self.until:,}"
+            case "retrieval":
+                return f"found by retrieval (relevance {self.relevance or 0.0:.2f})"
+            case "keyword":
+                return f"keyword {self.keyword!r} in {self._place_text}{self.secondary}"
 
     @property
-    def _shown_place(self) -> str:
+    def _place_text(self) -> str:
         if self.place == "message":
-            return "the message to be answered" if self.where == CURRENT_MESSAGE else f"message {self.where!r}"
+            return "the current message" if self.where == CURRENT_MESSAGE else f"message {self.where!r}"
         return f"entry {self.where!r}" if self.place == "entry" else f"the persona's {self.where}"
 
 
 class LoreExclusion(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that was spoken of and is not told: the reason, with its numbers, and the entry that was told for it."""
+    """An entry that matched but was excluded. `winner` is the entry that was activated instead, in a group."""
 
     entry: str
     reason: ExclusionKind
     detail: str
-    by: str = ""
-    why: ActivationReason | None = None
+    winner: str = ""
+    match: ActivationReason | None = None
 
     @property
-    def line(self) -> str:
-        """Say it in words."""
+    def text(self) -> str:
+        """The reason in words."""
         return f"{self.reason}: {self.detail}"

@@ -10,142 +10,149 @@ from brimful.records.lorebook import Source
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as lore sees it: its place in the room, who said what, and whether it asks for an answer."""
+    """A message as lore sees it: its number in the room, its speaker and text, and whether it expects a reply."""
 
     id: str
     number: int
     text: str
     speaker: str = ""
-    asks: bool = True
+    expects_reply: bool = True
 
     @property
-    def named(self) -> str:
-        """What was said, with who said it."""
+    def text_with_speaker(self) -> str:
+        """The text with the name of its speaker before it."""
         return f"{self.speaker}: {self.text}" if self.speaker else self.text
 
 
 class KeywordScan:
-    """Where keys stand, at one turn. Messages are the newest first."""
+    """Where keywords appear at one turn. Messages are the newest first."""
 
-    def __init__(self, shelf: LoreIndex, turns: Sequence[Turn], sources: Mapping[Source, str]) -> None:
-        """Look through as many messages as any entry wants."""
-        self._shelf = shelf
+    def __init__(self, index: LoreIndex, turns: Sequence[Turn], sources: Mapping[Source, str]) -> None:
+        self._index = index
         self._turns = turns
-        seen = turns[: shelf.depth]
-        self._plain = self._first(turn.text for turn in seen)
-        self._named = self._first(turn.named for turn in seen)
-        self._sources = {source: shelf.finder.found(text) for source, text in sources.items() if text}
-        self._told: dict[int, str] = {}
+        scanned = turns[: index.scan_depth]
+        self._in_texts = self._newest_matches(turn.text for turn in scanned)
+        self._in_texts_with_speaker = self._newest_matches(turn.text_with_speaker for turn in scanned)
+        self._in_sources = {source: index.matcher.find(text) for source, text in sources.items() if text}
+        self._in_entries: dict[int, str] = {}
 
-    def tell(self, told: Iterable[PreparedEntry]) -> None:
-        """Add what was told, to be looked through for more."""
-        for ready in told:
-            for number in self._shelf.mentioned(ready):
-                self._told.setdefault(number, ready.entry.id)
+    def add_activated(self, entries: Iterable[PreparedEntry]) -> None:
+        """Also scan the texts of activated entries (recursion)."""
+        for prepared in entries:
+            for number in self._index.keywords_in(prepared):
+                self._in_entries.setdefault(number, prepared.entry.id)
 
     def candidates(self, *, recursing: bool) -> set[str]:
-        """Return the entries one of whose keys stands anywhere."""
-        numbers = {*self._plain, *self._named, *(n for found in self._sources.values() for n in found)}
+        """Return the entries one of whose keywords appears anywhere."""
+        in_sources = (number for numbers in self._in_sources.values() for number in numbers)
+        numbers = {*self._in_texts, *self._in_texts_with_speaker, *in_sources}
         if recursing:
-            numbers |= self._told.keys()
-        owners = self._shelf.owners
-        return {id for number in numbers if number in owners for id in owners[number]}
+            numbers |= self._in_entries.keys()
+        entries = self._index.entries_by_keyword
+        return {id for number in numbers if number in entries for id in entries[number]}
 
-    def stirs(self) -> bool:
-        """Say whether an entry that is sticky or cools down may begin to be told here."""
-        keys = self._shelf.stirring
-        return keys is None or not (keys.isdisjoint(self._plain) and keys.isdisjoint(self._named))
+    def may_start_timed_effect(self) -> bool:
+        """Return whether a sticky or cooldown period may start at this turn."""
+        keywords = self._index.timed_keywords
+        return keywords is None or not (
+            keywords.isdisjoint(self._in_texts) and keywords.isdisjoint(self._in_texts_with_speaker)
+        )
 
-    def where(self, number: int, ready: PreparedEntry, *, recursing: bool) -> tuple[KeywordPlace, str] | None:
-        """Return where a key stands for an entry: a message, a text of the persona, or another entry."""
-        first = (self._named if ready.book.names else self._plain).get(number)
-        if first is not None and first < ready.depth:
-            return ("message", self._turns[first].id)
-        for source in ready.entry.sources:
-            if number in self._sources.get(source, ()):
+    def find(self, number: int, prepared: PreparedEntry, *, recursing: bool) -> tuple[KeywordPlace, str] | None:
+        """Return where a keyword of an entry appears: in a message, a text of the persona, or another entry."""
+        newest = (self._in_texts_with_speaker if prepared.book.names else self._in_texts).get(number)
+        if newest is not None and newest < prepared.depth:
+            return ("message", self._turns[newest].id)
+        for source in prepared.entry.sources:
+            if number in self._in_sources.get(source, ()):
                 return ("source", source)
-        if recursing and number in self._told and self._told[number] != ready.entry.id:
-            return ("entry", self._told[number])
+        if recursing and number in self._in_entries and self._in_entries[number] != prepared.entry.id:
+            return ("entry", self._in_entries[number])
         return None
 
-    def why(self, ready: PreparedEntry, *, recursing: bool) -> ActivationReason | None:
-        """Return why an entry is spoken of; None if it is not, or if its other keys hold it back."""
-        brought = self._brought(ready, recursing=recursing)
-        if brought is None or self._against(ready, recursing=recursing):
+    def activation_reason(self, prepared: PreparedEntry, *, recursing: bool) -> ActivationReason | None:
+        """Return why an entry is activated; None if no keyword appears, or its other keywords exclude it."""
+        match = self._first_match(prepared, recursing=recursing)
+        if match is None or self._objection(prepared, recursing=recursing):
             return None
-        return msgspec.structs.replace(brought, secondary=self._secondary(ready, recursing=recursing))
+        return msgspec.structs.replace(match, secondary=self._secondary_text(prepared, recursing=recursing))
 
-    def objection(self, ready: PreparedEntry, *, recursing: bool) -> LoreExclusion | None:
-        """Return what an entry's other keys have against it, though one of its keys stands there; None if nothing."""
-        brought = self._brought(ready, recursing=recursing)
-        detail = self._against(ready, recursing=recursing) if brought else ""
-        return LoreExclusion(entry=ready.entry.id, reason="secondary", detail=detail, why=brought) if detail else None
+    def exclusion(self, prepared: PreparedEntry, *, recursing: bool) -> LoreExclusion | None:
+        """Return how the other keywords of a matching entry exclude it; None if they do not."""
+        match = self._first_match(prepared, recursing=recursing)
+        detail = self._objection(prepared, recursing=recursing) if match else ""
+        if not detail:
+            return None
+        return LoreExclusion(entry=prepared.entry.id, reason="secondary", detail=detail, match=match)
 
-    def score(self, ready: PreparedEntry, *, recursing: bool) -> int:
-        """Return how many of an entry's keys stand there; secondary ones count where they are asked for."""
-        first = sum(self.where(n, ready, recursing=recursing) is not None for n in ready.keys)
-        second = sum(self.where(n, ready, recursing=recursing) is not None for n in ready.secondary)
-        counts = ready.entry.logic == "and-any" or (ready.entry.logic == "and-all" and second == len(ready.secondary))
+    def score(self, prepared: PreparedEntry, *, recursing: bool) -> int:
+        """Return how many keywords of an entry appear; secondary ones count if they are required."""
+        first = sum(self.find(n, prepared, recursing=recursing) is not None for n in prepared.keywords)
+        second = sum(self.find(n, prepared, recursing=recursing) is not None for n in prepared.secondary)
+        logic = prepared.entry.logic
+        counts = logic == "and-any" or (logic == "and-all" and second == len(prepared.secondary))
         return first + second if first and counts else first
 
-    def _brought(self, ready: PreparedEntry, *, recursing: bool) -> ActivationReason | None:
-        """Return the first of an entry's keys that stands somewhere, and where."""
-        for number, key in ready.keys.items():
-            there = self.where(number, ready, recursing=recursing)
-            if there is not None:
-                return ActivationReason(by="key", key=key, place=there[0], where=there[1])
+    def _first_match(self, prepared: PreparedEntry, *, recursing: bool) -> ActivationReason | None:
+        """Return the first keyword of an entry that appears, and where."""
+        for number, keyword in prepared.keywords.items():
+            found = self.find(number, prepared, recursing=recursing)
+            if found is not None:
+                return ActivationReason(by="keyword", keyword=keyword, place=found[0], where=found[1])
         return None
 
-    def _against(self, ready: PreparedEntry, *, recursing: bool) -> str:
-        """Say which keys that should stand there do not, or the other way round; nothing if all is as it should be."""
-        excluded, _ = self._parted(ready.excluded, ready, recursing=recursing)
+    def _objection(self, prepared: PreparedEntry, *, recursing: bool) -> str:
+        """Return which other keyword excludes an entry by being there or missing; empty if none does."""
+        excluded, _ = self._partition(prepared.excluded, prepared, recursing=recursing)
         if excluded:
-            return f"{excluded[0]!r} stands there, too"
-        additional, without = self._parted(ready.additional, ready, recursing=recursing)
-        if without and not additional:
-            return f"none of {_quote_all(without)} stands there"
-        return self._against_secondary(ready, recursing=recursing) if ready.secondary else ""
+            return f"{excluded[0]!r} appears, too"
+        additional, missing = self._partition(prepared.additional, prepared, recursing=recursing)
+        if missing and not additional:
+            return f"none of {_quote_all(missing)} appears"
+        return self._secondary_objection(prepared, recursing=recursing) if prepared.secondary else ""
 
-    def _against_secondary(self, ready: PreparedEntry, *, recursing: bool) -> str:
-        there, missing = self._parted(ready.secondary, ready, recursing=recursing)
-        match ready.entry.logic:
+    def _secondary_objection(self, prepared: PreparedEntry, *, recursing: bool) -> str:
+        present, missing = self._partition(prepared.secondary, prepared, recursing=recursing)
+        match prepared.entry.logic:
             case "and-any":
-                return "" if there else f"none of {_quote_all(missing)} stands there"
+                return "" if present else f"none of {_quote_all(missing)} appears"
             case "and-all":
-                return f"{missing[0]!r} does not stand there" if missing else ""
+                return f"{missing[0]!r} does not appear" if missing else ""
             case "not-any":
-                return f"{there[0]!r} stands there, too" if there else ""
+                return f"{present[0]!r} appears, too" if present else ""
             case "not-all":
-                return "" if missing else f"all of {_quote_all(there)} stand there, too"
+                return "" if missing else f"all of {_quote_all(present)} appear, too"
 
-    def _secondary(self, ready: PreparedEntry, *, recursing: bool) -> str:
-        """Say what the secondary keys do for an entry that they allow."""
-        if not ready.secondary:
+    def _secondary_text(self, prepared: PreparedEntry, *, recursing: bool) -> str:
+        """Return how the secondary keywords of an activated entry were satisfied."""
+        if not prepared.secondary:
             return ""
-        there, missing = self._parted(ready.secondary, ready, recursing=recursing)
-        match ready.entry.logic:
+        present, missing = self._partition(prepared.secondary, prepared, recursing=recursing)
+        match prepared.entry.logic:
             case "and-any":
-                return f", with {there[0]!r}"
+                return f", with {present[0]!r}"
             case "and-all":
-                return f", with {_quote_all(there)}"
+                return f", with {_quote_all(present)}"
             case "not-any":
                 return f", without {_quote_all(missing)}"
             case "not-all":
                 return f", without {missing[0]!r}"
 
-    def _parted(self, keys: Mapping[int, str], ready: PreparedEntry, *, recursing: bool) -> tuple[list[str], list[str]]:
-        """Return the keys that stand there, and those that do not."""
-        there = [key for number, key in keys.items() if self.where(number, ready, recursing=recursing)]
-        return there, [key for key in keys.values() if key not in there]
+    def _partition(
+        self, keywords: Mapping[int, str], prepared: PreparedEntry, *, recursing: bool
+    ) -> tuple[list[str], list[str]]:
+        """Return the keywords that appear, and those that do not."""
+        present = [keyword for number, keyword in keywords.items() if self.find(number, prepared, recursing=recursing)]
+        return present, [keyword for keyword in keywords.values() if keyword not in present]
 
-    def _first(self, texts: Iterable[str]) -> dict[int, int]:
-        """Return the newest message in which each key stands."""
-        first: dict[int, int] = {}
+    def _newest_matches(self, texts: Iterable[str]) -> dict[int, int]:
+        """Return the newest message in which each keyword appears."""
+        newest: dict[int, int] = {}
         for at, text in enumerate(texts):
-            for number in self._shelf.finder.found(text):
-                first.setdefault(number, at)
-        return first
+            for number in self._index.matcher.find(text):
+                newest.setdefault(number, at)
+        return newest
 
 
-def _quote_all(keys: Iterable[str]) -> str:
-    return ", ".join(map(repr, keys))
+def _quote_all(keywords: Iterable[str]) -> str:
+    return ", ".join(map(repr, keywords))
