@@ -148,7 +148,7 @@ def test_one_damaged_file_among_many(store, fails, run_json, zipped):
     assert fails("import", path) == (
         f"2 files are damaged: {path}/2.jsonl:3: is not JSON: Input data was truncated; "
         f"{path}/z.json[1]: the file ends in the middle of its array; "
-        "nothing was imported: --salvage brings the 8 records that can be read"
+        "nothing was imported: use --salvage to import the 8 records that can be read"
     )
     assert store() == before
     intake = run_json("import", path, "--salvage")
@@ -171,8 +171,8 @@ def test_many_damaged_files_are_counted_and_the_first_are_named(fails):
 def test_many_damaged_places_of_one_file_are_counted(fails):
     Path("x.jsonl").write_bytes(b'{"a\n' * 1000 + GOOD)
     assert fails("import", "x.jsonl") == (
-        "x.jsonl:1: is not JSON: Input data was truncated (and 999 more places); "
-        "nothing was imported: --salvage brings the 2 records that can be read"
+        "x.jsonl:1: is not JSON: Input data was truncated (and 999 more); "
+        "nothing was imported: use --salvage to import the 2 records that can be read"
     )
 
 
