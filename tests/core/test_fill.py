@@ -74,9 +74,9 @@ def test_default_lends_what_history_does_not_need():
     context = build(pile)
     related = next(use for use in context.pools if use.name == "related")
     assert related.used > related.limit
-    assert related.lent == related.used - related.limit
+    assert related.borrowed == related.used - related.limit
     assert context.tokens >= 0.97 * context.budget.available
-    assert ("kept", "lent") in outcomes(context).values()
+    assert ("kept", "borrowed") in outcomes(context).values()
 
 
 def test_a_required_part_that_does_not_fit_is_an_error_with_numbers_and_ids():

@@ -51,7 +51,7 @@ def test_a_dropped_memory_says_how_far_it_was_from_the_cut():
     context = build([entry for entry in pile() if entry.kind != "message-recent"], window=400)
     pool = next(use for use in context.pools if use.name == "related")
     worst = context.explain("mem-19")
-    numbers = f"{pool.used:,}/{pool.limit:,} tokens, {pool.lent:,} lent"
+    numbers = f"{pool.used:,}/{pool.limit:,} tokens, {pool.borrowed:,} borrowed"
     assert worst.startswith(f"dropped: pool 'related' full ({numbers}), score 0.")
     assert worst.endswith("ranks below the cut")
     first_out = next(d for d in context.decisions if d.pool == "related" and d.rank == d.cut + 1)

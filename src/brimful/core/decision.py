@@ -13,24 +13,24 @@ Outcome = Literal["kept", "shrunk", "replaced", "duplicate", "dropped"]
 
 Reason = Literal[
     "required",  # may not be dropped
-    "fits",  # won its place
+    "fits",  # there was room for it
     "min-items",  # one of the minimum number of items of its pool
-    "lent",  # in by tokens that other pools left unspent
-    "summary",  # stands for the cluster that it covers, or gave way to the summary that covers it
+    "borrowed",  # fits because its pool borrowed tokens that other pools left unspent
+    "summary",  # replaces the cluster that it covers, or was replaced by a summary
     "same-id",  # another candidate has its id
-    "same-content",  # something kept has its normalized text
-    "too-large",  # larger than all that its pool may ever take
+    "same-content",  # a kept candidate has the same normalized text
+    "too-large",  # larger than its pool can ever hold
     "pool-full",  # the pool's limit is reached
     "window-full",  # the window is full
     "max-items",  # the pool already holds its maximum number of items
-    "low-water",  # history was trimmed, or began anew, in one large step, so that its prefix holds for many turns
-    "older",  # history is contiguous, and ended after it
-    "trimmed",  # in at first, and the worst of its pool when the whole was over the limit
-    "no-modality",  # the model cannot see or hear it, or the wire does not carry it
+    "low-water",  # history was trimmed in one large step, so that its prefix stays the same for many turns
+    "older",  # history is contiguous, and begins after it
+    "trimmed",  # in at first, then dropped as the worst of its pool because the whole was over the limit
+    "no-modality",  # the model or the wire format does not support this kind of media
     "no-pool",  # no pool of the policy takes its kind
-    "verbatim",  # a summary that is not needed: what it covers stands there itself
+    "verbatim",  # a summary that is not needed because the messages it covers are in
     "excluded",  # not allowed to compete: the package says why
-    "unpaired",  # a tool result without its call, or a call without its result: no provider takes it
+    "unpaired",  # a tool result without its call, or a call without its result: no provider accepts it
 ]
 
 

@@ -13,9 +13,9 @@ from brimful.core.units import Unit, time_key
 
 
 def canonical_order(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
-    """Sort candidates in time, so that the order of the input list says nothing.
+    """Sort candidates by time, so that the order of the input list does not matter.
 
-    What is equal in time, id and text is told apart by all of its data.
+    Packages with the same time, id and text are ordered by all of their data.
     """
     if len({package.id for package in packages}) == len(packages):
         return sorted(packages, key=time_key)
@@ -28,7 +28,7 @@ def canonical_order(packages: Sequence[ContentPackage]) -> list[ContentPackage]:
 
 
 def dedupe_by_id(packages: Sequence[ContentPackage], policy: Policy) -> tuple[list[ContentPackage], list[Decision]]:
-    """Keep one package of each id: a required one first, then the earlier pool, then the newer."""
+    """Keep one package of each id: preferably a required one, then that of the earlier pool, then the newer one."""
     if len({package.id for package in packages}) == len(packages):
         return list(packages), []
     survivors: dict[str, ContentPackage] = {}
@@ -44,24 +44,24 @@ def dedupe_by_id(packages: Sequence[ContentPackage], policy: Policy) -> tuple[li
 
 
 class Deduplicated(msgspec.Struct, frozen=True):
-    """Units of which no two single ones have the same normalized text; `doubles` name the one that has theirs.
+    """Units without duplicates by normalized text; `duplicates` come with the id of their original.
 
-    `owners` are the texts that are spoken for, with the id of the first that has them.
+    `owners` maps normalized hashes to the id of the first package with that text.
     """
 
     units: list[Unit]
-    doubles: list[tuple[Unit, str]]
+    duplicates: list[tuple[Unit, str]]
     owners: dict[str, str]
 
 
-def dedupe_by_content(units: Sequence[Unit], inside: Mapping[str, str], *, everything: bool) -> Deduplicated:
-    """Part single packages whose normalized text is `inside`, or in an earlier one of `units`, from all others.
+def dedupe_by_content(units: Sequence[Unit], included: Mapping[str, str], *, everything: bool) -> Deduplicated:
+    """Separate units whose normalized text is in `included`, or in an earlier unit, from all others.
 
-    Turns of the conversation are spared, unless `everything` is meant: two people may say "ok".
+    Turns of the conversation are never duplicates, unless `everything` is compared: two people may say "ok".
     """
     unique: list[Unit] = []
-    doubles: list[tuple[Unit, str]] = []
-    owners = dict(inside)
+    duplicates: list[tuple[Unit, str]] = []
+    owners = dict(included)
     for unit in units:
         first = unit.packages[0]
         if len(unit.packages) > 1 or (first.kind in KIND_REGIONS and not everything):
@@ -71,19 +71,19 @@ def dedupe_by_content(units: Sequence[Unit], inside: Mapping[str, str], *, every
         if owner == first.id:
             unique.append(unit)
         else:
-            doubles.append((unit, owner))
-    return Deduplicated(unique, doubles, owners)
+            duplicates.append((unit, owner))
+    return Deduplicated(unique, duplicates, owners)
 
 
 def content_owners(units: Iterable[Unit]) -> dict[str, str]:
-    """Return the normalized texts of all packages, with their ids."""
+    """Return the ids of all packages by normalized hash."""
     return {package.normalized_hash: package.id for unit in units for package in unit.packages}
 
 
-def confirmed_duplicates(doubles: Sequence[tuple[Unit, str]], inside: Sequence[Unit]) -> list[tuple[Unit, str]]:
-    """Return the doubles of something that is in; of the others, the one that came first may have lost its place."""
-    ids = {package.id for unit in inside for package in unit.packages}
-    return [(unit, other) for unit, other in doubles if other in ids]
+def confirmed_duplicates(duplicates: Sequence[tuple[Unit, str]], included: Sequence[Unit]) -> list[tuple[Unit, str]]:
+    """Return the duplicates whose original is in. The original of the others may have been dropped."""
+    ids = {package.id for unit in included for package in unit.packages}
+    return [(unit, other) for unit, other in duplicates if other in ids]
 
 
 def _rank(package: ContentPackage, policy: Policy) -> tuple[bool, int, float]:

@@ -38,14 +38,14 @@ def fill(
     filling.trim()
     for pool in policy.pools:
         if pool.borrow:
-            filling.lend(pool)
+            filling.borrow(pool)
     for pool in policy.pools:
         filling.reconsider(pool)
     return filling.selection()
 
 
 class _Filling:
-    """The state of one fill. Units never change; they move between lists."""
+    """The state of one fill. Units are immutable; they move between lists."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class _Filling:
         self.order: dict[str, list[Unit]] = {}
         self.chosen: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
         self.reasons: dict[str, Reason] = {}
-        self.swapped: dict[str, Unit] = {}
-        self.doubles: dict[str, list[tuple[Unit, str]]] = {}
-        self.settled: set[str] = set()
+        self.replaced: dict[str, Unit] = {}
+        self.duplicates: dict[str, list[tuple[Unit, str]]] = {}
+        self.final_history: set[str] = set()
         self.stepped: set[str] = set()
         self.rooms: dict[str, Room] = {}
-        self.lent: dict[str, int] = {}
+        self.borrowed: dict[str, int] = {}
 
-    # -- accounts ----------------------------------------------------------------------------------------------------
+    # -- totals ------------------------------------------------------------------------------------------------------
 
     def total(self) -> int:
         base = self.base.full if any(self.chosen.values()) else self.base.required
@@ -90,7 +90,7 @@ class _Filling:
         return [unit for unit in self.fixed if unit.pool == pool.name]
 
     def room(self, pool: Pool, *, own_limit: bool = True, within_total: bool = True) -> Room:
-        """Return what the pool may take, beside what is in other pools and what it must hold itself."""
+        """Return what the pool may use, besides its required units and what is in other pools."""
         fixed = self.fixed_in(pool)
         others = sum(total_cost(units) for name, units in self.chosen.items() if name != pool.name)
         total = self.base.full + total_cost(self.fixed) + others
@@ -103,7 +103,7 @@ class _Filling:
     # -- stages ------------------------------------------------------------------------------------------------------
 
     def require(self) -> None:
-        """Put in what may not be dropped; shrink what may be shrunk, the least important first."""
+        """Add the required units. If they do not fit, shrink those that may shrink, the least important first."""
         over = self.total() - self.budget.hard_limit
         for at, unit in sorted(enumerate(self.fixed), key=lambda row: (row[1].score.total, row[1].key)):
             if over <= 0:
@@ -116,36 +116,36 @@ class _Filling:
             raise make_budget_error(self.fixed, self.budget, self.base, self.total())
 
     def _smallest(self, unit: Unit, room: int) -> Unit | None:
-        """Shrink to the room if that can be done, else as far as the packages allow."""
-        least = min_cost(unit)
-        return None if least is None else self.shrink(unit, room) or self.shrink(unit, max(room, least))
+        """Shrink to the room if possible, otherwise as far as the packages allow."""
+        minimum = min_cost(unit)
+        return None if minimum is None else self.shrink(unit, room) or self.shrink(unit, max(room, minimum))
 
     def fill_pool(self, pool: Pool) -> None:
-        """Fill one pool up to its limit; where the policy trims later, other pools do not count yet."""
+        """Fill one pool up to its limit. If the policy trims later, other pools do not count yet."""
         self._release(pool)
         room = self.room(pool, within_total=not self.policy.trim)
         self._pick(pool, room)
-        if not pool.borrow or pool.name in self.settled:
+        if not pool.borrow or pool.name in self.final_history:
             self.final.add(pool.name)
 
-    def lend(self, pool: Pool) -> None:
-        """Fill a pool again, with all that is left of the window."""
+    def borrow(self, pool: Pool) -> None:
+        """Fill a pool again with everything that is left of the window."""
         room = self.room(pool, own_limit=False)
         more = self._release(pool)
         self.final.add(pool.name)
-        if pool.name in self.settled or (room == self.rooms[pool.name] and not more):
+        if pool.name in self.final_history or (room == self.rooms[pool.name] and not more):
             return
         limit = self.budget.limit(pool.name)
         before = {unit.key for unit in self.chosen[pool.name]}
         self._pick(pool, room)
         for unit in self.chosen[pool.name]:
             if unit.key not in before:
-                self.reasons[unit.key] = "lent"
+                self.reasons[unit.key] = "borrowed"
         used = total_cost(self.chosen[pool.name]) + total_cost(self.fixed_in(pool))
-        self.lent[pool.name] = max(0, used - limit)
+        self.borrowed[pool.name] = max(0, used - limit)
 
     def trim(self) -> None:
-        """Take steps in the policy's order until the whole fits; the least items go last, and only if they must."""
+        """Take the trim steps in order until the whole fits. The minimum items go last, and only if they must."""
         self._trim_protected()
         for step in self.policy.trim:
             over = self.total() - self.budget.available
@@ -160,7 +160,7 @@ class _Filling:
                 self._drop_worst(self.policy.pool(step.drop), over, spare=0)
 
     def _trim_protected(self) -> None:
-        """Drop what no step may drop only where nothing could be built with it, even alone."""
+        """Drop units of pools without a trim step, but only if these pools do not fit even by themselves."""
         droppable = {step.drop for step in self.policy.trim}
         protected = [pool for pool in self.policy.pools if self.policy.trim and pool.name not in droppable]
         for pool in reversed(protected):
@@ -168,11 +168,11 @@ class _Filling:
             self._drop_worst(pool, self.base.full + alone - self.budget.hard_limit, spare=0)
 
     def reconsider(self, pool: Pool) -> None:
-        """Let a duplicate in after all, if what it duplicates has not got in and there is room for it."""
-        if pool.contiguous or not self.doubles.get(pool.name):
+        """Add a duplicate after all if its original did not get in and there is room."""
+        if pool.contiguous or not self.duplicates.get(pool.name):
             return
         true = {unit.key for unit, _ in self._duplicates(pool)}
-        for unit in (unit for unit, _ in self.doubles[pool.name] if unit.key not in true):
+        for unit in (unit for unit, _ in self.duplicates[pool.name] if unit.key not in true):
             room = self.room(pool, own_limit=not pool.borrow)
             chosen = self.chosen[pool.name]
             items = room.items + sum(other.items for other in chosen)
@@ -185,13 +185,13 @@ class _Filling:
     def _pick(self, pool: Pool, room: Room) -> None:
         self.rooms[pool.name] = room
         unique = self.queues[pool.name].unique
-        if unique.owners:  # else nobody in this pool could say again what another says
+        if unique.owners:  # otherwise this pool has no duplicates
             others = [unit for name, units in self.chosen.items() if name != pool.name for unit in units]
-            unique = self.queues[pool.name].beside(content_owners([*self.fixed, *others]))
-        order, self.doubles[pool.name] = unique.units, unique.doubles
+            unique = self.queues[pool.name].without_duplicates(content_owners([*self.fixed, *others]))
+        order, self.duplicates[pool.name] = unique.units, unique.duplicates
         if pool.low_water is not None and (again := self._span(pool, order)):
-            # The pool is settled: what is left over goes to what stands behind history, not before it.
-            self.settled.add(pool.name)
+            # The pool is final: what is left over goes to content after history, not before it.
+            self.final_history.add(pool.name)
             span, older = again
             high = self._high_water(pool, room)
             most = inf if pool.max_items is None else pool.max_items
@@ -208,10 +208,10 @@ class _Filling:
         self.chosen[pool.name] = select(pool, order, room, self.shrink)
 
     def _span(self, pool: Pool, order: list[Unit]) -> tuple[list[Unit], list[Unit]] | None:
-        """Return history from where it began last time, with the summaries that stood in it, and what is older."""
+        """Return history from where it began last time, with the summaries that were in it, and what is older."""
         if self.previous is None:
             return None
-        swaps = substitute.find_swaps(order, self.summaries, standing=self._standing(pool))
+        swaps = substitute.find_swaps(order, self.summaries, elsewhere=self._summaries_elsewhere(pool))
         again = [swap for swap in swaps if swap.summary.key in self.previous.summaries]
         units = rank_units(pool, substitute.apply_swaps(order, again))
         end = next((at for at, unit in enumerate(units) if unit.key == self.previous.first), None)
@@ -221,23 +221,23 @@ class _Filling:
         return units[: end + 1], units[end + 1 :]
 
     def _high_water(self, pool: Pool, room: Room) -> int:
-        """Return the pool's room and what the pools after it will surely leave."""
+        """Return the pool's room plus what the pools after it are certain to leave."""
         later = self.policy.pools[self.policy.pools.index(pool) + 1 :]
         wanted = sum(self._demand(pool) for pool in later)
         left = self.room(pool, own_limit=False).tokens - wanted
         return max(room.tokens, left) if pool.borrow else room.tokens
 
     def _demand(self, pool: Pool) -> int:
-        """Return what a pool could take at the most: its limit, or all that waits for it and would fit."""
+        """Return the most that a pool could use: its limit, or all of its candidates that would fit."""
         limit = self.budget.limit(pool.name)
         return min(limit, total_cost([unit for unit in self.queues[pool.name].waiting if unit.cost <= limit]))
 
     # -- summaries ---------------------------------------------------------------------------------------------------
 
     def _summarized(self, pool: Pool, order: list[Unit], room: Room) -> list[Unit]:
-        """Let clusters give way until the pool fits, as far back as summaries carry it."""
+        """Replace clusters by summaries until the pool fits, as far back as summaries reach."""
         protected = {unit.key for unit in order[: pool.min_items]}
-        swaps = substitute.find_swaps(order, self.summaries, protected, self._standing(pool))
+        swaps = substitute.find_swaps(order, self.summaries, protected, self._summaries_elsewhere(pool))
         if not swaps or total_cost(order) <= room.tokens:
             return order
         reached = select(pool, rank_units(pool, substitute.apply_swaps(order, swaps)), room, self.shrink)
@@ -251,22 +251,22 @@ class _Filling:
 
     def _summarize_chosen(self, name: str, over: int) -> None:
         pool = self.policy.pool(name)
-        swaps = substitute.find_swaps(self.chosen[name], self.summaries, standing=self._standing(pool))
+        swaps = substitute.find_swaps(self.chosen[name], self.summaries, elsewhere=self._summaries_elsewhere(pool))
         taken = substitute.take_until_saved(swaps, over)
         self._swap(taken)
         self.chosen[name] = rank_units(pool, substitute.apply_swaps(self.chosen[name], taken))
 
-    def _standing(self, pool: Pool) -> set[str]:
-        """Return the summaries that stand in other pools."""
+    def _summaries_elsewhere(self, pool: Pool) -> set[str]:
+        """Return the summaries that are in other pools."""
         others = (units for name, units in self.chosen.items() if name != pool.name)
         return {unit.key for units in others for unit in units if unit.replaced_region}
 
     def _release(self, pool: Pool) -> bool:
-        """Let summaries compete in a pool whose clusters stayed out of those that are final; say if there were any."""
+        """Let summaries of clusters that stayed out compete by themselves; return whether there were any."""
         if not self.summaries:
             return False
         inside = {unit.key for unit in self.inside()}
-        inside |= {key for key, summary in self.swapped.items() if summary.key in inside}
+        inside |= {key for key, summary in self.replaced.items() if summary.key in inside}
         free = substitute.releasable_summaries(self.summaries, self.members, self.final, inside)
         mine = [unit for unit in free if unit.pool == pool.name]
         for unit in mine:
@@ -278,7 +278,7 @@ class _Filling:
 
     def _swap(self, taken: Sequence[substitute.Swap]) -> None:
         for swap in taken:
-            self.swapped.update({unit.key: swap.summary for unit in swap.members})
+            self.replaced.update({unit.key: swap.summary for unit in swap.members})
 
     # -- trimming ----------------------------------------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ class _Filling:
     # -- the result --------------------------------------------------------------------------------------------------
 
     def selection(self) -> Selection:
-        """Return what is in, and all that decisions on the candidates rest on."""
+        """Return the result of the fill."""
         return Selection(
             required=tuple(self.fixed),
             accounts=tuple(map(self._account, self.policy.pools)),
@@ -300,8 +300,8 @@ class _Filling:
         )
 
     def _duplicates(self, pool: Pool) -> list[tuple[Unit, str]]:
-        doubles = self.doubles.get(pool.name)
-        return confirmed_duplicates(doubles, self.inside()) if doubles else []
+        duplicates = self.duplicates.get(pool.name)
+        return confirmed_duplicates(duplicates, self.inside()) if duplicates else []
 
     def _account(self, pool: Pool) -> PoolAccount:
         return PoolAccount(
@@ -312,7 +312,7 @@ class _Filling:
             order=self.order[pool.name],
             chosen={unit.key: unit for unit in with_heading_costs(self.chosen[pool.name])},
             reasons=self.reasons,
-            swapped=self.swapped,
+            replaced=self.replaced,
             duplicates=self._duplicates(pool),
         )
 
@@ -321,8 +321,8 @@ class _Filling:
         return PoolUse(
             name=pool.name,
             limit=self.budget.limit(pool.name),
-            most=self.budget.available if pool.borrow else self.budget.limit(pool.name),
+            max_tokens=self.budget.available if pool.borrow else self.budget.limit(pool.name),
             used=total_cost(chosen) + total_cost(fixed),
             items=sum(unit.items for unit in [*chosen, *fixed]),
-            lent=self.lent.get(pool.name, 0),
+            borrowed=self.borrowed.get(pool.name, 0),
         )

@@ -15,14 +15,14 @@ CUT_MARK: Final = " […]"
 
 _SENTENCE_OR_LINE: Final = re.compile(r"""[.!?…]+["'»”’)\]]*(?=\s)|[。！？]+[」』”’）]*|(?=\n)""")
 _WORD: Final = re.compile(r"\S(?=\s)")
-_JOINER: Final = "\u200d"  # binds two emoji to one
+_JOINER: Final = "\u200d"  # joins two emoji into one
 
 
 def cut_text(text: str, limit: int, count: Callable[[str], int]) -> str | None:
-    """Return the longest beginning of the text that counts at most `limit` with the mark after it.
+    """Return the longest prefix of the text that counts at most `limit` tokens, including the mark after it.
 
-    It ends at a sentence or a line; if not even the first fits, at a word; if not even that fits, at a character.
-    A text that fits stays as it is. None if nothing fits. The effort follows the result's length, not the text's.
+    It ends at a sentence or a line; if not even the first one fits, at a word; if not even that fits, at a character.
+    A text that fits is returned unchanged; None means that nothing fits. The time depends on the length of the result.
 
     >>> cut_text("One two. Three four. Five six.", 24, len)
     'One two. Three four. […]'
@@ -55,7 +55,7 @@ def _match_ends(pattern: re.Pattern[str], text: str) -> Sequence[int]:
 
 
 def _last_fitting(ends: Sequence[int], fits: Callable[[int], bool]) -> int | None:
-    """Double the step until an end does not fit, then halve the gap: no long beginning is ever counted in vain."""
+    """Find the last end that fits by galloping search, so that no long prefix is counted needlessly."""
     low, high = -1, 0
     while high < len(ends) and fits(ends[high]):
         low, high = high, high * 2 + 1
@@ -67,7 +67,7 @@ def _last_fitting(ends: Sequence[int], fits: Callable[[int], bool]) -> int | Non
 
 
 def _whole_character(text: str, end: int) -> int:
-    """Step back to where no accent, joiner or skin tone is torn from the character before it."""
+    """Step back so that no accent, joiner or skin tone is separated from its character."""
     while 0 < end < len(text) and (_joins_previous(text[end]) or text[end - 1] == _JOINER):
         end -= 1
     return end
@@ -82,7 +82,7 @@ def _joins_previous(character: str) -> bool:
 
 
 def make_shrinker(counter: TokenCounter) -> Callable[[Unit, int], Unit | None]:
-    """Return a function that shrinks a unit to a number of tokens, where its packages allow that, the largest first."""
+    """Return a function that shrinks a unit to a number of tokens if its packages allow it, the largest first."""
 
     def shrink(unit: Unit, room: int) -> Unit | None:
         packages, costs, shrunk = list(unit.packages), list(unit.costs), list(unit.shrunk)
@@ -103,17 +103,17 @@ def make_shrinker(counter: TokenCounter) -> Callable[[Unit, int], Unit | None]:
 
 
 def min_cost(unit: Unit) -> int | None:
-    """Return about what the unit costs when all that may be cut is cut, or nothing if that is none of it."""
+    """Return the approximate cost of the unit with everything cut that may be cut; None if nothing may."""
     saved = 0
     for package in unit.packages:
         if _cuttable_text(package) is not None and package.flex.min_tokens is not None:
-            # A cut at a sentence end falls short of its limit; twice the least leaves it a place to fall.
+            # A cut at the end of a sentence is below its limit, so the limit is twice the minimum.
             saved += max(0, package.tokens.upper - 2 * package.flex.min_tokens)
     return unit.cost - saved if saved else None
 
 
 def _shrink_package(package: ContentPackage, limit: int, counter: TokenCounter) -> ContentPackage | None:
-    """Cut the package's text to the limit; if that is less than it must keep, then nearly to that."""
+    """Cut the package's text to the limit, or nearly to its minimum if the limit is below that."""
     text, least = _cuttable_text(package), package.flex.min_tokens
     if text is None or least is None:
         return None
@@ -126,7 +126,7 @@ def _shrink_package(package: ContentPackage, limit: int, counter: TokenCounter) 
 
 
 def _cuttable_text(package: ContentPackage) -> str | None:
-    """Return the text that can be cut: a plain content, or what a tool answered."""
+    """Return the text that can be cut: a plain string, or a tool result."""
     if isinstance(package.content, str):
         return package.content
     match package.content:

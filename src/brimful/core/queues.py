@@ -12,22 +12,22 @@ from brimful.core.units import Unit
 
 
 class Queue(msgspec.Struct, frozen=True):
-    """The candidates of one pool: as they came, in the pool's order, and in that order without those said twice."""
+    """The candidates of one pool: as given, in the pool's order, and in that order without duplicates."""
 
     pool: Pool
     waiting: list[Unit]
     ranking: list[Unit]
     unique: Deduplicated
 
-    def beside(self, inside: dict[str, str]) -> Deduplicated:
-        """Return who is left when nothing may be said again that is `inside`: normalized texts, and who has them."""
-        if inside.keys().isdisjoint(self.unique.owners.keys()):
+    def without_duplicates(self, included: dict[str, str]) -> Deduplicated:
+        """Return the candidates without duplicates of each other or of `included`: ids by normalized hash."""
+        if included.keys().isdisjoint(self.unique.owners.keys()):
             return self.unique
-        return dedupe_by_content(self.ranking, inside, everything=self.pool.dedupe == "all")
+        return dedupe_by_content(self.ranking, included, everything=self.pool.dedupe == "all")
 
 
 class Queues(msgspec.Struct, frozen=True):
-    """All candidates: those that may not be dropped, the others by pool, and the summaries held ready for clusters."""
+    """All candidates: required ones, the others by pool, and summaries that may replace clusters."""
 
     fixed: list[Unit]
     queues: dict[str, Queue]
@@ -35,7 +35,7 @@ class Queues(msgspec.Struct, frozen=True):
 
 
 def make_queues(units: Sequence[Unit], policy: Policy) -> Queues:
-    """Put each unit in its place."""
+    """Sort units into required ones, pools and summaries."""
     candidates, summaries = split_summaries(units)
     fixed: list[Unit] = []
     waiting: dict[str, list[Unit]] = {pool.name: [] for pool in policy.pools}
@@ -45,7 +45,7 @@ def make_queues(units: Sequence[Unit], policy: Policy) -> Queues:
 
 
 def make_queue(pool: Pool, waiting: list[Unit]) -> Queue:
-    """Put the candidates of one pool in its order."""
+    """Rank and deduplicate the candidates of one pool."""
     ranking = rank_units(pool, waiting)
     if pool.dedupe == "id":
         return Queue(pool, waiting, ranking, Deduplicated(ranking, [], {}))

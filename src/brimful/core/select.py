@@ -11,7 +11,7 @@ from brimful.core.units import Unit, total_cost
 
 
 def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] = ()) -> list[Unit]:
-    """Return units that are worth near the most that so many tokens can hold, `beside` some that are in already.
+    """Return units with near the highest total score that fits into `tokens`, `beside` some that are already in.
 
     Never worse than going down the list as it is given and taking whatever fits.
     """
@@ -20,7 +20,7 @@ def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] =
     values = [unit.score.total for unit in units]
     if not any(headings):
         return [units[at] for at in choose(values, [unit.cost for unit in units], tokens)]
-    # Each is charged with its share of a heading: first as if all got in that may stand under it, then as they did.
+    # Charge each unit with its share of a heading: first as if all units under it got in, then as they actually did.
     hopeful = _choose_sharing_headings(units, headings, values, tokens, range(len(units)))
     likely = _choose_sharing_headings(units, headings, values, tokens, hopeful)
     dense = sorted(range(len(units)), key=lambda at: -values[at] / (units[at].cost or 1))
@@ -31,7 +31,7 @@ def choose_best_set(units: Sequence[Unit], tokens: int, beside: Sequence[Unit] =
 def _choose_sharing_headings(
     units: Sequence[Unit], headings: Sequence[int], values: Sequence[float], tokens: int, company: Iterable[int]
 ) -> list[int]:
-    """Return the best set if headings are shared as they are in some company; it may be over."""
+    """Return the best set if headings are shared as in `company`. It may be over the limit."""
     sharing = Counter(units[at].heading for at in company)
     costs = [
         unit.cost + -(-heading // max(1, sharing[unit.heading])) for unit, heading in zip(units, headings, strict=True)
@@ -40,12 +40,12 @@ def _choose_sharing_headings(
 
 
 def total_score(units: Sequence[Unit]) -> float:
-    """Return what units are worth together."""
+    """Return the sum of the scores."""
     return sum(unit.score.total for unit in units)
 
 
 def _chosen_first(chosen: Iterable[int], dense: Sequence[int]) -> list[int]:
-    """Return the chosen ones, then all others."""
+    """Return the chosen indices, then all others, each by score per token."""
     inside = set(chosen)
     return [at for at in dense if at in inside] + [at for at in dense if at not in inside]
 
@@ -63,14 +63,14 @@ def _take_what_fits(units: Sequence[Unit], order: Iterable[int], tokens: int, th
 
 
 Shrink = Callable[[Unit, int], Unit | None]
-"""Shrink a unit to at most so many tokens, or say that it cannot be done."""
+"""Shrinks a unit to a number of tokens; returns None if it cannot."""
 
-_REGROW_BELOW = 2 / 3  # of low water: history that holds less has lost much, since no step of trimming leaves so little
-_MAX_SHRINK_TRIES = 8  # candidates that may fill the last gap of an optimized pool by being shrunk
+_REGROW_BELOW = 2 / 3  # of low water: trimming never leaves less, so messages were deleted
+_MAX_SHRINK_TRIES = 8  # candidates to try to shrink into the last gap of an optimized pool
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a pool may take: `tokens` by its limit, `hard` for its least items, and the `items` that it has already."""
+    """What a pool may use: `tokens` by its limit, `hard` for its minimum items. `items` are already in it."""
 
     tokens: int
     hard: int
@@ -78,7 +78,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def rank_units(pool: Pool, units: Sequence[Unit]) -> list[Unit]:
-    """Sort by the pool's order, the best first; the key breaks ties."""
+    """Sort by the pool's order, best first. The key breaks ties."""
     match pool.order:
         case "newest":
             return sorted(units, key=lambda unit: unit.when, reverse=True)
@@ -89,14 +89,14 @@ def rank_units(pool: Pool, units: Sequence[Unit]) -> list[Unit]:
 
 
 def select(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shrink) -> list[Unit]:
-    """Return the units of `order` that get in; a shrunk one is returned shrunk."""
+    """Return the units that get in, shrunk if necessary."""
     if pool.optimize:
         return _select_best_set(pool, order, room, shrink)
     return _select_in_order(pool, order, room, shrink)
 
 
 def at_low_water(pool: Pool, room: Room) -> tuple[Pool, Room]:
-    """Return a pool and its room as a step of trimming leaves them: at low water."""
+    """Return a pool and its room reduced to low water."""
     share = 1.0 if pool.low_water is None else pool.low_water
     most = None if pool.max_items is None else max(1, int(pool.max_items * share))
     low = Room(tokens=int(room.tokens * share), hard=room.hard, items=room.items)
@@ -104,7 +104,7 @@ def at_low_water(pool: Pool, room: Room) -> tuple[Pool, Room]:
 
 
 def regrow(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high: int, shrink: Shrink) -> list[Unit]:
-    """Return history as it is, or where most of what it has room for is gone, with older units before it.
+    """Return history as it is, or with older units before it if much of it is gone.
 
     It grows to low water of `high`, as if it had been trimmed, so that it stays there for many turns.
     """
@@ -119,7 +119,7 @@ def regrow(pool: Pool, span: list[Unit], older: Sequence[Unit], room: Room, high
 def drop_worst(
     units: Sequence[Unit], over: int, items: int, below: float | None, shrink: Shrink
 ) -> tuple[list[Unit], list[str]]:
-    """Drop units from the end until `over` tokens are won; return who is left, and the keys of those who are not.
+    """Drop units from the end until `over` tokens are saved. Return those that are left and the keys of the others.
 
     At most so many `items` go, and none whose score is not `below`. The last may be shrunk instead.
     """
@@ -173,7 +173,7 @@ def _select_best_set(pool: Pool, order: Sequence[Unit], room: Room, shrink: Shri
     tokens = room.tokens - total_cost(forced)
     chosen = forced + (choose_best_set(rest, tokens, beside=forced) if tokens > 0 else [])
     if pool.max_items is not None:
-        # Cutting the best set down can leave less than going down the list would have taken.
+        # Limiting the best set can leave less than going down the list would have taken.
         chosen = max(
             _limit_items(chosen, pool.max_items - room.items),
             _select_in_order(pool, order, room, shrink),
@@ -195,7 +195,7 @@ def _limit_items(chosen: Sequence[Unit], most: int) -> list[Unit]:
 
 
 def _fill_gap(order: Sequence[Unit], chosen: Sequence[Unit], tokens: int, shrink: Shrink) -> list[Unit]:
-    """Shrink the best one that was left out into the tokens that are left over."""
+    """Shrink the best unit that was left out into the remaining tokens."""
     taken, headings = {unit.key for unit in chosen}, {unit.heading for unit in chosen}
     left = tokens - total_cost(chosen)
     may_shrink = (unit for unit in order if unit.may_shrink and unit.key not in taken)

@@ -14,24 +14,24 @@ from brimful.errors import BudgetExceeded
 
 
 class PoolUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a pool may take and what it took; `lent` tokens of it came from other pools.
+    """How many tokens a pool may use and did use; `borrowed` of them came from other pools.
 
-    `most` is what it could ever take: its limit, or the whole window's where it borrows.
+    `max_tokens` is what it could ever use: its limit, or the whole budget if it borrows.
     """
 
     name: str
     limit: int
-    most: int
+    max_tokens: int
     used: int
     items: int
-    lent: int = 0
+    borrowed: int = 0
 
 
 class PoolAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool after the fill: who waited, who was considered in which order, who is in, and what was noted on the way.
+    """A pool after the fill: its candidates, their order, those that are in, and reasons found on the way.
 
-    `stepped` says that history went to its low water in one large step. Each of the `duplicates` comes with what it
-    duplicates.
+    `stepped` means that history was trimmed to its low water in one large step. Each of the `duplicates` comes with the
+    id of what it duplicates. `replaced` maps units to the summaries that replaced them.
     """
 
     pool: Pool
@@ -41,17 +41,17 @@ class PoolAccount(msgspec.Struct, frozen=True, kw_only=True):
     order: Sequence[Unit]
     chosen: Mapping[str, Unit]
     reasons: Mapping[str, Reason]
-    swapped: Mapping[str, Unit]
+    replaced: Mapping[str, Unit]
     duplicates: Sequence[tuple[Unit, str]]
 
 
-def pool_decisions(account: PoolAccount, standing: Mapping[str, Unit]) -> list[Decision]:
-    """Return one decision for each package that waited. `standing` is all that is in."""
+def pool_decisions(account: PoolAccount, included: Mapping[str, Unit]) -> list[Decision]:
+    """Return one decision for each candidate of the pool. `included` is everything that is in."""
     order = [unit for unit in account.order if not unit.replaced_region]
     ranks = _ranks(account.pool, order)
     cut = max((ranks.get(key, 0) for key in account.chosen), default=0)
     required = account.use.items - sum(unit.items for unit in account.chosen.values())
-    least = {unit.key for unit in order[: max(0, account.pool.min_items - required)]}
+    minimum = {unit.key for unit in order[: max(0, account.pool.min_items - required)]}
     why = _make_reason_function(account, cut)
     decisions: list[Decision] = []
     for unit, other in account.duplicates:
@@ -59,19 +59,19 @@ def pool_decisions(account: PoolAccount, standing: Mapping[str, Unit]) -> list[D
     duplicates = {unit.key for unit, _ in account.duplicates}
     dropped: list[Decision] = []
     several: list[Decision] = []
-    chosen, swapped = account.chosen, account.swapped
+    chosen, replaced = account.chosen, account.replaced
     for unit in account.waiting:
         key = unit.key
         rank = ranks.get(key, 0)
         if key in chosen:
-            reason = account.reasons.get(key, "min-items" if key in least else "fits")
+            reason = account.reasons.get(key, "min-items" if key in minimum else "fits")
             decisions += chosen[key].decisions("kept", reason, rank=rank, cut=cut)
-        elif key in swapped and swapped[key].key in standing:
-            decisions += unit.decisions("replaced", "summary", by=swapped[key].key, rank=rank, cut=cut)
+        elif key in replaced and replaced[key].key in included:
+            decisions += unit.decisions("replaced", "summary", by=replaced[key].key, rank=rank, cut=cut)
         elif key in duplicates:
             continue
         elif len(unit.packages) == 1:
-            package = unit.packages[0]  # of a large pile that is most, so it takes a short way
+            package = unit.packages[0]  # the usual case of many candidates, so it is kept fast
             dropped.append(
                 Decision(
                     id=key,
@@ -90,10 +90,10 @@ def pool_decisions(account: PoolAccount, standing: Mapping[str, Unit]) -> list[D
     return decisions + dropped + several
 
 
-def summary_decisions(summaries: Iterable[Unit], standing: Mapping[str, Unit]) -> Iterator[Decision]:
-    """Yield one decision for each summary that was held ready for a cluster."""
+def summary_decisions(summaries: Iterable[Unit], included: Mapping[str, Unit]) -> Iterator[Decision]:
+    """Yield one decision for each summary that was available for a cluster."""
     for unit in summaries:
-        inside = standing.get(unit.key)
+        inside = included.get(unit.key)
         if inside is None:
             yield from unit.decisions("dropped", "verbatim")
         else:
@@ -101,20 +101,20 @@ def summary_decisions(summaries: Iterable[Unit], standing: Mapping[str, Unit]) -
 
 
 def _ranks(pool: Pool, order: Sequence[Unit]) -> dict[str, int]:
-    """Return each candidate's place, from 1, in the order that decided: value per token where a best set was sought."""
+    """Return each candidate's rank, from 1. In a pool that takes the best set, they are ranked by score per token."""
     if pool.optimize:
         order = sorted(order, key=lambda unit: -unit.score.total / (unit.cost or 1))
     return {unit.key: at for at, unit in enumerate(order, start=1)}
 
 
 def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int], Reason]:
-    """Return a function that says why a unit of some rank is out; the pool's numbers are looked up once."""
+    """Return a function that says why a unit of some rank is out."""
     pool, use, reasons, stepped = account.pool, account.use, account.reasons, account.stepped
     headings = {unit.heading for unit in account.chosen.values()}
     room_for_items = inf if pool.max_items is None else pool.max_items - use.items
     last = cut + 1 if pool.contiguous else inf
     left = max(use.limit, use.used) - use.used
-    most = use.most
+    max_tokens = use.max_tokens
 
     def why(unit: Unit, rank: int) -> Reason:
         if reasons and reasons.get(unit.key) == "trimmed":
@@ -126,7 +126,7 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
         if stepped:
             return "low-water"
         cost = unit.cost + unit.heading_due(headings)
-        if cost > most:
+        if cost > max_tokens:
             return "too-large"
         return "pool-full" if cost > left else "window-full"
 
@@ -134,7 +134,7 @@ def _make_reason_function(account: PoolAccount, cut: int) -> Callable[[Unit, int
 
 
 class HistoryStart(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next context needs of this one to keep its prefix: where history began, and its summaries."""
+    """Where history began, and which summaries were in it: what the next context needs to keep its prefix."""
 
     first: str
     summaries: tuple[str, ...] = ()
@@ -152,7 +152,7 @@ class BaseCost(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The units that are in, and what decisions on all candidates rest on. `summaries` were held ready for clusters."""
+    """The units that are in, and what the decisions are made from. `summaries` were available for clusters."""
 
     required: tuple[Unit, ...]
     accounts: tuple[PoolAccount, ...]
@@ -161,31 +161,31 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """All that is in: what is required, then pool by pool."""
+        """Everything that is in: required units first, then pool by pool."""
         return (*self.required, *(unit for account in self.accounts for unit in account.chosen.values()))
 
     @property
     def pools(self) -> tuple[PoolUse, ...]:
-        """What each pool may take, and what it took."""
+        """How many tokens each pool may use and did use."""
         return tuple(account.use for account in self.accounts)
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
-        """One for each candidate, with its reason. Of a pile that is filled again, only the last are asked for."""
-        standing = {unit.key: unit for account in self.accounts for unit in account.chosen.values()}
+        """One decision for each candidate. Computed on demand, because only those of the last round are needed."""
+        included = {unit.key: unit for account in self.accounts for unit in account.chosen.values()}
         decided = [decision for unit in self.required for decision in unit.decisions("kept", "required")]
         for account in self.accounts:
-            decided += pool_decisions(account, standing)
-        return (*decided, *summary_decisions(self.summaries, standing))
+            decided += pool_decisions(account, included)
+        return (*decided, *summary_decisions(self.summaries, included))
 
     @property
     def optional(self) -> bool:
-        """Whether anything is in that might have been left out."""
+        """Whether anything is in that is not required."""
         return not all(unit.fixed for unit in self.units)
 
 
 def make_budget_error(units: Sequence[Unit], budget: ContextBudget, base: BaseCost, needed: int) -> BudgetExceeded:
-    """Return the error that names what is required and how much there is."""
+    """Return the error for required units that do not fit."""
     required = [(package.id, cost) for unit in units for package, cost in zip(unit.packages, unit.costs, strict=True)]
     window = f"window {budget.window:,} − completion {budget.completion:,}"
     return BudgetExceeded(

@@ -8,11 +8,11 @@ from brimful.core.cost import region_of
 from brimful.core.units import Unit
 
 Summaries = Mapping[str, Sequence[Unit]]
-"""For each cluster, the summaries that cover it or parts of it."""
+"""The summaries of each cluster, or of parts of it."""
 
 
 class Swap(msgspec.Struct, frozen=True):
-    """Members that would leave, and the summary that would stand where they stood."""
+    """Members of a cluster, and the summary that would replace them."""
 
     cluster: str
     members: tuple[Unit, ...]
@@ -20,12 +20,12 @@ class Swap(msgspec.Struct, frozen=True):
 
     @property
     def saving(self) -> int:
-        """Tokens won."""
+        """Tokens saved."""
         return sum(unit.cost for unit in self.members) - self.summary.cost
 
 
 def split_summaries(units: Sequence[Unit]) -> tuple[list[Unit], dict[str, list[Unit]]]:
-    """Part candidates from the summaries of some of them. A summary of nothing present is a candidate itself."""
+    """Separate summaries from the candidates they cover. A summary that covers no candidate competes by itself."""
     if not any(unit.packages[0].kind == "summary" for unit in units):
         return list(units), {}
     present = {package.cluster for unit in units for package in unit.packages if package.kind != "summary"}
@@ -41,25 +41,25 @@ def split_summaries(units: Sequence[Unit]) -> tuple[list[Unit], dict[str, list[U
 
 
 def releasable_summaries(
-    summaries: Summaries, members: Mapping[str, Sequence[Unit]], filled: Collection[str], inside: Collection[str]
+    summaries: Summaries, members: Mapping[str, Sequence[Unit]], filled: Collection[str], included: Collection[str]
 ) -> list[Unit]:
-    """Return the newest summary of each cluster if it tells of something that got into none of the `filled` pools.
+    """Return the newest summary of each cluster if it covers something that got into none of the `filled` pools.
 
-    Nothing else tells of that, so the summary may compete by itself. `inside` names what is in, and what gave way to
-    a summary that is.
+    Then nothing else represents it, so the summary may compete by itself. `included` names what is in, and what was
+    replaced by a summary that is in.
     """
     newest = {cluster: max(units, key=lambda unit: unit.when) for cluster, units in summaries.items() if units}
     return [
         summary
         for cluster, summary in newest.items()
-        if all(unit.pool in filled for unit in members[cluster]) and _is_needed(summary, members[cluster], inside)
+        if all(unit.pool in filled for unit in members[cluster]) and _is_needed(summary, members[cluster], included)
     ]
 
 
-def _is_needed(summary: Unit, members: Sequence[Unit], inside: Collection[str]) -> bool:
-    """Say whether a summary covers something that is out. One that names nothing covers its whole cluster."""
+def _is_needed(summary: Unit, members: Sequence[Unit], included: Collection[str]) -> bool:
+    """Whether a summary covers something that is out. One without `covers` covers its whole cluster."""
     covers = summary.packages[0].covers
-    out = [unit for unit in members if unit.key not in inside]
+    out = [unit for unit in members if unit.key not in included]
     if not covers or len(out) == len(members):
         return bool(out)
     return any(package.id in covers for unit in out for package in unit.packages)
@@ -76,11 +76,11 @@ def cluster_members(units: Iterable[Unit], summaries: Summaries) -> dict[str, li
 
 
 def find_swaps(
-    units: Iterable[Unit], summaries: Summaries, protected: Collection[str] = (), standing: Collection[str] = ()
+    units: Iterable[Unit], summaries: Summaries, protected: Collection[str] = (), elsewhere: Collection[str] = ()
 ) -> list[Swap]:
-    """Return every swap that saves tokens, the largest saving first; a cluster's newest summary is the one used.
+    """Return every swap that saves tokens, largest saving first, with the newest summary of each cluster.
 
-    `protected` units stay, and a summary that is `standing` elsewhere does not stand twice.
+    `protected` units stay, and a summary that is already `elsewhere` is not used twice.
     """
     if not summaries:
         return []
@@ -90,12 +90,12 @@ def find_swaps(
         if cluster in summaries and not unit.fixed and unit.key not in protected:
             clusters.setdefault(str(cluster), []).append(unit)
     found = [_make_swap(cluster, members, summaries[cluster]) for cluster, members in clusters.items()]
-    useful = (swap for swap in found if swap and swap.saving > 0 and swap.summary.key not in standing)
+    useful = (swap for swap in found if swap and swap.saving > 0 and swap.summary.key not in elsewhere)
     return sorted(useful, key=lambda swap: (-swap.saving, swap.cluster))
 
 
 def apply_swaps(units: Sequence[Unit], chosen: Iterable[Swap]) -> list[Unit]:
-    """Return the units with the members of each swap gone and its summary in their place."""
+    """Return the units with the members of each swap replaced by its summary."""
     chosen = list(chosen)
     gone = {unit.key for swap in chosen for unit in swap.members}
     return [unit for unit in units if unit.key not in gone] + [swap.summary for swap in chosen]
@@ -122,7 +122,7 @@ def _make_swap(cluster: str, members: Sequence[Unit], summaries: Sequence[Unit])
 
 
 def _covered_members(members: Sequence[Unit], owners: Mapping[str, Unit], covers: frozenset[str]) -> tuple[Unit, ...]:
-    """Return the members that are covered whole; a summary that names nothing covers all."""
+    """Return the members that are fully covered. A summary without `covers` covers all."""
     if not covers:
         return tuple(members)
     touched = {owners[id].key: owners[id] for id in covers if id in owners}
@@ -131,7 +131,7 @@ def _covered_members(members: Sequence[Unit], owners: Mapping[str, Unit], covers
 
 
 def _move_summary(summary: Unit, members: Sequence[Unit]) -> Unit:
-    """Return the summary with the place, the pool and the worth of what it stands for."""
+    """Return the summary with the region, time, pool and score of what it replaces."""
     newest = max(members, key=lambda unit: unit.when)
     best = max(members, key=lambda unit: unit.score.total)
     return msgspec.structs.replace(

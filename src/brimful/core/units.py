@@ -19,7 +19,7 @@ from brimful.errors import InvalidPackage
 TimeKey = tuple[float, int, str]
 
 time_key: Final[Callable[[ContentPackage], TimeKey]] = attrgetter("timestamp", "position", "id")
-"""Returns what orders packages in time; the id breaks ties."""
+"""The sort key of packages by time; the id breaks ties."""
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -46,27 +46,27 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def costs(self) -> tuple[int, ...]:
-        """What each of its packages costs."""
+        """The cost of each package."""
         return self.shares or (self.cost,)
 
     @property
     def when(self) -> TimeKey:
-        """The time of the last of its packages, or of what it stands for."""
+        """The time of its last package, or of what it replaces."""
         return self.moved or time_key(self.packages[-1])
 
     @property
     def items(self) -> int:
-        """How many packages there are in it."""
+        """The number of packages."""
         return len(self.packages)
 
     def heading_due(self, there: Collection[str]) -> int:
-        """Return what its heading costs it, beside those that are there already."""
+        """Return the cost of its heading, unless that heading is already there."""
         return 0 if self.heading in there else self.heading_cost
 
     def decisions(
         self, outcome: Outcome, reason: Reason, *, by: str = "", rank: int = 0, cut: int = 0
     ) -> list[Decision]:
-        """Return one decision for each package; what is kept but was cut is shrunk."""
+        """Return one decision for each package. A kept package that was cut is `shrunk`."""
         kept = outcome == "kept"
         group = self.key if len(self.packages) > 1 else ""
         return [
@@ -89,12 +89,12 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def total_cost(units: Sequence[Unit]) -> int:
-    """Return what units of a pool cost together: a heading that several stand under is there once."""
+    """Return the total cost of units of a pool. A shared heading counts once."""
     return sum(unit.cost for unit in units) + sum({unit.heading: unit.heading_cost for unit in units}.values())
 
 
 def with_heading_costs(units: Sequence[Unit]) -> list[Unit]:
-    """Return the units so that their costs add up: the earliest that stands under a heading bears it."""
+    """Return the units with the cost of each heading added to the earliest unit under it, so that costs add up."""
     first: dict[str, Unit] = {}
     for unit in units:
         if unit.heading and (unit.heading not in first or unit.when < first[unit.heading].when):
@@ -114,14 +114,14 @@ def make_units(
     heading_of: Callable[[ContentPackage], Heading],
     now: float,
 ) -> tuple[list[Unit], list[Decision]]:
-    """Bind what belongs together, and score it. Return the units, and decisions on what cannot be one."""
+    """Group packages into units and score them. Return the units, and decisions on packages that cannot be in one."""
     singles, groups, unpaired = _group_packages(packages)
     pool_of, score_of = _make_pool_lookup(policy), make_scorer(policy.weights, now)
     units = [
         Unit(
             key=package.id,
             packages=(package,),
-            # What is required, or bound to others, is charged with a heading of its own: it may stand there alone.
+            # A required or grouped package is charged with a heading of its own: it may be the only one under it.
             cost=cost_of(package)
             - (under := heading_of(package) if (flex := package.flex).can_drop else NO_HEADING)[1],
             score=score_of(package),
@@ -156,7 +156,7 @@ def _make_group_unit(
 
 
 def _make_pool_lookup(policy: Policy) -> Callable[[ContentPackage], str]:
-    """Return a function that names the pool of a package, or nothing. Only kind and pin decide: look them up once."""
+    """Return a function that names the pool of a package. It depends on kind and pin alone, so it is cached by them."""
     loose: dict[str, str] = {}
     pinned: dict[str, str] = {}
 
@@ -172,7 +172,7 @@ def _make_pool_lookup(policy: Policy) -> Callable[[ContentPackage], str]:
 
 
 def _split_refused(units: Iterable[Unit], unpaired: Collection[str]) -> tuple[list[Unit], list[Decision]]:
-    """Part the units that can get in from those that cannot."""
+    """Separate the units that can get in from those that cannot."""
     able: list[Unit] = []
     decisions: list[Decision] = []
     for unit in units:
@@ -197,7 +197,7 @@ def _refuse_unit(unit: Unit, reason: Reason) -> Iterable[Decision]:
 def _group_packages(
     packages: Sequence[ContentPackage],
 ) -> tuple[Sequence[ContentPackage], list[tuple[ContentPackage, ...]], set[str]]:
-    """Bind packages by their group, and tool results to the calls they answer. Also name what lacks its other half."""
+    """Group packages by `group`, and tool results with their calls. Also return the ids of unpaired ones."""
     bound, unpaired = _pair_tools([package for package in packages if not isinstance(package.content, str)])
     leaders = _group_leaders([package for package in packages if package.group is not None], bound)
     if not leaders:
@@ -211,7 +211,7 @@ def _group_packages(
 
 
 def _group_leaders(grouped: Sequence[ContentPackage], bound: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the leader of everything that is bound, directly or through others."""
+    """Return a representative for each group of connected packages (union-find)."""
     parent: dict[str, str] = {}
 
     def find(node: str) -> str:
@@ -228,7 +228,7 @@ def _group_leaders(grouped: Sequence[ContentPackage], bound: Iterable[tuple[str,
 
 
 def _pair_tools(packages: Iterable[ContentPackage]) -> tuple[list[tuple[str, str]], set[str]]:
-    """Walk in time and bind each result to the latest open call of its id, for ids are used again in some histories."""
+    """Pair each result with the latest open call of its id, since some histories reuse ids."""
     open_calls: dict[str, str] = {}
     bound: list[tuple[str, str]] = []
     unpaired: set[str] = set()
@@ -247,5 +247,5 @@ def _pair_tools(packages: Iterable[ContentPackage]) -> tuple[list[tuple[str, str
 
 
 def call_order_key(package: ContentPackage) -> tuple[float, int, bool, str]:
-    """Return what orders packages of one fate: time, and a call before its results."""
+    """Return the sort key of packages in a group: by time, and calls before results."""
     return (package.timestamp, package.position, package.kind == "tool-result", package.id)

@@ -187,18 +187,18 @@ def diff(before: Context, after: Context) -> Difference:
 
 def _headline(context: Context, decision: Decision) -> str:
     pool = next((use for use in context.pools if use.name == decision.pool), None)
-    lent = f", {pool.lent:,} lent" if pool and pool.lent else ""
-    numbers = f" ({pool.used:,}/{pool.limit:,} tokens{lent})" if pool else ""
+    borrowed = f", {pool.borrowed:,} borrowed" if pool and pool.borrowed else ""
+    numbers = f" ({pool.used:,}/{pool.limit:,} tokens{borrowed})" if pool else ""
     named = f"pool {decision.pool!r}"
     lines: dict[Reason, str] = {
         "required": "required",
         "fits": f"fits in {named}{numbers}",
         "min-items": f"within the minimum number of items of {named}",
-        "lent": f"fits in {named} by tokens that other pools left",
+        "borrowed": f"fits in {named} with tokens borrowed from other pools",
         "summary": f"covered by summary {decision.by!r}" if decision.by else "stands for its cluster",
         "same-id": "another candidate has this id",
         "same-content": f"same text as {decision.by!r}",
-        "too-large": f"larger than all that {named} may take ({pool.most if pool else 0:,} tokens)",
+        "too-large": f"larger than {named} can hold ({pool.max_tokens if pool else 0:,} tokens)",
         "pool-full": f"{named} full{numbers}",
         "window-full": f"window full ({context.tokens:,}/{context.budget.available:,} tokens)",
         "max-items": f"{named} already holds its maximum of {pool.items if pool else 0:,} items",

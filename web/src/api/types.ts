@@ -75,10 +75,10 @@ export interface Band {
 export interface PoolUse {
   name: string;
   limit: number;
-  most: number;
+  max_tokens: number;
   used: number;
   items: number;
-  lent: number;
+  borrowed: number;
 }
 
 export interface Score {

@@ -18,7 +18,7 @@ export function Pools({ pools }: { pools: PoolUse[] }) {
                 <td class="meter-cell"><span class="meter" aria-hidden="true" style={{ "--share": String(Math.min(1, pool.used / Math.max(1, pool.limit))) }} /></td>
                 <td class="num right">{whole(pool.used)}</td>
                 <td class="num right">{whole(pool.limit)}</td>
-                <td class="num right">{pool.lent ? whole(pool.lent) : "–"}</td>
+                <td class="num right">{pool.borrowed ? whole(pool.borrowed) : "–"}</td>
                 <td class="num right">{whole(pool.items)}</td>
               </tr>
             ))}
