@@ -42,4 +42,4 @@ def test_rooms_of_all_tenants_are_put_in_order(start, tmp_path):
 @pytest.mark.parametrize("tidy", ["soon", "0h"])
 def test_a_time_that_is_none_is_refused_by_name(tidy):
     with pytest.raises(InvalidConfig, match="janitor_interval"):
-        parse_config({"tidy": tidy}, "brimful.toml")
+        parse_config({"janitor_interval": tidy}, "brimful.toml")

@@ -42,4 +42,4 @@ def test_records_older_than_that_go(start, tmp_path):
 @pytest.mark.parametrize("keep", ["soon", "0d"])
 def test_a_time_that_is_none_is_refused_by_name(keep):
     with pytest.raises(InvalidConfig, match="retention"):
-        parse_config({"keep": keep}, "brimful.toml")
+        parse_config({"retention": keep}, "brimful.toml")

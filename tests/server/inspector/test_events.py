@@ -264,7 +264,7 @@ def test_signs_of_life_are_sent_and_a_caller_who_leaves_is_let_go():
         return sent, feed.listeners, len(asyncio.all_tasks())
 
     sent, listeners, tasks = asyncio.run(story())
-    assert sent[2:5] == [b": still here\n\n"] * 3
+    assert sent[2:5] == [b": heartbeat\n\n"] * 3
     assert (listeners, tasks) == (0, 1)
 
 

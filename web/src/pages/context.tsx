@@ -61,7 +61,8 @@ function Body({ view, item }: { view: ContextView; item: string }) {
 function Facts({ view }: { view: ContextView }) {
   return (
     <dl class="facts across">
-      <div><dt>Used</dt><dd><b class="num">{whole(view.tokens)}</b> of {whole(view.window)} ({percent(view.tokens / view.window)})</dd></div>
+      <div><dt>Used</dt><dd><b class="num">{whole(view.tokens)}</b> of {whole(view.available)} available tokens ({percent(view.tokens / Math.max(1, view.available))})</dd></div>
+      <div><dt>Window</dt><dd class="num">{whole(view.window)}</dd></div>
       <div><dt>Remaining</dt><dd class="num">{whole(view.remaining)}</dd></div>
       <div><dt>Candidates</dt><dd><span class="num">{whole(view.candidates)}</span>, {whole(view.left_out)} left out</dd></div>
       <div><dt>Model</dt><dd>{view.model}</dd></div>

@@ -39,7 +39,7 @@ export function NowPage() {
     context(row) {
       if (isPaused.current) return void held.current.push(row);
       setExtra((rows) => mergeRows(rows, [row]));
-      setAnnouncement(`New context in room ${roomName(row)}, ${percent(row.tokens / row.window)} of the window`);
+      setAnnouncement(`New context in room ${roomName(row)}, ${percent(row.tokens / Math.max(1, row.available))} of the budget`);
     },
     answer: (answer) => setAnswers((all) => new Map([...all].slice(-499)).set(answer.context, answer)),
     connected: read.reload,
@@ -104,7 +104,7 @@ function Row({ row, answer, now, before }: { row: ContextRow; answer: Answer | u
       </div>
       <WindowBar bands={rowBands(row)} window={row.window} />
       <div class="context-line small">
-        <span><b class="num">{percent(row.tokens / row.window)}</b> <span class="muted">of {whole(row.window)}</span></span>
+        <span><b class="num">{percent(row.tokens / Math.max(1, row.available))}</b> <span class="muted">of {whole(row.available)} available tokens, window {whole(row.window)}</span></span>
         <span class="muted">{row.model} · {row.policy}</span>
         <span>{plural(row.candidates, "candidate")}, <b>{whole(row.left_out)}</b> left out</span>
         {answer && <span class="muted">answered{answer.seconds !== null && ` in ${seconds(answer.seconds)}`}{answer.usage && `, ${plural(answer.usage.completion, "token")}`}</span>}

@@ -69,7 +69,7 @@ function Summary({ of }: { of: Statistics }) {
     <>
       <dl class="tiles">
         <div><dt>Contexts</dt><dd>{whole(of.contexts)}</dd></div>
-        <div><dt>Window usage</dt><dd>{percent(of.share.mean)}</dd><dd class="small muted">from {percent(of.share.min)} to {percent(of.share.max)}</dd></div>
+        <div><dt>Budget used</dt><dd>{percent(of.share.mean)}</dd><dd class="small muted">from {percent(of.share.min)} to {percent(of.share.max)}</dd></div>
         <div><dt>Tokens per context</dt><dd>{whole(of.tokens.mean)}</dd><dd class="small muted">max {whole(of.tokens.max)}</dd></div>
         <div><dt>Left out</dt><dd>{percent(of.left_out / Math.max(1, of.candidates))}</dd><dd class="small muted">{whole(of.left_out)} of {plural(of.candidates, "candidate")}</dd></div>
         <div><dt>Prompt cached</dt><dd>{answers.prompt ? percent(answers.cached / answers.prompt) : "–"}</dd><dd class="small muted">{answers.prompt ? `${percent(answers.expected_cached / answers.prompt)} expected` : "no usage reported"}</dd></div>
@@ -127,7 +127,7 @@ function Plots({ rows, over, seconds: length }: { rows: Statistics[]; over: stri
   return (
     <section class="plots" aria-label={`Plots by ${over}`}>
       <Plot title={`Contexts per ${over}`} times={drawn.times} range={drawn.range} lines={drawn.contexts} />
-      <Plot title="Window usage" times={drawn.times} range={drawn.range} lines={drawn.use} show={percent} />
+      <Plot title="Budget used" times={drawn.times} range={drawn.range} lines={drawn.use} show={percent} />
       <Plot title="Tokens sent and tokens of all candidates" times={drawn.times} range={drawn.range} lines={drawn.tokens} />
       {priced && <Plot title="Cost and savings in US dollars" times={drawn.times} range={drawn.range} lines={drawn.cost} show={money} />}
     </section>
@@ -142,7 +142,7 @@ function Table({ rows, caption, first }: { rows: Statistics[]; caption: string; 
         <thead>
           <tr>
             <th scope="col">{first.charAt(0).toUpperCase() + first.slice(1)}</th>
-            {["Contexts", "Window usage", "Mean tokens", "Left out", "Answers", "Cached", "Cost", "Saved"].map((name) => <th key={name} scope="col" class="right">{name}</th>)}
+            {["Contexts", "Budget used", "Mean tokens", "Left out", "Answers", "Cached", "Cost", "Saved"].map((name) => <th key={name} scope="col" class="right">{name}</th>)}
           </tr>
         </thead>
         <tbody>

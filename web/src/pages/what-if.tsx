@@ -76,7 +76,7 @@ function Playground({ view, item }: { view: ContextView; item: string }) {
       {error && <ErrorNote error={error} />}
       {answer?.exceeded && <DoesNotFit exceeded={answer.exceeded} />}
       <p class="what-if-line" role="status" aria-busy={busy}>
-        <b class="num">{whole(shown.tokens)}</b> of <span class="num">{whole(shown.window)}</span> tokens used ({percent(shown.tokens / shown.window)}, <span class="num">{signed(shown.tokens - view.tokens)}</span>) · {plural(shown.left_out, "candidate")} left out (<span class="num">{signed(shown.left_out - view.left_out)}</span>)
+        <b class="num">{whole(shown.tokens)}</b> of <span class="num">{whole(shown.available)}</span> available tokens used ({percent(shown.tokens / Math.max(1, shown.available))}, <span class="num">{signed(shown.tokens - view.tokens)}</span>) · window <span class="num">{whole(shown.window)}</span> · {plural(shown.left_out, "candidate")} left out (<span class="num">{signed(shown.left_out - view.left_out)}</span>)
         {answer?.context && <> · {percent(answer.prefix_share)} of the request unchanged</>}
         <span aria-hidden="true">{busy ? " · loading…" : answer && ` · ${Math.round(took)} ms`}</span>
       </p>

@@ -98,7 +98,7 @@ class DecisionView(View, frozen=True, kw_only=True, gc=False):
 class AnswerView(View, frozen=True, kw_only=True):
     """The answer to a context: finish reason, duration, reported usage and cost.
 
-    `expected_cached` are the tokens expected in the prompt cache; `notes` report problems. `cost` is in US dollars,
+    `expected_cached` are the tokens expected in the prompt cache; `notices` report problems. `cost` is in US dollars,
     null if no price is known. `message` is the id of the answer in its room.
     """
 
