@@ -95,7 +95,7 @@ def test_a_stream_that_takes_longer_than_its_grace_says_so_and_what_came_is_kept
             text = (first + b"".join(chunks)).decode()
         assert process.wait(30) == -signal.SIGTERM
     last = json.loads(text.strip().rpartition("data: ")[2])
-    assert last["error"]["code"] == "stopping"
+    assert last["error"]["code"] == "shutting_down"
     contents, finishes = said_in(tmp_path)
     assert contents[1].startswith("word word ")
     assert contents[1].strip() == " ".join(["word"] * text.count("word "))

@@ -73,7 +73,7 @@ def test_an_overflow_is_learned_from_and_the_request_goes_out_once_more(start, u
     assert len(upstream.bodies) == 2
     assert len(upstream.bodies[1]["messages"]) < len(messages)
     record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
-    assert "refused" in record["warnings"][0]
+    assert record["warnings"][0]["kind"] == "overflowed"
     assert record["window"] <= 256
     upstream.answers = []
     client.post(CHAT, json=body(messages))

@@ -72,4 +72,4 @@ def test_a_models_name_leads_to_no_other_place_of_the_upstream(start, name):
         line.sendall(f"GET /v1/models/{name} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
         answer = b"".join(iter(lambda: line.recv(65_536), b""))
     assert answer.startswith(b"HTTP/1.1 404 ")
-    assert b"no model" in answer  # says the server itself, and asks nobody
+    assert b"not found" in answer  # says the server itself, and asks nobody

@@ -67,7 +67,7 @@ def test_they_are_counted_and_the_record_tells(client, upstream):
     question = {"role": "user", "content": "How is the weather in Paris?"}
     answer = ask(client, question, {"role": "assistant", "content": [THOUGHT, USE]}, RESULT)
     record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
-    assert any("what the model thought" in warning for warning in record["warnings"])
+    assert "reasoning-reserve" in [warning["kind"] for warning in record["warnings"]]
     assert record["window"] < 8192 - 100
     assert blocks_of(upstream.bodies[0]) == [THOUGHT, USE]
 

@@ -200,7 +200,7 @@ def test_overflow_is_learned_from(client, upstream, room):
     assert answer.status_code == 200
     record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
     assert record["window"] <= 256
-    assert "refused" in record["warnings"][0]
+    assert record["warnings"][0]["kind"] == "overflowed"
     assert len(upstream.bodies[-1]["messages"]) < len(upstream.bodies[-2]["messages"])
     assert len(room()) == 26
 
@@ -309,4 +309,4 @@ def test_more_for_the_answer_than_there_is_leaves_the_usual(client, upstream, pa
     assert answer.status_code == 200
     assert upstream.bodies[0]["max_tokens"] == 32_000
     record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
-    assert any("not the 32,000 that the request allows" in warning for warning in record["warnings"])
+    assert "smaller-reserve" in [warning["kind"] for warning in record["warnings"]]
