@@ -1,1 +1,1 @@
-"""The server: a drop-in for OpenAI's and Anthropic's APIs whose windows always fit."""
+"""The server: a proxy for the OpenAI and Anthropic APIs that trims requests to fit, and the inspector."""

@@ -100,10 +100,10 @@ class KeyAccess:
 
     async def _look_up(self, key: str) -> Client:
         presented = parse_api_key(key)
-        found = None if presented is None else await self._database.callers(presented.tenant).known(presented)
-        if found is None:
+        owner = None if presented is None else await self._database.callers(presented.tenant).known(presented)
+        if owner is None:
             raise ApiError("invalid_key", "unknown or revoked API key")
-        return Client(tenant=found.tenant, key=found.id, scopes=frozenset(found.scopes))
+        return Client(tenant=owner.tenant, key=owner.id, scopes=frozenset(owner.scopes))
 
 
 _OTHER_ORIGIN: Final = "other_origin"

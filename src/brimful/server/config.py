@@ -1,4 +1,4 @@
-"""What a server is told: where it listens, what it keeps, whom it asks. Read from TOML, checked, and never a secret."""
+"""The server's configuration, read from TOML and validated. It contains no secrets."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What is said when a request cannot be served: always JSON, in the dialect of the endpoint that was asked."""
+"""Error responses: always JSON, in the format of the endpoint."""
 
 from typing import Any, Final, Literal, assert_never
 

@@ -1,1 +1,1 @@
-"""What the inspector asks: contexts and why they are as they are, what would be otherwise, and what is kept."""
+"""The inspector API: contexts and their decisions, what-if, statistics, and stored records."""

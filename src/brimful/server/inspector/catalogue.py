@@ -15,7 +15,7 @@ from brimful.server.inspector.queries import CountBody
 from brimful.server.inspector.views import ModelList, ModelRow, PolicyList, PolicyRow, TextCount
 
 DEFAULT_MODEL = "gpt-4o"
-"""For which texts are counted where neither the caller nor the configuration names a model."""
+"""For counting tokens if neither the client nor the configuration names a model."""
 
 
 class ContentCounter:

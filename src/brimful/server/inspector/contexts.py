@@ -142,11 +142,11 @@ async def get_build(store: Store, snapshot: Snapshot) -> Build:
 
 async def _builds_answered_by(store: Store, query: ContextsQuery) -> list[Build]:
     """Return the context that a message answers, if it matches all other filters."""
-    found = [await store.build(answer.context) for answer in await store.responses(message=query.message, limit=1)]
+    builds = [await store.build(answer.context) for answer in await store.responses(message=query.message, limit=1)]
     filters = {"room": query.room, "persona": query.persona, "model": query.model}
     return [
         build
-        for build in found
+        for build in builds
         if build is not None
         and all(value is None or getattr(build, field) == value for field, value in filters.items())
         and (query.before is None or build.number < query.before)
@@ -168,9 +168,9 @@ def _item_view(
 ) -> ItemView:
     decision = context.decision(id)
     package = packages_by_id(context)[id]
-    shown = next(each for each in decision_views(context) if (each.id, each.outcome) == (id, decision.outcome))
+    view = next(each for each in decision_views(context) if (each.id, each.outcome) == (id, decision.outcome))
     return ItemView(
-        decision=shown,
+        decision=view,
         status=status,
         text=content_text(package.content),
         metadata=package.metadata,

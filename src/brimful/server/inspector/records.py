@@ -217,7 +217,7 @@ class Messages:
             return await self._found(call.tenant, room, query)
         page = [entry.message for entry in await store.history(room, before=query.before, limit=query.limit)]
         after = page[-1].seq if len(page) == query.limit else None
-        return MessageList(messages=await self._shown(page, [None] * len(page), query.model), next=after)
+        return MessageList(messages=await self._message_views(page, [None] * len(page), query.model), next=after)
 
     async def remove(self, call: Call) -> Removed:
         """Remove a message from its room."""
@@ -229,12 +229,14 @@ class Messages:
 
     async def _found(self, tenant: str, room: str, query: MessagesQuery) -> MessageList:
         engine = await self._tenants.engine(tenant)
-        found = await engine.search(query.q, room=room, limit=query.limit)
-        hits = [(hit.record, hit.relevance) for hit in found.hits if isinstance(hit.record, Message)][: query.limit]
-        shown = await self._shown([record for record, _ in hits], [relevance for _, relevance in hits], query.model)
-        return MessageList(messages=shown, next=None)
+        results = await engine.search(query.q, room=room, limit=query.limit)
+        hits = [(hit.record, hit.relevance) for hit in results.hits if isinstance(hit.record, Message)][: query.limit]
+        views = await self._message_views(
+            [record for record, _ in hits], [relevance for _, relevance in hits], query.model
+        )
+        return MessageList(messages=views, next=None)
 
-    async def _shown(
+    async def _message_views(
         self, messages: Sequence[Message], relevances: Sequence[float | None], model: str | None
     ) -> tuple[MessageView, ...]:
         counts = await self._tokens.of([message.content for message in messages], model)
@@ -262,8 +264,8 @@ class Memories:
     async def list_page(self, call: Call) -> MemoryList:
         """List memories, newest first."""
         query: MemoriesQuery = call.query
-        found, after = await _find_page(self._tenants.store(call.tenant), query)
-        return MemoryList(memories=tuple(await self._views(found, query.model)), next=after)
+        memories, after = await _find_page(self._tenants.store(call.tenant), query)
+        return MemoryList(memories=tuple(await self._views(memories, query.model)), next=after)
 
     async def show(self, call: Call) -> MemoryView:
         """Show a memory."""
@@ -308,10 +310,10 @@ class Memories:
 
 
 async def _find_memory(store: Store, id: str) -> Memory:
-    found = await store.memories(ids=[id], limit=1)
-    if not found:
+    memories = await store.memories(ids=[id], limit=1)
+    if not memories:
         raise UnknownRecord("memory", id)
-    return found[0]
+    return memories[0]
 
 
 async def _find_page(store: Store, query: MemoriesQuery) -> tuple[list[Memory], str | None]:
@@ -319,7 +321,7 @@ async def _find_page(store: Store, query: MemoriesQuery) -> tuple[list[Memory], 
     owners = (query.persona, query.user, query.room)
     scopes = memory_scopes(*owners) if any(owner is not None for owner in owners) else None
     words = query.q.casefold().split()
-    found: list[Memory] = []
+    matches: list[Memory] = []
     at, after = _parse_cursor(query.before)
     for _ in range(max(1, MAX_SCANNED // _PAGE_SIZE) if words else 1):
         size = _PAGE_SIZE if words else query.limit
@@ -327,12 +329,12 @@ async def _find_page(store: Store, query: MemoriesQuery) -> tuple[list[Memory], 
         for memory in page:
             at, after = memory.at, memory.id
             if all(word in memory.content.casefold() for word in words):
-                found.append(memory)
-                if len(found) == query.limit:
-                    return found, _cursor(memory)
+                matches.append(memory)
+                if len(matches) == query.limit:
+                    return matches, _cursor(memory)
         if len(page) < size:
-            return found, None
-    return found, _cursor(page[-1])
+            return matches, None
+    return matches, _cursor(page[-1])
 
 
 def _cursor(memory: Memory) -> str:
@@ -422,7 +424,7 @@ async def _require_lorebook(store: Store, id: str) -> None:
 async def _find_entry(store: Store, call: Call) -> LoreEntry:
     """Return the entry named in the path if it belongs to the lorebook."""
     book, id = call.name(), call.name("entry")
-    found = [entry for entry in await store.lore(ids=[id]) if entry.lorebook == book]
-    if not found:
+    entries = [entry for entry in await store.lore(ids=[id]) if entry.lorebook == book]
+    if not entries:
         raise UnknownRecord("entry", id)
-    return found[0]
+    return entries[0]

@@ -44,10 +44,10 @@ class StatisticsEndpoint:
         since = self._since(query)
         if since is not None and query.until is not None and since > query.until:
             raise ApiError("invalid", "until: must not be before the start", param="until")
-        found = await self._tenants.store(call.tenant).statistics(
+        groups = await self._tenants.store(call.tenant).statistics(
             since=since, until=query.until, persona=query.persona, room=query.room, by=query.by
         )
-        return StatisticsList(statistics=tuple(await asyncio.to_thread(lambda: list(map(_statistics_view, found)))))
+        return StatisticsList(statistics=tuple(await asyncio.to_thread(lambda: list(map(_statistics_view, groups)))))
 
     def _since(self, query: StatisticsQuery) -> float | None:
         if query.last is None:

@@ -312,8 +312,8 @@ async def load_names(store: Store, contexts: Iterable[Build | Snapshot]) -> Disp
 
 
 async def _load_names(store: Store, kind: type[Room] | type[Persona], ids: Iterable[str]) -> dict[str, str]:
-    found = {id: await store.get(kind, id) for id in ids}
-    return {id: record.name for id, record in found.items() if record is not None and record.name}
+    records = {id: await store.get(kind, id) for id in ids}
+    return {id: record.name for id, record in records.items() if record is not None and record.name}
 
 
 class Prices:

@@ -1,9 +1,9 @@
 """Reading of streamed answers: wait for the first event, listen to a passing stream, and filter out usage events.
 
-Some upstreams report an overlong prompt only in the stream, after a comment or two. So comments are held back until
+Some upstreams report an overlong prompt only in the stream, after a comment or two. So comments are buffered back until
 the first event arrives, but only for a few seconds, since they keep clients from timing out.
 
-Upstreams report the usage of a stream only if asked. If the client did not ask, the server may, and then removes the
+Upstreams report the usage of a stream only if request. If the client did not ask, the server may, and then removes the
 extra event, which the client may not expect.
 """
 
@@ -23,27 +23,25 @@ from brimful.server.config import ModeName
 from brimful.server.proxy.request import ProxyRequest
 from brimful.server.proxy.upstreams import Upstream
 
-COMMENT_SECONDS: Final = (
-    5.0  # seconds after the first comment; what comes later is handed on at once, and all before it
-)
-MAX_HELD_BYTES: Final = 65_536  # bytes without a whole event
+COMMENT_SECONDS: Final = 5.0  # after the first comment; then everything is forwarded
+MAX_HELD_BYTES: Final = 65_536  # without a complete event
 
 
 async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Callable[[], float]) -> None:
     """Wait for the first event of a stream; raise `ContextOverflow` if it reports one."""
     reader, events = line.dialect.reader(line.route), ServerEventDecoder()
-    held: list[bytes] = []
+    buffered: list[bytes] = []
     first = clock()
     async for chunk in answering.chunks:
-        first = first if held else clock()
-        held.append(chunk)
+        first = first if buffered else clock()
+        buffered.append(chunk)
         if (
             _has_event(chunk, reader, events)
-            or sum(map(len, held)) > MAX_HELD_BYTES
+            or sum(map(len, buffered)) > MAX_HELD_BYTES
             or clock() - first > COMMENT_SECONDS
         ):
             break
-    answering.chunks = _prepend(held, answering.chunks)
+    answering.chunks = _prepend(buffered, answering.chunks)
 
 
 def _has_event(chunk: bytes, reader: Reader, events: ServerEventDecoder) -> bool:
@@ -53,18 +51,18 @@ def _has_event(chunk: bytes, reader: Reader, events: ServerEventDecoder) -> bool
     except ContextOverflow:
         raise
     except ProviderError:
-        return True  # whatever else it says is the caller's
+        return True  # any other error is for the client
     return bool(events.feed(chunk))
 
 
-async def _prepend(held: Sequence[bytes], rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    for chunk in held:
+async def _prepend(buffered: Sequence[bytes], rest: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    for chunk in buffered:
         yield chunk
     async for chunk in rest:
         yield chunk
 
 
-_EDGE_BYTES: Final = 16_384  # bytes of a stream's beginning, and of its end; finish and usage stand there
+_EDGE_BYTES: Final = 16_384  # of the start and of the end, which contain finish reason and usage
 _EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
@@ -98,39 +96,39 @@ class StreamListener(Protocol):
 class EdgeListener:
     """Keeps only the start and the end of a stream, so that long answers cost little."""
 
-    def __init__(self, dialect: Dialect, route: str, most: int = _EDGE_BYTES) -> None:
+    def __init__(self, dialect: Dialect, route: str, limit: int = _EDGE_BYTES) -> None:
         self._dialect = dialect
         self._route = route
-        self._most = most
+        self._limit = limit
         self._head = b""
         self._tail: list[bytes] = []
         self._tail_size = 0
-        self._left_out = False
-        self.over = False  # the ends are read when all is said
+        self._truncated = False
+        self.over = False  # only known at the end
         self.whole = False
         self.cut = False
 
     def __len__(self) -> int:
-        """Return the number of bytes held."""
+        """Return the number of bytes buffered."""
         return len(self._head) + self._tail_size
 
     def feed(self, chunk: bytes) -> None:
         """Receive some bytes."""
-        room = self._most - len(self._head)
+        room = self._limit - len(self._head)
         if room > 0 and not self._tail:
             self._head += chunk[:room]
             chunk = chunk[room:]
         if chunk:
             self._tail.append(chunk)
             self._tail_size += len(chunk)
-            if self._tail_size > 4 * self._most:
+            if self._tail_size > 4 * self._limit:
                 self._shorten()
 
     def reply(self) -> Reply | None:
         """Parse the start and the end."""
         self._shorten()
         tail = b"".join(self._tail)
-        if not self._left_out:
+        if not self._truncated:
             return self._read(self._head + tail)
         head_ends = [found.end() for found in _EVENT_END.finditer(self._head)]
         begun = _EVENT_END.search(tail)
@@ -138,9 +136,9 @@ class EdgeListener:
 
     def _shorten(self) -> None:
         tail = b"".join(self._tail)
-        self._left_out = self._left_out or len(tail) > self._most
-        self._tail = [tail[-self._most :]] if tail else []
-        self._tail_size = min(len(tail), self._most)
+        self._truncated = self._truncated or len(tail) > self._limit
+        self._tail = [tail[-self._limit :]] if tail else []
+        self._tail_size = min(len(tail), self._limit)
 
     def _read(self, data: bytes) -> Reply | None:
         listener = FullListener(self._dialect, self._route)
@@ -155,30 +153,30 @@ class FullListener:
 
     def __init__(self, dialect: Dialect, route: str) -> None:
         self._reader = dialect.reader(route)
-        self._understood = True
+        self._valid = True
         self.whole = False
         self.cut = False
 
     @property
     def over(self) -> bool:
         """Whether the upstream sent the end of the answer."""
-        return self._understood and self._reader.over
+        return self._valid and self._reader.over
 
     def feed(self, chunk: bytes) -> None:
         """Receive some bytes; ignore the rest after something that cannot be parsed."""
-        if self._understood:
+        if self._valid:
             try:
                 self._reader.feed(chunk)
             except ProviderError:
-                self._understood = False
+                self._valid = False
 
     def reply(self) -> Reply | None:
         """Return the answer as far as it was received."""
         try:
             self._reader.last()
         except ProviderError:
-            self._understood = False
-        if self._understood:
+            self._valid = False
+        if self._valid:
             try:
                 reply = self._reader.end()
             except ProviderError:
@@ -194,22 +192,22 @@ _INCLUDE_USAGE: Final = "include_usage"
 _SSE_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LONGEST_SEPARATOR: Final = b"\r\n\r\n"
 _USAGE_KEY: Final = b'"usage"'
-_MAX_BUFFERED: Final = 8_192  # bytes of an event that is waited for; what tells usage is far shorter
+_MAX_BUFFERED: Final = 8_192  # bytes; usage events are far shorter
 
 
-def with_usage_requested(asked: ProxyRequest, mode: ModeName) -> ProxyRequest:
-    """Return a request that asks for the usage of the stream, if its upstream should be asked.
+def with_usage_requested(request: ProxyRequest, mode: ModeName) -> ProxyRequest:
+    """Return a request that asks for the usage of the stream, if its upstream supports that.
 
     One field is appended; everything else stays exactly as the client wrote it.
     """
-    wanted = asked.line.asks_usage(mode)
-    if not (wanted and asked.streams and asked.wire == "openai") or _mentions_usage(asked.body.get(_STREAM_OPTIONS)):
-        return asked
-    options = asked.body.get(_STREAM_OPTIONS)
-    question = (options if isinstance(options, dict) else {}) | {_INCLUDE_USAGE: True}
-    body = asked.body | {_STREAM_OPTIONS: question}
-    raw = _append_field(asked.raw, question) if _STREAM_OPTIONS not in asked.body else msgspec.json.encode(body)
-    return msgspec.structs.replace(asked, body=body, raw=raw, withholds=True)
+    options = request.body.get(_STREAM_OPTIONS)
+    applies = request.streams and request.wire == "openai" and request.line.asks_usage(mode)
+    if not applies or _mentions_usage(options):
+        return request
+    with_usage = (options if isinstance(options, dict) else {}) | {_INCLUDE_USAGE: True}
+    body = request.body | {_STREAM_OPTIONS: with_usage}
+    raw = _append_field(request.raw, with_usage) if _STREAM_OPTIONS not in request.body else msgspec.json.encode(body)
+    return msgspec.structs.replace(request, body=body, raw=raw, withholds=True)
 
 
 def _mentions_usage(options: object) -> bool:
@@ -217,49 +215,49 @@ def _mentions_usage(options: object) -> bool:
     return options is not None and (not isinstance(options, dict) or _INCLUDE_USAGE in options)
 
 
-def _append_field(raw: bytes, question: dict[str, object]) -> bytes:
+def _append_field(raw: bytes, option: dict[str, object]) -> bytes:
     """Append a field to a JSON object."""
-    return raw[: raw.rindex(b"}")].rstrip() + b"," + msgspec.json.encode({_STREAM_OPTIONS: question})[1:]
+    return raw[: raw.rindex(b"}")].rstrip() + b"," + msgspec.json.encode({_STREAM_OPTIONS: option})[1:]
 
 
 class UsageFilter:
     r"""Removes the event that contains nothing but usage from a stream.
 
-    >>> withheld = UsageFilter()
-    >>> withheld.feed(b'data: {"choices":[{}],"usage":null}\n\ndata: {"choices":[],"usage":{"prompt_tokens":9}}')
+    >>> usage_filter = UsageFilter()
+    >>> usage_filter.feed(b'data: {"choices":[{}],"usage":null}\n\ndata: {"choices":[],"usage":{"prompt_tokens":9}}')
     b'data: {"choices":[{}],"usage":null}\n\n'
-    >>> withheld.feed(b'\n\ndata: [DONE]\n\n') + withheld.end()
+    >>> usage_filter.feed(b'\n\ndata: [DONE]\n\n') + usage_filter.end()
     b'data: [DONE]\n\n'
     """
 
     def __init__(self) -> None:
-        self._held = b""
+        self._buffer = b""
 
     def feed(self, chunk: bytes) -> bytes:
         """Return all complete events except that one."""
-        data, done, kept = self._held + chunk, 0, []
-        for end in _SSE_EVENT_END.finditer(data, max(0, len(self._held) - len(_LONGEST_SEPARATOR))):
+        data, done, events = self._buffer + chunk, 0, []
+        for end in _SSE_EVENT_END.finditer(data, max(0, len(self._buffer) - len(_LONGEST_SEPARATOR))):
             event = data[done : end.end()]
             if not _is_usage_only(event):
-                kept.append(event)
+                events.append(event)
             done = end.end()
-        self._held = data[done:]
-        if len(self._held) > _MAX_BUFFERED:
-            kept.append(self._held)
-            self._held = b""
-        return b"".join(kept)
+        self._buffer = data[done:]
+        if len(self._buffer) > _MAX_BUFFERED:
+            events.append(self._buffer)
+            self._buffer = b""
+        return b"".join(events)
 
     def end(self) -> bytes:
         """Return what came after the last complete event."""
-        held, self._held = self._held, b""
-        return b"" if _is_usage_only(held) else held
+        buffered, self._buffer = self._buffer, b""
+        return b"" if _is_usage_only(buffered) else buffered
 
 
 def _is_usage_only(event: bytes) -> bool:
     if _USAGE_KEY not in event:
         return False
     try:
-        said = decode_json(event.strip().removeprefix(b"data:"))
+        data = decode_json(event.strip().removeprefix(b"data:"))
     except ValueError:
         return False
-    return isinstance(said, dict) and said.get("choices") == [] and isinstance(said.get("usage"), dict)
+    return isinstance(data, dict) and data.get("choices") == [] and isinstance(data.get("usage"), dict)
