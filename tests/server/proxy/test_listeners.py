@@ -22,7 +22,7 @@ def fed(tee, data, size=97):
 def test_the_ends_of_a_stream_tell_how_it_ended_and_what_it_cost(wire, events, pieces):
     data = "".join(events(*["word "] * pieces)).encode()
     dialect = make_dialect(wire, URL)
-    ends, all_of_it = fed(EdgeListener(dialect, "r", most=1500), data), fed(FullListener(dialect, "r"), data)
+    ends, all_of_it = fed(EdgeListener(dialect, "r", limit=1500), data), fed(FullListener(dialect, "r"), data)
     heard, whole = ends.reply(), all_of_it.reply()
     assert whole.text == "word " * pieces
     assert (heard.finish, heard.usage, heard.model) == (whole.finish, whole.usage, whole.model)
