@@ -25,7 +25,7 @@ from brimful.records.statistics import Statistics
 from brimful.stores import connect
 from brimful.stores.log.contexts import make_build
 from brimful.stores.log.tallies import ALL_ROOMS, DAY, HOUR, Tally, TallyKey, tally_build
-from brimful.stores.store import TenantStore
+from brimful.stores.store import Store
 from peers import MODEL
 from tables import Section, duration, table
 
@@ -217,7 +217,7 @@ async def _asked(file: Path, shape: Shape) -> list[list[str]]:
     ]
 
 
-async def _row(store: TenantStore, file: Path, name: str, asked: dict[str, Any]) -> list[str]:
+async def _row(store: Store, file: Path, name: str, asked: dict[str, Any]) -> list[str]:
     seconds, found = [], list[Statistics]()
     for _ in range(5):
         began = time.perf_counter()

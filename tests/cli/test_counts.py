@@ -23,7 +23,7 @@ def keep(run):
         async def write():
             async with connect("sqlite:///brimful.db") as database:
                 for each in observations:
-                    await database.tenant(tenant).observe(each)
+                    await database.tenant(tenant).save_usage(each)
 
         asyncio.run(write())
 

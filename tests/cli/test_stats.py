@@ -29,7 +29,7 @@ def keep(run):
             async with connect("sqlite:///brimful.db") as database:
                 store = database.tenant("default")
                 for each in records:
-                    await (store.save(each) if isinstance(each, Snapshot) else store.respond(each))
+                    await (store.save_context(each) if isinstance(each, Snapshot) else store.save_response(each))
 
         asyncio.run(write())
 

@@ -23,7 +23,7 @@ def why(run, new_engine):
                     LoreEntry(id="dragon", lorebook="book", content="Dragons sleep.", keys=("dragon",)),
                     LoreEntry(id="off", lorebook="book", content="Bicycles rust.", keys=("bicycle",), enabled=False),
                 ]
-                await engine.store.write_lore([(entry, make_document(entry)) for entry in entries])
+                await engine.store.save_lore([(entry, make_document(entry)) for entry in entries])
                 for number in range(BICYCLES):
                     await engine.remember(f"A bicycle of kind {number}.", id=f"b{number}", user="ada", at=NOW - 10)
                 await engine.remember("Ada keeps bees.", id="bees", user="ada", at=NOW - 10)

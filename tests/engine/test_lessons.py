@@ -41,7 +41,7 @@ def test_counts_come_close_and_another_process_knows_what_was_learned(run, new_e
             for _ in range(30):
                 clock.now += 60
                 await engine.respond("r", None, next(asked))
-            seen = await engine.store.observations(HIDDEN, "scripted")
+            seen = await engine.store.usage_reports(HIDDEN, "scripted")
             [summed] = await engine.store.accuracy()
         async with new_engine(model=HIDDEN, embedder="none") as engine:
             context = await engine.assemble(room="r", message="And now?", route="scripted")

@@ -41,7 +41,7 @@ def test_an_answer_is_kept_in_the_room_beside_its_context_and_its_bill(run, new_
             await engine.put(Persona(id="nova", name="Nova", prompt="You are Nova."))
             answer = await engine.respond("general", "nova", "When is the demo?", sender="Ada")
             [kept] = await engine.store.responses(context=answer.context.id)
-            [seen] = await engine.store.observations("gpt-4o", "scripted")
+            [seen] = await engine.store.usage_reports("gpt-4o", "scripted")
             return answer, kept, seen, await history(engine, "general")
 
     answer, kept, seen, said = run(story())
@@ -297,7 +297,7 @@ def test_the_bill_teaches_how_to_count_where_the_tokenizer_is_not_public(run, ne
         async with new_engine(model="nobody-knows-this", provider=provider, embedder="none") as engine:
             for n in range(20):
                 await engine.respond("r", None, f"Question {n}: " + "why? " * (n + 1))
-            return await engine.store.observations("nobody-knows-this", "scripted")
+            return await engine.store.usage_reports("nobody-knows-this", "scripted")
 
     seen = run(story())
     assert abs(seen[-1].error) > 0.1
@@ -311,7 +311,7 @@ def test_a_prompt_that_was_silently_cut_is_said_on_the_record(run, new_engine):
     async def story():
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             answer = await engine.respond("r", None, "A long story. " * 400)
-            [seen] = await engine.store.observations("gpt-4o", "scripted")
+            [seen] = await engine.store.usage_reports("gpt-4o", "scripted")
             return answer, seen
 
     answer, seen = run(story())
@@ -327,7 +327,7 @@ def test_expected_and_actual_cached_tokens_stand_side_by_side(run, new_engine):
         async with new_engine(model="gpt-4o", provider=provider) as engine:
             for question in ("A long story. " * 900, "And then?"):
                 await engine.respond("r", None, question)
-            return await engine.store.observations("gpt-4o", "scripted")
+            return await engine.store.usage_reports("gpt-4o", "scripted")
 
     later, first = run(story())
     assert (first.expected_cached, first.cached) == (0, 0)

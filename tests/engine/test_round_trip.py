@@ -99,7 +99,7 @@ def stores(draw):
 
 
 async def exported(engine):
-    return b"".join([msgspec.json.encode(record) + b"\n" async for record in engine.store.records()])
+    return b"".join([msgspec.json.encode(record) + b"\n" async for record in engine.store.export_records()])
 
 
 async def story(url, records):

@@ -46,7 +46,7 @@ def test_undoing_every_run_gives_back_every_record(said, later, known, spam, dra
         async with Engine("sqlite:///:memory:", clock=lambda: NOW, embedder="none", model="gpt-4o") as engine:
 
             async def records():
-                return [record async for record in engine.store.records()]
+                return [record async for record in engine.store.export_records()]
 
             await engine.put(Room(id="r0"))
             await engine.post_many(room_of(said, spam, drawn))

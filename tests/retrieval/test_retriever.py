@@ -19,14 +19,14 @@ class Failing:
     def __init__(self, *, hang=False):
         self.hang = hang
 
-    async def version(self, scopes):
+    async def scope_version(self, scopes):
         del scopes
         return "1"
 
-    async def postings(self, asked):
+    async def find_postings(self, asked):
         raise StoreUnavailable("chat.db", f"no {len(asked)} answers")
 
-    async def nearest(self, embedder, asked, *, limit):
+    async def find_nearest(self, embedder, asked, *, limit):
         if self.hang:
             await asyncio.Event().wait()
         raise StoreUnavailable("chat.db", f"no {limit} of {embedder} for {len(asked)}")

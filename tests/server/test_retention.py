@@ -24,7 +24,7 @@ def test_records_older_than_that_go(start, tmp_path):
         async with connect(url) as database:
             for tenant in ("one", "two"):
                 for id, at in (("old", now - 9 * DAY), ("new", now)):
-                    await database.tenant(tenant).save(Snapshot(id=id, room="r", context=context, at=at))
+                    await database.tenant(tenant).save_context(Snapshot(id=id, room="r", context=context, at=at))
 
     async def pruned():
         """Look until both tenants have lost what is old."""

@@ -32,13 +32,13 @@ PARTS = (
 )
 
 
-async def occurring(store, scopes, terms, most=4000, **more):
+async def occurring(store, scopes, terms, limit=4000, **more):
     """Return where terms occur in scopes."""
-    [found] = await store.postings([TermQuery(scopes=tuple(scopes), terms=tuple(terms), most=most, **more)])
+    [found] = await store.find_postings([TermQuery(scopes=tuple(scopes), terms=tuple(terms), limit=limit, **more)])
     return found
 
 
 async def nearest(store, scopes, embedder, vector, limit):
     """Return the documents of scopes that are nearest to a vector."""
-    [found] = await store.nearest(embedder, [VectorQuery(scopes=tuple(scopes), vector=vector)], limit=limit)
+    [found] = await store.find_nearest(embedder, [VectorQuery(scopes=tuple(scopes), vector=vector)], limit=limit)
     return found

@@ -74,13 +74,15 @@ async def written(store, text):
         await store.put(record)
     await store.use_embedder("e")
     await store.post([(found["message"], terms)])
-    await store.remember([(found["memory"], terms)])
-    await store.write_lore([(found["lore"], terms)])
-    await store.summarize([(found["summary"], terms)])
-    await store.save(Snapshot(id="c", room="r", context=build([message(text, counter=COUNTER, id="m", current=True)])))
-    await store.respond(found["response"])
+    await store.save_memories([(found["memory"], terms)])
+    await store.save_lore([(found["lore"], terms)])
+    await store.save_summaries([(found["summary"], terms)])
+    await store.save_context(
+        Snapshot(id="c", room="r", context=build([message(text, counter=COUNTER, id="m", current=True)]))
+    )
+    await store.save_response(found["response"])
     backlog = [each.doc for each in await store.backlog("e")][:1]
-    await store.keep_vectors("e", backlog, np.ones((len(backlog), 8), np.float32))
+    await store.save_vectors("e", backlog, np.ones((len(backlog), 8), np.float32))
 
 
 async def read(store):
@@ -159,7 +161,7 @@ def test_vectors_are_sealed_and_found(store, run, url):
     run(store.use_embedder("e"))
     run(store.post([said("a", "one"), said("b", "two")]))
     rows = normalize(np.random.default_rng(1).normal(size=(2, 16)).astype(np.float32))
-    run(store.keep_vectors("e", [1, 2], rows))
+    run(store.save_vectors("e", [1, 2], rows))
     assert [near.doc for near in run(nearest(store, ["room:general"], "e", rows[1], limit=1))] == [2]
     assert rows[1].astype("<f2").tobytes() not in files(url)
 
@@ -177,7 +179,7 @@ def test_a_store_that_keeps_nothing_to_search_forgets_what_it_kept(url, run):
     async def fill(_, store):
         await store.use_embedder("e")
         await store.post([said("a", "tea at five"), said("b", "coffee")])
-        await store.keep_vectors("e", [1], np.ones((1, 8), np.float32))
+        await store.save_vectors("e", [1], np.ones((1, 8), np.float32))
 
     async def seal(database, store):
         await database.encryption("acme").encrypt()

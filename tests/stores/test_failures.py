@@ -234,7 +234,7 @@ def test_an_id_that_is_too_long_for_an_index_is_not_taken_for_a_lost_connection(
 def test_a_call_that_fails_half_way_changes_nothing(database, run):
     posted(run, database, "m1")
     with pytest.raises(InvalidValue, match="lone surrogate"):
-        run(database.tenant("acme").keep_counts("t", {"a": 1, "b\ud800": 2}))
+        run(database.tenant("acme").save_counts("t", {"a": 1, "b\ud800": 2}))
     assert run(database.tenant("acme").counts("t", ["a"])) == {}
     posted(run, database, "m2")
 

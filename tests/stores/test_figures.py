@@ -64,7 +64,7 @@ def events(draw):
 
 async def kept(store, given):
     for each in given:
-        await (store.save(each) if isinstance(each, Snapshot) else store.respond(each))
+        await (store.save_context(each) if isinstance(each, Snapshot) else store.save_response(each))
 
 
 def chosen(given, since=None, until=None, persona=None, room=None):
@@ -250,7 +250,11 @@ def test_numbers_that_make_no_sense_spoil_no_sums(store, run):
     most = 2**53 - 1
     usage = Usage(prompt=most, cached=most, completion=most, reasoning=most)
     for number in range(3):
-        run(store.respond(Response(id=f"a{number}", context="x", room="one", at=1e300, usage=usage, seconds=1e300)))
+        run(
+            store.save_response(
+                Response(id=f"a{number}", context="x", room="one", at=1e300, usage=usage, seconds=1e300)
+            )
+        )
     [found] = run(store.statistics())
     assert found.answers.total == 3
     assert 0 < found.answers.prompt < 10**12

@@ -23,9 +23,9 @@ async def filled(database):
     """Write a room of two messages, a memory and a summary, and set aside all that can be; return before and after."""
     store, house = database.tenant("acme"), database.housekeeping("acme")
     await store.post([said("m1", "one tea"), said("m2", "two teas")])
-    await store.remember([known("k1", "Ada drinks tea"), known("pinned", "Bo drinks tea", pinned=True)])
-    await store.summarize([summed("s1", "They spoke of tea", spans=((1, 1),), first=1, last=1)])
-    before = [record async for record in store.records()]
+    await store.save_memories([known("k1", "Ada drinks tea"), known("pinned", "Bo drinks tea", pinned=True)])
+    await store.save_summaries([summed("s1", "They spoke of tea", spans=((1, 1),), first=1, last=1)])
+    before = [record async for record in store.export_records()]
     run = await begun(house)
     fresh = [summed("s1", "Tea, in short", spans=((1, 2),), first=1, last=2)[0], summed("s2", "More")[0]]
     change = JanitorChange(write=tuple(fresh), messages=("m1",), memories=("k1", "pinned"))
@@ -44,7 +44,7 @@ def test_what_is_set_aside_is_not_told_and_not_found_but_it_is_there(database, r
         by_id = [message.id for message in await store.messages(["m1", "m2"])]
         scopes = [memory.id for memory in await store.memories(scopes=["memory:::"])]
         ids = [memory.id for memory in await store.memories(ids=["k1"])]
-        exported = [record.id async for record in store.records()]
+        exported = [record.id async for record in store.export_records()]
         again = await store.post([said("m1", "one tea")])
         assert await house.aside() == {"messages": 1, "memories": 1}
         return history, at, found, by_id, scopes, ids, exported, again[0].seq
@@ -63,7 +63,7 @@ def test_undo_gives_back_what_was_there(database, run):
     async def story():
         store, house, before = await filled(database)
         undone = await house.undo(indexed, holder="me", now=NOW, lease=60.0)
-        after = [record async for record in store.records()]
+        after = [record async for record in store.export_records()]
         found = await occurring(store, ["room:general"], ["one", "two"])
         return before, after, undone, len(found.doc), await database.check()
 
@@ -90,7 +90,7 @@ def test_a_copy_can_be_undone_as_well(database, run, keys, tmp_path):
         async with connect(f"sqlite:///{tmp_path}/copy.db", keys=keys) as copy:
             house = copy.housekeeping("acme")
             await house.undo(indexed, holder="me", now=NOW, lease=60.0)
-            return before, [record async for record in copy.tenant("acme").records()], await begun(house)
+            return before, [record async for record in copy.tenant("acme").export_records()], await begun(house)
 
     before, after, next_run = run(story())
     assert after == before
@@ -105,7 +105,7 @@ def test_what_is_kept_for_undoing_is_sealed_anew_and_goes_with_its_room(database
         store, house, before = await filled(database)
         await database.encryption("acme").rotate_data_key()
         await house.undo(indexed, holder="me", now=NOW, lease=60.0)
-        after = [record async for record in store.records()]
+        after = [record async for record in store.export_records()]
         await store.remove(Room, "general")
         return before, after
 
@@ -118,7 +118,7 @@ def test_a_room_that_is_removed_takes_along_what_undoing_would_give_back(databas
         store, house, _ = await filled(database)
         await store.remove(Room, "general")
         await house.undo(indexed, holder="me", now=NOW, lease=60.0)
-        return [record.id async for record in store.records()], await database.check()
+        return [record.id async for record in store.export_records()], await database.check()
 
     ids, problems = run(story())
     assert ids == ["k1", "pinned"]
@@ -149,7 +149,7 @@ def test_what_is_edited_or_written_again_is_back(database, run):
     async def story():
         store, house, _ = await filled(database)
         await store.edit("m1", "one more tea", words("one more tea"), at=NOW)
-        await store.remember([known("k1", "Ada drinks coffee")])
+        await store.save_memories([known("k1", "Ada drinks coffee")])
         await house.undo(indexed, holder="me", now=NOW, lease=60.0)
         history = [entry.message.content for entry in await store.history("general")]
         return history, [memory.content for memory in await store.memories()], await database.check()

@@ -41,7 +41,7 @@ async def all_after(store, cursor, limit):
 
 def test_a_build_tells_its_numbers(store, run):
     context = build([*pile(), *history(90, size=20)], degraded=("vector search failed (x): full text alone",))
-    run(store.save(snapshot(context, message="now")))
+    run(store.save_context(snapshot(context, message="now")))
     [listed] = run(store.builds())
     assert (listed.number, listed.id, listed.message, listed.at) == (1, "s1", "now", 7.0)
     assert (listed.tokens, listed.window, listed.completion) == (context.tokens, 1000, 100)
@@ -59,7 +59,7 @@ def test_what_was_cut_from_an_item_is_part_of_the_naive_prompt(store, run):
     context = build([long, pile()[-1]], window=300, completion=20)
     decision = context.decision("long")
     assert decision.outcome == "shrunk"
-    run(store.save(snapshot(context)))
+    run(store.save_context(snapshot(context)))
     assert run(store.builds())[0].naive == context.tokens + 400 - decision.tokens
 
 
@@ -69,7 +69,7 @@ def test_builds_are_chosen_by_all_that_is_said(store, run):
         room, persona = ("one", "two")[number % 2], ("a", "b", None)[number % 3]
         asked = f"q{number // 2}"
         said = {"at": float(number), "room": room, "persona": persona, "message": asked}
-        run(store.save(snapshot(context, id=f"s{number}", **said)))
+        run(store.save_context(snapshot(context, id=f"s{number}", **said)))
 
     def ids(**chosen):
         return [each.id for each in run(store.builds(**chosen))]
@@ -99,16 +99,16 @@ def test_nonsense_is_refused_by_name(store, run, wrong):
 
 
 def test_an_answer_is_found_by_the_message_that_it_is(store, run):
-    run(store.respond(answer("a1", message="m1")))
-    run(store.respond(answer("a2", message="m2")))
-    run(store.respond(answer("a3")))
+    run(store.save_response(answer("a1", message="m1")))
+    run(store.save_response(answer("a2", message="m2")))
+    run(store.save_response(answer("a3")))
     assert [each.id for each in run(store.responses(message="m2"))] == ["a2"]
     assert run(store.responses(message="m3")) == []
 
 
 def test_an_answer_that_is_known_is_kept_with_its_context_and_counted_with_it(store, run):
     context = build(pile())
-    run(store.save(snapshot(context), answer("a1", usage=Usage(prompt=100, completion=5))))
+    run(store.save_context(snapshot(context), answer("a1", usage=Usage(prompt=100, completion=5))))
     assert [event.id for event in run(store.follow("0")).events] == ["s1", "a1"]
     [figures] = run(store.statistics())
     assert (figures.contexts, figures.answers.total, figures.answers.counted) == (1, 1, context.tokens)
@@ -118,11 +118,11 @@ def test_an_answer_that_is_known_is_kept_with_its_context_and_counted_with_it(st
 
 
 def test_following_begins_at_the_present_end(store, run):
-    run(store.save(snapshot(build(pile()))))
+    run(store.save_context(snapshot(build(pile()))))
     end = run(store.follow())
     assert end.events == ()
     assert run(store.follow(end.cursor)) == end
-    run(store.respond(answer("a1")))
+    run(store.save_response(answer("a1")))
     [event] = run(store.follow(end.cursor)).events
     assert event == answer("a1")
 
@@ -130,10 +130,10 @@ def test_following_begins_at_the_present_end(store, run):
 def test_everything_comes_once_and_in_order(store, run):
     context = build(pile())
     for number in range(5):
-        run(store.save(snapshot(context, id=f"s{number}", at=float(-number))))
-        run(store.save(snapshot(context, id=f"s{number}", at=99.0)))
-        run(store.respond(answer(f"a{number}", f"s{number}")))
-        run(store.respond(answer(f"a{number}", f"s{number}")))
+        run(store.save_context(snapshot(context, id=f"s{number}", at=float(-number))))
+        run(store.save_context(snapshot(context, id=f"s{number}", at=99.0)))
+        run(store.save_response(answer(f"a{number}", f"s{number}")))
+        run(store.save_response(answer(f"a{number}", f"s{number}")))
     expected = [f"{kind}{number}" for number in range(5) for kind in "sa"]
     assert [run(all_after(store, "0", limit))[0] for limit in (1, 3, 100)] == [expected] * 3
     first = run(store.follow("0", limit=1)).events[0]
@@ -143,9 +143,9 @@ def test_everything_comes_once_and_in_order(store, run):
 
 def test_what_is_gone_is_passed_over(store, run):
     run(store.put(Room(id="gone")))
-    run(store.save(snapshot(build(pile()), id="s1", room="gone")))
-    run(store.respond(answer("a1", "s1", room="gone")))
-    run(store.save(snapshot(build(pile()), id="s2")))
+    run(store.save_context(snapshot(build(pile()), id="s1", room="gone")))
+    run(store.save_response(answer("a1", "s1", room="gone")))
+    run(store.save_context(snapshot(build(pile()), id="s2")))
     run(store.remove(Room, "gone"))
     assert run(all_after(store, "0", 1))[0] == ["s2"]
     assert [each.id for each in run(store.builds())] == ["s2"]
@@ -165,10 +165,10 @@ def test_a_follower_sees_what_was_written_whenever_it_looks(database, run, write
     for number, write in enumerate(writes):
         match write:
             case "save":
-                run(store.save(snapshot(context, id=f"s{number}", room=f"r{number}")))
+                run(store.save_context(snapshot(context, id=f"s{number}", room=f"r{number}")))
                 wrote.append(f"s{number}")
             case "respond":
-                run(store.respond(answer(f"a{number}")))
+                run(store.save_response(answer(f"a{number}")))
                 wrote.append(f"a{number}")
             case "follow":
                 more, cursor = run(all_after(store, cursor, limit))
@@ -189,7 +189,7 @@ def test_two_writers_that_end_out_of_order_hide_nothing(postgres_url, run):
         await slow.open(migrate=False)
         async with connect(postgres_url) as other:
             quick = other.tenant("acme")
-            await quick.save(snapshot(context, id="first"))
+            await quick.save_context(snapshot(context, id="first"))
             begun, go = asyncio.Event(), asyncio.Event()
             loop = asyncio.get_running_loop()
 
@@ -200,7 +200,7 @@ def test_two_writers_that_end_out_of_order_hide_nothing(postgres_url, run):
 
             writing = asyncio.create_task(slow.write("acme", slowly))
             await begun.wait()
-            waiting = asyncio.create_task(quick.save(snapshot(context, id="quick")))
+            waiting = asyncio.create_task(quick.save_context(snapshot(context, id="quick")))
             await asyncio.sleep(0.3)  # what must not happen has time to happen
             meanwhile, cursor = await all_after(quick, "0", 10)
             assert not waiting.done()
@@ -220,8 +220,8 @@ def test_many_writers_at_once_give_each_event_a_place_of_its_own(url, run):
         stores = [database.tenant("acme") for database in databases]
         cursor, came = "0", []
         writing = asyncio.gather(
-            *(stores[n % 3].save(snapshot(context, id=f"s{n}", at=float(n))) for n in range(30)),
-            *(stores[n % 3].respond(answer(f"a{n}", f"s{n}")) for n in range(30)),
+            *(stores[n % 3].save_context(snapshot(context, id=f"s{n}", at=float(n))) for n in range(30)),
+            *(stores[n % 3].save_response(answer(f"a{n}", f"s{n}")) for n in range(30)),
         )
         while not writing.done():
             followed = await stores[0].follow(cursor, limit=7)
@@ -240,8 +240,8 @@ def test_many_writers_at_once_give_each_event_a_place_of_its_own(url, run):
 
 
 def test_the_end_of_the_log_never_goes_back(store, run):
-    run(store.save(Snapshot(id="s1", room="general", context=build(pile()), at=1.0)))
+    run(store.save_context(Snapshot(id="s1", room="general", context=build(pile()), at=1.0)))
     before = run(store.follow()).cursor
     run(store.prune(before=9e9))
-    run(store.save(Snapshot(id="s2", room="general", context=build(pile()), at=1.0)))
+    run(store.save_context(Snapshot(id="s2", room="general", context=build(pile()), at=1.0)))
     assert int(run(store.follow()).cursor) == int(before) + 1

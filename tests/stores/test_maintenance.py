@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from brimful.errors import StoreError
-from brimful.protocols import IndexEntry
 from brimful.records import Memory, Room, Snapshot
+from brimful.records.search import IndexEntry
 from brimful.stores import connect
 from brimful.stores.admin.backup import COPIED_TABLES
 from stores.samples import known, nearest, occurring, said, summed, told, words
@@ -30,11 +30,11 @@ async def worked(database):
     await store.edit("x1", "edited text", words("edited text"), at=5.0)
     await store.delete("x2")
     await store.delete("x3", erase=True)
-    await store.remember([known("k1", "changed memory", pinned=True)])
+    await store.save_memories([known("k1", "changed memory", pinned=True)])
     await store.use_embedder("f")
     documents = await store.backlog("f", limit=50)
     rows = np.random.default_rng(1).normal(size=(len(documents), 8)).astype(np.float32)
-    await store.keep_vectors("f", [each.doc for each in documents], rows)
+    await store.save_vectors("f", [each.doc for each in documents], rows)
 
 
 async def state(store):
@@ -42,11 +42,11 @@ async def state(store):
     return [
         await seen(store),
         await store.history("general", limit=2000),
-        await occurring(store, ["room:general", "memory:::"], ["message", "number", "7", "edited", "tea"], most=100),
+        await occurring(store, ["room:general", "memory:::"], ["message", "number", "7", "edited", "tea"], limit=100),
         await nearest(store, ["room:general"], "f", np.ones(8, dtype=np.float32), limit=20),
         await store.backlog("f"),
         await store.embedders(),
-        await store.version(["room:general"]),
+        await store.scope_version(["room:general"]),
         await store.inclusions(),
     ]
 
@@ -217,12 +217,12 @@ def test_records_go_out_and_come_in_as_they_were(database, run, tmp_path, reques
     async def story():
         store = database.tenant("acme")
         await worked(database)
-        await store.touch(["k1"], at=9.0)
-        records = [record async for record in store.records()]
+        await store.record_access(["k1"], at=9.0)
+        records = [record async for record in store.export_records()]
         async with connect(target) as copy:
-            assert await copy.tenant("acme").load(records, indexed) == len(records)
-            assert await copy.tenant("acme").load(records, indexed) == len(records)
-            again = [record async for record in copy.tenant("acme").records()]
+            assert await copy.tenant("acme").load_records(records, indexed) == len(records)
+            assert await copy.tenant("acme").load_records(records, indexed) == len(records)
+            again = [record async for record in copy.tenant("acme").export_records()]
             history = await copy.tenant("acme").history("general", limit=2000)
             found = await occurring(copy.tenant("acme"), ["room:general"], ["message", "edited"])
         return records, again, history, await store.history("general", limit=2000), found
@@ -239,20 +239,20 @@ def test_records_go_out_and_come_in_as_they_were(database, run, tmp_path, reques
 
 def test_a_store_of_nothing_has_no_records(store, run):
     async def all_of():
-        return [record async for record in store.records()]
+        return [record async for record in store.export_records()]
 
     assert run(all_of()) == []
-    assert run(store.load([], indexed)) == 0
+    assert run(store.load_records([], indexed)) == 0
 
 
 def test_records_of_one_kind_are_read_page_by_page(store, run):
     async def story():
-        await store.remember([known(f"k{number:04d}", f"memory {number}") for number in range(1001)])
-        await store.write_lore([told(f"e{number:04d}", f"entry {number}") for number in range(501)])
-        await store.summarize([summed(f"s{number}") for number in range(3)])
+        await store.save_memories([known(f"k{number:04d}", f"memory {number}") for number in range(1001)])
+        await store.save_lore([told(f"e{number:04d}", f"entry {number}") for number in range(501)])
+        await store.save_summaries([summed(f"s{number}") for number in range(3)])
         await store.put(Room(id="general"))
-        await store.save(Snapshot(id="c1", room="general", context=context("tea")))
-        return [record async for record in store.records()]
+        await store.save_context(Snapshot(id="c1", room="general", context=context("tea")))
+        return [record async for record in store.export_records()]
 
     records = run(story())
     assert len([record for record in records if isinstance(record, Memory)]) == 1001

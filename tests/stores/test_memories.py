@@ -28,29 +28,29 @@ def test_a_memory_comes_back_as_it_was(store, run):
         accessed=4.5,
         metadata={"why": ["said so"]},
     )
-    run(store.remember([(memory, known("k1")[1])]))
+    run(store.save_memories([(memory, known("k1")[1])]))
     assert run(store.memories()) == [memory]
 
 
 def test_a_memory_written_again_keeps_its_accesses(store, run):
-    run(store.remember([known("k1")]))
-    run(store.touch(["k1", "k1", "nobody"], at=5.0))
-    run(store.touch(["k1"], at=6.0))
-    run(store.remember([known("k1", "Ada drinks coffee", at=7.0)]))
+    run(store.save_memories([known("k1")]))
+    run(store.record_access(["k1", "k1", "nobody"], at=5.0))
+    run(store.record_access(["k1"], at=6.0))
+    run(store.save_memories([known("k1", "Ada drinks coffee", at=7.0)]))
     (memory,) = run(store.memories())
     assert (memory.content, memory.accesses, memory.accessed, memory.at) == ("Ada drinks coffee", 2, 6.0, 7.0)
     assert run(occurring(store, ["memory:::"], ["tea", "coffee", "drinks"])).found == (0, 1, 1)
 
 
 def test_the_last_of_an_id_in_one_call_stands(store, run):
-    run(store.remember([known("k1", "one"), known("k1", "two")]))
+    run(store.save_memories([known("k1", "one"), known("k1", "two")]))
     assert run(store.memories())[0].content == "two"
     assert run(occurring(store, ["memory:::"], ["one", "two"])).found == (0, 1)
 
 
 def test_memories_are_chosen_by_all_that_is_said(store, run):
     run(
-        store.remember(
+        store.save_memories(
             [
                 known("a", at=1.0),
                 known("b", user="ada", at=2.0, pinned=True),
@@ -71,27 +71,31 @@ def test_memories_are_chosen_by_all_that_is_said(store, run):
 
 
 def test_pages_of_memories_part_those_of_one_time_by_their_ids(store, run):
-    run(store.remember([known(id, at=at) for id, at in (("a", 1.0), ("b", 2.0), ("c", 2.0), ("d", 2.0), ("e", 3.0))]))
+    run(
+        store.save_memories(
+            [known(id, at=at) for id, at in (("a", 1.0), ("b", 2.0), ("c", 2.0), ("d", 2.0), ("e", 3.0))]
+        )
+    )
     assert ids(run(store.memories(before=2.0))) == ["a"]
     assert ids(run(store.memories(before=2.0, after="b"))) == ["c", "d", "a"]
     assert ids(run(store.memories(before=2.0, after="d", pinned=False))) == ["a"]
 
 
 def test_a_memory_is_pinned_let_go_and_forgotten(store, run):
-    run(store.remember([known("k1")]))
+    run(store.save_memories([known("k1")]))
     assert run(store.pin("k1")) is True
     assert run(store.memories(pinned=True))[0].pinned is True
     assert run(store.pin("k1", pinned=False)) is True
     assert run(store.pin("nobody")) is False
-    assert run(store.forget("k1")) is True
-    assert run(store.forget("k1")) is False
+    assert run(store.remove_memory("k1")) is True
+    assert run(store.remove_memory("k1")) is False
     assert run(store.memories()) == []
     assert run(occurring(store, ["memory:::"], ["tea"])).found == (0,)
 
 
 def test_a_memory_that_changes_hands_is_found_by_its_new_owner_alone(store, run):
-    run(store.remember([known("k1", user="ada")]))
-    run(store.remember([known("k1", user="bob")]))
+    run(store.save_memories([known("k1", user="ada")]))
+    run(store.save_memories([known("k1", user="bob")]))
     assert run(occurring(store, ["memory::ada:"], ["tea"])).documents == 0
     assert run(occurring(store, ["memory::bob:"], ["tea"])).found == (1,)
 
@@ -109,12 +113,12 @@ def test_lore_comes_back_in_its_order(store, run):
         importance=1.0,
         settings={"depth": 2},
     )
-    run(store.write_lore([(entry, told("e1")[1]), told("e2", order=3), told("e3", lorebook="other")]))
+    run(store.save_lore([(entry, told("e1")[1]), told("e2", order=3), told("e3", lorebook="other")]))
     assert run(store.lore(["world"]))[1] == entry
     assert ids(run(store.lore(["world"]))) == ["e2", "e1"]
     assert ids(run(store.lore(ids=["e3", "e1"]))) == ["e3", "e1"]
     assert ids(run(store.lore([]))) == []
-    run(store.write_lore([told("e1", "The tower fell")]))
+    run(store.save_lore([told("e1", "The tower fell")]))
     assert run(store.lore(ids=["e1"]))[0].content == "The tower fell"
     assert run(store.remove_lore("e1")) is True
     assert run(store.remove_lore("e1")) is False
@@ -124,11 +128,11 @@ def test_summaries_come_newest_first(store, run):
     summary = Summary(
         id="s1", room="general", content="Tea \x00", cluster="c", first=1, last=9, covers=("m1", "m2"), at=2.0
     )
-    run(store.summarize([(summary, summed("s1")[1]), summed("s2", at=3.0), summed("s3", room="other")]))
+    run(store.save_summaries([(summary, summed("s1")[1]), summed("s2", at=3.0), summed("s3", room="other")]))
     assert run(store.summaries("general"))[1] == summary
     assert ids(run(store.summaries("general"))) == ["s2", "s1"]
     assert ids(run(store.summaries(ids=["s3", "s1"]))) == ["s1", "s3"]
-    run(store.summarize([(msgspec.structs.replace(summary, at=4.0), summed("s1")[1])]))
+    run(store.save_summaries([(msgspec.structs.replace(summary, at=4.0), summed("s1")[1])]))
     assert ids(run(store.summaries("general"))) == ["s1", "s2"]
     assert run(store.remove_summary("s1")) is True
     assert run(store.remove_summary("s1")) is False
@@ -136,6 +140,6 @@ def test_summaries_come_newest_first(store, run):
 
 @pytest.mark.parametrize("wrong", [None, 1, "yes"])
 def test_pinned_is_true_or_false(store, run, wrong):
-    run(store.remember([known("k1")]))
+    run(store.save_memories([known("k1")]))
     with pytest.raises(InvalidValue, match="pinned: must be true or false"):
         run(store.pin("k1", pinned=wrong))

@@ -58,7 +58,7 @@ def test_history_tells_the_counts_of_the_tokenizer(store, run):
             [said("a", "one two"), said("b", "three"), (Message(id="c", room="general", content=PARTS), words(""))]
         )
     )
-    run(store.keep_counts("t1", {content_hashes("one two")[0]: 2, content_hashes(PARTS)[0]: 9}))
+    run(store.save_counts("t1", {content_hashes("one two")[0]: 2, content_hashes(PARTS)[0]: 9}))
     assert [each.tokens for each in run(store.history("general", tokenizer="t1"))] == [None, None, 2]
     assert [each.tokens for each in run(store.history("general", tokenizer="t2"))] == [None, None, None]
 
@@ -66,7 +66,7 @@ def test_history_tells_the_counts_of_the_tokenizer(store, run):
 def test_a_count_that_comes_later_is_told_with_what_was_read_before(store, run):
     run(store.post([said("a", "one two")]))
     assert run(store.history("general", tokenizer="t1"))[0].tokens is None
-    run(store.keep_counts("t1", {content_hashes("one two")[0]: 2}))
+    run(store.save_counts("t1", {content_hashes("one two")[0]: 2}))
     assert run(store.history("general", tokenizer="t1"))[0].tokens == 2
     assert run(store.messages_at("general", [1], tokenizer="t1"))[0].tokens == 2
     assert run(store.messages_at("general", [1], tokenizer="t2"))[0].tokens is None
@@ -99,7 +99,7 @@ def test_a_text_that_reads_like_parts_is_another_content(store, run):
 def test_messages_come_in_the_order_of_the_question(store, run):
     run(store.post([said(id) for id in "abc"]))
     assert [message.id for message in run(store.messages(["c", "x", "a"]))] == ["c", "a"]
-    run(store.keep_counts("t", {content_hashes("Hello there")[0]: 2}))
+    run(store.save_counts("t", {content_hashes("Hello there")[0]: 2}))
     found = run(store.messages_at("general", [3, 9, 1], tokenizer="t"))
     assert [(each.message.id, each.tokens) for each in found] == [("a", 2), ("c", 2)]
     assert [each.tokens for each in run(store.messages_at("general", [3], tokenizer="other"))] == [None]
@@ -139,9 +139,9 @@ def test_a_hidden_message_stays_and_is_not_found_and_no_summary_tells_of_it(stor
     run(store.post([said("a", metadata={"x": 1}), said("b"), said("c")]))
     for id, spans in (("s1", ((1, 1),)), ("s2", ((2, 3),))):
         summary = Summary(id=id, room="general", content="They said hello.", cluster=id, spans=spans)
-        run(store.summarize([(summary, words("summed"))]))
-    assert run(store.hide(["a", "a", "nobody"], why="superseded")) == ["a"]
-    assert run(store.hide(["a"], why="again")) == []
+        run(store.save_summaries([(summary, words("summed"))]))
+    assert run(store.hide(["a", "a", "nobody"], reason="superseded")) == ["a"]
+    assert run(store.hide(["a"], reason="again")) == []
     [kept] = run(store.messages(["a"]))
     assert (kept.hidden, kept.metadata) == (True, {"x": 1, "hidden": True, "superseded": True})
     assert [each.message.seq for each in run(store.history("general"))] == [3, 2, 1]
@@ -154,7 +154,7 @@ def test_a_hidden_message_stays_and_is_not_found_and_no_summary_tells_of_it(stor
 def test_rooms_count_what_they_hold(store, run):
     run(store.post([said("a"), said("b"), said("c")]))
     run(store.delete("b"))
-    assert run(store.sizes(["general", "nowhere"])) == {"general": 2}
+    assert run(store.count_messages(["general", "nowhere"])) == {"general": 2}
 
 
 def test_rooms_of_a_user_come_by_who_spoke_last(store, run):

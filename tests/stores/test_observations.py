@@ -17,7 +17,7 @@ def seen(id, at=0.0, **fields):
 
 def keep(run, store, *observations):
     for observation in observations:
-        run(store.observe(observation))
+        run(store.save_usage(observation))
 
 
 def test_an_observation_comes_back_as_it_was(store, run):
@@ -37,28 +37,28 @@ def test_an_observation_comes_back_as_it_was(store, run):
         window=4096,
     )
     keep(run, store, whole)
-    assert run(store.observations(ON["model"], ON["route"])) == [whole]
+    assert run(store.usage_reports(ON["model"], ON["route"])) == [whole]
 
 
 def test_the_first_of_an_id_stands(store, run):
     keep(run, store, seen("o1", reported=90), seen("o1", reported=80))
-    assert [each.reported for each in run(store.observations())] == [90]
+    assert [each.reported for each in run(store.usage_reports())] == [90]
 
 
 def test_they_are_read_newest_first_by_model_and_route(store, run):
     keep(run, store, seen("o1", at=1), seen("o3", at=3), seen("o2", at=2), seen("o4", at=3), seen("x", at=9, route="b"))
-    assert [each.id for each in run(store.observations(**ON))] == ["o4", "o3", "o2", "o1"]
-    assert [each.id for each in run(store.observations(**ON, limit=2))] == ["o4", "o3"]
-    assert [each.id for each in run(store.observations(**ON, before=3.0))] == ["o2", "o1"]
-    assert [each.id for each in run(store.observations(ON["model"]))] == ["x", "o4", "o3", "o2", "o1"]
-    assert {each.id for each in run(store.observations(ids=["o1", "x", "none"]))} == {"o1", "x"}
-    assert run(store.observations("gpt-4o", ON["route"])) == []
+    assert [each.id for each in run(store.usage_reports(**ON))] == ["o4", "o3", "o2", "o1"]
+    assert [each.id for each in run(store.usage_reports(**ON, limit=2))] == ["o4", "o3"]
+    assert [each.id for each in run(store.usage_reports(**ON, before=3.0))] == ["o2", "o1"]
+    assert [each.id for each in run(store.usage_reports(ON["model"]))] == ["x", "o4", "o3", "o2", "o1"]
+    assert {each.id for each in run(store.usage_reports(ids=["o1", "x", "none"]))} == {"o1", "x"}
+    assert run(store.usage_reports("gpt-4o", ON["route"])) == []
 
 
 def test_overflows_and_cuts_are_found_however_many_requests_came_since(store, run):
     keep(run, store, seen("o1", at=1, kind="overflow", window=9), seen("o2", at=2, kind="cut"), seen("o3", at=3))
-    assert [each.id for each in run(store.observations(**ON, unusual=True))] == ["o2", "o1"]
-    assert [each.id for each in run(store.observations(**ON, unusual=True, limit=1))] == ["o2"]
+    assert [each.id for each in run(store.usage_reports(**ON, unusual=True))] == ["o2", "o1"]
+    assert [each.id for each in run(store.usage_reports(**ON, unusual=True, limit=1))] == ["o2"]
 
 
 def test_accuracy_sums_up_by_model_and_route(store, run):
@@ -101,7 +101,7 @@ def test_a_room_that_goes_takes_its_name_along_and_leaves_what_was_learned(store
     run(store.put(Room(id="general")))
     keep(run, store, seen("o1", room="general", context="ctx-1"), seen("o2", room="other", context="ctx-2"))
     run(store.remove(Room, "general"))
-    kept = {each.id: (each.room, each.context) for each in run(store.observations())}
+    kept = {each.id: (each.room, each.context) for each in run(store.usage_reports())}
     assert kept == {"o1": (None, None), "o2": ("other", "ctx-2")}
 
 
@@ -109,7 +109,7 @@ def test_several_may_write_at_once_and_nothing_is_lost(url, run):
     async def together():
         async with connect(url) as one, connect(url) as other:
             stores = [one.tenant("acme"), other.tenant("acme")]
-            await asyncio.gather(*(stores[n % 2].observe(seen(f"o{n % 30}", at=float(n))) for n in range(60)))
-            return await stores[0].observations(limit=100)
+            await asyncio.gather(*(stores[n % 2].save_usage(seen(f"o{n % 30}", at=float(n))) for n in range(60)))
+            return await stores[0].usage_reports(limit=100)
 
     assert {each.id for each in run(together())} == {f"o{n}" for n in range(30)}

@@ -33,17 +33,17 @@ def test_a_record_comes_back_as_it_was_put(store, run, record):
 def test_records_are_listed_by_id(store, run):
     for id in ("b", "C", "a", "ä", "Z", "_"):
         run(store.put(User(id=id)))
-    assert [user.id for user in run(store.listed(User))] == ["C", "Z", "_", "a", "b", "ä"]
-    assert [user.id for user in run(store.listed(User, after="_", limit=2))] == ["a", "b"]
-    assert run(store.listed(Room)) == []
+    assert [user.id for user in run(store.list_records(User))] == ["C", "Z", "_", "a", "b", "ä"]
+    assert [user.id for user in run(store.list_records(User, after="_", limit=2))] == ["a", "b"]
+    assert run(store.list_records(Room)) == []
 
 
 def test_a_user_goes_with_rooms_and_memories(store, run):
     run(store.put(User(id="ada")))
     run(store.put(Room(id="general", user="ada")))
     run(store.post([said("m1", "Secret tea"), said("m2", "Other talk", room="other")]))
-    run(store.remember([known("k1", user="ada"), known("k2", "Bob drinks milk", user="bob")]))
-    run(store.summarize([summed("s1")]))
+    run(store.save_memories([known("k1", user="ada"), known("k2", "Bob drinks milk", user="bob")]))
+    run(store.save_summaries([summed("s1")]))
     assert run(store.remove(User, "ada")) is True
     assert run(store.get(Room, "general")) is None
     assert run(store.messages(["m1", "m2"]))[0].id == "m2"
@@ -55,10 +55,10 @@ def test_a_user_goes_with_rooms_and_memories(store, run):
 
 def test_a_removed_room_begins_anew(store, run):
     run(store.post([said("m1"), said("m2")]))
-    before = run(store.version(["room:general"]))
+    before = run(store.scope_version(["room:general"]))
     run(store.remove(Room, "general"))
     assert run(store.post([said("m1", "Again")]))[0].seq == 1
-    assert run(store.version(["room:general"])) != before
+    assert run(store.scope_version(["room:general"])) != before
     assert run(occurring(store, ["room:general"], ["hello", "again"])).found == (0, 1)
 
 
@@ -67,7 +67,7 @@ def test_a_removed_room_takes_what_only_its_contexts_saw_along(store, database, 
     run(store.post([said("m1", "a secret that was deleted"), said("m2", "and one that stands")]))
     asked = message("a question that nobody posted", counter=COUNTER, id="now")
     seen = message("a secret that was deleted", counter=COUNTER, id="m1")
-    run(store.save(Snapshot(id="c1", room="general", context=build([asked, seen]))))
+    run(store.save_context(Snapshot(id="c1", room="general", context=build([asked, seen]))))
     run(store.delete("m1"))
     assert run(store.remove(Room, "general")) is True
     assert run(database.check()) == []
@@ -75,8 +75,8 @@ def test_a_removed_room_takes_what_only_its_contexts_saw_along(store, database, 
 
 def test_a_persona_and_a_lorebook_go_with_what_is_theirs(store, run):
     run(store.put(Persona(id="helper")))
-    run(store.remember([known("k1", persona="helper"), known("k2")]))
-    run(store.write_lore([told("e1"), told("e2", lorebook="other")]))
+    run(store.save_memories([known("k1", persona="helper"), known("k2")]))
+    run(store.save_lore([told("e1"), told("e2", lorebook="other")]))
     assert run(store.get(Lorebook, "world")) == Lorebook(id="world")
     assert run(store.remove(Persona, "helper")) is True
     assert run(store.remove(Lorebook, "world")) is True
@@ -86,19 +86,19 @@ def test_a_persona_and_a_lorebook_go_with_what_is_theirs(store, run):
 
 def test_what_is_taken_out_and_no_context_saw_is_gone_from_the_disk(store, database, run):
     run(store.post([said("m1", "said"), said("m2", "said, too")]))
-    run(store.remember([known("k1", "remembered")]))
+    run(store.save_memories([known("k1", "remembered")]))
     run(store.put(Lorebook(id="world")))
-    run(store.write_lore([told("e1", "told")]))
-    run(store.summarize([summed("s1", "summed up")]))
-    taken = [store.delete("m1"), store.forget("k1"), store.remove_lore("e1"), store.remove_summary("s1")]
+    run(store.save_lore([told("e1", "told")]))
+    run(store.save_summaries([summed("s1", "summed up")]))
+    taken = [store.delete("m1"), store.remove_memory("k1"), store.remove_lore("e1"), store.remove_summary("s1")]
     assert [run(each) for each in taken] == [True] * 4
     assert run(database.check()) == []
 
 
 def test_a_name_has_no_null_character(store, database, run):
-    with pytest.raises(InvalidValue, match="id: has a null character"):
+    with pytest.raises(InvalidValue, match="id: must not contain a null character"):
         run(store.get(User, "a\x00"))
-    with pytest.raises(InvalidValue, match="tenant: has a null character"):
+    with pytest.raises(InvalidValue, match="tenant: must not contain a null character"):
         database.tenant("a\x00")
     with pytest.raises(InvalidValue, match="tenant: must not be empty"):
         database.tenant("")
@@ -108,7 +108,7 @@ NULL = "a\x00"
 NAMED = {
     "edit": lambda store: store.edit(NULL, "new", IndexEntry(), at=1.0),
     "delete": lambda store: store.delete(NULL),
-    "hide": lambda store: store.hide([NULL], why="spam"),
+    "hide": lambda store: store.hide([NULL], reason="spam"),
     "messages": lambda store: store.messages([NULL]),
     "messages_at": lambda store: store.messages_at(NULL, [1]),
     "history": lambda store: store.history(NULL),
@@ -116,18 +116,18 @@ NAMED = {
     "memories by scope": lambda store: store.memories(scopes=[NULL]),
     "memories by type": lambda store: store.memories(types=[NULL]),
     "pin": lambda store: store.pin(NULL),
-    "forget": lambda store: store.forget(NULL),
-    "touch": lambda store: store.touch([NULL], at=1.0),
+    "remove_memory": lambda store: store.remove_memory(NULL),
+    "record_access": lambda store: store.record_access([NULL], at=1.0),
     "lore": lambda store: store.lore([NULL]),
     "lore by id": lambda store: store.lore(ids=[NULL]),
     "remove_lore": lambda store: store.remove_lore(NULL),
     "summaries": lambda store: store.summaries(NULL),
     "summaries by id": lambda store: store.summaries(ids=[NULL]),
     "remove_summary": lambda store: store.remove_summary(NULL),
-    "version": lambda store: store.version([NULL]),
-    "postings": lambda store: store.postings([TermQuery(scopes=(NULL,), terms=("tea",))]),
+    "scope_version": lambda store: store.scope_version([NULL]),
+    "find_postings": lambda store: store.find_postings([TermQuery(scopes=(NULL,), terms=("tea",))]),
     "use_embedder": lambda store: store.use_embedder(NULL),
-    "progress": lambda store: store.progress(NULL),
+    "index_progress": lambda store: store.index_progress(NULL),
     "rooms_of": lambda store: store.rooms_of(NULL),
 }
 
@@ -135,7 +135,7 @@ NAMED = {
 @pytest.mark.parametrize("method", NAMED)
 def test_a_null_character_is_refused_by_name_wherever_a_name_is_taken(store, run, method):
     """PostgreSQL keeps none, and SQLite would: what one of them refuses, both do, and in the same words."""
-    with pytest.raises(InvalidValue, match=r"^\w+: has a null character"):
+    with pytest.raises(InvalidValue, match=r"^\w+: must not contain a null character"):
         run(NAMED[method](store))
 
 
@@ -145,9 +145,9 @@ def test_a_name_with_half_a_surrogate_pair_is_refused(store, run):
 
 
 def test_counts_are_kept_by_tokenizer(store, run):
-    run(store.keep_counts("t1", {"b2:a": 3, "b2:b": 4}))
-    run(store.keep_counts("t1", {"b2:a": 5}))
-    run(store.keep_counts("t2", {"b2:a": 6}))
+    run(store.save_counts("t1", {"b2:a": 3, "b2:b": 4}))
+    run(store.save_counts("t1", {"b2:a": 5}))
+    run(store.save_counts("t2", {"b2:a": 6}))
     assert run(store.counts("t1", ["b2:a", "b2:c", "b2:b"])) == {"b2:a": 5, "b2:b": 4}
     assert run(store.counts("t2", ["b2:a", "b2:b"])) == {"b2:a": 6}
     assert run(store.counts("t3", [])) == {}
@@ -155,11 +155,11 @@ def test_counts_are_kept_by_tokenizer(store, run):
 
 def test_an_empty_call_writes_nothing(store, run):
     assert run(store.post([])) == []
-    run(store.remember([]))
-    run(store.write_lore([]))
-    run(store.summarize([]))
-    run(store.keep_counts("t", {}))
-    run(store.touch([], at=1.0))
+    run(store.save_memories([]))
+    run(store.save_lore([]))
+    run(store.save_summaries([]))
+    run(store.save_counts("t", {}))
+    run(store.record_access([], at=1.0))
     assert run(store.memories()) == []
     assert words("").terms == ()
 
@@ -171,9 +171,9 @@ def test_what_is_no_record_is_refused(store, run, wrong):
     with pytest.raises(InvalidValue, match="kind: must be one of"):
         run(store.get(wrong, "ada"))
     with pytest.raises(InvalidValue, match="kind: must be one of"):
-        run(store.listed(Memory))
+        run(store.list_records(Memory))
 
 
 def test_a_number_that_no_database_holds_is_refused(store, run):
-    with pytest.raises(InvalidValue, match="id: is one beyond"):
+    with pytest.raises(InvalidValue, match="id: one beyond"):
         run(store.delete(10**30))

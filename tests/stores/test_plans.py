@@ -11,7 +11,7 @@ from brimful.records import Lorebook, Persona, Response, Room, Snapshot, User
 from brimful.records.usage import UsageReport
 from brimful.stores.backends.sqlite import SqliteDriver
 from brimful.stores.encryption.keyring import Keyring
-from brimful.stores.store import TenantStore
+from brimful.stores.store import Store
 from brimful.stores.urls import parse_url
 from stores.samples import known, nearest, occurring, said, summed, told, words
 from strategies import COUNTER
@@ -49,50 +49,50 @@ async def everything(store):
     await store.use_embedder("e")
     for record in (User(id="ada"), Persona(id="helper"), Lorebook(id="world"), Room(id="general", user="ada")):
         await store.put(record)
-    await store.listed(User, after="a", limit=3)
+    await store.list_records(User, after="a", limit=3)
     await store.rooms_of("ada")
-    await store.sizes(["general"])
+    await store.count_messages(["general"])
     await store.post([said("m1"), said("m2")])
     await store.edit("m1", "Tea", words("tea"), at=1.0)
-    await store.hide(["m2"], why="superseded")
+    await store.hide(["m2"], reason="superseded")
     await store.delete("m2", erase=True)
     await store.history("general", before=9, tokenizer="t")
     await store.messages(["m1"])
     await store.messages_at("general", [1])
-    await store.remember([known("k1", user="ada")])
-    await store.remember([known("k1", user="ada")])
+    await store.save_memories([known("k1", user="ada")])
+    await store.save_memories([known("k1", user="ada")])
     for chosen in ({"ids": ["k1"]}, {"scopes": ["memory::ada:"], "types": ["semantic"], "pinned": True, "before": 9.0}):
         await store.memories(**chosen)
     await store.memories(scopes=["memory::ada:"])
     await store.pin("k1")
-    await store.touch(["k1"], at=1.0)
-    await store.write_lore([told("e1")])
+    await store.record_access(["k1"], at=1.0)
+    await store.save_lore([told("e1")])
     await store.lore(["world"])
     await store.lore(ids=["e1"])
-    await store.summarize([summed("s1")])
+    await store.save_summaries([summed("s1")])
     await store.summaries("general")
     await store.summaries(ids=["s1"])
     context = build([memory("Ada drinks tea", counter=COUNTER, id="k1")])
-    await store.save(Snapshot(id="c1", room="general", context=context))
+    await store.save_context(Snapshot(id="c1", room="general", context=context))
     await store.snapshot("c1")
     await listed(store)
     await store.inclusions(item="k1")
     await store.inclusions(snapshot="c1")
-    await store.respond(Response(id="r1", context="c1", room="general"))
+    await store.save_response(Response(id="r1", context="c1", room="general"))
     await store.responses(room="general")
     await store.responses(context="c1")
     await logged(store)
     await observed(store)
-    await store.keep_counts("t", {"b2:a": 1})
+    await store.save_counts("t", {"b2:a": 1})
     await store.counts("t", ["b2:a"])
     await occurring(store, ["room:general"], ["tea"])
-    await occurring(store, ["room:general"], ["tea"], most=0)
+    await occurring(store, ["room:general"], ["tea"], limit=0)
     documents = await store.backlog("e")
-    await store.keep_vectors("e", [each.doc for each in documents], np.ones((len(documents), 8), dtype=np.float32))
+    await store.save_vectors("e", [each.doc for each in documents], np.ones((len(documents), 8), dtype=np.float32))
     await nearest(store, ["room:general"], "e", np.ones(8, dtype=np.float32), limit=3)
     await store.documents([each.doc for each in documents])
-    await store.version(["room:general"])
-    await store.forget("k1", erase=True)
+    await store.scope_version(["room:general"])
+    await store.remove_memory("k1", erase=True)
     await store.remove_lore("e1")
     await store.remove_summary("s1")
     for kind, id in ((Room, "general"), (User, "ada"), (Persona, "helper"), (Lorebook, "world")):
@@ -102,8 +102,8 @@ async def everything(store):
 
 async def pruned(store):
     context = build([memory("Ada drinks tea", counter=COUNTER, id="k1")])
-    await store.save(Snapshot(id="c2", room="general", context=context))
-    await store.respond(Response(id="r2", context="c2", room="general"))
+    await store.save_context(Snapshot(id="c2", room="general", context=context))
+    await store.save_response(Response(id="r2", context="c2", room="general"))
     await store.prune(before=9e9, dry_run=True)
     await store.prune(before=9e9)
 
@@ -125,10 +125,10 @@ async def logged(store):
 
 
 async def observed(store):
-    await store.observe(UsageReport(id="o1", model="m", route="r", room="general"))
-    await store.observations("m", "r", before=9.0)
-    await store.observations("m", "r", unusual=True)
-    await store.observations(ids=["o1"])
+    await store.save_usage(UsageReport(id="o1", model="m", route="r", room="general"))
+    await store.usage_reports("m", "r", before=9.0)
+    await store.usage_reports("m", "r", unusual=True)
+    await store.usage_reports(ids=["o1"])
     await store.accuracy(since=1.0)
     await store.accuracy(since=1.0, model="m")
 
@@ -138,8 +138,8 @@ def plans(tmp_path, run):
     """Return the plan of every statement, line by line."""
     driver = Recording(parse_url(f"sqlite:///{tmp_path}/store.db"))
     run(driver.open(migrate=True))
-    run(everything(TenantStore(driver, "acme", Keyring(None))))
-    run(pruned(TenantStore(driver, "acme", Keyring(None))))
+    run(everything(Store(driver, "acme", Keyring(None))))
+    run(pruned(Store(driver, "acme", Keyring(None))))
     run(driver.close())
     connection = sqlite3.connect(f"{tmp_path}/store.db")
     found = {}
@@ -212,7 +212,7 @@ def test_the_hot_statements_use_the_right_key(plans, begin, wanted):
 def test_what_was_read_before_is_not_read_again(tmp_path, run):
     driver = Recording(parse_url(f"sqlite:///{tmp_path}/store.db"))
     run(driver.open(migrate=True))
-    store = TenantStore(driver, "acme", Keyring(None))
+    store = Store(driver, "acme", Keyring(None))
     run(store.post([said("m1", "one"), said("m2", "two")]))
     first = run(store.history("general"))
     driver.said.clear()

@@ -42,7 +42,7 @@ def test_a_row_says_which_document_holds_which_term_how_often(store, run):
 def test_other_scopes_are_not_touched(store, run):
     posted(run, store, [["tea"]], room="one")
     posted(run, store, [["tea"], ["tea"]], room="two")
-    run(store.remember([known("k1", "tea")]))
+    run(store.save_memories([known("k1", "tea")]))
     assert run(occurring(store, ["room:one"], ["tea"])).found == (1,)
     assert run(occurring(store, ["room:one", "room:two", "memory:::"], ["tea"])).found == (4,)
     nothing = run(occurring(store, ["room:three"], ["tea"]))
@@ -59,43 +59,43 @@ def test_odd_terms_are_whole_and_never_confused(store, run):
 
 def test_where_rare_terms_alone_are_wanted_a_common_one_has_no_rows(store, run):
     posted(run, store, [["tea"]] * 4)
-    assert len(run(occurring(store, ["room:general"], ["tea"], most=2)).doc) == 2
-    found = run(occurring(store, ["room:general"], ["tea"], most=2, rare_alone=True))
+    assert len(run(occurring(store, ["room:general"], ["tea"], limit=2)).doc) == 2
+    found = run(occurring(store, ["room:general"], ["tea"], limit=2, rare_only=True))
     assert (found.found, rows(found)) == ((4,), [])
 
 
 def test_a_very_common_term_only_tells_how_often(store, run):
     posted(run, store, [["the", "tea"]] * 3 + [["the"]] * 4)
-    found = run(occurring(store, ["room:general"], ["the", "tea"], most=3))
+    found = run(occurring(store, ["room:general"], ["the", "tea"], limit=3))
     assert found.found == (7, 3)
     assert set(found.term) == {1}
 
 
 def test_if_all_terms_are_common_the_newest_of_the_rarest_are_given(store, run):
     posted(run, store, [["the", "tea"]] * 6 + [["the"]] * 2)
-    found = run(occurring(store, ["room:general"], ["the", "tea"], most=4))
+    found = run(occurring(store, ["room:general"], ["the", "tea"], limit=4))
     assert found.found == (8, 6)
     assert rows(found) == [(1, seq, 2, 1) for seq in (6, 5, 4, 3)]
 
 
 def test_of_the_newest_too_it_is_told_how_often_they_hold_the_term(store, run):
     posted(run, store, [["tea"], ["tea", "teapot", "tea"], ["teapot", "tea"], ["teapot"]])
-    assert rows(run(occurring(store, ["room:general"], ["tea"], most=2))) == [(0, 3, 2, 1), (0, 2, 3, 2)]
+    assert rows(run(occurring(store, ["room:general"], ["tea"], limit=2))) == [(0, 3, 2, 1), (0, 2, 3, 2)]
 
 
 def test_the_version_changes_with_every_write_to_a_scope(store, run):
-    seen = [run(store.version(["room:general", "memory:::"]))]
+    seen = [run(store.scope_version(["room:general", "memory:::"]))]
 
     def moved(coroutine):
         run(coroutine)
-        seen.append(run(store.version(["room:general", "memory:::"])))
+        seen.append(run(store.scope_version(["room:general", "memory:::"])))
         return seen[-1] != seen[-2]
 
     assert moved(store.post([said("a")]))
-    assert moved(store.remember([known("k1")]))
+    assert moved(store.save_memories([known("k1")]))
     assert moved(store.edit("a", "x", IndexEntry(terms=("x",)), at=1.0))
     assert moved(store.delete("a"))
-    assert moved(store.forget("k1"))
+    assert moved(store.remove_memory("k1"))
     assert not moved(store.post([said("b", room="other")]))
     assert len(set(seen)) == 6
 

@@ -58,7 +58,7 @@ def test_what_is_old_goes_and_nothing_else(database, run, given, before, hours):
 
 def test_of_hours_that_were_pruned_each_counts_where_it_begins(store, run):
     for number in range(4):
-        run(store.save(spoken("Tea", f"s{number}", START + number * HOUR + 1800)))
+        run(store.save_context(spoken("Tea", f"s{number}", START + number * HOUR + 1800)))
     run(store.prune(before=START + 2 * HOUR))
 
     def contexts(since, until):
@@ -77,8 +77,8 @@ def test_contents_go_with_the_last_build_that_saw_them(store, run):
     prompt = package("system-prompt", "You are kind, and were kinder.", counter=COUNTER, id="sys")
     old = build([prompt, message("only once", counter=COUNTER, id="m1", timestamp=NOW - 1), pile()[-1]])
     new = build([prompt, pile()[-1]])
-    run(store.save(snapshot(old, id="old", at=START)))
-    run(store.save(snapshot(new, id="new", at=START + 3 * DAY)))
+    run(store.save_context(snapshot(old, id="old", at=START)))
+    run(store.save_context(snapshot(new, id="new", at=START + 3 * DAY)))
     gone = run(store.prune(before=START + 2 * DAY))
     assert (gone.builds, gone.contents) == (1, 1)
     assert gone.bytes > len("only once")
@@ -89,19 +89,19 @@ def test_contents_go_with_the_last_build_that_saw_them(store, run):
 def test_contents_that_a_message_says_stay(store, run):
     run(store.post([said("m1", "said and seen"), said("m2", "said and deleted")]))
     for number, text in enumerate(("said and seen", "said and deleted")):
-        run(store.save(spoken(text, f"s{number}", START)))
+        run(store.save_context(spoken(text, f"s{number}", START)))
     run(store.delete("m2"))
     gone = run(store.prune(before=START + 2 * DAY))
     assert gone.contents == 2  # what was deleted, and the question that was never posted
     assert run(store.messages(["m1"]))[0].content == "said and seen"
     again = spoken("said and deleted", "s9", START + 3 * DAY)
-    run(store.save(again))
+    run(store.save_context(again))
     assert run(store.snapshot("s9")) == again
 
 
 def test_what_a_context_saw_of_another_stays_when_somebody_takes_the_same_back(store, run):
     seen = spoken("Yes.", "s1", START)
-    run(store.save(seen))
+    run(store.save_context(seen))
     run(store.post([said("m1", "Yes."), said("m2", "Yes.")]))
     run(store.delete("m1"))
     run(store.edit("m2", "No.", words("No."), at=2.0))
@@ -113,7 +113,7 @@ def test_encrypting_a_store_makes_no_content_older(url, run):
 
     async def story():
         async with connect(url) as database:
-            await database.tenant("acme").save(new)
+            await database.tenant("acme").save_context(new)
         async with connect(url, keys=kek()) as database:
             await database.encryption("acme").encrypt()
             store = database.tenant("acme")
@@ -123,8 +123,8 @@ def test_encrypting_a_store_makes_no_content_older(url, run):
 
 
 def test_what_an_older_build_is_loaded_with_does_not_make_a_content_older(store, run):
-    run(store.save(spoken("tea", "new", START + 5 * DAY)))
-    run(store.save(spoken("tea", "old", START)))
+    run(store.save_context(spoken("tea", "new", START + 5 * DAY)))
+    run(store.save_context(spoken("tea", "old", START)))
     assert run(store.prune(before=START + 2 * DAY)).contents == 0
     assert run(store.snapshot("new")) == spoken("tea", "new", START + 5 * DAY)
 
@@ -133,17 +133,21 @@ def test_nothing_is_wrong_with_a_store_that_was_pruned(database, run):
     store = database.tenant("acme")
     run(store.post([said("m1", "said and seen")]))
     for number in range(5):
-        run(store.save(spoken("said and seen", f"s{number}", START + number * DAY)))
-        run(store.respond(Response(id=f"a{number}", context=f"s{number}", room="general", at=START + number * DAY)))
+        run(store.save_context(spoken("said and seen", f"s{number}", START + number * DAY)))
+        run(
+            store.save_response(
+                Response(id=f"a{number}", context=f"s{number}", room="general", at=START + number * DAY)
+            )
+        )
     run(store.prune(before=START + 3 * DAY))
     assert run(database.check()) == []
 
 
 def test_progress_is_told(store, run):
     for number in range(3):
-        run(store.save(spoken("tea", f"s{number}", START)))
+        run(store.save_context(spoken("tea", f"s{number}", START)))
     told = []
-    whole = run(store.prune(before=START + 2 * DAY, told=told.append))
+    whole = run(store.prune(before=START + 2 * DAY, on_progress=told.append))
     assert told[-1] == whole
     assert [each.builds for each in told] == sorted(each.builds for each in told)
 
@@ -155,9 +159,11 @@ def test_what_is_pruned_while_it_is_said_again_is_not_lost(url, run):
         async with connect(url) as one, connect(url) as other:
             for turn in range(15):
                 text = f"said again {turn}"
-                await one.tenant("acme").save(spoken(text, f"old{turn}", START))
+                await one.tenant("acme").save_context(spoken(text, f"old{turn}", START))
                 new = spoken(text, f"new{turn}", START + 9 * DAY)
-                await asyncio.gather(one.tenant("acme").prune(before=START + 2 * DAY), other.tenant("acme").save(new))
+                await asyncio.gather(
+                    one.tenant("acme").prune(before=START + 2 * DAY), other.tenant("acme").save_context(new)
+                )
                 assert await one.tenant("acme").snapshot(f"new{turn}") == new
 
     run(raced())
@@ -170,7 +176,7 @@ def test_nonsense_is_refused_by_name(store, run, before):
 
 
 def test_figures_of_a_pruned_store_can_be_told_by_day(store, run):
-    run(store.save(spoken("tea", "s1", START)))
+    run(store.save_context(spoken("tea", "s1", START)))
     before = run(store.statistics(by="day"))
     run(store.prune(before=START + DAY))
     assert [shown(each) for each in run(store.statistics(by="day"))] == [shown(each) for each in before]

@@ -29,16 +29,16 @@ async def filled(store):
     await store.use_embedder("e")
     await store.post([said(f"m{n}", f"secret number {n % 7}", sender="Ada Lovelace") for n in range(20)])
     await store.post([(Message(id="parts", room="general", content=PARTS), words("look at parts"))])
-    await store.remember([known("k", "Ada drinks tea, never coffee")])
-    await store.write_lore([told("l", "The tower is old", keys=("lighthouse",))])
-    await store.summarize([summed("s", "They spoke of tea")])
+    await store.save_memories([known("k", "Ada drinks tea, never coffee")])
+    await store.save_lore([told("l", "The tower is old", keys=("lighthouse",))])
+    await store.save_summaries([summed("s", "They spoke of tea")])
     await store.delete("m19")
     packages = [message("secret number 0", counter=COUNTER, id="m0"), current("Only asked, and never posted")]
-    await store.save(Snapshot(id="c", room="general", context=build(packages)))
-    await store.respond(Response(id="a", context="c", room="general", metadata={"note": "answered kindly"}))
-    await store.keep_counts("t", {content_hash("secret number 3"): 3})
+    await store.save_context(Snapshot(id="c", room="general", context=build(packages)))
+    await store.save_response(Response(id="a", context="c", room="general", metadata={"note": "answered kindly"}))
+    await store.save_counts("t", {content_hash("secret number 3"): 3})
     backlog = [each.doc for each in await store.backlog("e", limit=4)]
-    await store.keep_vectors("e", backlog, np.eye(4, 16, dtype=np.float32))
+    await store.save_vectors("e", backlog, np.eye(4, 16, dtype=np.float32))
     return await seen(store)
 
 
@@ -286,7 +286,7 @@ def test_what_is_said_again_while_it_is_sealed_is_one_content(url, run):
     async def seal(database, store):
         await store.post([said("again", "secret number 1")])
         docs = [each.doc for each in await store.backlog("e", limit=1000)][-1:]
-        await store.keep_vectors("e", docs, np.eye(1, 16, k=9, dtype=np.float32))
+        await store.save_vectors("e", docs, np.eye(1, 16, k=9, dtype=np.float32))
         await database.encryption("acme").encrypt()
         near = await nearest(store, ["room:general"], "e", np.eye(1, 16, k=9, dtype=np.float32)[0], limit=9)
         return [each.message.content for each in await store.history("general", limit=3)], near

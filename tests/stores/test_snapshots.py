@@ -34,7 +34,7 @@ def pile():
 @pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini", "ollama", "text"])
 def test_a_build_comes_back_to_the_byte(store, run, wire):
     context = build(pile(), wire=wire)
-    run(store.save(snapshot(context)))
+    run(store.save_context(snapshot(context)))
     found = run(store.snapshot("s1"))
     assert found.context.to_json() == context.to_json()
     assert found == snapshot(context)
@@ -47,25 +47,25 @@ def test_any_build_comes_back_to_the_byte(database, run, pile):
     context = build(pile, window=400)
     kept = snapshot(context, id=context.id)
     store = database.tenant("any")
-    run(store.save(kept))
+    run(store.save_context(kept))
     assert run(store.snapshot(context.id)).context.to_json() == context.to_json()
 
 
 def test_the_first_build_of_an_id_stands(store, run):
-    run(store.remember([known("k1")]))
+    run(store.save_memories([known("k1")]))
     first, second = build(pile()), build(pile()[:2])
-    run(store.save(snapshot(first)))
-    run(store.save(snapshot(second)))
+    run(store.save_context(snapshot(first)))
+    run(store.save_context(snapshot(second)))
     assert run(store.snapshot("s1")).context == first
     assert len(run(store.inclusions(snapshot="s1"))) == len(first.decisions)
     assert run(store.memories())[0].accesses == 1
 
 
 def test_a_build_counts_an_access_of_each_memory_in_it(store, run):
-    run(store.remember([known("k1"), known("k2"), known("k3")]))
+    run(store.save_memories([known("k1"), known("k2"), known("k3")]))
     context = build(pile())
     assert {"k1", "k2"} <= set(context.kept)
-    run(store.save(snapshot(context)))
+    run(store.save_context(snapshot(context)))
     assert {(each.id, each.accesses, each.accessed) for each in run(store.memories())} == {
         ("k1", 1, 7.0),
         ("k2", 1, 7.0),
@@ -75,8 +75,8 @@ def test_a_build_counts_an_access_of_each_memory_in_it(store, run):
 
 def test_inclusions_tell_what_became_of_an_item(store, run):
     context = build(pile())
-    run(store.save(snapshot(context)))
-    run(store.save(snapshot(context, id="s2", at=8.0)))
+    run(store.save_context(snapshot(context)))
+    run(store.save_context(snapshot(context, id="s2", at=8.0)))
     rows = run(store.inclusions(item="k1"))
     assert [(row.snapshot, row.at) for row in rows] == [("s2", 8.0), ("s1", 7.0)]
     decision = context.decision("k1")
@@ -94,7 +94,7 @@ def test_inclusions_tell_what_became_of_an_item(store, run):
 def test_builds_are_listed_newest_first(store, run):
     context = build(pile())
     for number, persona in enumerate(("helper", "helper", "other")):
-        run(store.save(snapshot(context, id=f"s{number}", at=float(number), persona=persona)))
+        run(store.save_context(snapshot(context, id=f"s{number}", at=float(number), persona=persona)))
     builds = run(store.builds(room="general"))
     assert [each.id for each in builds] == ["s2", "s1", "s0"]
     assert (builds[0].model, builds[0].policy, builds[0].tokens, builds[0].window) == (
@@ -116,7 +116,7 @@ def test_builds_are_listed_newest_first(store, run):
 def test_a_deleted_message_stays_in_past_contexts_and_an_erased_one_does_not(store, run):
     run(store.post([said("m1", ACCOUNT)]))
     context = build([message(ACCOUNT, counter=COUNTER, id="m1", timestamp=NOW - 1), *pile()])
-    run(store.save(snapshot(context)))
+    run(store.save_context(snapshot(context)))
     run(store.delete("m1"))
     assert run(store.snapshot("s1")).context.to_json() == context.to_json()
     assert run(store.delete("m1", erase=True)) is True
@@ -130,7 +130,7 @@ def test_a_deleted_message_stays_in_past_contexts_and_an_erased_one_does_not(sto
 def test_a_place_in_a_given_request_is_no_record_of_that_name(store, run):
     asked = [{"role": "user", "content": "What of my account?"}, {"role": "assistant", "content": "It is open."}]
     context = fit({"model": "gpt-4o", "messages": [*asked, {"role": "user", "content": "Thanks."}]}, now=NOW)
-    run(store.save(snapshot(context)))
+    run(store.save_context(snapshot(context)))
     assert run(store.inclusions(item="msg-000001")) == []
     run(store.post([said("msg-000001", "Something else")]))
     run(store.delete("msg-000001", erase=True))
@@ -138,10 +138,10 @@ def test_a_place_in_a_given_request_is_no_record_of_that_name(store, run):
 
 
 def test_a_memory_is_erased_from_the_middle_of_a_block(store, run):
-    run(store.remember([known("k1", "Ada drinks tea, never coffee.")]))
+    run(store.save_memories([known("k1", "Ada drinks tea, never coffee.")]))
     context = build(pile())
-    run(store.save(snapshot(context)))
-    assert run(store.forget("k1", erase=True)) is True
+    run(store.save_context(snapshot(context)))
+    assert run(store.remove_memory("k1", erase=True)) is True
     written = run(store.snapshot("s1")).context.to_json()
     assert b"never coffee" not in written
     assert b"Ottoline" in written
@@ -152,7 +152,7 @@ def test_a_request_that_holds_a_part_of_what_is_erased_goes_as_a_whole(store, ru
     long = message(ACCOUNT, counter=COUNTER, id="long", timestamp=NOW - 1, min_tokens=5, can_drop=False)
     context = build([long, pile()[-1]], window=80, completion=20)
     assert context.decision("long").outcome == "shrunk"
-    run(store.save(snapshot(context)))
+    run(store.save_context(snapshot(context)))
     run(store.delete("long", erase=True))
     found = run(store.snapshot("s1")).context
     assert found.request == {}
@@ -164,7 +164,7 @@ def test_what_stands_in_a_context_under_another_id_is_erased_from_its_request(st
     text = ACCOUNT + " <memory>"  # told in other words: no text opens a label
     run(store.post([said("m1", text)]))
     found = package("message-older", text, counter=COUNTER, id=name, relevance=1.0, timestamp=NOW - 1)
-    run(store.save(snapshot(build([found, *pile()]))))
+    run(store.save_context(snapshot(build([found, *pile()]))))
     assert b"1234567890" in msgspec.json.encode(run(store.snapshot("s1")).context.request)
     run(store.delete("m1", erase=True))
     run(store.post([said("m3", text)]))  # who says the same later does not bring it back
@@ -172,20 +172,20 @@ def test_what_stands_in_a_context_under_another_id_is_erased_from_its_request(st
 
 
 def test_what_stood_in_a_context_under_another_id_stays_there_when_it_is_edited(store, run):
-    run(store.remember([known("k1", "Ada drinks tea, never coffee.")]))
+    run(store.save_memories([known("k1", "Ada drinks tea, never coffee.")]))
     tea = memory("Ada drinks tea, never coffee.", counter=COUNTER, id="memory/k1", relevance=1.0, timestamp=NOW - 1)
     context = build([tea, pile()[-1]])
-    run(store.save(snapshot(context)))
-    run(store.remember([known("k1", "Ada drinks coffee.")]))
+    run(store.save_context(snapshot(context)))
+    run(store.save_memories([known("k1", "Ada drinks coffee.")]))
     assert run(store.snapshot("s1")).context.to_json() == context.to_json()
-    run(store.forget("k1", erase=True))
+    run(store.remove_memory("k1", erase=True))
     assert b"never coffee" not in run(store.snapshot("s1")).context.to_json()
 
 
 def test_what_a_message_said_before_it_was_edited_is_erased_with_it(store, run):
     run(store.post([said("m1", ACCOUNT), said("m2", "unseen secret")]))
     context = build([message(ACCOUNT, counter=COUNTER, id="m1", timestamp=NOW - 1), *pile()])
-    run(store.save(snapshot(context)))
+    run(store.save_context(snapshot(context)))
     run(store.edit("m1", "Never mind.", words("never mind"), at=9.0))
     run(store.edit("m2", "Never mind.", words("never mind"), at=9.0))
     assert run(store.snapshot("s1")).context.to_json() == context.to_json()
@@ -212,7 +212,7 @@ def test_an_erased_tool_turn_can_still_be_read(store, run):
         package("tool-result", result, role="tool", counter=COUNTER, id="result", group="g", timestamp=NOW - 2),
     ]
     context = build([*turn, *pile()])
-    run(store.save(snapshot(context)))
+    run(store.save_context(snapshot(context)))
     assert run(store.snapshot("s1")).context.to_json() == context.to_json()
     for id in ("call", "result"):
         run(store.delete(id, erase=True))
@@ -223,8 +223,8 @@ def test_an_erased_tool_turn_can_still_be_read(store, run):
 
 def test_a_room_goes_with_its_builds_and_answers(store, run):
     run(store.put(Room(id="general")))
-    run(store.save(snapshot(build(pile()))))
-    run(store.respond(Response(id="a1", context="s1", room="general")))
+    run(store.save_context(snapshot(build(pile()))))
+    run(store.save_response(Response(id="a1", context="s1", room="general")))
     run(store.remove(Room, "general"))
     assert run(store.snapshot("s1")) is None
     assert run(store.inclusions(item="k1")) == []
@@ -245,9 +245,9 @@ def test_answers_come_newest_first_and_the_first_of_an_id_stands(store, run):
         usage=Usage(prompt=9),
         finish="stop",
     )
-    run(store.respond(first))
-    run(store.respond(msgspec.structs.replace(first, finish="length")))
-    run(store.respond(Response(id="a2", context="s2", room="general", at=2.0)))
+    run(store.save_response(first))
+    run(store.save_response(msgspec.structs.replace(first, finish="length")))
+    run(store.save_response(Response(id="a2", context="s2", room="general", at=2.0)))
     assert run(store.responses(room="general"))[1] == first
     assert [each.id for each in run(store.responses(room="general"))] == ["a2", "a1"]
     assert [each.id for each in run(store.responses(context="s1"))] == ["a1"]

@@ -34,7 +34,7 @@ async def filled(store, count, first=0):
     made = vectors(count, seed=first)
     for start in range(0, count, 5):
         waiting = await store.backlog("e", limit=5)
-        await store.keep_vectors("e", [each.doc for each in waiting], made[start : start + len(waiting)])
+        await store.save_vectors("e", [each.doc for each in waiting], made[start : start + len(waiting)])
     return made
 
 

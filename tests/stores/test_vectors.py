@@ -23,7 +23,7 @@ def embed(run, store, seed=0, embedder="e"):
     """Give a vector to all that wait, and return them by item."""
     waiting = run(store.backlog(embedder, limit=10_000))
     made = vectors(len(waiting), seed)
-    run(store.keep_vectors(embedder, [document.doc for document in waiting], made))
+    run(store.save_vectors(embedder, [document.doc for document in waiting], made))
     return {document.item: vector for document, vector in zip(waiting, made, strict=True)}
 
 
@@ -60,12 +60,12 @@ def test_documents_wait_for_the_embedders_in_use(store, run):
     ]
     assert [each.item for each in run(store.backlog("e", limit=2))] == ["general-0", "general-1"]
     assert run(store.backlog("other")) == []
-    progress = run(store.progress("e"))
+    progress = run(store.index_progress("e"))
     assert (progress.done, progress.waiting) == (0, 3)
     embed(run, store)
-    progress = run(store.progress("e"))
+    progress = run(store.index_progress("e"))
     assert (progress.done, progress.waiting) == (3, 0)
-    assert run(store.progress("other")).done == 0
+    assert run(store.index_progress("other")).done == 0
 
 
 def test_embedders_are_listed_newest_first(store, run):
@@ -81,7 +81,7 @@ def test_the_nearest_are_those_of_the_largest_cosine(store, run):
     run(store.use_embedder("e"))
     posted(run, store, FEW)
     posted(run, store, 5, room="other")
-    run(store.remember([known("k1")]))
+    run(store.save_memories([known("k1")]))
     kept = embed(run, store)
     query = vectors(1, seed=9)[0]
     mine = {item: vector for item, vector in kept.items() if item.startswith("general")}
@@ -118,7 +118,7 @@ def test_equal_passages_share_a_vector_and_wait_no_longer(store, run):
     run(store.use_embedder("e"))
     run(store.post([said("a", "same"), said("b", "same"), said("c", "other")]))
     waiting = run(store.backlog("e"))
-    assert run(store.keep_vectors("e", [waiting[0].doc], vectors(1))) == 2
+    assert run(store.save_vectors("e", [waiting[0].doc], vectors(1))) == 2
     assert [each.item for each in run(store.backlog("e"))] == ["c"]
     run(store.post([said("d", "same", room="general")]))
     assert [each.item for each in run(store.backlog("e"))] == ["c"]
@@ -130,9 +130,9 @@ def test_equal_passages_share_a_vector_and_wait_no_longer(store, run):
 def test_a_vector_that_arrives_changes_the_version(store, run):
     run(store.use_embedder("e"))
     posted(run, store, 1)
-    before = run(store.version(["room:general"]))
+    before = run(store.scope_version(["room:general"]))
     embed(run, store)
-    assert run(store.version(["room:general"])) != before
+    assert run(store.scope_version(["room:general"])) != before
 
 
 def test_a_dropped_embedder_leaves_nothing_and_may_come_back(store, run):
@@ -143,7 +143,7 @@ def test_a_dropped_embedder_leaves_nothing_and_may_come_back(store, run):
     assert len(near(run, store, query)) == 5
     run(store.drop_embedder("e"))
     assert near(run, store, query) == []
-    assert run(store.progress("e")).done == run(store.progress("e")).waiting == 0
+    assert run(store.index_progress("e")).done == run(store.index_progress("e")).waiting == 0
     run(store.use_embedder("e"))
     assert len(run(store.backlog("e"))) == 10
     kept = embed(run, store, seed=3)
@@ -154,9 +154,9 @@ def test_vectors_of_another_length_are_refused(store, run):
     run(store.use_embedder("e"))
     posted(run, store, 2)
     docs = [each.doc for each in run(store.backlog("e"))]
-    run(store.keep_vectors("e", docs[:1], vectors(1)))
+    run(store.save_vectors("e", docs[:1], vectors(1)))
     with pytest.raises(InvalidValue, match="vectors: have 8 dimensions, and those by 'e' have 16"):
-        run(store.keep_vectors("e", docs[1:], vectors(1, dims=8)))
+        run(store.save_vectors("e", docs[1:], vectors(1, dims=8)))
     with pytest.raises(InvalidValue, match="vectors: have 8 dimensions"):
         run(nearest(store, ["room:general"], "e", vectors(1, dims=8), limit=1))
 
@@ -165,10 +165,10 @@ def test_vectors_that_nobody_asked_for_are_not_kept(store, run):
     posted(run, store, 1)
     run(store.use_embedder("e"))
     doc = run(store.backlog("e"))[0].doc
-    assert run(store.keep_vectors("other", [doc], vectors(1))) == 0
-    assert run(store.keep_vectors("e", [doc + 1000], vectors(1))) == 0
-    assert run(store.keep_vectors("e", [], vectors(0))) == 0
-    assert run(store.progress("e")).done == 0
+    assert run(store.save_vectors("other", [doc], vectors(1))) == 0
+    assert run(store.save_vectors("e", [doc + 1000], vectors(1))) == 0
+    assert run(store.save_vectors("e", [], vectors(0))) == 0
+    assert run(store.index_progress("e")).done == 0
     assert run(store.embedders()) == ["e"]
 
 
@@ -176,7 +176,7 @@ def test_a_document_without_a_passage_waits_for_nothing(store, run):
     run(store.use_embedder("e"))
     run(store.post([(Message(id="a", room="general", content=""), IndexEntry())]))
     assert run(store.backlog("e")) == []
-    assert run(store.progress("e")).done == 0
+    assert run(store.index_progress("e")).done == 0
 
 
 def test_a_vector_of_nothing_or_of_no_numbers_is_near_to_nothing(store, run):
@@ -186,7 +186,7 @@ def test_a_vector_of_nothing_or_of_no_numbers_is_near_to_nothing(store, run):
     rows = np.zeros((3, DIMS), dtype=np.float32)
     rows[1] = np.nan
     rows[2] = 1e30
-    run(store.keep_vectors("e", docs, rows))
+    run(store.save_vectors("e", docs, rows))
     found = near(run, store, np.ones(DIMS, dtype=np.float32))
     assert found[0] == (pytest.approx(1.0, abs=1e-3), "general-2")
     assert [value for value, _ in found[1:]] == [0.0, 0.0]

@@ -40,7 +40,7 @@ from brimful.views.explain import diff as difference_of
 from brimful.views.sections import is_erased
 
 if TYPE_CHECKING:
-    from brimful.protocols import Store
+    from brimful.stores import Store
 
 
 PAGE: Final = 200  # builds that are listed at once

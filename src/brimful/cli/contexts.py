@@ -31,7 +31,7 @@ from brimful.records.search import Build, PruneReport
 from brimful.views.explain import plural
 
 if TYPE_CHECKING:
-    from brimful.protocols import Store
+    from brimful.stores import Store
 
 
 EXAMPLES: Final = """\
@@ -126,7 +126,7 @@ def prune(
         whole = max(1, foreseen.builds + foreseen.answers + foreseen.contents)
         with progress("pruning", whole, quiet=as_json) as advance:
             return await store.prune(
-                before=before, told=lambda done: advance(done.builds + done.answers + done.contents)
+                before=before, on_progress=lambda done: advance(done.builds + done.answers + done.contents)
             )
 
     gone = with_store(pruned, db=db, tenant=tenant)

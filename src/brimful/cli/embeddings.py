@@ -208,6 +208,6 @@ async def _index_status(engine: "Engine") -> list[IndexStatus]:
     """Return how far each embedder has come, the one that was used first last."""
     found = []
     for id in await engine.store.embedders():
-        far = await engine.store.progress(id)
+        far = await engine.store.index_progress(id)
         found.append(IndexStatus(embedder=id, done=far.done, waiting=far.waiting))
     return found

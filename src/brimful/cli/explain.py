@@ -41,7 +41,7 @@ from brimful.views.explain import (
 from brimful.views.sections import Entry, Section, excluded_decisions, is_erased, media_name, sections
 
 if TYPE_CHECKING:
-    from brimful.protocols import Store
+    from brimful.stores import Store
 
 
 MAX_ANSWERS: Final = 20

@@ -312,7 +312,7 @@ def list_books(
     """List the books by id, with their rules and how many entries they have."""
 
     async def listed(engine: "Engine") -> list[tuple[Lorebook, int]]:
-        books = await engine.store.listed(Lorebook, limit=limit)
+        books = await engine.store.list_records(Lorebook, limit=limit)
         return [(book, len(await engine.store.lore([book.id]))) for book in books]
 
     found = with_engine(listed, db=db, tenant=tenant)

@@ -18,9 +18,9 @@ from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, PersonaFil
 from brimful.cli.store import require_store, with_engine
 from brimful.core.context import Component
 from brimful.errors import StoreError, StoreUnavailable
-from brimful.protocols import Store
 from brimful.records import Persona, Response, Room
 from brimful.records.search import Build
+from brimful.stores import Store
 from brimful.views.explain import component_title, format_items
 from brimful.views.picture import Band, component_bands, share_width
 

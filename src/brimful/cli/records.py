@@ -24,7 +24,7 @@ def list_records(kind: type[P], *, limit: int, db: str, tenant: str) -> list[P]:
     """Return the first of them by id."""
 
     async def listed(engine: "Engine") -> list[P]:
-        return await engine.store.listed(kind, limit=limit)
+        return await engine.store.list_records(kind, limit=limit)
 
     return with_engine(listed, db=db, tenant=tenant)
 
@@ -72,7 +72,7 @@ def add_export(group: typer.Typer, kind: type[Record], *, name: str, of: str | N
 def _export_command(kind: type[Record]) -> Callable[..., None]:
     def export(*, out: OutFile = None, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT) -> None:
         async def written(engine: "Engine") -> None:
-            await write_lines(_filter_kind(kind, engine.store.records()), out)
+            await write_lines(_filter_kind(kind, engine.store.export_records()), out)
 
         with_engine(written, db=db, tenant=tenant)
 

@@ -38,7 +38,7 @@ from brimful.records import Message, Room
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
-    from brimful.protocols import Store
+    from brimful.stores import Store
 
 
 ROOM_EXAMPLES: Final = """\
@@ -163,7 +163,7 @@ def list_rooms(
     async def listed(engine: "Engine") -> list[RoomStatus]:
         store = engine.store
         rooms = await (
-            store.listed(Room, after=after, limit=limit) if user is None else store.rooms_of(user, limit=limit)
+            store.list_records(Room, after=after, limit=limit) if user is None else store.rooms_of(user, limit=limit)
         )
         return await _room_status(store, rooms)
 
@@ -197,7 +197,7 @@ async def _get_room(store: "Store", id: str) -> Room:
 
 
 async def _room_status(store: "Store", rooms: Sequence[Room]) -> list[RoomStatus]:
-    sizes = await store.sizes([room.id for room in rooms])
+    sizes = await store.count_messages([room.id for room in rooms])
     return [
         RoomStatus(room=room, messages=sizes.get(room.id, 0), last=await _last_message_time(store, room.id))
         for room in rooms
@@ -205,7 +205,7 @@ async def _room_status(store: "Store", rooms: Sequence[Room]) -> list[RoomStatus
 
 
 async def _last_message_time(store: "Store", room: str) -> float | None:
-    newest = await store.history(room, limit=1, aside=True)
+    newest = await store.history(room, limit=1, include_archived=True)
     return newest[0].message.at if newest else None
 
 

@@ -40,7 +40,7 @@ from brimful.records.statistics import Grouping, GroupKey, MemoryStatistics, Sta
 from brimful.views.explain import component_title, format_score
 
 if TYPE_CHECKING:
-    from brimful.protocols import Store
+    from brimful.stores import Store
 
 
 _NAME_WIDTH: Final = 26  # columns for the name of a figure
@@ -289,7 +289,7 @@ def show_counts(*, since: float | None, model: str | None, db: str, tenant: str,
 
 
 async def _load_accuracy(store: "Store", accuracy: Accuracy) -> CountAccuracy:
-    observations = await store.observations(accuracy.model, accuracy.route, limit=MAX_OBSERVATIONS)
+    observations = await store.usage_reports(accuracy.model, accuracy.route, limit=MAX_OBSERVATIONS)
     info = default_registry().resolve(accuracy.model)
     return CountAccuracy(
         accuracy=accuracy,

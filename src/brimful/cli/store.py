@@ -13,7 +13,7 @@ from brimful.cli.output import Failure
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
-    from brimful.stores import TenantStore
+    from brimful.stores import Store
 
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def with_engine(
     return _run(asked())
 
 
-def with_store(question: "Callable[[TenantStore], Awaitable[T]]", *, db: str, tenant: str) -> T:
+def with_store(question: "Callable[[Store], Awaitable[T]]", *, db: str, tenant: str) -> T:
     """Open a store alone, ask it, and return its answer: who only reads what is kept waits for no engine."""
     from brimful.stores import connect  # noqa: PLC0415 - see above
 

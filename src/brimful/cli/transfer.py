@@ -20,7 +20,7 @@ from brimful.records import Lorebook, Persona, Room
 if TYPE_CHECKING:
     from brimful.engine import Engine
     from brimful.engine.importer import ImportReport, ImportTally
-    from brimful.protocols import Store
+    from brimful.stores import Store
 
 
 IMPORT_EXAMPLES: Final = """\
@@ -293,7 +293,7 @@ async def _export_lines(store: "Store", kind: str, id: str, format: str) -> Asyn
     from brimful.engine import exporter  # noqa: PLC0415 - the engine is open, and with it this
 
     if not kind:
-        return store.records()
+        return store.export_records()
     record: Any = await exporter.get_record(store, _EXPORT_KINDS[kind], id)
     listed: dict[tuple[str, str], Callable[..., AsyncIterator[Any]]] = {
         ("room", "records"): exporter.export_room,

@@ -4,8 +4,8 @@ import msgspec
 
 from brimful.core.context import Context
 from brimful.packagers.records import plain_text
-from brimful.protocols import Store
 from brimful.records import LoreEntry, Memory, Message, Room, Snapshot
+from brimful.stores import Store
 from brimful.views.explain import format_score
 
 

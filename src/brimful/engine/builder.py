@@ -39,12 +39,12 @@ from brimful.errors import InvalidValue
 from brimful.lore import Activation, LoreIndex, activate
 from brimful.packagers.package import media as package_media
 from brimful.packagers.records import collect_notes, header_texts, package_header, package_notes, plain_text
-from brimful.protocols import Store
 from brimful.records import Content, Lorebook, LoreEntry, Memory, Message, Persona, Room, Snapshot, Summary, User
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.queries import make_queries
 from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.search import Hit, SearchRequest, SearchResult, diversify, memory_scopes
+from brimful.stores import Store
 
 RECENT_SPEAKERS: Final = 32  # messages; a question may be answered by whoever wrote them
 MAX_PINNED: Final = 200  # pinned memories in a context
@@ -213,7 +213,7 @@ class Builder:
             message=plan.current.id,
             context=context,
         )
-        await self._store.save(snapshot)
+        await self._store.save_context(snapshot)
 
 
 class RoomKnowledge(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
 from brimful.counting import MAX_OBSERVATIONS as _LEARNED_OBSERVATIONS
 from brimful.counting import learn_calibration, learned_window, observed_model_id
-from brimful.protocols import Store
 from brimful.records.usage import UsageReport
+from brimful.stores import Store
 
 MAX_OBSERVATIONS: Final = _LEARNED_OBSERVATIONS  # observations of a model on a route: so many are learned from
 MAX_MODELS: Final = 1_024  # models on routes that a process remembers, least recently learned first to go
@@ -74,7 +74,7 @@ class Calibrator:
 
     async def observe(self, observation: UsageReport, *, now: float) -> None:
         """Keep an observation, and learn from it at once."""
-        await self._store.observe(observation)
+        await self._store.save_usage(observation)
         known = await self._observed(observation.model, observation.route, now)
         others = (each for each in known if each.id != observation.id)
         read = self._seen[observation.model, observation.route].at  # what others observe is read no later for it
@@ -83,8 +83,8 @@ class Calibrator:
     async def _observed(self, model: str, route: str, now: float) -> Sequence[UsageReport]:
         seen = self._seen.get((model, route))
         if seen is None or not 0 <= now - seen.at < REFRESH_SECONDS:
-            found = await self._store.observations(model, route, limit=MAX_OBSERVATIONS)
-            refused = await self._store.observations(model, route, unusual=True, limit=MAX_OBSERVATIONS)
+            found = await self._store.usage_reports(model, route, limit=MAX_OBSERVATIONS)
+            refused = await self._store.usage_reports(model, route, unusual=True, limit=MAX_OBSERVATIONS)
             older = (each for each in refused if len(found) == MAX_OBSERVATIONS and each.at < found[-1].at)
             seen = self._see(model, route, (*found, *older), now)
         return seen.observations

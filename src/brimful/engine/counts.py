@@ -6,10 +6,10 @@ from typing import Final, ParamSpec, TypeVar
 
 from brimful.core.content import content_hash
 from brimful.counting import count_raw, find_uncounted, is_preloaded, preload, remember_counts, texts_in
-from brimful.protocols import Store
 from brimful.records import Content
 from brimful.records.search import CountedMessage
 from brimful.retrieval.search import Hit
+from brimful.stores import Store
 
 _MAX_INLINE: Final = 131_072  # characters, to digest which takes so long that others would wait
 
@@ -55,7 +55,7 @@ async def _load_or_count(store: Store, vocabulary: str, texts: Sequence[str]) ->
     missing = {hash: text for hash, text in named.items() if hash not in stored}
     if missing:
         counted = await asyncio.to_thread(count_raw, vocabulary, list(missing.values()))
-        await store.keep_counts(vocabulary, dict(zip(missing, counted, strict=True)))
+        await store.save_counts(vocabulary, dict(zip(missing, counted, strict=True)))
     return len(missing)
 
 

@@ -37,7 +37,7 @@ from brimful.engine.retention import Retention
 from brimful.engine.writer import Writer
 from brimful.errors import BrimfulError, InvalidValue
 from brimful.models import default_registry
-from brimful.protocols import Embedder, Housekeeping, Provider, Store, Summarizer
+from brimful.protocols import Embedder, Provider, Summarizer
 from brimful.records import Content, Entity, LoreEntry, Memory, Message, Record, Response, Summary
 from brimful.records.janitor import JanitorRun
 from brimful.records.search import IndexProgress, PruneReport
@@ -46,7 +46,8 @@ from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import make_queries
 from brimful.retrieval.retriever import Retriever
 from brimful.retrieval.search import SearchRequest, SearchResult, check_memory_types, limit_hits, memory_scopes
-from brimful.stores import Database, Keys, connect
+from brimful.stores import Database, Keys, Store, connect
+from brimful.stores.admin.janitor import JanitorStore
 
 
 class EngineParts:
@@ -55,7 +56,7 @@ class EngineParts:
     def __init__(
         self,
         store: Store,
-        housekeeping: Housekeeping,
+        housekeeping: JanitorStore,
         settings: EngineSettings,
         *,
         embedder: Embedder | None,

@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar
 from brimful.errors import UnknownRecord
 from brimful.formats import ImportedRecord, write_card, write_chat_head, write_chat_line, write_openai_messages
 from brimful.formats.character_card import card_lorebook_id
-from brimful.protocols import Store
 from brimful.records import Entity, Lorebook, Message, Persona, Room, User
+from brimful.stores import Store
 
 R = TypeVar("R", bound=Entity)
 
@@ -24,10 +24,12 @@ async def get_record(store: Store, kind: type[R], id: str) -> R:
 
 async def read_messages(store: Store, room: Room) -> AsyncIterator[Message]:
     """Yield the messages of a room in the order in which they were said, those that are set aside included."""
-    newest = await store.history(room.id, limit=1, aside=True)
+    newest = await store.history(room.id, limit=1, include_archived=True)
     last = newest[0].message.seq if newest else 0
     for first in range(1, last + 1, PAGE_RECORDS):
-        for said in await store.messages_at(room.id, range(first, min(first + PAGE_RECORDS, last + 1)), aside=True):
+        for said in await store.messages_at(
+            room.id, range(first, min(first + PAGE_RECORDS, last + 1)), include_archived=True
+        ):
             yield said.message
 
 

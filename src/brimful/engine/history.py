@@ -17,8 +17,8 @@ from brimful.engine.counts import ensure_counts, ensure_history_counts, run_in_t
 from brimful.engine.personas import as_seen_by
 from brimful.engine.plan import find_pool
 from brimful.packagers.records import package_message
-from brimful.protocols import Store
 from brimful.records import Message, Persona, Summary
+from brimful.stores import Store
 
 FIRST_PAGE: Final = 64  # messages; each next page is twice as long, so that any budget is met in a few reads
 MAX_PAGE: Final = 1024

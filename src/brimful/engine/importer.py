@@ -14,7 +14,6 @@ import msgspec
 from brimful.engine.engine import Engine
 from brimful.formats import ImportedRecord, Skipped
 from brimful.formats.character_card import CARD_KEY
-from brimful.protocols import Store
 from brimful.records import (
     Lorebook,
     LoreEntry,
@@ -29,6 +28,7 @@ from brimful.records import (
     User,
 )
 from brimful.records.usage import UsageReport
+from brimful.stores import Store
 
 MAX_REASONS = 50  # further reasons are counted together
 MAX_PLACES = 5  # locations listed per reason
@@ -276,7 +276,7 @@ async def _find_existing(store: Store, batch: Sequence[ImportedRecord]) -> dict[
         case Response(context=context):
             found = await store.responses(context=context)
         case UsageReport():
-            found = await store.observations(ids=ids, limit=len(ids))
+            found = await store.usage_reports(ids=ids, limit=len(ids))
         case plain:
             gotten = [await store.get(type(plain), id) for id in ids]
             found = [record for record in gotten if record is not None]

@@ -6,11 +6,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from brimful.errors import InvalidValue, StoreError
-from brimful.protocols import Embedder, Store
+from brimful.protocols import Embedder
 from brimful.records.search import Document, DocumentKind, IndexProgress
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.documents import Searchable, make_document
 from brimful.retrieval.retriever import Rows, embed_checked
+from brimful.stores import Store
 
 STORE_RETRY_SECONDS: Final = 5.0  # until a store that failed is asked again
 BATCH_DOCUMENTS: Final = 256  # documents an embedder gets at once, and a transaction keeps
@@ -71,7 +72,7 @@ class Indexer:
         if self._task is not None:
             self.wake()  # another process may have written
             await self._idle.wait()
-        return await self._store.progress(self._embedder.id)
+        return await self._store.index_progress(self._embedder.id)
 
     async def drain(self, tell: IndexCallback) -> IndexProgress:
         """Embed all that waits, here and now, telling of each batch. An embedder that is in trouble ends it.
@@ -80,7 +81,7 @@ class Indexer:
         """
         await self._store.use_embedder(self._embedder.id)
         self._refused.clear()  # whoever asks for it may have mended what was amiss
-        far, size = await self._store.progress(self._embedder.id), self._batch
+        far, size = await self._store.index_progress(self._embedder.id), self._batch
         while documents := await self._backlog(size):
             settled = await self._tried(documents)
             if isinstance(settled, int):
@@ -90,7 +91,7 @@ class Indexer:
                 size = self._fewer(documents, settled)
             else:
                 raise settled
-        return await self._store.progress(self._embedder.id)
+        return await self._store.index_progress(self._embedder.id)
 
     async def _run(self) -> None:
         while True:
@@ -129,7 +130,7 @@ class Indexer:
         """Embed documents and keep their vectors; return how many wait no longer, or what the embedder did wrong."""
         try:
             vectors = await self._embed(documents)
-            return await self._store.keep_vectors(self._embedder.id, [document.doc for document in documents], vectors)
+            return await self._store.save_vectors(self._embedder.id, [document.doc for document in documents], vectors)
         except (StoreError, asyncio.CancelledError):
             self._breaker.cancelled()
             raise

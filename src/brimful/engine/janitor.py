@@ -33,7 +33,7 @@ from brimful.janitor.schedule import (
 )
 from brimful.janitor.topics import Topics, group_by_thread, merge_by_subject
 from brimful.packagers.records import plain_text
-from brimful.protocols import Embedder, Housekeeping, Provider, Store, Summarizer
+from brimful.protocols import Embedder, Provider, Summarizer
 from brimful.protocols.summarizer import Digest, Passage
 from brimful.records import Message, Room, Summary
 from brimful.records.base import parse_duration
@@ -41,6 +41,8 @@ from brimful.records.janitor import JanitorChange, JanitorRun
 from brimful.retrieval.analyzer import analyze
 from brimful.retrieval.documents import make_document
 from brimful.retrieval.retriever import embed_checked
+from brimful.stores import Store
+from brimful.stores.admin.janitor import JanitorStore
 
 INSTRUCTIONS: Final = (
     "You take the minutes of a conversation. Record what will matter later: decisions, facts, names, numbers, dates, "
@@ -196,7 +198,7 @@ class RoomSweep:
     def __init__(
         self,
         store: Store,
-        housekeeping: Housekeeping,
+        housekeeping: JanitorStore,
         summarizer: Summarizer,
         embedder: Embedder | None,
         *,
@@ -307,7 +309,7 @@ class Janitor:
     def __init__(
         self,
         store: Store,
-        housekeeping: Housekeeping,
+        housekeeping: JanitorStore,
         embedder: Embedder | None,
         settings: EngineSettings,
         *,
@@ -392,7 +394,7 @@ class Janitor:
                 raise UnknownRecord("room", room)
             return [room]
         ids: list[str] = []
-        while page := await self._store.listed(Room, after=ids[-1] if ids else "", limit=_PAGE_RECORDS):
+        while page := await self._store.list_records(Room, after=ids[-1] if ids else "", limit=_PAGE_RECORDS):
             ids += [each.id for each in page]
         return ids
 

@@ -10,12 +10,12 @@ from brimful.engine.personas import as_seen_by, get_char_name, get_user_name
 from brimful.engine.plan import CurrentMessage
 from brimful.lore import LoreIndex, PersonaInfo, Turn
 from brimful.packagers.records import plain_text
-from brimful.protocols import Store
 from brimful.records import Lorebook, LoreEntry, Message, Persona, Room, User
 from brimful.records.character import Character, expand_macros, has_macros
 from brimful.records.lorebook import Source
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.search import LOREBOOK
+from brimful.stores import Store
 
 _MAX_CACHED: Final = 64  # sets of books that a process keeps ready
 _CACHE_SECONDS: Final = 86_400.0  # seconds; a change of a book is noticed at once
@@ -54,7 +54,7 @@ class LoreLibrary:
         """
         if not books:
             return LoreIndex({}, ())
-        version = await self._store.version([LOREBOOK + book for book in books])
+        version = await self._store.scope_version([LOREBOOK + book for book in books])
         key: tuple[Any, ...] = (version, tuple(_get_book_rules(book) for book in books.values()))
         names = ("", "")
         if self._speaking.get(key, now=now) is not False:

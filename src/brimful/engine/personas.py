@@ -8,7 +8,6 @@ import msgspec
 from brimful.core.content import ToolCall, ToolResult
 from brimful.errors import InvalidValue
 from brimful.packagers.records import plain_text
-from brimful.protocols import Store
 from brimful.records import Memory, Message, Persona, Room, User
 from brimful.records.character import (
     DEFAULT_PERSONA_NAME,
@@ -18,6 +17,7 @@ from brimful.records.character import (
     expand_macros,
     has_macros,
 )
+from brimful.stores import Store
 
 PERSONA_KEY: Final = "brimful.persona"
 """In the metadata of an answer: the id of the persona that gave it, whose name may become another one."""

@@ -13,8 +13,8 @@ from brimful.core.policy import Policy
 from brimful.core.prompt import Message, Prompt
 from brimful.core.selection import HistoryStart
 from brimful.counting import counter_for
-from brimful.protocols import Store
 from brimful.render import renderer_of
+from brimful.stores import Store
 
 MAX_CONVERSATIONS: Final = 4096  # conversations that a process remembers; the others are read from the store
 _MAX_BUILDS: Final = 8  # builds of a room, for the last one of the same model and policy

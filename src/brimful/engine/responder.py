@@ -50,11 +50,12 @@ from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.provider_pool import ProviderPool
 from brimful.engine.writer import SUPERSEDED, Writer, new_id
 from brimful.errors import BrimfulError, InvalidValue, ProviderError, UnknownRecord
-from brimful.protocols import Provider, Store
+from brimful.protocols import Provider
 from brimful.records import Content, Message, Persona, Response, Room
 from brimful.records.reply import Reply, ReplyChunk
 from brimful.records.search import Build
 from brimful.records.usage import UsageReport
+from brimful.stores import Store
 
 _MAX_STEPS: Final = 256  # messages after an answer with tool calls that are searched for their results
 
@@ -421,7 +422,7 @@ class Responder:
             message = await self._post_answer(details, build, room=room, id=f"{response_id}/message", at=at)
 
         async def save(response: Response) -> Response:
-            await self._store.respond(response)
+            await self._store.save_response(response)
             saved = await self._store.responses(context=context_id)
             found = next((each for each in saved if each.id == response_id), None)
             if found is None:

@@ -8,9 +8,9 @@ from typing import Final
 
 from brimful.core.validation import preview, to_finite_float
 from brimful.errors import BrimfulError, InvalidValue
-from brimful.protocols import Store
 from brimful.records.base import parse_duration
 from brimful.records.search import PruneReport
+from brimful.stores import Store
 
 PRUNE_INTERVAL: Final = 3_600.0  # seconds; whole hours are deleted
 

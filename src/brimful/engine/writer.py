@@ -14,9 +14,9 @@ from brimful.engine.events import Emitter
 from brimful.engine.indexer import Indexer
 from brimful.engine.options import EngineSettings, MemoryOptions, check_options
 from brimful.errors import InvalidValue, UnknownRecord
-from brimful.protocols import Store
 from brimful.records import Content, LoreEntry, Memory, Message, Record, Summary
 from brimful.retrieval.documents import Searchable, make_document
+from brimful.stores import Store
 
 SUPERSEDED: Final = "superseded"
 """Metadata key of a message that was replaced by another."""
@@ -101,7 +101,7 @@ class Writer:
 
     async def supersede(self, ids: Sequence[str]) -> None:
         """Hide messages that were replaced by others."""
-        await self._store.hide(ids, why=SUPERSEDED)
+        await self._store.hide(ids, reason=SUPERSEDED)
 
     async def remember(self, text: str, **options: Unpack[MemoryOptions]) -> Memory:
         """Write a memory."""
@@ -119,14 +119,14 @@ class Writer:
 
     async def remember_many(self, memories: Sequence[Memory]) -> None:
         """Write memories."""
-        await self._store.remember([(memory, make_document(memory)) for memory in memories])
+        await self._store.save_memories([(memory, make_document(memory)) for memory in memories])
         await self.process_new([memory.content for memory in memories])
         for memory in memories:
             await self._events.emit("remembered", memory.room, id=memory.id, type=memory.type, pinned=memory.pinned)
 
     async def forget(self, id: str, *, erase: bool = False) -> None:
         """Remove a memory."""
-        if not await self._store.forget(id, erase=erase):
+        if not await self._store.remove_memory(id, erase=erase):
             raise UnknownRecord("memory", id)
         await self._events.emit("forgotten", None, id=id, erased=erase)
 
@@ -138,17 +138,17 @@ class Writer:
 
     async def write_lore(self, entries: Sequence[LoreEntry]) -> None:
         """Write lorebook entries."""
-        await self._store.write_lore([(entry, make_document(entry)) for entry in entries])
+        await self._store.save_lore([(entry, make_document(entry)) for entry in entries])
         await self.process_new([entry.content for entry in entries])
 
     async def write_summaries(self, summaries: Sequence[Summary]) -> None:
         """Write summaries of messages."""
-        await self._store.summarize([(summary, make_document(summary)) for summary in summaries])
+        await self._store.save_summaries([(summary, make_document(summary)) for summary in summaries])
         await self.process_new([summary.content for summary in summaries])
 
     async def load(self, records: Sequence[Record]) -> None:
         """Write records of any kind unchanged."""
-        await self._store.load(records, make_document)
+        await self._store.load_records(records, make_document)
         await self.process_new([record.content for record in records if isinstance(record, Searchable)])
 
     async def process_new(self, contents: Sequence[Content]) -> None:

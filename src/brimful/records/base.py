@@ -63,7 +63,7 @@ def validate_id(field: str, value: object) -> str:
     """Return a name that every store can hold."""
     plain = validation.require_id(field, value, InvalidValue)
     if "\0" in plain:
-        raise InvalidValue(field, "has a null character, which no name may have")
+        raise InvalidValue(field, "must not contain a null character")
     return plain
 
 

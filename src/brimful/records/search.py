@@ -51,13 +51,13 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 class TermQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What is looked for in full text: where the terms occur in these scopes, in at most so many rows.
 
-    Where each of them occurs more often than that, the newest rows of the rarest are given, unless `rare_alone` is.
+    Where each of them occurs more often than that, the newest rows of the rarest are given, unless `rare_only` is.
     """
 
     scopes: tuple[str, ...]
     terms: tuple[str, ...]
-    most: int = 4000
-    rare_alone: bool = False
+    limit: int = 4000
+    rare_only: bool = False
 
 
 class Postings(msgspec.Struct, frozen=True, kw_only=True):

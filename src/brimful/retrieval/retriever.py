@@ -13,7 +13,7 @@ from brimful.core.score import SECONDS_PER_DAY
 from brimful.core.validation import preview, to_finite_float
 from brimful.errors import BrimfulError, EmbeddingError, InvalidValue
 from brimful.packagers.records import plain_text
-from brimful.protocols import Embedder, Purpose, Store
+from brimful.protocols import Embedder, Purpose
 from brimful.records import LoreEntry, Memory, Message
 from brimful.records.search import Postings, TermQuery, VectorHit, VectorQuery
 from brimful.retrieval.breaker import Breaker
@@ -22,6 +22,7 @@ from brimful.retrieval.queries import Query, query_terms
 from brimful.retrieval.rank import MAX_NEIGHBOURS, Match, adjust_relevance, merge, rank
 from brimful.retrieval.search import Group, Hit, SearchRequest, SearchResult, relevance_order, search_groups
 from brimful.retrieval.synonyms import expand_postings
+from brimful.stores import Store
 
 Rows = npt.NDArray[np.float32]
 
@@ -85,7 +86,7 @@ class Retriever:
         if not queries or not groups:
             return SearchResult()
         # The version changes with every write to a scope, by any process, so the cache never returns stale results.
-        version = await self._store.version(request.scopes)
+        version = await self._store.scope_version(request.scopes)
         key = (tuple(queries), request, version, now if request.half_life else None)
         cached = self._cache.get(key, now=self._clock())
         if cached is not None:
@@ -121,7 +122,7 @@ class Retriever:
         """Run full-text search. A store that cannot search may still be able to read."""
         term_queries = [each for group in groups for query in queries for each in _term_queries(query, group)]
         try:
-            results = iter(await self._store.postings(term_queries))
+            results = iter(await self._store.find_postings(term_queries))
             return [[_next_postings(query, results) for query in queries] for _ in groups], ()
         except BrimfulError as error:
             cause = _cause(error)
@@ -160,7 +161,7 @@ class Retriever:
         self, embedder: Embedder, vectors: Rows, queries: Sequence[Query], groups: Sequence[Group]
     ) -> Nearest:
         vector_queries = [VectorQuery(scopes=group.scopes, vector=vector) for group in groups for vector in vectors]
-        near = iter(await self._store.nearest(embedder.id, vector_queries, limit=MAX_NEIGHBOURS))
+        near = iter(await self._store.find_nearest(embedder.id, vector_queries, limit=MAX_NEIGHBOURS))
         return [[next(near) if query.main else [] for query in queries] for _ in groups]
 
     async def _behind(self, embedder: Embedder) -> Notices:
@@ -220,11 +221,11 @@ class Retriever:
 
 def _term_queries(query: Query, group: Group) -> list[TermQuery]:
     """Return the full-text queries: the terms of a query, and their synonyms."""
-    words = TermQuery(scopes=group.scopes, terms=query_terms(query), most=MAX_ROWS if query.main else SIDE_ROWS)
+    words = TermQuery(scopes=group.scopes, terms=query_terms(query), limit=MAX_ROWS if query.main else SIDE_ROWS)
     if not query.related:
         return [words]
     others = tuple(other for other, _ in query.related)
-    return [words, TermQuery(scopes=group.scopes, terms=others, most=SIDE_ROWS, rare_alone=True)]
+    return [words, TermQuery(scopes=group.scopes, terms=others, limit=SIDE_ROWS, rare_only=True)]
 
 
 def _next_postings(query: Query, results: Iterator[Postings]) -> Postings:

@@ -19,7 +19,6 @@ from brimful.engine.retention import Retention
 from brimful.errors import StoreError
 from brimful.models import default_registry, load_registry
 from brimful.policies import load_policy
-from brimful.protocols import Store
 from brimful.server.access import Authenticator, Client, KeyAccess, OpenAccess, RateLimiter, reject_web_origin
 from brimful.server.background import BackgroundTasks
 from brimful.server.config import Config, ModeName
@@ -39,7 +38,7 @@ from brimful.server.proxy.remember_mode import RememberMode
 from brimful.server.proxy.upstreams import Upstreams
 from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import PeriodicJanitor, Tenants
-from brimful.stores import connect
+from brimful.stores import Store, connect
 from brimful.stores.urls import parse_url
 from brimful.telemetry.prometheus import METRICS_TYPE
 

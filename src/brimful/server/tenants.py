@@ -8,9 +8,8 @@ from brimful.engine import Engine, Hook, Retrieval
 from brimful.engine.calibration import Calibrator
 from brimful.engine.retention import PeriodicTask, parse_retention
 from brimful.errors import BrimfulError
-from brimful.protocols import Store
 from brimful.server.config import RememberConfig
-from brimful.stores import Database
+from brimful.stores import Database, Store
 
 
 class Tenants:

@@ -1,4 +1,4 @@
-"""Stores: where records are kept and found again, in SQLite or PostgreSQL."""
+"""Stores: records in SQLite or PostgreSQL."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 from brimful.stores.backends.driver import Finding
 from brimful.stores.database import Database, connect
 from brimful.stores.encryption.keys import Keys
-from brimful.stores.store import TenantStore
+from brimful.stores.store import Store
 
 if TYPE_CHECKING:
     from brimful.stores.admin.api_keys import ApiKey, ApiKeys
     from brimful.stores.admin.encryption import Encryption, KeyUsage
 
-__all__ = ["ApiKey", "ApiKeys", "Database", "Encryption", "Finding", "KeyUsage", "Keys", "TenantStore", "connect"]
+__all__ = ["ApiKey", "ApiKeys", "Database", "Encryption", "Finding", "KeyUsage", "Keys", "Store", "connect"]
 
 _LAZY: Final = {"ApiKey": "api_keys", "ApiKeys": "api_keys", "Encryption": "encryption", "KeyUsage": "encryption"}
 

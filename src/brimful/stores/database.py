@@ -17,7 +17,7 @@ from brimful.stores.backends.sqlite import SqliteDriver
 from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.encryption.keys import Keys
 from brimful.stores.session import Session
-from brimful.stores.store import TenantStore
+from brimful.stores.store import Store
 from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target, parse_url
 
@@ -96,7 +96,7 @@ class Database:
         self._target: Target = parse_url(url)
         self._migrate = migrate
         self._wait = _validate_wait(wait)
-        self._vault = Keyring(keys)
+        self._keyring = Keyring(keys)
         self._tuning = tuning
         self._driver: Driver = _make_driver(self._target, self._wait, self._tuning)
 
@@ -106,7 +106,7 @@ class Database:
 
     async def open(self) -> Self:
         """Open the database, and bring its tables up to date."""
-        await self._vault.open()
+        await self._keyring.open()
         try:
             await self._driver.open(migrate=self._migrate)
         except BaseException:
@@ -164,7 +164,7 @@ class Database:
             if isinstance(self._driver, SqliteDriver):
                 await self._driver.copy_to(part, progress)
             else:
-                async with Database(f"sqlite:///{part}", keys=self._vault.keys, tuning=self._tuning) as copy:
+                async with Database(f"sqlite:///{part}", keys=self._keyring.keys, tuning=self._tuning) as copy:
                     await self._copy_to(copy, progress, go_on)
             await asyncio.to_thread(_backup.finish_backup, part, path)
         except BaseException:
@@ -178,9 +178,11 @@ class Database:
             await self._driver.copy_from(path, progress)
             await self._driver.open(migrate=True)
         else:
-            # Not from the file itself: it may be of an older version, and stand where nothing may be written.
+            # The file may be of an older version and read-only, so a copy is migrated.
             with TemporaryDirectory(prefix="brimful-") as folder:
-                async with Database(f"sqlite:///{folder}/copy.db", keys=self._vault.keys, tuning=self._tuning) as copy:
+                async with Database(
+                    f"sqlite:///{folder}/copy.db", keys=self._keyring.keys, tuning=self._tuning
+                ) as copy:
                     await copy._restore(path, _with_cancellation(_ignore_progress, go_on), go_on)
                     await copy._copy_to(self, progress, go_on)
 
@@ -202,7 +204,7 @@ class Database:
         from brimful.stores.vectors.blocks import list_logs, write_blocks  # noqa: PLC0415 - numpy, only where there are vectors
 
         for embedder, scope in await self._driver.read(tenant, list_logs):
-            mending = self._vault.writing(partial(write_blocks, embedder=embedder, scope=scope))
+            mending = self._keyring.writing(partial(write_blocks, embedder=embedder, scope=scope))
             while await self._driver.write(tenant, mending):
                 continue
 
@@ -210,7 +212,7 @@ class Database:
         names = await self.tenants()
         for done, name in enumerate(names):
             take = partial(other._take, tenant=name, go_on=go_on)  # noqa: SLF001 - another one of this class
-            await self._driver.read(name, self._vault.reading(take))
+            await self._driver.read(name, self._keyring.reading(take))
             progress(done + 1, len(names))
 
     def _take(self, source: Session, *, tenant: str, go_on: CheckCancelled) -> None:
@@ -229,29 +231,29 @@ class Database:
             go_on()
             run(function)
 
-        copy_tenant(source, write, lambda function: write(self._vault.writing(function)))
+        copy_tenant(source, write, lambda function: write(self._keyring.writing(function)))
 
-    def tenant(self, name: str) -> TenantStore:
+    def tenant(self, name: str) -> Store:
         """Return the store of one tenant. Nothing of another tenant can be reached through it."""
-        return TenantStore(self._driver, _validate_tenant(name), self._vault)
+        return Store(self._driver, _validate_tenant(name), self._keyring)
 
     def callers(self, tenant: str) -> "ApiKeys":
         """Return the keys of those who may ask a server in a tenant's name."""
         from brimful.stores.admin.api_keys import ApiKeys  # noqa: PLC0415 - see above
 
-        return ApiKeys(self._driver, _validate_tenant(tenant), self._vault)
+        return ApiKeys(self._driver, _validate_tenant(tenant), self._keyring)
 
     def housekeeping(self, tenant: str) -> "JanitorStore":
         """Return what the janitor may do in one tenant's store."""
         from brimful.stores.admin.janitor import JanitorStore  # noqa: PLC0415 - see above
 
-        return JanitorStore(self._driver, _validate_tenant(tenant), self._vault)
+        return JanitorStore(self._driver, _validate_tenant(tenant), self._keyring)
 
     def encryption(self, tenant: str) -> "Encryption":
         """Return what can be done about the keys of one tenant."""
         from brimful.stores.admin.encryption import Encryption  # noqa: PLC0415 - see above
 
-        return Encryption(self._driver, _validate_tenant(tenant), self._vault)
+        return Encryption(self._driver, _validate_tenant(tenant), self._keyring)
 
 
 def connect(
@@ -272,7 +274,7 @@ def connect(
 def _validate_tenant(tenant: str) -> str:
     validation.require_id("tenant", tenant, InvalidValue)
     if "\0" in tenant:
-        raise InvalidValue("tenant", "has a null character, which no name may have")
+        raise InvalidValue("tenant", "must not contain a null character")
     return tenant
 
 

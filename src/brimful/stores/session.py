@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from brimful.core.validation import preview
+from brimful.core.validation import is_whole_number, preview, require_timestamp
 from brimful.errors import InvalidValue
 from brimful.records.search import VectorHit
 from brimful.stores.encryption.tenant_keys import TenantKeys
@@ -221,6 +221,18 @@ class Session:
             if type(value) is str:
                 _check_string(name, value)
         return self.dialect.encode_list(values)
+
+
+def validate_limit(limit: int) -> int:
+    """Return a limit, or raise if it is not a whole number."""
+    if not is_whole_number(limit, 0):
+        raise InvalidValue("limit", f"must be a whole number from 0, not {preview(limit)}")
+    return limit
+
+
+def validate_optional_time(field: str, value: float | None) -> float | None:
+    """Return a timestamp or None, or raise."""
+    return None if value is None else require_timestamp(field, value, InvalidValue)
 
 
 def _check_string(name: str, text: str) -> None:

@@ -1,56 +1,84 @@
-"""Transactions of one tenant."""
+"""Transactions of one tenant, and methods that run a function in one."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from brimful.core import validation
-from brimful.errors import InvalidValue
 from brimful.stores.backends.driver import Driver
 from brimful.stores.encryption.keyring import Keyring
 from brimful.stores.session import Session
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Transactions:
     """Runs functions in transactions of one tenant."""
 
-    def __init__(self, driver: Driver, tenant: str, vault: Keyring) -> None:
+    def __init__(self, driver: Driver, tenant: str, keyring: Keyring) -> None:
         """Bind a database to a tenant."""
         self._driver = driver
         self._tenant = tenant
-        self._vault = vault
-        self._known = False
+        self._keyring = keyring
+        self._registered = False
 
     def __repr__(self) -> str:
         """Name the tenant."""
-        return f"TenantStore({self._tenant!r})"
+        return f"{type(self).__name__}({self._tenant!r})"
 
     @property
     def tenant(self) -> str:
-        """Whose store it is."""
+        """The name of the tenant."""
         return self._tenant
 
     async def _read(self, function: Callable[[Session], T]) -> T:
-        return await self._driver.read(self._tenant, self._vault.reading(function))
+        return await self._driver.read(self._tenant, self._keyring.reading(function))
 
     async def _write(self, function: Callable[[Session], T]) -> T:
-        result = await self._driver.write(self._tenant, self._vault.writing(self._named(function)))
-        self._known = True
+        result = await self._driver.write(self._tenant, self._keyring.writing(self._registering(function)))
+        self._registered = True
         return result
 
-    def _named(self, function: Callable[[Session], T]) -> Callable[[Session], T]:
-        """Return a function that writes down who the tenant is, once."""
+    def _registering(self, function: Callable[[Session], T]) -> Callable[[Session], T]:
+        """Return a function that adds the tenant to the list of tenants, once."""
 
-        def named(session: Session) -> T:
+        def register(session: Session) -> T:
             session.run("INSERT INTO tenants (tenant) VALUES (:tenant) ON CONFLICT DO NOTHING")
             return function(session)
 
-        return function if self._known else named
+        return function if self._registered else register
 
 
-def validate_limit(limit: int) -> int:
-    """Return how many of something are wanted at most."""
-    if not validation.is_whole_number(limit, 0):
-        raise InvalidValue("limit", f"must be a whole number from 0, not {validation.preview(limit)}")
-    return limit
+class ReadMethod(Generic[P, T]):
+    """An async method that runs a function of a session, with the same arguments, in a read transaction."""
+
+    def __init__(self, function: Callable[Concatenate[Session, P], T]) -> None:
+        """Take over the name and docstring of the function."""
+        self.function = function
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: Transactions, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    def __get__(self, instance: Transactions | None, owner: type) -> Self | Callable[P, Coroutine[Any, Any, T]]:
+        """Bind the method to a store."""
+        return self if instance is None else self._bind(instance)
+
+    def _bind(self, instance: Transactions) -> Callable[P, Coroutine[Any, Any, T]]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+            return instance._read(lambda session: self.function(session, *args, **kwargs))  # noqa: SLF001
+
+        return call
+
+
+class WriteMethod(ReadMethod[P, T]):
+    """An async method that runs a function of a session in a write transaction."""
+
+    def _bind(self, instance: Transactions) -> Callable[P, Coroutine[Any, Any, T]]:
+        def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+            return instance._write(lambda session: self.function(session, *args, **kwargs))  # noqa: SLF001
+
+        return call

@@ -178,7 +178,7 @@ def test_usage_is_kept_beside_the_count(start, upstream, tmp_path):
 
     async def observed():
         async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
-            return await database.tenant("default").observations()
+            return await database.tenant("default").usage_reports()
 
     (seen,) = asyncio.run(observed())
     assert (seen.reported, seen.context) == (11, answer.headers["x-brimful-context"])

@@ -23,12 +23,12 @@ class Kept:
         assert tenant == "acme"
         return self
 
-    async def save(self, snapshot, response=None):
+    async def save_context(self, snapshot, response=None):
         self.told.append((snapshot.id, response and response.id))
         self.begun.set()
         await self.may_write.wait()
 
-    async def respond(self, response: Response):
+    async def save_response(self, response: Response):
         self.told.append(response.id)
 
 

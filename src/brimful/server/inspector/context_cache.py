@@ -12,9 +12,9 @@ from brimful.core.context import Inputs
 from brimful.core.model import ModelInfo
 from brimful.core.policy import Policy
 from brimful.core.stages import Candidates
-from brimful.protocols import Store
 from brimful.records import Snapshot
 from brimful.server.errors import ApiError
+from brimful.stores import Store
 
 MAX_PER_TENANT: Final = 8  # contexts, so that no tenant evicts all others
 MAX_CANDIDATES: Final = 50_000  # of all cached contexts together; each takes some kilobytes

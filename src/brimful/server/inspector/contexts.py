@@ -10,7 +10,6 @@ from brimful.core.content import ContentPackage
 from brimful.core.context import Context
 from brimful.engine.absence import find_absence
 from brimful.errors import UnknownRecord
-from brimful.protocols import Store
 from brimful.records import Snapshot
 from brimful.records.search import Build
 from brimful.server.background import BackgroundTasks
@@ -36,6 +35,7 @@ from brimful.server.inspector.views import (
     packages_by_id,
 )
 from brimful.server.tenants import Tenants
+from brimful.stores import Store
 from brimful.views.sections import is_erased
 
 

@@ -15,7 +15,6 @@ from starlette.types import Receive, Scope, Send
 
 from brimful.cache import LRU
 from brimful.errors import StoreError
-from brimful.protocols import Store
 from brimful.records import Response
 from brimful.records.search import Build, LogPage
 from brimful.server.access import Authenticator
@@ -25,6 +24,7 @@ from brimful.server.inspector.operation import EVENT_STREAM, Call
 from brimful.server.inspector.views import DisplayNames, Prices, context_row, load_names
 from brimful.server.proxy.exchange import wait_for_disconnect
 from brimful.server.tenants import Tenants
+from brimful.stores import Store
 
 POLL_SECONDS: Final = 0.5  # between two polls of the store
 ERROR_POLL_SECONDS: Final = 5.0  # after the store failed

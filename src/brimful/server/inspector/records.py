@@ -11,7 +11,6 @@ from brimful.core import validation
 from brimful.engine import Engine
 from brimful.engine.writer import new_id, require_memory_content
 from brimful.errors import InvalidValue, UnknownRecord
-from brimful.protocols import Store
 from brimful.records import Entity, Lorebook, LoreEntry, Memory, Message, Persona, Room
 from brimful.records.character import Character
 from brimful.retrieval.search import memory_scopes
@@ -36,6 +35,7 @@ from brimful.server.inspector.record_views import (
     RoomView,
 )
 from brimful.server.tenants import Tenants
+from brimful.stores import Store
 
 CONFLICT: Final = 409
 _TIMESTAMPS: Final = frozenset(("at", "created"))
@@ -75,7 +75,7 @@ class RecordEndpoints(Generic[R]):
         """List records by id."""
         query: ListQuery = call.query
         store = self._tenants.store(call.tenant)
-        records = await store.listed(self._kind, after=query.after, limit=query.limit)
+        records = await store.list_records(self._kind, after=query.after, limit=query.limit)
         after = records[-1].id if len(records) == query.limit else None
         return self._make_list(tuple(await self._views(store, records, query.model)), after)
 

@@ -17,10 +17,10 @@ from brimful.core.selection import PoolUse
 from brimful.errors import InvalidRequest, InvalidValue, MissingExtra
 from brimful.models.prices import price
 from brimful.models.registry import Registry
-from brimful.protocols import Store
 from brimful.records import Persona, Response, Room, Snapshot, Usage
 from brimful.records.search import Build
 from brimful.render import renderer_of
+from brimful.stores import Store
 from brimful.views.explain import DecisionLines
 from brimful.views.picture import Band, band_name, window_bands
 

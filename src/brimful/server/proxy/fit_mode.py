@@ -116,13 +116,13 @@ class RecordWriter:
             return
         if waiting is not None:
             await asyncio.wait([waiting.written])
-        await self._tenants.store(tenant).respond(response)
+        await self._tenants.store(tenant).save_response(response)
 
     async def _write(self, tenant: str, snapshot: Snapshot, answer: "asyncio.Future[Response]") -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._patience):
                 await answer  # one that comes later finds it cancelled, and is written by itself
-        await self._tenants.store(tenant).save(snapshot, None if answer.cancelled() else answer.result())
+        await self._tenants.store(tenant).save_context(snapshot, None if answer.cancelled() else answer.result())
 
 
 DEFAULT_ROOM: Final = "proxy"

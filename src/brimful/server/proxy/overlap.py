@@ -11,8 +11,8 @@ import msgspec
 
 from brimful.core.content import MAX_NORMALIZED_LENGTH, Media, Part, Text, ToolCall, ToolResult
 from brimful.core.decode import decode_json
-from brimful.protocols import Store
 from brimful.records import Content, Message
+from brimful.stores import Store
 
 
 class RoomTail(msgspec.Struct, frozen=True, kw_only=True):

@@ -68,7 +68,7 @@ class ApiKeys(Transactions):
         """Make a key, and return it as it may be shown, and as it is: now, and never again."""
         validation.require_unicode("name", name, InvalidValue)
         if "\0" in name:
-            raise InvalidValue("name", "has a null character, which no name may have")
+            raise InvalidValue("name", "must not contain a null character")
         id, secret = secrets.token_hex(6), secrets.token_urlsafe(_SECRET_BYTES)
         caller = ApiKey(id=id, tenant=self.tenant, name=name, scopes=tuple(scopes), created=at)
         await self._write(lambda session: _insert(session, caller, _digest(secret)))

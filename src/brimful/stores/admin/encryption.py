@@ -32,11 +32,11 @@ class KeyUsage(msgspec.Struct, frozen=True, kw_only=True):
 class Encryption:
     """What can be done about a tenant's keys while its store is in use."""
 
-    def __init__(self, driver: Driver, tenant: str, vault: Keyring) -> None:
+    def __init__(self, driver: Driver, tenant: str, keyring: Keyring) -> None:
         """Bind a database to a tenant."""
         self._driver = driver
         self._tenant = tenant
-        self._vault = vault
+        self._keyring = keyring
 
     def __repr__(self) -> str:
         """Name the tenant."""
@@ -57,7 +57,7 @@ class Encryption:
         A rotation that was interrupted is finished; whoever joins in helps.
         """
         keys = self._keys()
-        await self._write(lambda session: _add_data_key(session, keys, self._vault.clock()))
+        await self._write(lambda session: _add_data_key(session, keys, self._keyring.clock()))
         return await self._reseal(told, 0)
 
     async def encrypt(self, told: OnProgress = lambda _: None) -> int:
@@ -77,7 +77,7 @@ class Encryption:
         """Seal what the current key did not seal, and retire the keys that seal nothing any more."""
         for each in await self._write(reencryption_jobs):
             done = await run_batches(self._write, each, told, done)
-        rows, now = await self._rows(), self._vault.clock()
+        rows, now = await self._rows(), self._keyring.clock()
         await self._write(lambda session: _retire(session, rows, now))
         return done
 
@@ -85,14 +85,14 @@ class Encryption:
         return await self._driver.read(self._tenant, count_rows_by_key)
 
     async def _write(self, function: Callable[[Session], T]) -> T:
-        return await self._driver.write(self._tenant, self._vault.writing(function))
+        return await self._driver.write(self._tenant, self._keyring.writing(function))
 
     def _keys(self) -> Keys:
-        if self._vault.keys is None:
+        if self._keyring.keys is None:
             raise EncryptionError(
                 self._tenant, "no-key", "no key is given; make one with: openssl rand -base64 32, and set BRIMFUL_KEY"
             )
-        return self._vault.keys
+        return self._keyring.keys
 
 
 def _key_usage(session: Session) -> list[KeyUsage]:

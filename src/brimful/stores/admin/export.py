@@ -59,11 +59,11 @@ async def export_records(read: Callable[[Callable[[Session], Page]], Awaitable[P
                 yield record
 
 
-def load_records(session: Session, *, records: Sequence[Record], indexed: Callable[[Any], IndexEntry]) -> None:
+def load_records(session: Session, *, records: Sequence[Record], make_entry: Callable[[Any], IndexEntry]) -> None:
     """Write records of one kind."""
     kind = type(records[0])
     if kind in _INDEXED_WRITERS:
-        _INDEXED_WRITERS[kind](session, [(record, indexed(record)) for record in records])
+        _INDEXED_WRITERS[kind](session, [(record, make_entry(record)) for record in records])
     if kind in _LOG_WRITERS:
         _LOG_WRITERS[kind](session, records)
     for record in records if kind in _SINGLE_WRITERS else ():
@@ -71,7 +71,7 @@ def load_records(session: Session, *, records: Sequence[Record], indexed: Callab
 
 
 _INDEXED_WRITERS: Final[dict[type[Record], Callable[[Session, Any], object]]] = {
-    Message: partial(messages.post_messages, keep=True),
+    Message: partial(messages.post_messages, keep_seq=True),
     Memory: memories.save_memories,
     LoreEntry: lore_entries.save_lore,
     Summary: summaries.save_summaries,
@@ -89,7 +89,7 @@ _LOG_WRITERS: Final[dict[type[Record], Callable[[Session, Any], None]]] = {
 
 def _entity_pages(kind: type[Any]) -> Pages:
     def pages(session: Session, after: str) -> Page:
-        found = entities.list_entities(session, kind, after, PAGE_RECORDS)
+        found = entities.list_entities(session, kind, after=after, limit=PAGE_RECORDS)
         return list(found), found[-1].id if len(found) == PAGE_RECORDS else None
 
     return pages

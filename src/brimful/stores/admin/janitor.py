@@ -76,7 +76,7 @@ def apply_change(session: Session, run: JanitorRun, change: JanitorChange, index
     """Do something, and keep what it takes the place of. Of what was changed before in this run, the first is kept."""
     heartbeat(session, run, now)
     gone = [*change.remove, *(summary.id for summary in change.write)]
-    before = {summary.id: summary for summary in list_summaries(session, None, gone)} if gone else {}
+    before = {summary.id: summary for summary in list_summaries(session, ids=gone)} if gone else {}
     rooms = {summary.id: summary.room for summary in (*before.values(), *change.write)}
     session.many(_SAVE_UNDO, (_undo_row(session, run, id, rooms[id], before.get(id)) for id in gone if id in rooms))
     _remove_summaries(session, change.remove)
@@ -239,7 +239,7 @@ SELECT (SELECT count(*) FROM messages WHERE tenant = :tenant AND archived_by IS 
 
 
 class JanitorStore(Transactions):
-    """What the janitor may do in a tenant's store. See `brimful.protocols.Housekeeping` for what each promises."""
+    """What the janitor may do in a tenant's store. See `brimful.protocols.JanitorStore` for what each promises."""
 
     async def places(self, room: str) -> list[MessagePosition]:
         """Return where messages stand in a room, in order, those set aside included."""

@@ -71,9 +71,9 @@ def mark_scope_changed(session: Session, scope: str) -> None:
     session.run("UPDATE scopes SET changes = changes + 1 WHERE tenant = :tenant AND scope = :scope", scope=scope)
 
 
-def scope_version(session: Session, names: Sequence[str]) -> str:
-    """Return a text that changes with every write to the scopes."""
-    return " ".join(f"{scope.number}.{scope.changes}" for scope in get_scopes(session, names))
+def scope_version(session: Session, scopes: Sequence[str]) -> str:
+    """Return a string that changes with every write to the scopes, by any process."""
+    return " ".join(f"{scope.number}.{scope.changes}" for scope in get_scopes(session, scopes))
 
 
 def _add_to_scope(session: Session, scope: str, documents: int, words: int) -> int:
@@ -97,7 +97,7 @@ DELETE FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash IN 
 
 
 def list_embedders(session: Session) -> list[str]:
-    """Return the embedders in use, the newest first."""
+    """Return the embedders in use, newest first."""
     found = session.rows("SELECT id FROM embedders WHERE tenant = :tenant AND dropped = 0 ORDER BY since DESC")
     return [id for (id,) in found]
 
@@ -142,7 +142,7 @@ class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
     kind: DocumentKind
     item: str
     scope: str
-    indexed: IndexEntry
+    entry: IndexEntry
     seq: int = 0
     at: float = 0.0
 
@@ -185,7 +185,7 @@ def replace_documents(session: Session, entries: Sequence[NewDocument]) -> None:
 
 
 def get_documents(session: Session, docs: Sequence[int]) -> list[Document]:
-    """Return the entries of these numbers, in this order, those that are there."""
+    """Return the documents with these numbers, in this order. Missing ones are skipped."""
     found = {row[0]: decode_document(row) for row in session.rows(_READ_DOCUMENTS, docs=[int(doc) for doc in docs])}
     return [found[doc] for doc in docs if doc in found]
 
@@ -197,19 +197,19 @@ def decode_document(row: Sequence[Any]) -> Document:
 
 
 def _filter_document(session: Session, entry: NewDocument) -> NewDocument:
-    return msgspec.structs.replace(entry, indexed=filter_searchable(session, entry.indexed))
+    return msgspec.structs.replace(entry, entry=filter_searchable(session, entry.entry))
 
 
 def _totals(entries: Sequence[NewDocument]) -> dict[str, tuple[int, int]]:
     totals: dict[str, tuple[int, int]] = {}
     for entry in entries:
         documents, words = totals.get(entry.scope, (0, 0))
-        totals[entry.scope] = (documents + 1, words + len(entry.indexed.terms))
+        totals[entry.scope] = (documents + 1, words + len(entry.entry.terms))
     return totals
 
 
 def _row(session: Session, entry: NewDocument, doc: int, scope: int) -> dict[str, Any]:
-    passage = entry.indexed.passage
+    passage = entry.entry.passage
     return {
         "doc": doc,
         "scope": scope,
@@ -217,7 +217,7 @@ def _row(session: Session, entry: NewDocument, doc: int, scope: int) -> dict[str
         "item": entry.item,
         "seq": entry.seq,
         "at": entry.at,
-        "length": len(entry.indexed.terms),
+        "length": len(entry.entry.terms),
         "passage": storage_address(session, content_hash(passage)) if passage else "",
-        "terms": index_tokens(session, scope, entry.indexed.terms),
+        "terms": index_tokens(session, scope, entry.entry.terms),
     }

@@ -38,7 +38,7 @@ class _Search(msgspec.Struct, frozen=True, kw_only=True):
     def rarest(self) -> _Term | None:
         """The rarest term, if even that is too common to be read whole, and is wanted all the same."""
         held = [term for term in self.terms if term.total]
-        return None if self.read or self.asked.rare_alone or not held else min(held, key=_rarity)
+        return None if self.read or self.asked.rare_only or not held else min(held, key=_rarity)
 
 
 def find_postings(session: Session, asked: Sequence[TermQuery]) -> list[Postings]:
@@ -66,7 +66,7 @@ def _make_search(
     terms = [_Term(at, group, sum(totals.get(token, 0) for token in group)) for at, group in enumerate(tokens)]
     rarest = sorted((term for term in terms if term.total), key=_rarity)
     sums = accumulate(term.total for term in rarest)
-    read = [term for term, total in zip(rarest, sums, strict=True) if total <= asked.most]
+    read = [term for term, total in zip(rarest, sums, strict=True) if total <= asked.limit]
     return _Search(asked=asked, scopes=scopes, terms=terms, read=sorted(read, key=lambda term: term.number))
 
 
@@ -79,7 +79,7 @@ def _make_result(session: Session, question: _Search, held: Mapping[str, Occurre
     if rarest is None:
         parts = [(term.number, _merge_by_document([held[token] for token in term.tokens])) for term in question.read]
     else:
-        most = question.asked.most
+        most = question.asked.limit
         newest = _merge_by_document(
             [session.dialect.text_index.newest(session, token, most) for token in rarest.tokens]
         )

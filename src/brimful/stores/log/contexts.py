@@ -7,6 +7,8 @@ import msgspec
 
 from brimful.core.budget import rules_digest
 from brimful.core.context import Context
+from brimful.core.validation import is_whole_number, preview
+from brimful.errors import InvalidValue
 from brimful.packagers.records import qualified_id
 from brimful.records import Inclusion, Snapshot
 from brimful.records.search import Build
@@ -15,7 +17,7 @@ from brimful.stores.log import event_log
 from brimful.stores.log.context_codec import decode_context, encode_context
 from brimful.stores.log.event_log import LogEvent
 from brimful.stores.log.tallies import TallyKey, day_of, tally_build
-from brimful.stores.session import Row, Session
+from brimful.stores.session import Row, Session, validate_limit, validate_optional_time
 from brimful.stores.tables.contents import get_contents, save_context_contents
 from brimful.stores.tables.memories import record_access
 
@@ -53,19 +55,24 @@ def make_build(snapshot: Snapshot) -> Build:
     )
 
 
-def list_builds(  # noqa: PLR0913 - all that may be said of them
+def list_builds(  # noqa: PLR0913 - one argument per filter
     session: Session,
     *,
-    room: str | None,
-    persona: str | None,
-    model: str | None,
-    message: str | None,
-    since: float | None,
-    until: float | None,
-    before: int | None,
-    limit: int,
+    room: str | None = None,
+    persona: str | None = None,
+    model: str | None = None,
+    message: str | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    before: int | None = None,
+    limit: int = 100,
 ) -> list[Build]:
-    """Return builds that meet all that is said, newest first."""
+    """Return the builds that match all filters, newest first.
+
+    `message` is the id of the message they answer, `before` the number of a build.
+    """
+    if before is not None and not is_whole_number(before, 0):
+        raise InvalidValue("before", f"must be the number of a build, not {preview(before)}")
     which = "" if room is None else " AND l.room = :room"
     which += "" if persona is None else " AND l.persona = :persona"
     which += "" if model is None else " AND l.model = :model"
@@ -79,10 +86,10 @@ def list_builds(  # noqa: PLR0913 - all that may be said of them
         persona=persona,
         model=model,
         message=message,
-        since=since,
-        until=until,
+        since=validate_optional_time("since", since),
+        until=validate_optional_time("until", until),
         before=before,
-        limit=limit,
+        limit=validate_limit(limit),
     )
     return [_decode_build(session, row) for row in rows]
 
@@ -162,15 +169,17 @@ def get_snapshot(session: Session, id: str) -> Snapshot | None:
     return Snapshot(id=id, room=room, context=context, persona=persona, at=at, message=message)
 
 
-def list_inclusions(session: Session, item: str | None, snapshot: str | None, limit: int) -> list[Inclusion]:
-    """Return what became of an item in each build, or of all items in one, newest first."""
+def list_inclusions(
+    session: Session, *, item: str | None = None, snapshot: str | None = None, limit: int = 1000
+) -> list[Inclusion]:
+    """Return the decisions about an item in each context, or about all items of one context, newest first."""
     which = "" if item is None else " AND i.item = :item"
     which += "" if snapshot is None else " AND s.id = :snapshot"
     found = session.rows(
         f"{_INCLUSIONS}{which} ORDER BY s.at DESC, i.snapshot DESC, i.position LIMIT :limit",
         item=None if item is None else clean_name(item),
         snapshot=snapshot,
-        limit=limit,
+        limit=validate_limit(limit),
     )
     return [Inclusion(**dict(zip(Inclusion.__struct_fields__, row, strict=True))) for row in found]
 
@@ -200,7 +209,7 @@ def save_snapshot(session: Session, snapshot: Snapshot) -> LogEvent | None:
         return None
     if not context.inputs.given:
         session.many(_INCLUDE, _inclusion_rows(snapshot, row[0]))
-    record_access(session, _included_memories(context), snapshot.at)
+    record_access(session, _included_memories(context), at=snapshot.at)
     return build_event(digest, context)
 
 

@@ -12,7 +12,7 @@ from brimful.stores.log import event_log
 from brimful.stores.log.contexts import builds_at_positions, clean_name, get_build, make_build, save_snapshot, tally_key
 from brimful.stores.log.event_log import LogEvent
 from brimful.stores.log.tallies import TallyKey, tally_response
-from brimful.stores.session import Row, Session
+from brimful.stores.session import Row, Session, validate_limit
 
 _INSERT: Final = """
 INSERT INTO responses (tenant, id, context, room, at, message, body)
@@ -22,31 +22,41 @@ ON CONFLICT DO NOTHING
 READ_RESPONSES: Final = "SELECT id, room, body FROM responses WHERE tenant = :tenant"
 
 
-def save_responses(session: Session, given: Sequence[Response]) -> None:
-    """Keep answers; the first of an id stands."""
-    event_log.append_events(session, [response_event(session, each) for each in given if _insert(session, each)])
+def save_responses(session: Session, responses: Sequence[Response]) -> None:
+    """Save responses. If there is one with the same id, it stays."""
+    event_log.append_events(session, [response_event(session, each) for each in responses if _insert(session, each)])
 
 
-def save_with_response(session: Session, snapshot: Snapshot, response: Response) -> None:
-    """Keep a build and its answer, and log both at once."""
+def save_response(session: Session, response: Response) -> None:
+    """Save a response, linked to its context. If there is one with this id, it stays."""
+    save_responses(session, [response])
+
+
+def save_context(session: Session, snapshot: Snapshot, response: Response | None = None) -> None:
+    """Save a context with every decision, and its response if that is known.
+
+    Contents are stored by reference, and every memory in the context counts an access. For requests that the client
+    wrote itself, no inclusions are stored: their items are positions in the request.
+    """
     built = save_snapshot(session, snapshot)
     if built is None:
-        save_responses(session, [response])
+        save_responses(session, [] if response is None else [response])
         return
-    answered = [_make_event(response, make_build(snapshot))] if _insert(session, response) else []
+    saved = response is not None and _insert(session, response)
+    answered = [_make_event(response, make_build(snapshot))] if response is not None and saved else []
     event_log.append_events(session, [built, *answered])
 
 
 def list_responses(
     session: Session,
     *,
-    room: str | None,
-    context: str | None,
-    message: str | None,
-    limit: int,
+    room: str | None = None,
+    context: str | None = None,
+    message: str | None = None,
     ids: Sequence[str] | None = None,
+    limit: int = 100,
 ) -> list[Response]:
-    """Return answers that meet all that is said, newest first."""
+    """Return the responses that match all filters, newest first. `message` is the id of the response itself."""
     which = "" if room is None else " AND room = :room"
     which += "" if context is None else " AND context = :context"
     which += "" if message is None else " AND message = :message"
@@ -57,7 +67,7 @@ def list_responses(
         room=room,
         context=context,
         message=message,
-        limit=limit,
+        limit=validate_limit(limit),
         **named,
     )
     return [decode_response(session, row) for row in found]
@@ -104,8 +114,13 @@ def _insert(session: Session, response: Response) -> bool:
     )
 
 
-def follow_log(session: Session, cursor: str, limit: int) -> LogPage:
-    """Return what came after a place, in the order of arrival. What is gone by now is passed over."""
+def follow_log(session: Session, cursor: str = "", *, limit: int = 100) -> LogPage:
+    """Return the contexts and responses after a position of the log, in order of arrival.
+
+    They may come from any process that shares the store: none is missed, and none comes twice. Without a cursor, the
+    page is empty and has the cursor of the current end; `"0"` is the beginning.
+    """
+    validate_limit(limit)
     if not cursor:
         return LogPage(cursor=str(event_log.log_end(session)[0]))
     rows = event_log.events_after(session, event_log.parse_cursor(cursor), limit)
@@ -122,5 +137,5 @@ def follow_log(session: Session, cursor: str, limit: int) -> LogPage:
 
 
 def _responses_by_id(session: Session, ids: list[str]) -> dict[str, Response]:
-    found = list_responses(session, room=None, context=None, message=None, limit=len(ids), ids=ids) if ids else []
+    found = list_responses(session, ids=ids, limit=len(ids)) if ids else []
     return {each.id: each for each in found}

@@ -3,14 +3,16 @@
 import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Final, assert_never
+from typing import Final, assert_never, get_args
 
 import msgspec
 
+from brimful.core.validation import preview
+from brimful.errors import InvalidValue
 from brimful.records.statistics import Grouping, Statistics
 from brimful.stores.log import event_log, tallies
 from brimful.stores.log.tallies import ALL_ROOMS, DAY, HOUR, Size, Tally, TallyKey, hour_of, make_statistics
-from brimful.stores.session import Session
+from brimful.stores.session import Session, validate_optional_time
 
 _EVENTS: Final = """
 SELECT at, persona, model, policy, body FROM log
@@ -33,9 +35,21 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compute_statistics(
-    session: Session, *, since: float | None, until: float | None, persona: str | None, room: str | None, by: Grouping
+    session: Session,
+    *,
+    since: float | None = None,
+    until: float | None = None,
+    persona: str | None = None,
+    room: str | None = None,
+    by: Grouping = "",
 ) -> list[Statistics]:
-    """Return the figures of a time, by what was asked; without anything to tell apart, exactly one."""
+    """Return statistics of a time span, grouped by `by`; without it, exactly one.
+
+    They are exact, except that a pruned hour counts as a whole, by its start.
+    """
+    if by not in get_args(Grouping):
+        raise InvalidValue("by", f"must be one of {', '.join(filter(None, get_args(Grouping)))}, not {preview(by)}")
+    since, until = validate_optional_time("since", since), validate_optional_time("until", until)
     _, pruned = event_log.log_end(session)
     found = _read_span(session, split_span(since, until, pruned), persona=persona, room=room, by=by)
     groups: dict[tuple[int, str], dict[str, Tally]] = {} if by else {(0, ""): {}}

@@ -8,7 +8,7 @@ import msgspec
 from brimful.core import validation
 from brimful.records.search import Accuracy
 from brimful.records.usage import UsageReport
-from brimful.stores.session import Row, Session
+from brimful.stores.session import Row, Session, validate_limit
 
 USAGE_COLUMNS: Final = (
     *("id", "model", "route", "at", "kind", "context", "room", "counted", "margin", "basis", "tokenizer", "features"),
@@ -46,24 +46,24 @@ FROM (
 """
 
 
-def save_usage(session: Session, observation: UsageReport) -> None:
-    """Keep an observation; the first of an id stands."""
-    values = {name: getattr(observation, name) for name in USAGE_COLUMNS if name != "reported_window"}
-    values["features"] = msgspec.json.encode(observation.features)
-    session.run(_INSERT, **values, reported_window=observation.window)
+def save_usage(session: Session, report: UsageReport) -> None:
+    """Save a usage report. If there is one with this id, it stays."""
+    values = {name: getattr(report, name) for name in USAGE_COLUMNS if name != "reported_window"}
+    values["features"] = msgspec.json.encode(report.features)
+    session.run(_INSERT, **values, reported_window=report.window)
 
 
 def list_usage(
     session: Session,
+    model: str | None = None,
+    route: str | None = None,
     *,
-    model: str | None,
-    route: str | None,
-    ids: Sequence[str] | None,
-    before: float | None,
-    unusual: bool,
-    limit: int,
+    ids: Sequence[str] | None = None,
+    before: float | None = None,
+    unusual: bool = False,
+    limit: int = 256,
 ) -> list[UsageReport]:
-    """Return observations that meet all that is said, newest first."""
+    """Return the usage reports that match all filters, newest first. `unusual` selects overflows and cuts."""
     which = "" if model is None else " AND model = :model"
     which += "" if route is None else " AND route = :route"
     which += "" if ids is None else " AND id IN :ids"
@@ -75,16 +75,16 @@ def list_usage(
         model=model,
         route=route,
         before=before,
-        limit=limit,
+        limit=validate_limit(limit),
         **named,
     )
     return [decode_usage(session, row) for row in found]
 
 
-def compute_accuracy(session: Session, since: float | None, model: str | None) -> list[Accuracy]:
-    """Return how well prompts were counted since a time, by model and route.
+def compute_accuracy(session: Session, *, since: float | None = None, model: str | None = None) -> list[Accuracy]:
+    """Return how accurately prompts were counted since a time, by model and route.
 
-    Keys are found one by one, each by a step in the index, which holds all that is summed up: no other row is read.
+    Models and routes are found one by one with index lookups, and the index covers all aggregated columns.
     """
     begin = -validation.MAX_INTEGER if since is None else since
     found = []

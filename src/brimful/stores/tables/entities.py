@@ -9,7 +9,7 @@ from brimful.core.validation import preview
 from brimful.errors import InvalidValue
 from brimful.records import Entity, Lorebook, Persona, Room, User
 from brimful.stores.encryption.cipher import decrypt, encrypt
-from brimful.stores.session import Row, Session
+from brimful.stores.session import Row, Session, validate_limit
 
 R = TypeVar("R", bound=Entity)
 
@@ -42,7 +42,7 @@ _LIST: Final = {
 
 
 def put_entity(session: Session, record: Entity) -> None:
-    """Write a record in the place of the one with its id."""
+    """Write a user, persona, room or lorebook, replacing the one with its id."""
     table = _table_of(type(record), "record")
     body = encrypt(session, msgspec.json.encode(record), table, record.id)
     if isinstance(record, Room):
@@ -52,19 +52,19 @@ def put_entity(session: Session, record: Entity) -> None:
 
 
 def get_entity(session: Session, kind: type[R], id: str) -> R | None:
-    """Return the record of that id."""
+    """Return the record with this id, or None."""
     found = session.row(_GET[_table_of(kind, "kind")], id=id)
     return decode_entity(session, kind, found) if found else None
 
 
-def list_entities(session: Session, kind: type[R], after: str, limit: int) -> list[R]:
-    """Return records by id, from the first one after `after`."""
-    found = session.rows(_LIST[_table_of(kind, "kind")], after=after, limit=limit)
+def list_entities(session: Session, kind: type[R], *, after: str = "", limit: int = 100) -> list[R]:
+    """Return the records whose ids come after `after`, in order of id."""
+    found = session.rows(_LIST[_table_of(kind, "kind")], after=after, limit=validate_limit(limit))
     return [decode_entity(session, kind, row) for row in found]
 
 
 def decode_entity(session: Session, kind: type[R], row: Row) -> R:
-    """Return the record of a row of its id and body."""
+    """Return the record of a row with its id and body."""
     id, body = row
     return msgspec.json.decode(decrypt(session, body, ENTITY_TABLES[kind], id), type=kind)
 
@@ -90,7 +90,7 @@ FROM rooms r WHERE r.tenant = :tenant AND r.id IN :ids
 
 
 class RoomState(msgspec.Struct):
-    """A room that this transaction may append to."""
+    """A room that is locked for appending."""
 
     number: int
     last: int
@@ -98,31 +98,31 @@ class RoomState(msgspec.Struct):
 
 
 def lock_rooms(session: Session, ids: Iterable[str]) -> dict[str, RoomState]:
-    """Return rooms, made where there are none; nobody else appends to them before this transaction ends."""
-    return {id: _lock_room(session, id) for id in sorted(set(ids))}  # sorted: no two writers wait for each other
+    """Lock rooms for appending until the transaction ends, and create those that do not exist."""
+    return {id: _lock_room(session, id) for id in sorted(set(ids))}  # sorted, to avoid deadlocks
 
 
-def save_room_states(session: Session, places: Iterable[RoomState]) -> None:
-    """Write down how far the rooms have come."""
+def save_room_states(session: Session, rooms: Iterable[RoomState]) -> None:
+    """Save the last `seq` of rooms, and the time of their last message."""
     session.many(
         "UPDATE rooms SET last = :last, last_message_at = :last_message_at WHERE tenant = :tenant AND number = :number",
-        (msgspec.structs.asdict(place) for place in places),
+        (msgspec.structs.asdict(room) for room in rooms),
     )
 
 
-def rooms_of_user(session: Session, user: str, limit: int) -> list[Room]:
-    """Return the rooms of a user, those first in which something was said last."""
+def rooms_of_user(session: Session, user: str, *, limit: int = 20) -> list[Room]:
+    """Return the rooms of a user, most recently active first."""
     found = session.rows(
         "SELECT id, body FROM rooms WHERE tenant = :tenant AND owner = :user "
         "ORDER BY last_message_at DESC, id LIMIT :limit",
         user=user,
-        limit=limit,
+        limit=validate_limit(limit),
     )
     return [decode_entity(session, Room, row) for row in found]
 
 
 def count_messages(session: Session, ids: Sequence[str]) -> dict[str, int]:
-    """Return how many messages these rooms hold."""
+    """Return the number of messages in each of these rooms, including archived ones."""
     return dict(session.rows(_COUNT_MESSAGES, ids=list(ids)))
 
 
@@ -132,5 +132,5 @@ def _lock_room(session: Session, id: str) -> RoomState:
         session.run(_CREATE, id=id, body=encrypt(session, msgspec.json.encode(Room(id=id)), "rooms", id))
         found = session.row(_LOCK, id=id)
     if found is None:
-        raise LookupError(f"room {id!r} was made and is not there")
+        raise LookupError(f"room {id!r} was created but is missing")
     return RoomState(*found)

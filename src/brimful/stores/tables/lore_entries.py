@@ -50,17 +50,19 @@ WHERE e.tenant = :tenant
 """
 
 
-def save_lore(session: Session, given: Sequence[tuple[LoreEntry, IndexEntry]]) -> None:
-    """Write lorebook entries, each in the place of the one with its id; lorebooks that are not there yet are made."""
-    last = {entry.id: entry.lorebook for entry, _ in given}
+def save_lore(session: Session, entries: Sequence[tuple[LoreEntry, IndexEntry]]) -> None:
+    """Write lorebook entries, replacing those with the same ids. Missing lorebooks are created."""
+    last = {entry.id: entry.lorebook for entry, _ in entries}
     for lorebook in sorted(set(last.values())):
         if entities.get_entity(session, Lorebook, lorebook) is None:
             entities.put_entity(session, Lorebook(id=lorebook))
-    upsert(session, "lore_entries", _PUT, given, row=_row, entry=_document)
+    upsert(session, "lore_entries", _PUT, entries, row=_row, document=_document)
 
 
-def list_lore(session: Session, lorebooks: Sequence[str] | None, ids: Sequence[str] | None) -> list[LoreEntry]:
-    """Return the entries of these lorebooks, or those of these ids, by their order."""
+def list_lore(
+    session: Session, lorebooks: Sequence[str] | None = None, *, ids: Sequence[str] | None = None
+) -> list[LoreEntry]:
+    """Return the entries of these lorebooks, or those with these ids, in their order."""
     which = "" if lorebooks is None else " AND e.lorebook IN :lorebooks"
     which += "" if ids is None else " AND e.id IN :ids"
     found = session.rows(
@@ -72,7 +74,7 @@ def list_lore(session: Session, lorebooks: Sequence[str] | None, ids: Sequence[s
 
 
 def remove_lore(session: Session, id: str) -> bool:
-    """Remove an entry."""
+    """Remove a lorebook entry. Returns False if there is none with this id."""
     return remove_row(session, "lore_entries", "lore", id) is not None
 
 
@@ -97,5 +99,5 @@ def _row(session: Session, entry: LoreEntry, hash: str) -> dict[str, Any]:
     }
 
 
-def _document(entry: LoreEntry, indexed: IndexEntry) -> NewDocument:
-    return NewDocument(kind="lore", item=entry.id, scope=f"lorebook:{entry.lorebook}", indexed=indexed)
+def _document(lore: LoreEntry, entry: IndexEntry) -> NewDocument:
+    return NewDocument(kind="lore", item=lore.id, scope=f"lorebook:{lore.lorebook}", entry=entry)

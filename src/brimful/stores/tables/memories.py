@@ -11,7 +11,7 @@ from brimful.records import Memory
 from brimful.records.search import IndexEntry
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.index.documents import NewDocument, mark_scope_changed
-from brimful.stores.session import Row, Session
+from brimful.stores.session import Row, Session, validate_limit
 from brimful.stores.tables.contents import decode_text
 from brimful.stores.tables.writes import erase_record, remove_row, upsert
 
@@ -33,39 +33,44 @@ WHERE m.tenant = :tenant
 NEWEST: Final = " ORDER BY m.at DESC, m.id LIMIT :limit"
 
 
-def save_memories(session: Session, given: Sequence[tuple[Memory, IndexEntry]]) -> None:
-    """Write memories, each in the place of the one with its id; accesses are kept."""
-    upsert(session, "memories", _PUT, given, row=_row, entry=memory_document)
+def save_memories(session: Session, memories: Sequence[tuple[Memory, IndexEntry]]) -> None:
+    """Write memories, replacing those with the same ids. Access counts are kept."""
+    upsert(session, "memories", _PUT, memories, row=_row, document=memory_document)
 
 
 def list_memories(
     session: Session,
     *,
-    ids: Sequence[str] | None,
-    scopes: Sequence[str] | None,
-    types: Sequence[str],
-    pinned: bool | None,
-    before: float | None,
-    after: str,
-    limit: int,
+    ids: Sequence[str] | None = None,
+    scopes: Sequence[str] | None = None,
+    types: Sequence[str] = (),
+    pinned: bool | None = None,
+    before: float | None = None,
+    after: str = "",
+    limit: int = 100,
 ) -> list[Memory]:
-    """Return memories, newest first, that meet all that is said."""
-    wanted: dict[str, tuple[str, Any]] = {
+    """Return the memories that match all filters, newest first.
+
+    `before` is a time. With `after`, memories of exactly that time are included if their ids come after it.
+    """
+    filters: dict[str, tuple[str, Any]] = {
         "ids": ("m.id IN :ids", None if ids is None else list(ids)),
         "scopes": ("m.scope IN :scopes", None if scopes is None else list(scopes)),
         "types": ("m.type IN :types", list(types) or None),
         "pinned": ("m.pinned = 1" if pinned else "m.pinned = 0", pinned),
         "before": ("(m.at < :before OR (m.at = :before AND m.id > :after))" if after else "m.at < :before", before),
     }
-    said = {name: value for name, (_, value) in wanted.items() if value is not None}
-    standing = " AND m.archived_by IS NULL" if ids is None else ""  # by its id, what was set aside is still read
-    sql = READ_MEMORIES + standing + "".join(f" AND {wanted[name][0]}" for name in said) + NEWEST
-    said.pop("pinned", None)
-    return [decode_memory(session, row) for row in session.rows(sql, limit=limit, after=after, **said)]
+    values = {name: value for name, (_, value) in filters.items() if value is not None}
+    active = " AND m.archived_by IS NULL" if ids is None else ""  # archived memories can be read by id
+    sql = READ_MEMORIES + active + "".join(f" AND {filters[name][0]}" for name in values) + NEWEST
+    values.pop("pinned", None)
+    return [
+        decode_memory(session, row) for row in session.rows(sql, limit=validate_limit(limit), after=after, **values)
+    ]
 
 
-def pin_memory(session: Session, id: str, *, pinned: bool) -> bool:
-    """Pin a memory, or let it go again; False if there is none of that id."""
+def pin_memory(session: Session, id: str, *, pinned: bool = True) -> bool:
+    """Pin or unpin a memory. Returns False if there is none with this id."""
     if type(pinned) is not bool:
         raise InvalidValue("pinned", f"must be true or false, not {preview(pinned)}")
     sql = (
@@ -73,20 +78,20 @@ def pin_memory(session: Session, id: str, *, pinned: bool) -> bool:
         "RETURNING scope"
     )
     found = session.row(sql, id=id, pinned=int(pinned))
-    if found is not None:  # who searched its scope holds a memory that is other than it was
+    if found is not None:  # cached search results are out of date
         mark_scope_changed(session, found[0])
     return found is not None
 
 
-def remove_memory(session: Session, id: str, *, forever: bool) -> bool:
-    """Remove a memory; `forever`, its content leaves past contexts, too."""
+def remove_memory(session: Session, id: str, *, erase: bool = False) -> bool:
+    """Remove a memory; with `erase`, also its content in past contexts. Returns False if there is none."""
     address = remove_row(session, "memories", "memory", id)
-    if address is not None and forever:
+    if address is not None and erase:
         erase_record(session, id, address)
     return address is not None
 
 
-def record_access(session: Session, ids: Iterable[str], at: float) -> None:
+def record_access(session: Session, ids: Iterable[str], *, at: float) -> None:
     """Count one access to each of these memories."""
     session.many(
         "UPDATE memories SET accesses = accesses + 1, accessed = :at WHERE tenant = :tenant AND id = :id",
@@ -133,6 +138,6 @@ def _row(session: Session, memory: Memory, hash: str) -> dict[str, Any]:
     }
 
 
-def memory_document(memory: Memory, indexed: IndexEntry) -> NewDocument:
-    """Return how a memory stands in the index."""
-    return NewDocument(kind="memory", item=memory.id, scope=memory.scope, indexed=indexed, at=memory.at)
+def memory_document(memory: Memory, entry: IndexEntry) -> NewDocument:
+    """Return the index document of a memory."""
+    return NewDocument(kind="memory", item=memory.id, scope=memory.scope, entry=entry, at=memory.at)

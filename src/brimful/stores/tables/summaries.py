@@ -39,13 +39,13 @@ WHERE s.tenant = :tenant
 """
 
 
-def save_summaries(session: Session, given: Sequence[tuple[Summary, IndexEntry]]) -> None:
-    """Write summaries, each in the place of the one with its id."""
-    upsert(session, "summaries", _PUT, given, row=_row, entry=_document)
+def save_summaries(session: Session, summaries: Sequence[tuple[Summary, IndexEntry]]) -> None:
+    """Write summaries, replacing those with the same ids."""
+    upsert(session, "summaries", _PUT, summaries, row=_row, document=_document)
 
 
-def list_summaries(session: Session, room: str | None, ids: Sequence[str] | None) -> list[Summary]:
-    """Return the summaries of a room, or those of these ids, newest first."""
+def list_summaries(session: Session, room: str | None = None, *, ids: Sequence[str] | None = None) -> list[Summary]:
+    """Return the summaries of a room, or those with these ids, newest first."""
     which = "" if room is None else " AND s.room = :room"
     which += "" if ids is None else " AND s.id IN :ids"
     found = session.rows(f"{READ_SUMMARIES}{which} ORDER BY s.at DESC, s.id", room=room, ids=list(ids or ()))
@@ -53,7 +53,7 @@ def list_summaries(session: Session, room: str | None, ids: Sequence[str] | None
 
 
 def remove_summary(session: Session, id: str) -> bool:
-    """Remove a summary."""
+    """Remove a summary. Returns False if there is none with this id."""
     return remove_row(session, "summaries", "summary", id) is not None
 
 
@@ -75,25 +75,25 @@ def _row(session: Session, summary: Summary, hash: str) -> dict[str, Any]:
     }
 
 
-def _document(summary: Summary, indexed: IndexEntry) -> NewDocument:
-    return NewDocument(kind="summary", item=summary.id, scope=f"room:{summary.room}", indexed=indexed, at=summary.at)
+def _document(summary: Summary, entry: IndexEntry) -> NewDocument:
+    return NewDocument(kind="summary", item=summary.id, scope=f"room:{summary.room}", entry=entry, at=summary.at)
 
 
-def remove_covering_summaries(session: Session, room: str, places: Sequence[int], *, forever: bool) -> None:
-    """Remove the summaries whose spans hold a place, and what is kept of older ones; `forever`, from past contexts."""
-    for summary in list_summaries(session, room, None):
-        if _covers(summary, places):
+def remove_covering_summaries(session: Session, room: str, seqs: Sequence[int], *, erase: bool) -> None:
+    """Remove the summaries that cover a message, and those the janitor keeps for undo; with `erase`, everywhere."""
+    for summary in list_summaries(session, room):
+        if _covers(summary, seqs):
             address = remove_row(session, "summaries", "summary", summary.id)
-            if address is not None and forever:
+            if address is not None and erase:
                 erase_record(session, summary.id, address)
-    kept = session.rows(
-        "SELECT number, item, room, body FROM janitor_undo WHERE tenant = :tenant AND room = :room", room=room
+    rows = session.rows(
+        "SELECT number, item, body FROM janitor_undo WHERE tenant = :tenant AND room = :room", room=room
     )
-    for number, item, place, body in kept:
-        before = msgspec.json.decode(decrypt(session, body, "janitor_undo", item, place), type=Summary | None)
-        if before is not None and _covers(before, places):
+    for number, item, body in rows:
+        before = msgspec.json.decode(decrypt(session, body, "janitor_undo", item, room), type=Summary | None)
+        if before is not None and _covers(before, seqs):
             session.run("DELETE FROM janitor_undo WHERE tenant = :tenant AND number = :number", number=number)
 
 
-def _covers(summary: Summary, places: Sequence[int]) -> bool:
-    return any(first <= place <= last for first, last in summary.spans for place in places)
+def _covers(summary: Summary, seqs: Sequence[int]) -> bool:
+    return any(first <= seq <= last for first, last in summary.spans for seq in seqs)

@@ -77,24 +77,24 @@ def upsert(
     session: Session,
     table: Table,
     put: str,
-    given: Sequence[tuple[T, IndexEntry]],
+    records: Sequence[tuple[T, IndexEntry]],
     *,
     row: Callable[[Session, T, str], dict[str, Any]],
-    entry: Callable[[T, IndexEntry], NewDocument],
+    document: Callable[[T, IndexEntry], NewDocument],
 ) -> None:
-    """Write records, each in the place of the one with its id; of several with one id, the last."""
-    last = {record.id: (record, indexed) for record, indexed in given}
+    """Write records, replacing those with the same ids. Of several with one id, the last is written."""
+    last = {record.id: (record, entry) for record, entry in records}
     pairs = [last[id] for id in sorted(last)]
     session.dialect.lock(session, table)
     old = session.rows(_CURRENT[table], ids=[record.id for record, _ in pairs])
     hashes = add_contents(session, [record.content for record, _ in pairs])
     session.many(put, (row(session, record, hash) for (record, _), hash in zip(pairs, hashes, strict=True)))
     release_replaced(session, [(id, hash) for id, hash in old])
-    documents.replace_documents(session, [entry(record, indexed) for record, indexed in pairs])
+    documents.replace_documents(session, [document(record, entry) for record, entry in pairs])
 
 
 def remove_row(session: Session, table: Table, kind: DocumentKind, id: str) -> str | None:
-    """Remove a record, and return the address of its content; None if there is no such record."""
+    """Remove a record and return the address of its content; None if there is no such record."""
     found = session.row(_DELETE[table], id=id)
     if found is None:
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from brimful.errors import InvalidValue
 from brimful.records.search import Document, IndexProgress, VectorHit, VectorQuery
 from brimful.stores.index.documents import decode_document, get_scopes, list_embedders, mark_changed
-from brimful.stores.session import DocumentRef, Session
+from brimful.stores.session import DocumentRef, Session, validate_limit
 
 if TYPE_CHECKING:
     from brimful.protocols import Vectors
@@ -30,34 +30,37 @@ WHERE p.tenant = :tenant AND p.embedder = :embedder ORDER BY p.doc LIMIT :limit
 """
 
 
-def use_embedder(session: Session, id: str) -> None:
-    """From now on, every document gets a vector by this embedder: those that have none yet begin to wait for it."""
+def use_embedder(session: Session, embedder: str) -> None:
+    """Start using an embedder: documents without a vector by it are queued."""
     session.dialect.lock(session, "embedders")
     known = list_embedders(session)
-    if known and known[0] == id:
+    if known and known[0] == embedder:
         return
     newest = session.row("SELECT coalesce(max(since), 0) FROM embedders WHERE tenant = :tenant")
-    session.run(_USE, id=id, since=1 + (newest[0] if newest else 0))
-    if id not in known:
-        session.run(_ENQUEUE_ALL, id=id)
+    session.run(_USE, id=embedder, since=1 + (newest[0] if newest else 0))
+    if embedder not in known:
+        session.run(_ENQUEUE_ALL, id=embedder)
 
 
-def drop_embedder(session: Session, id: str) -> None:
-    """Forget all vectors by this embedder, and wait for none. Its row stays: `since` never goes back."""
+def drop_embedder(session: Session, embedder: str) -> None:
+    """Delete all vectors by an embedder, and its queue. Its row stays, because `since` never decreases."""
     session.dialect.lock(session, "embedders")
-    session.dialect.vector_index.drop(session, id)
-    session.run("DELETE FROM vectors WHERE tenant = :tenant AND embedder = :id", id=id)
-    session.run("DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :id", id=id)
-    session.run("UPDATE embedders SET dropped = 1, dims = NULL WHERE tenant = :tenant AND id = :id", id=id)
+    session.dialect.vector_index.drop(session, embedder)
+    session.run("DELETE FROM vectors WHERE tenant = :tenant AND embedder = :id", id=embedder)
+    session.run("DELETE FROM embedding_queue WHERE tenant = :tenant AND embedder = :id", id=embedder)
+    session.run("UPDATE embedders SET dropped = 1, dims = NULL WHERE tenant = :tenant AND id = :id", id=embedder)
 
 
-def backlog(session: Session, embedder: str, limit: int) -> list[Document]:
-    """Return documents that wait for a vector by this embedder, oldest first."""
-    return [decode_document(row) for row in session.rows(_BACKLOG, embedder=embedder, limit=limit)]
+def backlog(session: Session, embedder: str, *, limit: int = 100) -> list[Document]:
+    """Return documents that are queued for a vector by this embedder, oldest first."""
+    return [decode_document(row) for row in session.rows(_BACKLOG, embedder=embedder, limit=validate_limit(limit))]
 
 
 def save_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: Vectors) -> int:
-    """Keep the vectors of documents, by the hash of the passage; return how many documents wait no longer."""
+    """Save the vectors of documents, and return how many documents left the queue.
+
+    Vectors are stored by the hash of the passage, so documents with an equal passage share one.
+    """
     session.dialect.lock_shared(session, "embedders")
     if not len(docs) or not _accepts(session, embedder, int(vectors.shape[1])):
         return 0
@@ -76,7 +79,7 @@ def save_vectors(session: Session, embedder: str, docs: Sequence[int], vectors: 
 
 
 def index_progress(session: Session, embedder: str) -> IndexProgress:
-    """Return how many documents have a vector by this embedder, and how many wait."""
+    """Return the number of documents that have a vector by this embedder, and of those that are queued."""
     found = session.row(
         "SELECT (SELECT count(*) FROM documents WHERE tenant = :tenant AND passage <> ''), "
         "(SELECT count(*) FROM embedding_queue WHERE tenant = :tenant AND embedder = :embedder), "
@@ -87,14 +90,17 @@ def index_progress(session: Session, embedder: str) -> IndexProgress:
     return IndexProgress(done=total - waiting if used else 0, waiting=waiting)
 
 
-def find_nearest(session: Session, embedder: str, asked: Sequence[VectorQuery], limit: int) -> list[list[VectorHit]]:
-    """Return the documents of scopes whose vectors are nearest to a vector, nearest first, question by question."""
+def find_nearest(
+    session: Session, embedder: str, queries: Sequence[VectorQuery], *, limit: int
+) -> list[list[VectorHit]]:
+    """Return the documents nearest to each query vector, nearest first."""
+    validate_limit(limit)
     from brimful.stores.vectors.float16 import normalize  # noqa: PLC0415 - numpy, which a store without vectors does not need
 
     dims = _dims(session, embedder)
-    held = {names: _nonempty_scopes(session, names) for names in dict.fromkeys(each.scopes for each in asked)}
+    held = {names: _nonempty_scopes(session, names) for names in dict.fromkeys(each.scopes for each in queries)}
     found = []
-    for each in asked:
+    for each in queries:
         vector = normalize(each.vector.reshape(-1))
         there = held[each.scopes] and limit and vector.any() and _check_dims(embedder, dims, len(vector))
         near = (
