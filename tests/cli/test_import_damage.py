@@ -89,7 +89,7 @@ DAMAGED = {
     ),
     "a gzip bomb": (
         "x.jsonl.gz",
-        lambda: gzip.compress(GOOD + b"\n" * (12 * 2**20)),
+        lambda: gzip.compress(GOOD + (b" " * 4095 + b"\n") * 3072),
         "x.jsonl.gz:3: cannot be read further: it expands",
     ),
     "an archive that is cut off": ("x.zip", cut_zip, "x.zip: is a damaged archive"),
