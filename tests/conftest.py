@@ -8,6 +8,8 @@ import os
 import shutil
 from pathlib import Path
 
+import pytest
+import stamina
 from hypothesis import settings
 
 pytest_plugins = ("databases", "llama")
@@ -21,3 +23,10 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - the folders in it are pytest's, and pr
 ENOUGH = 4 * 2**30  # bytes
 if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_between_attempts():
+    """Let requests to providers be retried at once."""
+    with stamina.set_testing(True, attempts=100, cap=True):
+        yield
