@@ -129,7 +129,6 @@ class Services:
                 load_policy(config.remember.policy, environ=os.environ),
                 tenants=tenants,
                 knowledge=knowledge,
-                watch=self.telemetry,
                 clock=clock,
             ),
         }

@@ -147,7 +147,7 @@ class Endpoint:
 
     async def _reject(self, error: ApiError, request: Request, send: Send) -> None:
         tenant = request.scope["brimful"].get("tenant", "")
-        await self._gateway.telemetry.tell("refused", tenant, kind=error.kind, status=error.status)
+        await self._gateway.telemetry.emitter(tenant).emit("refused", kind=error.kind, status=error.status)
         await error_response(error, self._error_format)(request.scope, request.receive, send)
 
 

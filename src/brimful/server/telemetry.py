@@ -2,14 +2,10 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
-from brimful.core.context import Context
-from brimful.engine.events import Event, EventName, Hook, notify_hooks
-from brimful.errors import ContextOverflow
+from brimful.engine.events import Emitter, Hook
 from brimful.models.registry import Registry
 from brimful.server.config import TelemetryConfig
-from brimful.server.proxy.request import ProxyRequest
 from brimful.telemetry import OpenTelemetry, Prometheus
 
 SetStatus = Callable[[int], None]
@@ -29,21 +25,9 @@ class Telemetry:
         """All enabled hooks; engines use them, too."""
         return tuple(hook for hook in (self.metrics, self._traces) if hook is not None)
 
-    async def tell(self, name: EventName, tenant: str, room: str | None = None, **facts: Any) -> None:
-        """Send an event to every hook."""
-        if self.hooks:
-            await notify_hooks(self.hooks, Event(name=name, at=self._clock(), tenant=tenant, room=room, facts=facts))
-
-    async def overflowed(self, asked: ProxyRequest, context: Context, refused: ContextOverflow) -> None:
-        """Report that an upstream rejected a prompt as too long."""
-        await self.tell(
-            "overflowed",
-            asked.caller.tenant,
-            context=context.id,
-            model=context.inputs.model.id,
-            route=asked.line.route,
-            window=refused.window,
-        )
+    def emitter(self, tenant: str) -> Emitter:
+        """Return an emitter of a tenant's events."""
+        return Emitter(self.hooks, tenant=tenant, clock=self._clock)
 
     @contextmanager
     def serving(self, method: str, route: str, headers: Mapping[str, str]) -> Iterator[SetStatus]:

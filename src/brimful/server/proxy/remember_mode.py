@@ -1,7 +1,6 @@
 """The `remember` mode: store the conversation and build each request from its whole history."""
 
 import asyncio
-import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -13,21 +12,19 @@ from brimful.core.budget import reduced_reserve_notice
 from brimful.core.context import Context
 from brimful.core.notice import Notice
 from brimful.core.policy import Policy
-from brimful.counting import counter_for, make_overflow_observation
+from brimful.counting import counter_for
 from brimful.engine import Engine
-from brimful.engine.exchange import describe_overflow, get_smaller_window
-from brimful.errors import BudgetExceeded, ContextOverflow
-from brimful.records import Content, Message, Room
-from brimful.records.reply import Reply
+from brimful.engine.exchange import PreparedRequest, get_reply_content
+from brimful.errors import BudgetExceeded
+from brimful.records import Message, Room
+from brimful.records.usage import UsageReport
 from brimful.server.proxy.conversation import Conversation, assign_ids, conversation_room, parse_conversation
-from brimful.server.proxy.exchange import PreparedRequest, completed_future
 from brimful.server.proxy.models import ModelResolver, ResolvedModel
 from brimful.server.proxy.overlap import Overlap, RoomTail, find_overlap, load_tail
 from brimful.server.proxy.reasoning import reasoning_tokens, restore_steps
 from brimful.server.proxy.request import ProxyRequest, ProxyResult, run_in_thread_if_large
 from brimful.server.proxy.storable import check_tool_results
 from brimful.server.proxy.stream import FullListener, StreamListener
-from brimful.server.telemetry import Telemetry
 from brimful.server.tenants import Tenants
 
 
@@ -48,10 +45,10 @@ _EXTENDED_TAIL: Final = 4096  # … if none is among them: somebody may have gon
 
 
 class RememberMode:
-    """Keeps conversations."""
+    """Stores conversations, and builds each request from all of what is stored."""
 
     name = "remember"
-    waits = True  # an answer is kept before it is handed on: who has it may rely on it
+    records_first = True  # a client that has an answer may rely on it being stored
 
     def __init__(
         self,
@@ -59,63 +56,60 @@ class RememberMode:
         *,
         tenants: Tenants,
         knowledge: ModelResolver,
-        watch: Telemetry,
         clock: Callable[[], float],
     ) -> None:
-        """Take the policy of the engines, and what is shared with the other mode."""
         self._policy = policy
         self._tenants = tenants
-        self._knowledge = knowledge
-        self._watch = watch
+        self._models = knowledge
         self._clock = clock
-        self._turns = ConversationLocks()
+        self._locks = ConversationLocks()
 
-    async def prepare(self, asked: ProxyRequest) -> PreparedRequest:
-        """Keep what is new of a request, and return one with the best of all that was said in its conversation."""
-        engine = await self._tenants.engine(asked.caller.tenant)
-        conversation = await run_in_thread_if_large(asked, parse_conversation, asked)
-        known = await self._knowledge.of(asked.line, asked.model, self._tenants.lessons(asked.caller.tenant))
-        async with self._turns.of(asked.caller.tenant, conversation.room):
-            current = await self._posted(engine, asked, conversation)
-            return await self._assembled(engine, asked, conversation, known, current)
+    def room(self, request: ProxyRequest) -> str:
+        """Return the room of a request's conversation."""
+        return conversation_room(request)
 
-    async def smaller(self, asked: ProxyRequest, context: Context, refused: ContextOverflow) -> PreparedRequest | None:
-        """Build it again, for the window that the upstream told."""
-        engine = await self._tenants.engine(asked.caller.tenant)
-        conversation = await run_in_thread_if_large(asked, parse_conversation, asked)
-        line, now = asked.line, self._clock()
-        id = f"obs-{uuid.uuid4().hex}"
-        seen = make_overflow_observation(context, refused, id=id, route=line.route, room=conversation.room, at=now)
-        await self._tenants.lessons(asked.caller.tenant).observe(seen, now=now)
-        window = get_smaller_window(context, refused)
-        await self._watch.overflowed(asked, context, refused)
-        self._knowledge.cap(line, context.inputs.model, window)
-        known = ResolvedModel(model=context.inputs.model, window=window)
-        async with self._turns.of(asked.caller.tenant, conversation.room):
-            current = await _current_message(
-                engine, context
-            )  # it is kept: whatever was said since, it is not said again
-            return await self._assembled(
-                engine, asked, conversation, known, current, describe_overflow(context, refused)
-            )
+    async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
+        """Store the new messages of a request, and build one from the whole conversation."""
+        tenant = request.caller.tenant
+        engine = await self._tenants.engine(tenant)
+        conversation = await run_in_thread_if_large(request, parse_conversation, request)
+        model = await self._models.of(request.line, request.model, self._tenants.lessons(tenant))
+        async with self._locks.of(tenant, conversation.room):
+            current = await self._posted(engine, request, conversation)
+            return await self._assembled(engine, request, conversation, model, current)
 
-    def listen(self, asked: ProxyRequest) -> StreamListener:
-        """Listen to all of it."""
-        return FullListener(asked.line.dialect, asked.line.route)
+    async def rebuild(
+        self, request: ProxyRequest, context: Context, window: int, notice: Notice
+    ) -> PreparedRequest[bytes] | None:
+        """Build a request again for a smaller window."""
+        engine = await self._tenants.engine(request.caller.tenant)
+        conversation = await run_in_thread_if_large(request, parse_conversation, request)
+        self._models.cap(request.line, context.inputs.model, window)
+        model = ResolvedModel(model=context.inputs.model, window=window)
+        async with self._locks.of(request.caller.tenant, conversation.room):
+            current = await _current_message(engine, context)  # it is stored already
+            return await self._assembled(engine, request, conversation, model, current, notice)
 
-    async def keep(self, asked: ProxyRequest, answered: ProxyResult) -> None:
-        """Keep the answer in its room, as far as it came."""
-        engine, reply = await self._tenants.engine(asked.caller.tenant), answered.reply
-        async with self._turns.of(asked.caller.tenant, conversation_room(asked)):
+    async def learn(self, request: ProxyRequest, report: UsageReport) -> None:
+        """Store a report about a request, and calibrate with it."""
+        await self._tenants.lessons(request.caller.tenant).observe(report, now=self._clock())
+
+    def listen(self, request: ProxyRequest) -> StreamListener:
+        """Listen to the whole answer."""
+        return FullListener(request.line.dialect, request.line.route)
+
+    async def record(self, request: ProxyRequest, result: ProxyResult) -> None:
+        """Store the answer in its room, as far as it came."""
+        engine, reply = await self._tenants.engine(request.caller.tenant), result.reply
+        async with self._locks.of(request.caller.tenant, self.room(request)):
             await engine.record_response(
-                answered.context,
-                content=None if reply is None else _content(reply),
+                result.context,
+                content=None if reply is None else get_reply_content(reply),
                 model=reply.model if reply else "",
-                route=asked.line.route,
+                route=request.line.route,
                 usage=reply.usage if reply else None,
-                seconds=answered.seconds,
-                finish=answered.finish,
-                id=f"res-{uuid.uuid4().hex}",
+                seconds=result.seconds,
+                finish=result.finish,
             )
 
     # -- one request -------------------------------------------------------------------------------------------------
@@ -159,7 +153,7 @@ class RememberMode:
         known: ResolvedModel,
         current: Message | None,
         *notices: Notice,
-    ) -> PreparedRequest:
+    ) -> PreparedRequest[bytes]:
         known, notices = _reserve_reasoning(asked, conversation, known, notices)
         build = partial(self._context, engine, asked, conversation, known, current)
         try:
@@ -172,7 +166,7 @@ class RememberMode:
             context = await build(None, *notices, less)
         sent = restore_steps(context.request, conversation.steps, asked.wire)
         payload = await run_in_thread_if_large(asked, msgspec.json.encode, sent)
-        return PreparedRequest(payload, completed_future(context))
+        return PreparedRequest(payload, context)
 
     async def _context(
         self,
@@ -215,9 +209,5 @@ def _reserve_reasoning(
     if not tokens:
         return known, notices
     text = f"{tokens:,} tokens are reserved for the model's reasoning between tool calls"
-    note = Notice(kind="reasoning-reserve", text=text, facts={"tokens": tokens})
-    return msgspec.structs.replace(known, window=max(1, known.window - tokens)), (*notices, note)
-
-
-def _content(reply: Reply) -> Content | None:
-    return reply.parts if reply.calls else reply.text or None
+    notice = Notice(kind="reasoning-reserve", text=text, facts={"tokens": tokens})
+    return msgspec.structs.replace(known, window=max(1, known.window - tokens)), (*notices, notice)
