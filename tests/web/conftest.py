@@ -31,11 +31,11 @@ def in_thread(coroutine):
 
 
 @contextmanager
-def served(folder, store, *, keys=False, port=0):
+def served(folder, store, *, require_keys=False, port=0):
     """Run `brimful serve` as a process of its own, and yield its address."""
     config = folder / "serve.toml"
     config.write_text(
-        f'listen = "127.0.0.1:{port}"\nstore = "{store}"\nrequire_keys = {str(keys).lower()}\n'
+        f'listen = "127.0.0.1:{port}"\nstore = "{store}"\nrequire_keys = {str(require_keys).lower()}\n'
         '[[upstreams]]\nname = "none"\nurl = "http://127.0.0.1:9/v1"\n[remember]\nembedder = "none"\n'
     )
     command = [sys.executable, "-m", "brimful", "serve", "--config", str(config)]

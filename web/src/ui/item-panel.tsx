@@ -57,13 +57,13 @@ const STATUS = {
   erased: "Its text was erased later, including from this record.",
 };
 
-/** Something that this context knew nothing of. */
+/** Something that was not a candidate. */
 function Absent({ why }: { why: string }) {
   return (
     <section class="verdict out" aria-label="Verdict">
-      <h3>Why is it not in?</h3>
+      <h3>Why is it not included?</h3>
       <p>{why}.</p>
-      <p class="window-for">No window would have brought it in: it was not among the candidates.</p>
+      <p class="window-for">No window would include it, since it was not a candidate.</p>
     </section>
   );
 }

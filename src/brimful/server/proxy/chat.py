@@ -62,7 +62,7 @@ class ChatEndpoints:
             )
             proxied = with_usage_requested(incoming, name)
             log_fields = request.scope["brimful"]
-            log_fields |= {"mode": name, "upstream": proxied.line.upstream.name, "model": proxied.model}
+            log_fields |= {"mode": name, "upstream": proxied.line.config.name, "model": proxied.model}
             response = await self._relay.answer(proxied, mode)
             log_fields |= {"context": response.headers.get(CONTEXT_HEADER, ""), "stream": proxied.streams}
             return response

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.core.content import Text
-from brimful.core.prompt import Message as Said
+from brimful.core.prompt import Message as PromptMessage
 from brimful.core.prompt import Tool
 from brimful.records import Content, Message
 from brimful.render.incoming import read_incoming
@@ -44,11 +44,11 @@ def parse_conversation(request: ProxyRequest) -> Conversation:
     read_incoming(request.body, request.wire)
     messages = request.body["messages"]
     check_storable(messages, request.wire)
-    given = read_incoming(request.body | {"messages": without_reasoning(messages, request.wire)}, request.wire)
+    incoming = read_incoming(request.body | {"messages": without_reasoning(messages, request.wire)}, request.wire)
     room = conversation_room(request)
-    spoken = [(at, message) for at, turn in enumerate(given.turns) for message in turn.said]
-    prompts = [*given.system, *(message for _, message in spoken if message.role == "system")]
-    said = [(at, message) for at, message in spoken if message.role != "system" and _has_content(message)]
+    numbered = [(at, message) for at, turn in enumerate(incoming.turns) for message in turn.said]
+    prompts = [*incoming.system, *(message for _, message in numbered if message.role == "system")]
+    said = [(at, message) for at, message in numbered if message.role != "system" and _has_content(message)]
     if not said:
         raise ApiError("invalid", "messages: only system messages, nothing to answer", param="messages")
     return Conversation(
@@ -57,9 +57,9 @@ def parse_conversation(request: ProxyRequest) -> Conversation:
         system="\n\n".join(map(_text, prompts)) if prompts else None,
         said=tuple([_to_message(message, room, request.at) for _, message in said]),
         places=tuple([at for at, _ in said]),
-        tools=given.tools,
+        tools=incoming.tools,
         steps=tool_steps(messages, request.wire),
-        completion=given.completion,
+        completion=incoming.completion,
     )
 
 
@@ -84,13 +84,13 @@ def named_room(request: ProxyRequest) -> str:
 def opening_digest(request: ProxyRequest) -> str:
     """Return a digest of the start of a request up to its first turn, which identifies the conversation."""
     messages = request.body.get("messages")
-    messages_list = messages if isinstance(messages, list) else []
+    listed = messages if isinstance(messages, list) else []
     turns = (
         at
-        for at, message in enumerate(messages_list)
+        for at, message in enumerate(listed)
         if isinstance(message, dict) and message.get("role") not in _PROMPT_ROLES
     )
-    opening = messages_list[: next(turns, 0) + 1]
+    opening = listed[: next(turns, 0) + 1]
     return hashlib.blake2b(msgspec.json.encode(opening), digest_size=12).hexdigest()
 
 
@@ -123,16 +123,16 @@ def assign_ids(messages: Sequence[Message], room: str, after: Message | None, le
     return named
 
 
-def _to_message(message: Said, room: str, at: float) -> Message:
+def _to_message(message: PromptMessage, room: str, at: float) -> Message:
     return Message(id="(new)", room=room, content=_content(message), sender=message.name, role=message.role, at=at)
 
 
-def _has_content(message: Said) -> bool:
+def _has_content(message: PromptMessage) -> bool:
     """Return whether there is anything to store: an assistant message may contain reasoning only."""
     return message.role != "assistant" or bool(message.parts)
 
 
-def _content(message: Said) -> Content:
+def _content(message: PromptMessage) -> Content:
     """Return plain text as a string, whose count is cached."""
     match message.parts:
         case (Text(text=text),):
@@ -143,7 +143,7 @@ def _content(message: Said) -> Content:
             return parts
 
 
-def _text(message: Said) -> str:
+def _text(message: PromptMessage) -> str:
     return "\n\n".join(part.text for part in message.parts if isinstance(part, Text))
 
 

@@ -38,7 +38,7 @@ class ModelResolver:
     def __init__(self, registry: Registry, clock: Callable[[], float]) -> None:
         self._registry = registry
         self._clock = clock
-        self._offers = ServerModels(clock)
+        self._server_models = ServerModels(clock)
         self._caps: dict[tuple[str, str], _WindowCap] = {}
 
     def warm_up(self, config: Config) -> None:
@@ -48,40 +48,40 @@ class ModelResolver:
         for vocabulary in vocabularies - {None}:
             count_raw(str(vocabulary), ["ready"])
 
-    async def of(self, line: Upstream, name: str, lessons: Calibrator) -> ResolvedModel:
+    async def of(self, upstream: Upstream, name: str, lessons: Calibrator) -> ResolvedModel:
         """Return what is known about the model of a request."""
-        is_configured = line.upstream.window is not None
-        offer = None if is_configured else await self._offers.of(line.connection, line.wire, name)
-        info = self._row(line, name, offer)
-        lesson = await self._lesson(line, info, lessons)
-        reported = line.upstream.window or (offer.window if offer else None)
+        is_configured = upstream.config.window is not None
+        server_model = None if is_configured else await self._server_models.of(upstream.connection, upstream.wire, name)
+        info = self._model_info(upstream, name, server_model)
+        calibrated = await self._calibration(upstream, info, lessons)
+        reported = upstream.config.window or (server_model.window if server_model else None)
         window = reported if reported is not None and not info.known else min(reported or info.window, info.window)
-        learned = (lesson.window, self._cap(line, info))
+        learned = (calibrated.window, self._cap(upstream, info))
         smallest = min([window, *(limit for limit in learned if limit is not None)])
-        return ResolvedModel(model=lesson.model, window=smallest, notices=lesson.notices)
+        return ResolvedModel(model=calibrated.model, window=smallest, notices=calibrated.notices)
 
-    def cap(self, line: Upstream, model: ModelInfo, window: int) -> None:
+    def cap(self, upstream: Upstream, model: ModelInfo, window: int) -> None:
         """Remember the smaller window that an overflow revealed."""
-        self._caps[line.route, observed_model_id(model)] = _WindowCap(window, self._clock())
+        self._caps[upstream.route, observed_model_id(model)] = _WindowCap(window, self._clock())
 
-    async def _lesson(self, line: Upstream, info: ModelInfo, lessons: Calibrator) -> CalibratedModel:
+    async def _calibration(self, upstream: Upstream, info: ModelInfo, lessons: Calibrator) -> CalibratedModel:
         """Return the calibration; if the store fails, none."""
         try:
-            return await lessons.learned(info, line.route, now=self._clock())
+            return await lessons.learned(info, upstream.route, now=self._clock())
         except StoreError as error:
             log_failure("looking up the calibration", error)
             return CalibratedModel(model=info, window=None)
 
-    def _row(self, line: Upstream, name: str, offer: ServerModel | None) -> ModelInfo:
+    def _model_info(self, upstream: Upstream, name: str, server_model: ServerModel | None) -> ModelInfo:
         """Return the registry entry: as configured, as the upstream really calls its only model, or by name."""
-        real = self._registry.resolve(offer.id) if offer and offer.only else None
-        info = self._registry.resolve(line.upstream.like or name)
-        if real is not None and real.known and line.upstream.like is None:
+        real = self._registry.resolve(server_model.id) if server_model and server_model.only else None
+        info = self._registry.resolve(upstream.config.like or name)
+        if real is not None and real.known and upstream.config.like is None:
             info = real
-        runtime = "llama.cpp" if offer and offer.llama else info.runtime
-        named = name or (offer.id if offer else line.upstream.name)
-        return msgspec.structs.replace(info, id=named, wire=line.wire, runtime=runtime)
+        runtime = "llama.cpp" if server_model and server_model.llama else info.runtime
+        named = name or (server_model.id if server_model else upstream.config.name)
+        return msgspec.structs.replace(info, id=named, wire=upstream.wire, runtime=runtime)
 
-    def _cap(self, line: Upstream, model: ModelInfo) -> int | None:
-        cap = self._caps.get((line.route, observed_model_id(model)))
+    def _cap(self, upstream: Upstream, model: ModelInfo) -> int | None:
+        cap = self._caps.get((upstream.route, observed_model_id(model)))
         return cap.window if cap is not None and 0 <= self._clock() - cap.at < CAP_SECONDS else None

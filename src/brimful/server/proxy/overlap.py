@@ -59,8 +59,8 @@ def find_overlap(sent: Sequence[Message], tail: Sequence[Message], *, broken_off
     that as little as possible is abandoned.
 
     >>> def message(role, text): return Message(id=text, room="r", role=role, content=text)
-    >>> said = [("user", "Tea?"), ("assistant", "Yes."), ("user", "Now?"), ("assistant", "Later.")]
-    >>> room = [message(role, text) for role, text in said]
+    >>> turns = [("user", "Tea?"), ("assistant", "Yes."), ("user", "Now?"), ("assistant", "Later.")]
+    >>> room = [message(role, text) for role, text in turns]
     >>> find_overlap([*room, message("user", "When?")], room).new
     4
     >>> find_overlap([message("user", "Now?")], room).new, find_overlap([message("user", "Now?")], room[:3]).new
@@ -78,26 +78,26 @@ def find_overlap(sent: Sequence[Message], tail: Sequence[Message], *, broken_off
     new, last = len(theirs) - blocks[0].a, len(ours) - blocks[0].b - 1
     is_proven = _count_matching(theirs[:new], ours[: last + 1]) >= _MIN_MATCHES
     answered = any(message.role == "assistant" for message in tail[last + 1 :])
-    asked_last = all(message.role != "user" for message in tail[last + 1 :])
+    ends_with_question = all(message.role != "user" for message in tail[last + 1 :])
     continues = not answered or (new < len(sent) and sent[new].role == "assistant")
-    if sum(block.size for block in blocks) < _MIN_MATCHES and not (asked_last and continues):
+    if sum(block.size for block in blocks) < _MIN_MATCHES and not (ends_with_question and continues):
         return Overlap(new=0, after=end)
-    given = new
+    resent = new
     while answered and new < len(sent) and sent[new].role == "assistant":
         new += 1
-    left = _abandoned(sent[new - 1 :], tail[last + 1 :], replaced=new > given) if is_proven else ()
+    left = _abandoned(sent[new - 1 :], tail[last + 1 :], replaced=new > resent) if is_proven else ()
     return Overlap(new=new, after=tail[last], left=left)
 
 
 def _repeated_question(
-    asked: _MessageKey, ours: Sequence[_MessageKey], tail: Sequence[Message], *, broken_off: bool
+    question: _MessageKey, ours: Sequence[_MessageKey], tail: Sequence[Message], *, broken_off: bool
 ) -> int | None:
     """Return the index of a question that is asked again; None if it is new."""
     last = len(ours) - 1 - (broken_off and len(ours) > 1)
-    if ours and asked == ours[last]:
+    if ours and question == ours[last]:
         return last
     alone = bool(tail) and tail[0].seq <= 1 and all(message.role != "user" for message in tail[1:])
-    return 0 if alone and asked == ours[0] else None
+    return 0 if alone and question == ours[0] else None
 
 
 def _count_matching(theirs: Sequence[_MessageKey], ours: Sequence[_MessageKey]) -> int:
@@ -114,7 +114,7 @@ def _count_matching(theirs: Sequence[_MessageKey], ours: Sequence[_MessageKey]) 
 def _abandoned(sent: Sequence[Message], rest: Sequence[Message], *, replaced: bool) -> tuple[Message, ...]:
     """Return the messages of `rest` that a client abandoned by continuing differently.
 
-    If the client's answer `replaced` the stored one, and only the next question and what follows is abandoned.
+    If the client's answer `replaced` the stored one, only the next question and what follows is abandoned.
     """
     if len(sent) == 1 and sent[0].role == "assistant":
         return ()  # the client wants it continued, which says nothing about later messages

@@ -35,15 +35,17 @@ class Passthrough:
         """List the models of all upstreams of a wire format. Anthropic clients send `anthropic-version`."""
         del client, raw
         wire: IncomingWire = "anthropic" if "anthropic-version" in request.headers else "openai"
-        lines = self._upstreams.of(wire)
-        if not lines:
+        upstreams = self._upstreams.of(wire)
+        if not upstreams:
             raise ApiError("not_found", f"no upstream speaks the wire format {wire!r}")
         path = _MODEL_PATHS[wire] + (f"?{request.url.query}" if request.url.query else "")
-        answers = await asyncio.gather(*(_get(line, path, request.headers) for line in lines), return_exceptions=True)
+        answers = await asyncio.gather(
+            *(_get(upstream, path, request.headers) for upstream in upstreams), return_exceptions=True
+        )
         received = [answer for answer in answers if isinstance(answer, HttpResponse)]
         if not received:
             raise next(error for error in answers if isinstance(error, BaseException))
-        return _unchanged(received[0]) if len(lines) == 1 else _merge_lists(received)
+        return _unchanged(received[0]) if len(upstreams) == 1 else _merge_lists(received)
 
     async def model(self, request: Request, client: Client, raw: bytes) -> Response:
         """Show one model."""
@@ -54,43 +56,43 @@ class Passthrough:
             raise ApiError(
                 "not_found", f"model {name[:80]!r} not found"
             )  # and no other path of the upstream, called with our key
-        line = self._upstreams.find(wire, name)
-        return _unchanged(await _get(line, f"{_MODEL_PATHS[wire]}/{quote(name, safe='/:@')}", request.headers))
+        upstream = self._upstreams.find(wire, name)
+        return _unchanged(await _get(upstream, f"{_MODEL_PATHS[wire]}/{quote(name, safe='/:@')}", request.headers))
 
     async def embeddings(self, request: Request, client: Client, raw: bytes) -> Response:
         """Forward a request for embeddings."""
         del client
         body = await read_json_object(raw)
-        line = self._upstreams.find("openai", _model_name(body))
-        return _unchanged(await _post(line, "/embeddings", raw, request.headers))
+        upstream = self._upstreams.find("openai", _model_name(body))
+        return _unchanged(await _post(upstream, "/embeddings", raw, request.headers))
 
     async def count_tokens(self, request: Request, client: Client, raw: bytes) -> Response:
         """Count a prompt at the upstream, or here if it cannot."""
         del client
         body = await read_json_object(raw)
-        line = self._upstreams.find("anthropic", _model_name(body))
+        upstream = self._upstreams.find("anthropic", _model_name(body))
         query = f"?{request.url.query}" if request.url.query else ""
         try:
-            return _unchanged(await _post(line, f"/v1/messages/count_tokens{query}", raw, request.headers))
+            return _unchanged(await _post(upstream, f"/v1/messages/count_tokens{query}", raw, request.headers))
         except ProviderError as error:
             if error.status not in _UNSUPPORTED:
                 raise
-        tokens = await asyncio.to_thread(self._count, line, body)
+        tokens = await asyncio.to_thread(self._count, upstream, body)
         return Response(msgspec.json.encode({"input_tokens": tokens}), media_type=JSON)
 
-    def _count(self, line: Upstream, body: dict[str, Any]) -> int:
-        info = self._registry.resolve(line.upstream.like or _model_name(body))
+    def _count(self, upstream: Upstream, body: dict[str, Any]) -> int:
+        info = self._registry.resolve(upstream.config.like or _model_name(body))
         return counter_for(info).prompt(read_incoming(body, "anthropic").prompt).tokens
 
 
-async def _get(line: Upstream, path: str, headers: Mapping[str, str]) -> HttpResponse:
-    with hide_own_key(line):
-        return await line.connection.get(path, headers=line.headers(headers))
+async def _get(upstream: Upstream, path: str, headers: Mapping[str, str]) -> HttpResponse:
+    with hide_own_key(upstream):
+        return await upstream.connection.get(path, headers=upstream.headers(headers))
 
 
-async def _post(line: Upstream, path: str, raw: bytes, headers: Mapping[str, str]) -> HttpResponse:
-    with hide_own_key(line):
-        return await line.connection.post(path, raw, headers=line.headers(headers))
+async def _post(upstream: Upstream, path: str, raw: bytes, headers: Mapping[str, str]) -> HttpResponse:
+    with hide_own_key(upstream):
+        return await upstream.connection.post(path, raw, headers=upstream.headers(headers))
 
 
 def _model_name(body: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ _CALL_FIELDS: Final = frozenset(("id", "type", "function", "index"))
 class ToolStep(msgspec.Struct, frozen=True, kw_only=True):
     """A message with tool calls as the client sent it, and the ids of the calls."""
 
-    said: WireMessage
+    message: WireMessage
     calls: tuple[str, ...]
 
 
@@ -46,14 +46,14 @@ def tool_steps(messages: Sequence[WireMessage], wire: IncomingWire) -> tuple[Too
     last_user = max((at for at, message in enumerate(messages) if _is_user_text(message)), default=-1)
     since = (message for message in messages[last_user + 1 :] if message["role"] == "assistant")
     steps = (
-        ToolStep(said=message, calls=_call_ids(message, wire)) for message in since if _needs_original(message, wire)
+        ToolStep(message=message, calls=_call_ids(message, wire)) for message in since if _needs_original(message, wire)
     )
     return tuple(step for step in steps if step.calls)
 
 
 def reasoning_tokens(steps: Sequence[ToolStep], wire: IncomingWire, counter: TokenCounter) -> int:
     """Return an upper bound of the tokens that are not stored."""
-    texts = [part_text(part) for step in steps for part in read_unknown(_reasoning_part(step.said, wire))]
+    texts = [part_text(part) for step in steps for part in read_unknown(_reasoning_part(step.message, wire))]
     return counter.text("\n".join(texts)).upper if texts else 0
 
 
@@ -61,25 +61,25 @@ def restore_steps(request: Request, steps: Sequence[ToolStep], wire: IncomingWir
     """Return a request with the original steps in place of the stored ones."""
     if not steps:
         return request
-    place = _restore_anthropic if wire == "anthropic" else _restore_openai
-    return request | {"messages": [place(message, steps) for message in request["messages"]]}
+    restore = _restore_anthropic if wire == "anthropic" else _restore_openai
+    return request | {"messages": [restore(message, steps) for message in request["messages"]]}
 
 
 def _restore_openai(message: WireMessage, steps: Sequence[ToolStep]) -> WireMessage:
     calls = _call_ids(message, "openai")
-    return next((step.said for step in steps if calls and step.calls == calls), message)
+    return next((step.message for step in steps if calls and step.calls == calls), message)
 
 
 def _restore_anthropic(turn: WireMessage, steps: Sequence[ToolStep]) -> WireMessage:
     """Replace blocks within a turn, which may contain several messages."""
     blocks = turn["content"]
     for step in steps if isinstance(blocks, list) else ():
-        kept = _stored_form(step.said, "anthropic")["content"]
-        ends = ((at, at + len(kept)) for at in range(len(blocks)))
-        found = next(((start, end) for start, end in ends if _is_same(blocks[start:end], kept)), None)
-        if found is not None:
-            start, end = found
-            blocks = [*blocks[:start], *_with_cache_mark(step.said["content"], blocks[start:end]), *blocks[end:]]
+        stored = _stored_form(step.message, "anthropic")["content"]
+        ends = ((at, at + len(stored)) for at in range(len(blocks)))
+        position = next(((start, end) for start, end in ends if _is_same(blocks[start:end], stored)), None)
+        if position is not None:
+            start, end = position
+            blocks = [*blocks[:start], *_with_cache_mark(step.message["content"], blocks[start:end]), *blocks[end:]]
     return turn | {"content": blocks}
 
 
@@ -140,6 +140,6 @@ def _is_user_text(message: WireMessage) -> bool:
 
 
 def _call_ids(message: WireMessage, wire: IncomingWire) -> tuple[str, ...]:
-    listed = message.get("tool_calls" if wire == "openai" else "content")
-    calls = [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+    blocks = message.get("tool_calls" if wire == "openai" else "content")
+    calls = [call for call in blocks if isinstance(call, dict)] if isinstance(blocks, list) else []
     return tuple(str(call.get("id")) for call in calls if wire == "openai" or call.get("type") == "tool_use")

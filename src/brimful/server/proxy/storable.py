@@ -21,21 +21,21 @@ def check_storable(messages: Sequence[dict[str, Any]], wire: IncomingWire) -> No
     >>> check_storable([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}], "openai")
     """
     for at, message in enumerate(messages):
-        place, role, content = f"messages[{at}]", message["role"], message.get("content")
+        path, role, content = f"messages[{at}]", message["role"], message.get("content")
         if role not in _ROLES[wire]:
-            raise _invalid(f"{place}.role", f"must be one of {', '.join(_ROLES[wire])}, not {preview(role)}")
+            raise _invalid(f"{path}.role", f"must be one of {', '.join(_ROLES[wire])}, not {preview(role)}")
         if role == "tool" and not isinstance(message.get("tool_call_id"), str):
-            raise _invalid(f"{place}.tool_call_id", "must name the tool call")
+            raise _invalid(f"{path}.tool_call_id", "must name the tool call")
         if not isinstance(content, str | list) and not (role == "assistant" and content is None):
-            raise _invalid(f"{place}.content", f"must be a string or a list of parts, not {preview(content)}")
-        if role != "assistant" and not _check_content(content, f"{place}.content", wire) and role == "user":
-            raise _invalid(f"{place}.content", "is empty")
+            raise _invalid(f"{path}.content", f"must be a string or a list of parts, not {preview(content)}")
+        if role != "assistant" and not _check_content(content, f"{path}.content", wire) and role == "user":
+            raise _invalid(f"{path}.content", "is empty")
 
 
-def check_tool_results(said: Sequence[Message], places: Sequence[int], tail: Sequence[Message]) -> None:
+def check_tool_results(messages: Sequence[Message], positions: Sequence[int], tail: Sequence[Message]) -> None:
     """Reject tool results without a call in the request or at the end of its room."""
     called = {part.id for message in tail for part in _parts(message) if isinstance(part, ToolCall)}
-    for message, at in zip(said, places, strict=True):
+    for message, at in zip(messages, positions, strict=True):
         for part in _parts(message):
             if isinstance(part, ToolCall):
                 called.add(part.id)
@@ -45,14 +45,14 @@ def check_tool_results(said: Sequence[Message], places: Sequence[int], tail: Seq
                 )
 
 
-def _check_content(content: object, place: str, wire: IncomingWire) -> bool:
+def _check_content(content: object, path: str, wire: IncomingWire) -> bool:
     """Return whether content is not empty; reject parts that cannot be stored."""
     blocks = content if isinstance(content, list) else [content]
-    said = [_check_block(block, f"{place}[{at}]", wire) for at, block in enumerate(blocks)]
-    return any(said)
+    filled = [_check_block(block, f"{path}[{at}]", wire) for at, block in enumerate(blocks)]
+    return any(filled)
 
 
-def _check_block(block: object, place: str, wire: IncomingWire) -> bool:
+def _check_block(block: object, path: str, wire: IncomingWire) -> bool:
     match wire, block:
         case _, str(text) | {"type": "text", "text": str(text)}:
             return bool(text.strip())
@@ -63,12 +63,12 @@ def _check_block(block: object, place: str, wire: IncomingWire) -> bool:
         case "anthropic", {"type": "image", "source": {"type": "base64", "data": str(data)}} if data:
             return True
         case "anthropic", {"type": "tool_result", "tool_use_id": str(), **rest}:
-            _check_content(rest.get("content") or "", f"{place}.content", wire)
+            _check_content(rest.get("content") or "", f"{path}.content", wire)
             return True
         case _:
             kind = block.get("type") if isinstance(block, dict) else block
             raise _invalid(
-                place,
+                path,
                 f"this part ({preview(kind)}) cannot be stored: remember mode supports text, images and tools; fit "
                 "mode passes everything through (X-Brimful-Mode: fit)",
             )
@@ -78,5 +78,5 @@ def _parts(message: Message) -> Sequence[object]:
     return () if isinstance(message.content, str) else message.content
 
 
-def _invalid(place: str, why: str) -> ApiError:
-    return ApiError("invalid", f"{place}: {why}", param=place)
+def _invalid(path: str, why: str) -> ApiError:
+    return ApiError("invalid", f"{path}: {why}", param=path)

@@ -38,7 +38,7 @@ _KEY_HEADERS: Final = ("authorization", "x-api-key")
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     """One wire format of an upstream: its connection, and the dialect of its answers."""
 
-    upstream: UpstreamConfig
+    config: UpstreamConfig
     wire: IncomingWire
     connection: Connection
     dialect: Dialect
@@ -53,16 +53,16 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
 
         As configured; by default if we write the request ourselves and the server is known to support it.
         """
-        if self.upstream.request_usage is not None:
-            return self.upstream.request_usage
+        if self.config.request_usage is not None:
+            return self.config.request_usage
         if mode != "remember":
             return False
-        known = find_server_by_url(self.upstream.url)
+        known = find_server_by_url(self.config.url)
         return known is not None and known.asks_usage
 
     def headers(self, client_headers: Mapping[str, str]) -> dict[str, str]:
         """Return the client headers to forward. Our own API keys are never forwarded, in any header."""
-        names = FORWARDED_HEADERS + (_KEY_HEADERS if self.upstream.authorization == "client" else ())
+        names = FORWARDED_HEADERS + (_KEY_HEADERS if self.config.authorization == "client" else ())
         return {
             name: client_headers[name]
             for name in names
@@ -71,14 +71,14 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def hide_own_key(line: Upstream) -> Iterator[None]:
+def hide_own_key(upstream: Upstream) -> Iterator[None]:
     """Context manager that hides upstream errors about our key from the client."""
     try:
         yield
     except ProviderError as error:
-        if error.status not in _KEY_REFUSED or line.upstream.authorization == "client":
+        if error.status not in _KEY_REFUSED or upstream.config.authorization == "client":
             raise
-        name = line.upstream.name
+        name = upstream.config.name
         raise ApiError("upstream", f"the upstream {name!r} rejected this server's API key ({error.status})") from None
 
 
@@ -86,25 +86,25 @@ class Upstreams:
     """All upstreams. Belongs to the event loop in which it is first used."""
 
     def __init__(self, config: Config, *, file: str = "", environ: Mapping[str, str] | None = None) -> None:
-        self._lines = [
-            _make_upstream(upstream, wire, file, os.environ if environ is None else environ)
-            for upstream in config.upstreams
-            for wire in _wires(upstream)
+        self._upstreams = [
+            _make_upstream(each, wire, file, os.environ if environ is None else environ)
+            for each in config.upstreams
+            for wire in _wires(each)
         ]
 
     def of(self, wire: IncomingWire) -> Sequence[Upstream]:
         """Return all upstreams of a wire format, in the order of the configuration."""
-        return [line for line in self._lines if line.wire == wire]
+        return [upstream for upstream in self._upstreams if upstream.wire == wire]
 
     def find(self, wire: IncomingWire, model: str) -> Upstream:
         """Return the first upstream that serves a model."""
-        running = [line for line in self._lines if _serves_model(line.upstream, model)]
-        found = next((line for line in running if line.wire == wire), None)
+        running = [upstream for upstream in self._upstreams if _serves_model(upstream.config, model)]
+        found = next((upstream for upstream in running if upstream.wire == wire), None)
         if found is not None:
             return found
         if running:
-            named = ", ".join(sorted({line.upstream.name for line in running}))
-            others = ", ".join(sorted({line.wire for line in running}))
+            named = ", ".join(sorted({upstream.config.name for upstream in running}))
+            others = ", ".join(sorted({upstream.wire for upstream in running}))
             raise ApiError(
                 "not_found",
                 f"no upstream serves the model {model!r} in the wire format {wire!r}: {named} only speaks {others}, "
@@ -112,42 +112,42 @@ class Upstreams:
                 code="model_not_found",
                 param="model",
             )
-        why = f"no upstream serves the model {model!r}" if self._lines else "this server has no upstreams"
+        why = f"no upstream serves the model {model!r}" if self._upstreams else "this server has no upstreams"
         raise ApiError("not_found", why, code="model_not_found", param="model")
 
     async def close(self) -> None:
         """Close all connections."""
-        for line in self._lines:
-            await line.connection.close()
+        for upstream in self._upstreams:
+            await upstream.connection.close()
 
 
 def _is_our_key(header: str) -> bool:
     return any(parse_api_key(word) is not None for word in header.split())
 
 
-def _serves_model(upstream: UpstreamConfig, model: str) -> bool:
-    return any(fnmatchcase(model, pattern) for pattern in upstream.models)
+def _serves_model(config: UpstreamConfig, model: str) -> bool:
+    return any(fnmatchcase(model, pattern) for pattern in config.models)
 
 
-def _wires(upstream: UpstreamConfig) -> Sequence[IncomingWire]:
+def _wires(config: UpstreamConfig) -> Sequence[IncomingWire]:
     """Return the configured wire formats, else that of a known server, else both, as llama.cpp speaks both."""
-    if upstream.wires is not None:
-        return upstream.wires
-    known = find_server_by_url(upstream.url)
+    if config.wires is not None:
+        return config.wires
+    known = find_server_by_url(config.url)
     return [wire for wire in COMPLETION_PATHS if known is None or wire == known.wire]
 
 
-def _make_upstream(upstream: UpstreamConfig, wire: IncomingWire, file: str, environ: Mapping[str, str]) -> Upstream:
-    dialect = make_dialect(wire, upstream.url)
-    key, variable = _find_key(upstream, file, environ)
+def _make_upstream(config: UpstreamConfig, wire: IncomingWire, file: str, environ: Mapping[str, str]) -> Upstream:
+    dialect = make_dialect(wire, config.url)
+    key, variable = _find_key(config, file, environ)
     connection = Connection(
-        _base_url(upstream.url, wire),
-        headers=dialect.headers("" if upstream.authorization == "client" else key),
-        route=f"{wire}:{get_route(upstream.url)}",
-        limits=upstream.limits.to_limits(),
+        _base_url(config.url, wire),
+        headers=dialect.headers("" if config.authorization == "client" else key),
+        route=f"{wire}:{get_route(config.url)}",
+        limits=config.limits.to_limits(),
         key_name=variable,
     )
-    return Upstream(upstream=upstream, wire=wire, connection=connection, dialect=dialect)
+    return Upstream(config=config, wire=wire, connection=connection, dialect=dialect)
 
 
 def _base_url(url: str, wire: IncomingWire) -> str:
@@ -158,10 +158,10 @@ def _base_url(url: str, wire: IncomingWire) -> str:
     return f"{url.rstrip('/')}/v1" if bare else url
 
 
-def _find_key(upstream: UpstreamConfig, file: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    if upstream.key is None:
-        return find_api_key(upstream.url, environ)
-    key = environ.get(upstream.key, "").strip()
-    if not key and upstream.authorization == "server":
-        raise InvalidConfig(file, f"upstreams.{upstream.name}.key", f"{upstream.key} is not set in the environment")
-    return key, upstream.key
+def _find_key(config: UpstreamConfig, file: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    if config.key is None:
+        return find_api_key(config.url, environ)
+    key = environ.get(config.key, "").strip()
+    if not key and config.authorization == "server":
+        raise InvalidConfig(file, f"upstreams.{config.name}.key", f"{config.key} is not set in the environment")
+    return key, config.key
