@@ -290,7 +290,7 @@ def test_calls_one_at_a_time_keep_what_their_tool_showed():
     ],
 )
 def test_a_tools_message_begins_with_a_result_and_calls_nothing(parts):
-    with pytest.raises(InvalidPackage, match="a tool's message holds tool results"):
+    with pytest.raises(InvalidPackage, match="a tool message contains tool results"):
         package("tool-result", parts, counter=COUNTER)
     with pytest.raises(InvalidPackage):
         package("tool-call", parts, counter=COUNTER, role="tool")

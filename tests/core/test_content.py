@@ -170,7 +170,7 @@ def test_refuses_what_is_no_part_by_name(part, field, values):
 
 
 def test_arguments_that_are_no_text_yet_get_a_hint():
-    with pytest.raises(InvalidPackage, match=r"must be a JSON text \(use json\.dumps\), not {'q': 'tea'}"):
+    with pytest.raises(InvalidPackage, match=r"must be a JSON string \(use json\.dumps\), not {'q': 'tea'}"):
         ToolCall(id="c", name="f", arguments={"q": "tea"})
 
 

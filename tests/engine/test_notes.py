@@ -148,7 +148,7 @@ def test_a_persona_greets_the_user_of_the_room_with_the_greeting_that_is_chosen(
         ({"depth": 1.5}, "note.depth: must be a whole number"),
         ({"every": 0}, "note.every: must be a whole number"),
         ({"role": "tool"}, "note.role: must be one of system, user, assistant, not 'tool'"),
-        ({"text": 7}, "note.text: must be a text"),
+        ({"text": 7}, "note.text: must be a string"),
         ({"depth": None, "every": 2}, "note.depth: a note that comes and goes"),
         ({"depth": None, "role": "user"}, "note.depth: a note that comes and goes"),
     ],

@@ -57,9 +57,9 @@ def test_a_very_long_message_is_asked_by_its_end():
 
 @pytest.mark.parametrize("wrong", [None, 7, b"tea", ["tea"]])
 def test_what_is_no_text_is_refused(wrong):
-    with pytest.raises(InvalidValue, match="text: must be a text"):
+    with pytest.raises(InvalidValue, match="text: must be a string"):
         make_queries(wrong)
-    with pytest.raises(InvalidValue, match="focus: must be a text"):
+    with pytest.raises(InvalidValue, match="focus: must be a string"):
         make_queries("tea", focus=wrong)
 
 

@@ -1,4 +1,4 @@
-"""How many tokens there are, and which pool may take how many of them."""
+"""The token budget of a window, divided among reserve, margin and pools."""
 
 import hashlib
 import math
@@ -11,14 +11,14 @@ from brimful.core.policy import Limit, Policy
 
 
 class PoolLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pool's share of the window, in tokens."""
+    """The token limit of a pool."""
 
     name: str
     limit: int
 
 
 class ContextBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """The window, divided: what is kept for the answer, what is kept safe, and what may be filled.
+    """A window divided into the reserve for the answer, the safety margin, and what may be filled.
 
     `hard_limit` is what the law allows: `window` − `completion`, or less where the policy or the model caps the prompt.
     `available` is what the fill plans with: the hard limit without the margin.
@@ -40,11 +40,11 @@ class ContextBudget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def target_tokens(self) -> int:
-        """What history may take: the limit of the pool of recent messages, or all where the policy has none."""
+        """The limit of the pool of recent messages, or everything available if the policy has no such pool."""
         return next((row.limit for row in self.pools if row.name == "recent"), self.available)
 
     def limit(self, pool: str) -> int:
-        """Return the limit of the pool of that name."""
+        """Return the limit of a pool."""
         for row in self.pools:
             if row.name == pool:
                 return row.limit
@@ -54,7 +54,7 @@ class ContextBudget(msgspec.Struct, frozen=True, kw_only=True):
 def allocate(
     policy: Policy, model: ModelInfo, *, window: int | None = None, completion: int | None = None
 ) -> ContextBudget:
-    """Divide the model's window as the policy says. Every number grows, or stays, as the window grows."""
+    """Divide the model's window by the policy. No number shrinks if the window grows."""
     whole = model.window if window is None else window
     reserve = _completion_reserve(policy, model, whole, completion)
     caps = [cap for cap in (policy.total_tokens, model.max_input) if cap is not None]
@@ -113,5 +113,5 @@ def _limit_tokens(limit: Limit, earlier: dict[str, int], *, window: int, prompt:
 
 
 def rules_digest(policy: Policy, budget: ContextBudget) -> str:
-    """Return what tells policies and budgets apart that bear the same names: a digest of all that they say."""
+    """Return a hash that distinguishes policies and budgets with the same names."""
     return hashlib.blake2b(msgspec.json.encode((policy, budget)), digest_size=16).hexdigest()

@@ -17,12 +17,12 @@ from brimful.core.content import Part, Role, Text, ToolCall, ToolResult, group_t
 from brimful.core.prompt import Message
 
 _TOOL_PARTS: Final = (ToolCall, ToolResult)
-_SHORT_ID_LENGTH: Final = 9  # Mistral's templates refuse ids of any other length
+_SHORT_ID_LENGTH: Final = 9  # Mistral's templates reject ids of any other length
 _SHORT_ID: Final = re.compile(rf"[a-zA-Z0-9]{{{_SHORT_ID_LENGTH}}}")
 
 
 def unique_ids(messages: Iterable[Message]) -> list[Message]:
-    """Give call ids that were used before a number. Some clients begin again with every turn; providers refuse that."""
+    """Append a number to call ids that were used before. Some clients reuse ids every turn, which providers reject."""
     used: dict[str, int] = {}
 
     def numbered(id: str) -> str:
@@ -33,7 +33,7 @@ def unique_ids(messages: Iterable[Message]) -> list[Message]:
 
 
 def short_ids(messages: Iterable[Message]) -> list[Message]:
-    """Give every call an id of nine letters and digits that no other has, and its result the same.
+    """Give every call and its result a unique id of nine letters and digits.
 
     One that is so already stays. Another becomes a hash of itself, so that it is the same in the next request.
 
@@ -55,7 +55,7 @@ def short_ids(messages: Iterable[Message]) -> list[Message]:
 
 
 def _rename_ids(messages: Iterable[Message], name: Callable[[str], str]) -> list[Message]:
-    """Rename calls one by one, and each result as the last call of its id."""
+    """Rename calls in order, and each result like the last call with its id."""
     named: dict[str, str] = {}
 
     def renamed(part: Part) -> Part:
@@ -82,7 +82,7 @@ def _hash_id(id: str, seen: int) -> str:
 
 
 def split_calls(messages: Sequence[Message]) -> list[Message]:
-    """Let every call stand in a message of its own, with its result right behind it.
+    """Put every call into a message of its own, followed by its result.
 
     >>> calls = tuple(ToolCall(id=id, name="look") for id in "ab")
     >>> results = [Message(role="tool", parts=(ToolResult(id=id, content=id),)) for id in "ab"]
@@ -94,7 +94,7 @@ def split_calls(messages: Sequence[Message]) -> list[Message]:
     rest = list(messages)
     while rest:
         asked = rest.pop(0)
-        if len(_calls_in(asked)) < 2:  # noqa: PLR2004 - one is what this is about
+        if len(_calls_in(asked)) < 2:  # noqa: PLR2004 - one call per message
             done.append(asked)
             continue
         answers = list(takewhile(lambda message: message.role == "tool", rest))
@@ -115,13 +115,13 @@ def _split_message(asked: Message, answers: list[Message]) -> Iterator[Message]:
             if own:
                 yield msgspec.structs.replace(answer, parts=tuple(chain.from_iterable(own)), cache=False)
     ids = {call.id for call in _calls_in(asked)}
-    for answer in answers:  # what is no result of these calls stays behind them, for the wire's rules to judge
+    for answer in answers:  # other parts stay after the calls, for the provider's rules to judge
         if others := tuple(_other_parts(answer.parts, ids)):
             yield msgspec.structs.replace(answer, parts=others, cache=False)
 
 
 def _other_parts(parts: Iterable[Part], ids: Container[str]) -> Iterator[Part]:
-    """Yield what belongs to none of the calls."""
+    """Yield the parts that belong to none of the calls."""
     theirs = False
     for part in parts:
         theirs = part.id in ids if isinstance(part, ToolResult) else theirs
@@ -138,19 +138,19 @@ def _calls_in(message: Message) -> list[ToolCall]:
 
 
 OPENING: Final = "(conversation continues)"
-"""What the user says where the history begins with the assistant, or where nobody has said anything."""
+"""The user's message if history begins with the assistant, or is empty."""
 
 CLOSING: Final = "(continue)"
-"""What the user says where the assistant spoke last: newer Claude models and Gemini do not continue their own turn."""
+"""The user's message if the assistant spoke last: newer Claude models and Gemini do not continue their own turn."""
 
 UNANSWERED: Final = "(no answer)"
-"""What the assistant says where the user speaks right behind results of tools: templates expect an answer there."""
+"""The assistant's message if the user speaks right after tool results: templates expect an answer there."""
 
 _Turn = Literal["", "user", "assistant", "call", "tool"]
 
 
 def alternate_roles(messages: Iterable[Message], *, system_role: bool = True) -> list[Message]:
-    """Merge neighbours of the same role, and let nobody speak out of turn.
+    """Merge adjacent messages of the same role, and add fillers so that roles alternate.
 
     A system message behind the first turn becomes the user's; all of them do without `system_role`.
 
@@ -175,7 +175,7 @@ def alternate_roles(messages: Iterable[Message], *, system_role: bool = True) ->
 
 
 def index_before_calls(said: Sequence[Message], at: int) -> int:
-    """Return where the user may say something instead of there: not between results of tools and the answer to them.
+    """Return an index at or before `at` that is not between tool results and the answer to them.
 
     Where the user goes on speaking there anyway, it is as good a place as any.
 
@@ -194,7 +194,7 @@ def index_before_calls(said: Sequence[Message], at: int) -> int:
 
 
 def _filler_messages(last: _Turn, now: _Turn) -> Iterator[Message]:
-    """Yield what must be said between these two for both to be taken."""
+    """Yield the filler that is needed between two turns."""
     match last, now:
         case "", "assistant" | "call" | "tool":
             yield _text_message("user", OPENING)
@@ -207,7 +207,7 @@ def _filler_messages(last: _Turn, now: _Turn) -> Iterator[Message]:
 
 
 def _sendable_messages(messages: Iterable[Message], *, system_role: bool) -> Iterator[Message]:
-    """Yield what will be sent: nothing blank, no late system message, what tools showed behind all of their results."""
+    """Yield messages without blank ones and late system messages, and with media from tools after all results."""
     begun = not system_role
     shown: list[Message] = []
     for message in messages:
@@ -242,7 +242,7 @@ def _is_blank(message: Message) -> bool:
 
 
 def _add(done: list[Message], message: Message) -> None:
-    """Add a message, to the last one if that is of the same role."""
+    """Add a message, merged into the last one if it has the same role."""
     if done and done[-1].role == message.role:
         done[-1] = _merge(done[-1], message)
     else:

@@ -37,24 +37,24 @@ KNOWN_KINDS: Final = (
 """The kinds known by name. The set is open: any non-empty string is a kind."""
 
 MAX_PRIORITY: Final = 10
-MAX_NORMALIZED_LENGTH: Final = 100_000  # characters of a text that is compared without case, form and spacing
+MAX_NORMALIZED_LENGTH: Final = 100_000  # characters; longer texts are compared as they are
 ROLES: Final[tuple[str, ...]] = get_args(Role)
 MODALITIES: Final[tuple[str, ...]] = get_args(Modality)
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="text"):
-    """A run of text."""
+    """A piece of text."""
 
     text: str
 
     def __post_init__(self) -> None:
-        """Refuse what is no text."""
+        """Validate the text."""
         if type(self.text) is not str:
             validation.normalize_field(self, "text", validation.require_text)
 
 
 class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="media"):
-    """An image, a sound or a video, by URL or as base64 `data`."""
+    """An image, audio or video, by URL or as base64 `data`."""
 
     modality: Modality
     url: str = ""
@@ -66,7 +66,7 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type
     detail: str = "auto"
 
     def __post_init__(self) -> None:
-        """Refuse a medium that is nowhere, or whose size is no size."""
+        """Validate all fields."""
         if self.modality not in MODALITIES:
             raise InvalidPackage(
                 "content.modality", f"must be one of {', '.join(MODALITIES)}, not {preview(self.modality)}"
@@ -83,21 +83,21 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="tool_call"):
-    """The assistant asks for a tool. `arguments` is a JSON text."""
+    """A call of a tool by the assistant. `arguments` is a JSON string."""
 
     id: str
     name: str
     arguments: str = "{}"
 
     def __post_init__(self) -> None:
-        """Refuse what is no call, above all arguments that are not written as JSON yet."""
+        """Validate all fields; `arguments` must already be JSON."""
         if type(self.arguments) is not str:
             validation.normalize_field(self, "arguments", _require_arguments)
         _normalize_call_fields(self)
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="tool_result"):
-    """What the tool answered to the call `id`."""
+    """The result of the tool call `id`."""
 
     id: str
     content: str
@@ -105,7 +105,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field=
     is_error: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is no answer."""
+        """Validate all fields."""
         if type(self.content) is not str:
             validation.normalize_field(self, "content", validation.require_text)
         _normalize_call_fields(self)
@@ -117,9 +117,9 @@ Part = Text | Media | ToolCall | ToolResult
 
 
 class Flex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How a package may be treated when room is short.
+    """How a package may be treated if there is not enough room.
 
-    `min_tokens` allows it to be shrunk down to that many tokens, at a sentence or line end.
+    `min_tokens` allows it to be shortened to that many tokens, at the end of a sentence or line.
     """
 
     can_drop: bool = True
@@ -127,7 +127,7 @@ class Flex(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     min_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a priority outside 1 to 10, and a minimum that is none."""
+        """Validate all fields."""
         if type(self.can_drop) is not bool:
             raise InvalidPackage("flex.can_drop", f"must be true or false, not {preview(self.can_drop)}")
         if type(self.priority) is not int or not 1 <= self.priority <= MAX_PRIORITY:
@@ -140,7 +140,7 @@ _USUAL_TREATMENT: Final = (False, False, "", "")
 
 
 class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Anything that may go into a prompt, counted.
+    """Anything that may go into a prompt, with its token count.
 
     `group` binds packages that are kept or dropped together. `cluster` names what a summary may replace; a summary has
     the cluster that it covers, and `covers` the ids it covers (if empty, the whole cluster). `position` breaks ties
@@ -181,7 +181,7 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_d
     normalized_hash: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse values out of range by name, and compute the hashes."""
+        """Validate all fields, and compute the hashes."""
         _normalize_strings(self)
         if (self.pinned, self.always_on, self.excluded, self.why) != _USUAL_TREATMENT:
             _normalize_treatment(self)
@@ -207,22 +207,21 @@ class ContentPackage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_d
 
     @property
     def text(self) -> str:
-        """All text of the content, media left out."""
+        """The text of the content, without media."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(part.text for part in self.content if isinstance(part, Text))
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The content as parts; a plain text is one part."""
+        """The content as parts. A string is one part."""
         return (Text(text=self.content),) if isinstance(self.content, str) else self.content
 
 
 def content_hashes(content: str | tuple[Part, ...]) -> tuple[str, str]:
-    """Return the hash of the content as it is, and of its text without case, form and spacing.
+    """Return the hash of the content, and of its text normalized by case, Unicode form and spacing.
 
-    The tags name the canonical form, so that a change of form is noticed. A very long text is compared as it is: to
-    normalize it takes so long that whoever shares the interpreter would wait.
+    The prefixes name the hash format. A very long text is not normalized, because that would block the interpreter.
 
     >>> content_hashes("Hello  World")[1] == content_hashes("hello world")[1]
     True
@@ -236,7 +235,7 @@ def content_hashes(content: str | tuple[Part, ...]) -> tuple[str, str]:
 
 
 def content_hash(content: str | tuple[Part, ...]) -> str:
-    """Return the hash of the content as it is."""
+    """Return the hash of the content."""
     try:
         return "b2:" + _digest(content.encode() if isinstance(content, str) else msgspec.json.encode(content))
     except UnicodeEncodeError as error:
@@ -247,7 +246,7 @@ def content_hash(content: str | tuple[Part, ...]) -> str:
 
 
 def clean_text(text: str) -> str:
-    """Replace lone surrogates, which no provider accepts and no file can hold.
+    """Replace lone surrogates, which cannot be encoded as UTF-8.
 
     >>> clean_text("a" + chr(0xD800) + "b")
     'a\N{REPLACEMENT CHARACTER}b'
@@ -273,13 +272,13 @@ def _normalize_part(part: Part) -> Part:
 
 
 def require_role(role: object) -> None:
-    """Refuse what is no role."""
+    """Raise `InvalidPackage` unless the value is a role."""
     if role not in ROLES:
         raise InvalidPackage("role", f"must be one of {', '.join(ROLES)}, not {preview(role)}")
 
 
 def _normalize_strings(package: ContentPackage) -> None:
-    """Settle whatever is a text. Spelled out where a call for each would be felt: a pile has thousands of packages."""
+    """Validate all strings. Inlined where it matters, because a context may have thousands of packages."""
     if type(package.id) is not str or not package.id or not package.id.isascii():
         validation.normalize_field(package, "id", validation.require_id, "")
     if type(package.kind) is not str or not package.kind or not package.kind.isascii():
@@ -308,7 +307,7 @@ def _normalize_treatment(package: ContentPackage) -> None:
 
 
 def _normalize_call_fields(part: ToolCall | ToolResult) -> None:
-    """Settle what names a call. Each part of a history comes here every turn: if all is well, nothing is called."""
+    """Validate id and name. Inlined for the usual case, because every part of a history is validated every turn."""
     if type(part.id) is not str or not part.id.isascii():
         validation.normalize_field(part, "id", validation.require_unicode)
     if type(part.name) is not str or not part.name.isascii():
@@ -317,7 +316,7 @@ def _normalize_call_fields(part: ToolCall | ToolResult) -> None:
 
 def _require_arguments(field: str, value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidPackage(field, f"must be a JSON text (use json.dumps), not {preview(value)}")
+        raise InvalidPackage(field, f"must be a JSON string (use json.dumps), not {preview(value)}")
     return validation.require_text(field, value)
 
 
@@ -326,27 +325,27 @@ def _check_covers(covers: object) -> None:
         raise InvalidPackage("covers", f"must be a tuple of ids, not {preview(covers)}")
     for at, id in enumerate(covers):
         if type(id) is not str:
-            raise InvalidPackage(f"covers[{at}]", f"must be a text, not {preview(id)}")
+            raise InvalidPackage(f"covers[{at}]", f"must be a string, not {preview(id)}")
         validation.require_id(f"covers[{at}]", id)
 
 
 def _check_parts(role: Role | None, kind: str, content: str | tuple[Part, ...]) -> None:
-    """Refuse what is no part, and tool parts in the mouth of somebody who cannot speak them."""
+    """Validate parts, and that tool parts come with the right role."""
     parts = () if isinstance(content, str) else content
     if not isinstance(parts, tuple) or not all(isinstance(part, Part) for part in parts):
-        raise InvalidPackage("content", f"must be a text or a tuple of parts, not {preview(content)}")
+        raise InvalidPackage("content", f"must be a string or a tuple of parts, not {preview(content)}")
     answers = role == "tool" or kind == "tool-result"
     calls = any(isinstance(part, ToolCall) for part in parts)
     if answers and (calls or not isinstance(next(iter(parts), None), ToolResult)):
-        raise InvalidPackage("content", "a tool's message holds tool results, each with what was shown behind it")
+        raise InvalidPackage("content", "a tool message contains tool results, each followed by its media")
     if any(isinstance(part, ToolResult) for part in parts) and not answers:
-        raise InvalidPackage("role", f"tool results are the role 'tool', not {role!r}")
+        raise InvalidPackage("role", f"tool results need the role 'tool', not {role!r}")
     if calls and role != "assistant" and kind != "tool-call":
-        raise InvalidPackage("role", f"tool calls are the role 'assistant', not {role!r}")
+        raise InvalidPackage("role", f"tool calls need the role 'assistant', not {role!r}")
 
 
 def group_tool_results(parts: Iterable[Part]) -> list[tuple[ToolResult, tuple[Part, ...]]]:
-    """Return the results in a tool's message, each with the parts that belong to it: itself, and what follows it.
+    """Return the results in a tool message, each with its parts: the result itself and the media after it.
 
     >>> from brimful.core.content import Text
     >>> one, two = ToolResult(id="a", content="1"), ToolResult(id="b", content="2")

@@ -24,7 +24,7 @@ from brimful.errors import InvalidRecord, UnknownRecord
 
 FORMAT: Literal["brimful/1"] = "brimful/1"
 ID_PREFIX: Final = "ctx-"
-"""How the id of every context begins."""
+"""The prefix of context ids."""
 COMPONENTS: Final = {
     "system-prompt": "system",
     "memory-episodic": "memories",
@@ -44,11 +44,11 @@ COMPONENTS: Final = {
 }
 """The component of each known kind. Any other kind is a component of its own name."""
 
-_OPENING: Final = b'{"packages":'  # how inputs begin as JSON
+_OPENING: Final = b'{"packages":'  # the beginning of inputs as JSON
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a context depends on. Equal inputs give equal contexts, byte for byte.
+    """Everything that a context depends on. Equal inputs give equal contexts, byte for byte.
 
     `origin` says for whom it was built, so that two rooms in which the same was said have two contexts. `frame` is the
     caller's own request around the packages, where they were read from one.
@@ -69,7 +69,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def given(self) -> bool:
-        """Whether the packages are the messages of a caller's own request: their ids are places in it, no names."""
+        """Whether the packages are the messages of a caller's own request, with ids made from their indices."""
         return self.frame is not None and bool(self.frame.messages)
 
 
@@ -131,18 +131,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tuple(sorted(decision.id for decision in self.decisions if decision.included))
 
     def component(self, name: str) -> Component:
-        """Return a component by name; one that is not there is empty."""
+        """Return a component by name; a missing one is empty."""
         return next((c for c in self.components if c.name == name), Component(name=name, tokens=0, items=0))
 
     def decision(self, id: str) -> Decision:
-        """Return what became of a candidate. Of several with one id, the one that is in."""
+        """Return the decision on a candidate. If several have the same id, return the one that is in."""
         if id not in self.fates:
             raise UnknownRecord("candidate", id)
         return self.fates[id]
 
     @cached_property
     def fates(self) -> dict[str, Decision]:
-        """What became of each candidate, by id. Of several with one id, the one that is in."""
+        """All decisions by id. If several candidates have the same id, the one that is in."""
         found: dict[str, Decision] = {}
         for decision in self.decisions:
             if decision.id not in found or decision.included:
@@ -156,24 +156,24 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {id: why for id, why in reasons if why}
 
     def explain(self, id: str) -> str:
-        """Say in one line what became of a candidate, and why."""
+        """Return one line that says what happened to a candidate, and why."""
         return _views().describe_decision(self, self.decision(id))
 
     def report(self) -> str:
-        """Return the budget report: what went where."""
+        """Return the budget report."""
         return _views().report(self)
 
     def _repr_html_(self) -> str:
-        """Draw the window for a notebook."""
+        """Return the window as a picture for notebooks."""
         return _views().window_html(self)
 
     def to_json(self) -> bytes:
-        """Return the whole record as JSON."""
+        """Return the record as JSON."""
         return msgspec.json.encode(self)
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:
-        """Read a record back, with every value checked."""
+        """Decode and validate a record."""
         try:
             return msgspec.json.decode(data, type=cls)
         except (msgspec.DecodeError, UnicodeError, TypeError, RecursionError) as error:
@@ -190,7 +190,7 @@ def _why(package: ContentPackage) -> str:
 
 
 def make_id_function(packages: tuple[ContentPackage, ...]) -> Callable[[Inputs], str]:
-    """Return what tells the id of the context that inputs with these packages give: a hash of the inputs as JSON.
+    """Return a function that returns the id of a context with these packages: a hash of its inputs as JSON.
 
     The packages come first in it, and are most of it: they are written and hashed once, whatever else is asked of them.
     """

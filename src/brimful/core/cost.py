@@ -15,11 +15,11 @@ from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Count, sum_counts
 
 Heading = tuple[str, int]
-"""A heading that packages may share, and what it costs."""
+"""A heading that packages may share, and its cost."""
 
 NO_HEADING: Final[Heading] = ("", 0)
 
-_MAX_CACHED_LENGTH: Final = 4_096  # characters of parts whose count is worth remembering
+_MAX_CACHED_LENGTH: Final = 4_096  # characters; longer parts are not worth caching
 _KIND_ROLES: Final[dict[str, Role]] = {
     "system-prompt": "system",
     "system-note": "system",
@@ -37,11 +37,11 @@ KIND_REGIONS: Final[dict[str, Region]] = {
     "media-audio": "current",
     "media-video": "current",
 }
-"""Where a kind always stands. Any other kind is retrieved content, unless it is pinned."""
+"""The region of kinds that have a fixed one. Other kinds are retrieved content, unless they are pinned."""
 
 
 def region_of(package: ContentPackage) -> Region:
-    """Return where in the prompt the package belongs."""
+    """Return the region of the prompt that the package belongs to."""
     place = KIND_REGIONS.get(package.kind)
     if place is not None:
         return place
@@ -52,17 +52,17 @@ def region_of(package: ContentPackage) -> Region:
 
 
 def role_of(package: ContentPackage) -> Role:
-    """Return who speaks: as the package says, or as its kind implies."""
+    """Return the role of the package, or the role that its kind implies."""
     return package.role or _KIND_ROLES.get(package.kind, "user")
 
 
 def speaker_name(package: ContentPackage) -> str:
-    """Return the name that is sent. The assistant knows its own, and would begin its answers with it."""
+    """Return the name to send. The assistant's name is left out, because the model would begin its answers with it."""
     return "" if role_of(package) == "assistant" else package.name
 
 
 def count_content(content: str | tuple[Part, ...], counter: TokenCounter) -> Count:
-    """Count a content once: its texts, media, tool calls and tool results. The least certain part names the basis."""
+    """Count content: texts, media, tool calls and tool results. The basis is that of the least certain part."""
     if isinstance(content, str):
         return counter.text(content)
     short = sum(len(part_text(part)) for part in content) <= _MAX_CACHED_LENGTH
@@ -78,11 +78,11 @@ def _count_parts(content: tuple[Part, ...], counter: TokenCounter) -> Count:
 
 
 _count_parts_cached: Final = cast("Callable[[tuple[Part, ...], TokenCounter], Count]", lru_cache(8_192)(_count_parts))
-"""The parts of a conversation are counted again with every turn, for models differ in their rules for them."""
+"""Cached, because parts are counted again every turn: models have different rules for them."""
 
 
 def recount(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[ContentPackage]:
-    """Return the packages with counts of this counter: those they bear, or new ones if another tokenizer made them.
+    """Return the packages with counts of this counter. Packages counted by another tokenizer are counted again.
 
     Media and tool calls are counted again in any case: models that share a tokenizer have different rules for them.
     A count that names no tokenizer is the caller's word, and stands.
@@ -104,7 +104,7 @@ def recount(packages: Sequence[ContentPackage], counter: TokenCounter) -> list[C
 
 
 def make_cost_function(counter: TokenCounter, *, names_in_text: bool) -> Callable[[ContentPackage], int]:
-    """Return a function that tells what a package costs with all that stands around it.
+    """Return a function that returns the cost of a package, including its message or label.
 
     Equal surroundings are counted once. Which day a label names makes no difference: every tokenizer gives all dates of
     one form the same number of tokens.
@@ -118,7 +118,7 @@ def make_cost_function(counter: TokenCounter, *, names_in_text: bool) -> Callabl
         around = (package.kind, package.role, package.name, package.timestamp != 0, in_word, source, package.pinned)
         surcharge = known.get(around)
         if surcharge is None:
-            # Many vocabularies join a line break to a full stop before it: a character like the text's last one tells.
+            # Many vocabularies join a line break to the character before it, so the text's last character matters.
             ending = "x" if in_word else "."
             surcharge = known[around] = _surrounding_cost(package, ending, counter, names_in_text=names_in_text)
         return tokens.tokens + tokens.margin + surcharge
@@ -127,7 +127,7 @@ def make_cost_function(counter: TokenCounter, *, names_in_text: bool) -> Callabl
 
 
 def make_heading_function(counter: TokenCounter) -> Callable[[ContentPackage], Heading]:
-    """Return a function that names the heading which a package may share with others, and tells what of its cost it is.
+    """Return a function that returns the heading a package may share with others, and its part of the cost.
 
     What stands in another block has another heading; most packages have none.
     """
@@ -158,7 +158,7 @@ def _surrounding_cost(package: ContentPackage, ending: str, counter: TokenCounte
 
 
 def base_cost(packages: Sequence[ContentPackage], tools: tuple[Tool, ...], model: str, counter: TokenCounter) -> int:
-    """Return what the request costs before any package is in it: priming, tools, and the frames of the blocks."""
+    """Return what the request costs before any package is in it: priming, tools, and the tags around blocks."""
     cost = counter.request_overhead()
     if tools:
         probe = Prompt(model=model, messages=(Message(role="user", parts=(Text(text="x"),)),))

@@ -1,4 +1,4 @@
-"""The token counter protocol: what a tokenizer must offer to be used by the core."""
+"""The protocol of token counters."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,18 +9,18 @@ from brimful.core.tokens import Count
 
 
 class TokenCounter(Protocol):
-    """Counts for one model. Every method is a pure function of its arguments.
+    """Counts tokens for one model. Every method is a pure function of its arguments.
 
-    `tokenizer` names the counts: two counters with the same name give the same numbers.
+    Two counters with the same `tokenizer` return the same counts.
     """
 
     @property
     def tokenizer(self) -> str:
-        """The name under which counts are kept, for example `o200k_base` or `claude@o200k_base*1.53`."""
+        """The name under which counts are stored, for example `o200k_base` or `claude@o200k_base*1.53`."""
         ...
 
     def text(self, text: str) -> Count:
-        """Count a text as ordinary content: special tokens spelled out in it are plain text."""
+        """Count a text. Special tokens in it are counted as plain text."""
         ...
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
@@ -28,21 +28,21 @@ class TokenCounter(Protocol):
         ...
 
     def media(self, part: Media) -> Count:
-        """Count an image, a sound or a video by the model's rule."""
+        """Count an image, audio or video by the model's rule."""
         ...
 
     def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
-        """Count all tool calls of one assistant's message, their overhead included."""
+        """Count all tool calls of one assistant message, including their overhead."""
         ...
 
     def message_overhead(self, role: Role, name: str = "") -> int:
-        """Tokens that a message costs beside its content (role, separators, name)."""
+        """Return the tokens of a message besides its content (role, separators, name)."""
         ...
 
     def request_overhead(self) -> int:
-        """Tokens that a request costs beside its messages and tools (priming, default system prompt …)."""
+        """Return the tokens of a request besides its messages and tools (priming, default system prompt …)."""
         ...
 
     def prompt(self, prompt: Prompt) -> Count:
-        """Count a whole prompt, tools and all overheads included: the number the provider will bill."""
+        """Count a whole prompt, including tools and all overheads: the number that the provider will bill."""
         ...

@@ -12,7 +12,7 @@ _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def decode_json(data: str | bytes) -> Any:
-    r"""Return what JSON says. Lone surrogates, written as escapes, are replaced; anything else wrong is a ValueError.
+    r"""Decode JSON. Escaped lone surrogates are replaced; anything else that is wrong is a ValueError.
 
     >>> decode_json('"a\\ud800"')
     'a�'
@@ -35,7 +35,7 @@ def decode_json(data: str | bytes) -> Any:
 
 
 def _decode_with_surrogates(data: str | bytes) -> Any:
-    """Return JSON data that only Python's own reader takes, for it lets half a pair of surrogates pass."""
+    """Decode with Python's own parser, which accepts lone surrogates."""
     try:
         text = data if isinstance(data, str) else data.decode()
         return clean_data(json.loads(text, parse_constant=_reject_constant)) if _SURROGATE_ESCAPE.search(text) else None
@@ -48,6 +48,10 @@ def _reject_constant(constant: str) -> None:
 
 
 def preload_types(*kinds: Any) -> None:
-    """Let msgspec look into types now."""
+    """Create decoders for these types now.
+
+    msgspec inspects a type when it is first decoded, and the process crashes if two threads start that at the same time
+    (msgspec 0.22). So modules call this for the types they define, while they are imported by a single thread.
+    """
     for kind in kinds:
         msgspec.json.Decoder(kind)

@@ -12,15 +12,15 @@ import msgspec
 from brimful.core.content import Media, Part, Text, ToolCall
 
 SYSTEM_ID: Final = "system"
-"""The id of a system prompt that is no message, and the field that holds it."""
+"""The id of a system prompt that is not a message, and the field that holds it."""
 
-_HOLE: Final = "\0"  # the only key of an object that stands for something else
-_LITERAL: Final = -1  # … for an object of the caller's that has this key itself
-_ARGUMENTS_KEY: Final = "input"  # the key under which Anthropic's calls hold their arguments as an object
+_HOLE: Final = "\0"  # the only key of a placeholder object
+_LITERAL: Final = -1  # marks an object of the caller that has this key itself
+_ARGUMENTS_KEY: Final = "input"  # the key of the arguments object in Anthropic's tool calls
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """A request without its content. `fields` are in its order, with nothing under `messages`.
+    """A request without its content. `fields` keeps the order of the request, with nothing under `messages`.
 
     `messages` holds each message with holes, or None for one that is a role and a plain text. `user_first` says that
     the conversation must begin with the user, whatever is left out of it.
@@ -33,7 +33,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def message_id(place: int, part: int = 0) -> str:
-    """Return the id of what a message says; where it is read as two, the second is told apart.
+    """Return the id of a message, or of its second part if it is read as two packages.
 
     >>> message_id(7), message_id(7, 1)
     ('msg-000007', 'msg-000007/2')
@@ -42,7 +42,7 @@ def message_id(place: int, part: int = 0) -> str:
 
 
 def message_index(id: str) -> int:
-    """Return the place of the message that has this id; -1 for a system prompt that is no message.
+    """Return the index of the message with this id; -1 for a system prompt that is not a message.
 
     >>> message_index("msg-000007/2"), message_index(SYSTEM_ID)
     (7, -1)
@@ -51,7 +51,7 @@ def message_index(id: str) -> int:
 
 
 def part_text(part: Part) -> str:
-    """Return what a part says, as it stands in a request."""
+    """Return the text of a part as it is in a request."""
     match part:
         case Text():
             return part.text
@@ -64,7 +64,7 @@ def part_text(part: Part) -> str:
 
 
 def replace_with_holes(value: Any, texts: Sequence[str]) -> Any:
-    r"""Return JSON data with holes in the place of these texts.
+    r"""Replace these texts in JSON data by placeholders.
 
     >>> replace_with_holes({"role": "user", "content": [{"type": "text", "text": "Hi"}]}, ["Hi"])
     {'role': 'user', 'content': [{'type': 'text', 'text': {'\x00': [0]}}]}
@@ -74,7 +74,7 @@ def replace_with_holes(value: Any, texts: Sequence[str]) -> Any:
 
 
 def fill_holes(value: Any, texts: Sequence[str]) -> Any:
-    r"""Return JSON data with these texts in its holes.
+    r"""Fill the placeholders in JSON data with these texts.
 
     >>> fill_holes({"role": "user", "content": {"\x00": [0]}}, ["Hi"])
     {'role': 'user', 'content': 'Hi'}
@@ -92,7 +92,7 @@ def fill_holes(value: Any, texts: Sequence[str]) -> Any:
 
 
 def has_editable_hole(value: Any) -> bool:
-    r"""Say whether the first text stands somewhere in a frame, whole and as itself, so that it can be changed there.
+    r"""Whether the first text has a placeholder of its own in a frame, so that it can be changed.
 
     >>> has_editable_hole({"content": {"\x00": [0]}}), has_editable_hole({"content": "Hi"})
     (True, False)

@@ -1,15 +1,15 @@
-"""The most value within a capacity: near-optimal, deterministic, n log n."""
+"""The 0/1 knapsack problem: near-optimal, deterministic, n log n."""
 
 from collections.abc import Callable, Sequence
 from math import inf
 
-NODES = 4000  # of the search around the break item: a few milliseconds, and random instances come out optimal
-CLOSE_ENOUGH = 0.999  # of what no set can exceed: not worth a search
+NODES = 4000  # of the branch-and-bound search: a few milliseconds, and optimal for random instances
+CLOSE_ENOUGH = 0.999  # of the upper bound: then a search is not worth it
 CORE = 40  # items on either side of the break item that the search may still decide
-STEPS = 512  # of the capacity: where the search gave up, the best set for each is kept, which takes as long again
+STEPS = 512  # of the capacity, for dynamic programming if the search gives up
 
 
-_Chosen = tuple[()] | tuple[int, "_Chosen"]  # the last one, and those before it
+_Chosen = tuple[()] | tuple[int, "_Chosen"]  # the last item, and those before it
 _Set = tuple[float, int, _Chosen]  # value, weight, items
 _Decide = Callable[[list[float], list[int], int], tuple[list[int], bool]]
 
@@ -58,7 +58,7 @@ def _greedy(order: Sequence[int], weights: Sequence[int], capacity: int) -> list
 def _search(
     dense: list[int], values: Sequence[float], weights: Sequence[int], capacity: int, decide: _Decide
 ) -> tuple[list[int], bool]:
-    """Keep the clearly good, leave the clearly bad, and decide on the items around the break; say if that is final.
+    """Decide the items around the break item; items before are in, and items after are out. Return whether it finished.
 
     Beyond the core, what still fits is taken in order of density.
     """
@@ -76,7 +76,7 @@ def _search(
 
 
 def _branch_and_bound(values: list[float], weights: list[int], capacity: int) -> tuple[list[int], bool]:
-    """Depth first over items in order of density, pruned by the fractional bound, for at most `NODES` nodes."""
+    """Depth-first search over items by density, pruned by the fractional bound, for at most `NODES` nodes."""
     count = len(values)
     best: list[int] = []
     best_value = -1.0
@@ -102,7 +102,7 @@ def _branch_and_bound(values: list[float], weights: list[int], capacity: int) ->
 
 
 def _step_by_step(values: list[float], weights: list[int], capacity: int) -> tuple[list[int], bool]:
-    """Go through the items, and keep the best set for every step of the capacity.
+    """Dynamic programming: keep the best set for every step of the capacity.
 
     So few large items among many small ones are decided, where depth first would put the small ones back one by one.
     """
@@ -122,7 +122,7 @@ def _step_by_step(values: list[float], weights: list[int], capacity: int) -> tup
 
 
 def _bound(values: Sequence[float], weights: Sequence[int], dense: Sequence[int], room: int) -> float:
-    """Return what no set can exceed: the densest items, and as much of the next as there is room for."""
+    """Return the fractional upper bound: the densest items, and as much of the next as fits."""
     value = 0.0
     for i in dense:
         if weights[i] > room:

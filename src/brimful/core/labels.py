@@ -23,17 +23,17 @@ _TAGS = {
     "code-snippet": "code",
 }
 _LINE_KINDS = frozenset({"message-older", "message-recent"})
-"""What was said is many short texts: each is a line under its day, as chats are written. Tags would cost as much."""
+"""Messages are short, so each is a line under a heading with its day. Tags would cost as much as the text."""
 _OUR_TAGS = re.compile(r"<(?=\s*/?\s*(?:context|pinned|memory|lore|summary|code|item)\b)", re.IGNORECASE)
 _HEADING_PATTERN = re.compile(r"\[(?:\d{4}-\d\d-\d\d|undated)")
 _LINE_BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+(?=.)")
 _INDENT = "    "
 _ATTRIBUTE_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
-_MAX_ATTRIBUTE_LENGTH = 80  # characters: a label is not a place for content
+_MAX_ATTRIBUTE_LENGTH = 80  # characters
 
 
 def labeled_text(package: ContentPackage, speakers: Collection[str] = ()) -> str:
-    r"""Return the package's text in its label; that of a line stands under its `make_heading`.
+    r"""Return the package's text in its label, without the heading.
 
     No line in it begins as one of the `speakers` would.
 
@@ -53,18 +53,18 @@ def labeled_text(package: ContentPackage, speakers: Collection[str] = ()) -> str
 
 
 def speaker_prefixes(packages: Iterable[ContentPackage]) -> frozenset[str]:
-    """Return who speaks in a prompt, as lines are compared with it."""
+    """Return the speakers of a prompt in the form that `_line_prefix` returns."""
     names = {package.name for package in packages}
     return frozenset(map(_line_prefix, [*ROLES, *(_speaker_label(name) for name in names if name)]))
 
 
 def _line_prefix(line: str) -> str:
-    """Return how a line begins, if it begins as somebody's."""
+    """Return the part of a line before its colon, normalized."""
     return line.partition(":")[0].strip().casefold()
 
 
 def _indent_if_ambiguous(text: str, speakers: Collection[str], *, line: bool) -> str:
-    """Return a text no line of which can be taken for one of ours: if one could, all are indented, so none is bent.
+    """Indent all lines of a text if one of them could be mistaken for one of ours.
 
     The first one of a line of ours stands behind who said it. A text that can be printed has no other.
     """
@@ -79,13 +79,13 @@ def _indent_if_ambiguous(text: str, speakers: Collection[str], *, line: bool) ->
 
 
 def _speaker_label(name: str) -> str:
-    """Return a name as it begins a line; one that looks like a heading is put in brackets, for anybody may bear it."""
+    """Return a name for the beginning of a line; one that looks like a heading is put in parentheses."""
     shown = _attribute(name)
     return f"({shown})" if _HEADING_PATTERN.match(shown) else shown
 
 
 def make_heading(package: ContentPackage) -> str:
-    """Return the heading that a line stands under, which others may share, or nothing if the package is no line."""
+    """Return the heading of a line, which others may share, or an empty string if the package is not a line."""
     if package.kind not in _LINE_KINDS:
         return ""
     source = package.metadata.get("source", "")
@@ -94,7 +94,7 @@ def make_heading(package: ContentPackage) -> str:
 
 
 def make_label(package: ContentPackage) -> tuple[str, str]:
-    """Return what stands before and after the package's text."""
+    """Return what comes before and after the package's text."""
     if package.kind in _LINE_KINDS:
         return f"{_speaker_label(package.name) or package.role or 'user'}: ", "\n"
     tag, shown = tag_name(package.kind), ""
@@ -119,7 +119,7 @@ def tag_name(kind: str) -> str:
 
 
 def iso_date(timestamp: float) -> str:
-    """Return the day in UTC, or nothing where the time is unknown (0) or beyond what a calendar holds.
+    """Return the day in UTC, or an empty string if the time is unknown (0) or out of range.
 
     >>> iso_date(1_700_000_000), iso_date(0), iso_date(1e300)
     ('2023-11-14', '', '')

@@ -1,14 +1,14 @@
-"""What is known of a model: its window, its tokenizer, its rules."""
+"""Models: their windows, tokenizers and rules."""
 
 from typing import Final, Literal
 
 import msgspec
 
 Wire = Literal["openai", "anthropic", "gemini", "ollama", "text"]
-"""The form of a request: whose API it is written for."""
+"""The wire format of a request: which API it is written for."""
 
 Runtime = Literal["transformers", "llama.cpp"]
-"""Who renders the chat template and tokenizes: Hugging Face's libraries (vLLM, SGLang, TGI …), or llama.cpp."""
+"""What renders the chat template and tokenizes: Hugging Face's libraries (vLLM, SGLang, TGI …) or llama.cpp."""
 
 
 class Prior(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,11 +33,11 @@ UNKNOWN_PRIOR: Final = Prior(
     margin=0.25,
     source="an assumption: together they cover the dearest tokenizer known, o200k_base × 1.53",
 )
-"""For a model nobody has heard of. It errs on the side of too many tokens."""
+"""For unknown models. It errs on the side of too many tokens."""
 
 
 class CacheRule(msgspec.Struct, frozen=True, kw_only=True):
-    """When a provider reuses an equal prefix. `breakpoints` is 0 where caching is automatic."""
+    """When a provider caches a prompt prefix. `breakpoints` is 0 if caching is automatic."""
 
     minimum_tokens: int
     breakpoints: int = 0
@@ -46,7 +46,7 @@ class CacheRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the registry. `known` is false for the fallback that stands for a model nobody has heard of.
+    """A model in the registry. `known` is false for the fallback that is used for unknown models.
 
     `id` is the name the user gave and what goes on the wire; `canonical` is the id of the row it was found under.
 
@@ -90,5 +90,5 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names_in_text(self) -> bool:
-        """Whether a speaker's name must stand in the text, for chat templates know no names."""
+        """Whether a speaker's name must be in the text, because chat templates have no names."""
         return self.overhead == "template"

@@ -1,4 +1,4 @@
-"""A prompt that belongs to no provider yet: messages, tools, and how much may be answered."""
+"""Provider-independent prompts: messages, tools and the output limit."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from brimful.errors import InvalidValue
 __all__ = ["Media", "Message", "Part", "Prompt", "Request", "Role", "Text", "Tool", "ToolCall", "ToolResult"]
 
 Request = dict[str, Any]
-"""A finished request body, as the provider's HTTP API takes it."""
+"""A finished request body for the provider's HTTP API."""
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Refuse what the record could not hold."""
+        """Validate and copy all fields."""
         name = validation.require_unicode("tools.name", self.name, InvalidValue)
         description = clean_text(validation.require_text("tools.description", self.description, InvalidValue))
         for field, value in (("name", name), ("description", description), ("parameters", _schema(self.parameters))):
@@ -37,7 +37,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One turn. `sources` are the ids of the packages in it; `cache` says that a stable prefix ends here."""
+    """One message. `sources` are the ids of the packages in it; `cache` marks the end of a stable prefix."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -47,7 +47,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model shall see, in order, and how many tokens it may answer with.
+    """What the model will see, in order, and how many tokens it may answer with.
 
     `system_turns` says that the model takes system messages between the turns, where its wire would rather not.
     """
@@ -68,7 +68,7 @@ def _schema(parameters: object) -> dict[str, Any]:
 
 
 def clean_data(value: object) -> object:
-    r"""Return JSON data with lone surrogates replaced at every depth.
+    r"""Replace lone surrogates everywhere in JSON data.
 
     >>> clean_data({"a": ["x\ud800"]}) == {"a": ["x\ufffd"]}
     True
@@ -77,7 +77,7 @@ def clean_data(value: object) -> object:
         return clean_text(value)
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
-            raise TypeError("keys must be texts")
+            raise TypeError("keys must be strings")
         return {clean_text(key): clean_data(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [clean_data(item) for item in value]

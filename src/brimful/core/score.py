@@ -1,4 +1,4 @@
-"""Priority, importance, relevance and recency: one number, and its parts."""
+"""Scores: priority, importance, relevance and recency combined into one number."""
 
 from collections.abc import Callable
 from math import exp
@@ -8,12 +8,12 @@ import msgspec
 from brimful.core.content import MAX_PRIORITY, ContentPackage
 from brimful.core.policy import Weights
 
-NEUTRAL_RELEVANCE = 0.5  # for what was not searched for
+NEUTRAL_RELEVANCE = 0.5  # for packages that did not come from a search
 SECONDS_PER_DAY = 86_400.0
 
 
 class Score(msgspec.Struct, frozen=True, gc=False):
-    """The whole and the four parts as they were before weighting, each from 0 to 1."""
+    """The total, and its four parts before weighting, each from 0 to 1."""
 
     total: float
     priority: float
@@ -23,7 +23,7 @@ class Score(msgspec.Struct, frozen=True, gc=False):
 
 
 def make_scorer(weights: Weights, now: float) -> Callable[[ContentPackage], Score]:
-    """Return a function that scores packages at the time `now`. What lies in the future is as recent as can be."""
+    """Return a function that scores packages at the time `now`. Packages from the future have a recency of 1."""
     of_priority, of_importance, of_recency = weights.priority, weights.importance, weights.recency
     of_relevance, of_merit = weights.relevance, of_priority + of_importance + of_recency
     multiplies, days = weights.multiply_by_relevance, weights.recency_days

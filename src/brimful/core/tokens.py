@@ -1,4 +1,4 @@
-"""A token count, and how sure it is."""
+"""Token counts, and how certain they are."""
 
 from collections.abc import Iterable
 from typing import Final, Literal, get_args
@@ -9,20 +9,20 @@ from brimful.core import validation
 from brimful.errors import InvalidPackage
 
 Basis = Literal["exact", "provider", "calibrated", "approximate", "bound"]
-"""How a count came about.
+"""How a count was made.
 
 - `exact`: the model's own tokenizer counted it.
 - `provider`: the provider reported it.
 - `calibrated`: another tokenizer's count times a factor; `margin` covers what the factor may miss.
-- `approximate`: characters by a rule of thumb.
-- `bound`: the caller vouches that it is at most this.
+- `approximate`: estimated from the number of characters.
+- `bound`: an upper bound given by the caller.
 """
 BASES: Final[tuple[str, ...]] = get_args(Basis)
 _BY_CERTAINTY: Final[tuple[Basis, ...]] = ("exact", "provider", "bound", "calibrated", "approximate")
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """So many tokens, on this basis, by this tokenizer.
+    """A number of tokens, with its basis and tokenizer.
 
     >>> Count(tokens=812, basis="exact", tokenizer="o200k_base").upper
     812
@@ -36,8 +36,8 @@ class Count(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     margin: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a count."""
-        # Every text of a pile has its count: where all is well, nothing is called.
+        """Validate all fields."""
+        # Inlined for the usual case: every candidate has a count.
         if type(self.tokens) is not int or not 0 <= self.tokens <= validation.MAX_INTEGER:
             raise InvalidPackage("tokens", _reason(self.tokens))
         if type(self.margin) is not int or not 0 <= self.margin <= validation.MAX_INTEGER:
@@ -53,12 +53,12 @@ class Count(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def exact(self) -> bool:
-        """Whether the number is the model's own."""
+        """Whether it was counted with the model's own tokenizer."""
         return self.basis in ("exact", "provider")
 
     @property
     def upper(self) -> int:
-        """What the budget is charged: the count and what it may have missed."""
+        """The upper bound, which the budget is charged: the count plus its margin."""
         return self.tokens + self.margin
 
 
@@ -71,7 +71,7 @@ def _reason(value: object) -> str:
 
 
 def sum_counts(counts: Iterable[Count], tokenizer: str) -> Count:
-    """Return the sum of counts. Its basis is the least certain of theirs.
+    """Return the sum of counts, with the least certain basis among them.
 
     >>> sum_counts([Count(tokens=2, basis="exact"), Count(tokens=3, basis="calibrated", margin=1)], "mixed")
     Count(tokens=5, basis='calibrated', tokenizer='mixed', margin=1)

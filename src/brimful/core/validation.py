@@ -12,15 +12,15 @@ import msgspec
 
 from brimful.errors import InvalidPackage, InvalidValue
 
-MAX_INTEGER: Final = 2**53 - 1  # the largest whole number that every reader of JSON holds exactly
-MAX_TIMESTAMP: Final = 253_402_300_800  # seconds since 1970: the end of the year 9999, and of what calendars know
-_MAX_PREVIEW_LENGTH: Final = 80  # characters of a wrong value in an error, which is one line
+MAX_INTEGER: Final = 2**53 - 1  # the largest integer that every JSON parser represents exactly
+MAX_TIMESTAMP: Final = 253_402_300_800  # seconds since 1970: the end of the year 9999
+_MAX_PREVIEW_LENGTH: Final = 80  # characters; errors are one line
 
 _ErrorType = type[InvalidValue]
 
 
 def preview(value: object) -> str:
-    """Return how an error shows a wrong value.
+    """Return a short representation of an invalid value for an error message.
 
     >>> preview(None), preview("x" * 99)[-3:], preview(10**9999), preview([10**9999])
     ('None', 'xx…', 'one beyond 9,007,199,254,740,991', 'list')
@@ -29,22 +29,22 @@ def preview(value: object) -> str:
         return f"one beyond {MAX_INTEGER:,}"
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # Python refuses to write numbers of many thousand digits
+    except (ValueError, RecursionError):  # Python does not print numbers with thousands of digits
         return type(value).__name__
     return text if len(text) <= _MAX_PREVIEW_LENGTH else text[: _MAX_PREVIEW_LENGTH - 1] + "…"
 
 
 def require_text(field: str, value: object, error: _ErrorType = InvalidPackage) -> str:
-    """Return a text. A text of another type (a `StrEnum`) becomes a plain one, as it will be when it is read back."""
+    """Return a plain string. A subclass such as `StrEnum` becomes a `str`, as it will be when it is read back."""
     if type(value) is str:
         return value
     if not isinstance(value, str):
-        raise error(field, f"must be a text, not {preview(value)}")
+        raise error(field, f"must be a string, not {preview(value)}")
     return str.__str__(value)
 
 
 def require_unicode(field: str, value: object, error: _ErrorType = InvalidPackage) -> str:
-    r"""Return a text without lone surrogates, which no provider accepts and no file can hold.
+    r"""Return a string without lone surrogates, which cannot be encoded as UTF-8.
 
     >>> require_unicode("content.id", "call-\ud800")
     Traceback (most recent call last):
@@ -61,7 +61,7 @@ def require_unicode(field: str, value: object, error: _ErrorType = InvalidPackag
 
 
 def require_id(field: str, value: object, error: _ErrorType = InvalidPackage) -> str:
-    """Return a text that names something: neither empty nor broken. To mend it would make it another name."""
+    """Return a non-empty string that can be encoded. It is not repaired, because that would make it another id."""
     plain = require_unicode(field, value, error)
     if not plain:
         raise error(field, "must not be empty")
@@ -69,7 +69,7 @@ def require_id(field: str, value: object, error: _ErrorType = InvalidPackage) ->
 
 
 def to_finite_float(value: object) -> float | None:
-    """Return a finite number as a float, as which it is read back; None for anything else.
+    """Return a finite number as a float; None for anything else.
 
     >>> to_finite_float(30), to_finite_float(True), to_finite_float(10**400), to_finite_float(float("nan"))
     (30.0, None, None, None)
@@ -86,7 +86,7 @@ def to_finite_float(value: object) -> float | None:
 
 
 def is_whole_number(value: object, low: int = 1) -> bool:
-    """Say whether a value is a whole number from `low` up, and small enough for a record.
+    """Whether a value is an integer of at least `low` and at most `MAX_INTEGER`.
 
     >>> is_whole_number(7), is_whole_number(7.0), is_whole_number(True), is_whole_number(0), is_whole_number(10**400)
     (True, False, False, False, False)
@@ -95,13 +95,13 @@ def is_whole_number(value: object, low: int = 1) -> bool:
 
 
 def require_position(value: object) -> None:
-    """Refuse what is no position."""
+    """Raise `InvalidPackage` unless the value is a position."""
     if not is_whole_number(value, -MAX_INTEGER):
         raise InvalidPackage("position", f"must be a whole number, not {preview(value)}")
 
 
 def require_timestamp(field: str, value: object, error: _ErrorType = InvalidPackage) -> float:
-    """Return a time as the float as which it is read back."""
+    """Return a timestamp as a float."""
     number = to_finite_float(value)
     if number is None:
         raise error(field, f"must be a finite number of seconds, not {preview(value)}")
@@ -109,15 +109,15 @@ def require_timestamp(field: str, value: object, error: _ErrorType = InvalidPack
 
 
 def is_fraction(value: object) -> bool:
-    """Say whether a value is a number from 0 to 1 as a record holds it."""
+    """Whether a value is a float from 0 to 1."""
     return type(value) is float and 0.0 <= value <= 1.0
 
 
 def require_calendar_time(field: str, value: object, error: _ErrorType = InvalidPackage) -> float:
-    """Return a time that somebody tells now, which a calendar has; what is kept or imported may have any."""
+    """Return a timestamp that is a calendar date. Stored and imported timestamps may be out of that range."""
     number = require_timestamp(field, value, error)
     if abs(number) > MAX_TIMESTAMP:
-        raise error(field, f"{preview(value)} is in no calendar: it must be in seconds since 1970, not in milliseconds")
+        raise error(field, f"{preview(value)} is out of range: it must be in seconds since 1970, not in milliseconds")
     return number
 
 
@@ -130,7 +130,7 @@ def require_fraction(field: str, value: object, error: _ErrorType = InvalidPacka
 
 
 def require_duration(field: str, value: object) -> float:
-    """Return how many seconds something lasts."""
+    """Return a positive number of seconds."""
     number = to_finite_float(value)
     if number is None or not 0.0 < number <= MAX_INTEGER:
         raise InvalidPackage(field, f"must be a positive number, not {preview(value)}")
@@ -138,7 +138,7 @@ def require_duration(field: str, value: object) -> float:
 
 
 def require_json_object(field: str, value: object, error: _ErrorType = InvalidPackage) -> dict[str, Any]:
-    """Return a mapping as the JSON data that it will be in the record: a copy, without tuples, dates or NaN.
+    """Return a mapping as plain JSON data: a copy without tuples, dates or NaN.
 
     >>> require_json_object("metadata", {"pair": (1, float("nan"))})
     {'pair': [1, None]}
@@ -155,7 +155,7 @@ def require_json_object(field: str, value: object, error: _ErrorType = InvalidPa
 def normalize_field(
     value: msgspec.Struct, field: str, checked: Callable[[str, Any], object], prefix: str = "content."
 ) -> None:
-    """Put a field into the form that the record will hold, or refuse it by name."""
+    """Replace a field of a struct by its validated value."""
     given = getattr(value, field)
     plain = checked(prefix + field, given)
     if plain is not given:

@@ -11,7 +11,7 @@ from brimful.core.tokens import Basis
 
 
 def restore_media_sizes(parsed: Prompt, original: Prompt) -> Prompt:
-    """Return the prompt that was read from a request, its media as large and as long as they are in the original.
+    """Return a prompt parsed from a request, with the media sizes of the original prompt.
 
     What is looked up is only the size of the same medium, by its URL or data; what is in the request, and how often, is
     taken from the request alone.
@@ -42,33 +42,33 @@ def restore_media_sizes(parsed: Prompt, original: Prompt) -> Prompt:
 
 
 def _media_key(media: Media) -> str:
-    """Return the address, or the data, which some wires want inside a `data:` address."""
+    """Return the URL or the data, which some wire formats put into a `data:` URL."""
     return media.url.partition(",")[2] if media.url.startswith("data:") else media.url or media.data
 
 
 class Renderer(Protocol):
-    """Writes a prompt as a provider's request, reads one back, and knows the provider's rules."""
+    """Renders a prompt as a provider's request, parses requests, and checks the provider's rules."""
 
     @property
     def names_in_text(self) -> bool:
-        """Whether the provider has no field for a speaker's name, so that it stands in the text."""
+        """Whether the provider has no field for a speaker's name, so that it goes into the text."""
         ...
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
-        """Write the request."""
+        """Render the request."""
         ...
 
     def stand_in(self, media: Media, role: Role) -> Text | None:
-        """Return the text that will stand for a medium, or nothing if the medium itself is sent."""
+        """Return the text that replaces a media item, or None if the item itself is sent."""
         ...
 
     def parse(self, request: Request) -> Prompt:
-        """Read a request back: what is counted is what will be sent. Raise `InvalidRequest` if a rule is broken."""
+        """Parse a request, so that what is counted is what will be sent. Raise `InvalidRequest` if it breaks a rule."""
         ...
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """The count of the request as a whole beside the sum of its parts, and how often the fill was repeated for it.
+    """The count of the whole request, the sum of its parts, and the number of rounds that it took.
 
     `limit` is the window without the completion reserve. `basis` says how sure the count is, and `margin` how much of
     `tokens` is there for what it may have missed.
@@ -83,14 +83,14 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def difference(self) -> int:
-        """The whole minus the sum of its parts."""
+        """The count of the whole minus the sum of its parts."""
         return self.tokens - self.parts
 
 
 def verify(
     request: Request, prompt: Prompt, renderer: Renderer, counter: TokenCounter, *, limit: int, parts: int, rounds: int
 ) -> Verification:
-    """Read the request back, which checks its provider's rules, and count what will be sent from the request itself.
+    """Parse the request, which checks its provider's rules, and count the result.
 
     The prompt only tells the sizes of its media.
     """

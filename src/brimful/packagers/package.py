@@ -169,7 +169,7 @@ def _clean_content(content: str | tuple[Part, ...] | list[Part]) -> str | tuple[
     if isinstance(content, str):
         return clean_text(content)
     if not isinstance(content, tuple | list):
-        raise InvalidPackage("content", f"must be a text or a list of parts, not {type(content).__name__}")
+        raise InvalidPackage("content", f"must be a string or a list of parts, not {type(content).__name__}")
     for at, part in enumerate(content):
         if not isinstance(part, Part):
             raise InvalidPackage(f"content[{at}]", f"must be a part, not {validation.preview(part)}")

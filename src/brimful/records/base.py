@@ -82,7 +82,7 @@ def validate_content(field: str, value: object) -> str | tuple[Part, ...]:
     if isinstance(value, str):
         return validate_string(field, value)
     if not isinstance(value, tuple) or not value or not all(isinstance(part, Part) for part in value):
-        raise InvalidValue(field, f"must be a text or a tuple of parts, not {validation.preview(value)}")
+        raise InvalidValue(field, f"must be a string or a tuple of parts, not {validation.preview(value)}")
     return value
 
 
