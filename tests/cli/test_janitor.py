@@ -28,7 +28,7 @@ def test_a_dry_run_says_what_a_run_does_and_undo_takes_it_back(run, run_json):
     shown = run("janitor", "run").stdout.splitlines()
     assert shown[0].split() == ["room", "floods", "summaries", "set", "aside", "notes"]
     assert shown[1].split() == ["busy", "1", "2", "30"]
-    assert shown[2].startswith("  30 near-equal messages from bot, 10:00, e.g. “Cheap watches")
+    assert shown[2].startswith("  30 near-identical messages from bot, 10:00, e.g. “Cheap watches")
     assert shown[3] == "run 1 is done; `brimful janitor undo` gives everything back"
     assert "Cheap" not in run("message", "list", "busy").stdout
     assert run("export", "--room", "busy", "--format", "openai").stdout.count("Cheap") == 30

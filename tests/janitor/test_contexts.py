@@ -39,7 +39,7 @@ def test_a_flood_of_ten_thousand_costs_less_than_a_hundred_tokens(sqlite_url):
     drowned, newest, tidy = asyncio.run(story())
     assert drowned.tokens > 20_000
     without = brimful.assemble(
-        [package for package in tidy.inputs.packages if "near-equal" not in package.text],
+        [package for package in tidy.inputs.packages if "near-identical" not in package.text],
         model="gpt-4o",
         window=WINDOW,
         now=NOW,
@@ -48,8 +48,8 @@ def test_a_flood_of_ten_thousand_costs_less_than_a_hundred_tokens(sqlite_url):
     assert newest.decision("spam-9999").outcome == "kept"  # as long as it may be what is to be answered
     kept = {decision.id for decision in tidy.decisions if decision.included}
     assert {f"m{n}" for n in range(40)} <= kept
-    [line] = [package for package in tidy.inputs.packages if "near-equal" in package.text]
-    assert line.text.startswith("10,000 near-equal messages from 3 senders, 10:00–10:33, e.g. “CONGRATS ")
+    [line] = [package for package in tidy.inputs.packages if "near-identical" in package.text]
+    assert line.text.startswith("10,000 near-identical messages from 3 senders, 10:00–10:33, e.g. “CONGRATS ")
     assert tidy.decision(line.id).outcome == "kept"
 
 
@@ -67,8 +67,8 @@ def test_a_flood_of_a_month_gone_by_is_told_as_long_as_its_messages_are_set_asid
             return await engine.assemble(**question), await engine.store.summaries("r")
 
     context, summaries = asyncio.run(story())
-    [line] = [each for each in summaries if "near-equal" in each.content]
-    assert line.content.startswith("10,000 near-equal messages from 3 senders, 12:00–12:33, e.g. “CONGRATS ")
+    [line] = [each for each in summaries if "near-identical" in each.content]
+    assert line.content.startswith("10,000 near-identical messages from 3 senders, 12:00–12:33, e.g. “CONGRATS ")
     assert context.decision(line.id).outcome == "kept"
     assert context.decision(line.id).tokens < 100
     assert line.content in str(context.request)

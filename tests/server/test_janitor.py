@@ -35,7 +35,7 @@ def test_rooms_of_all_tenants_are_put_in_order(start, tmp_path):
     asyncio.run(wrote())
     start(janitor_interval="6h")
     for line in asyncio.run(tidied()):
-        assert line.startswith("19 near-equal messages from bot, ")
+        assert line.startswith("19 near-identical messages from bot, ")
         assert line.endswith("e.g. “Click here, click here, and you will be rich before …”")
 
 

@@ -239,7 +239,7 @@ class RoomSweep:
 
     async def _summarize_day(self, room: str, due: DueDay, notes: list[str]) -> JanitorChange:
         day = due.day
-        messages = await self._housekeeping.said(room, [place.seq for place in day.places])
+        messages = await self._housekeeping.said(room, [place.seq for place in day.positions])
         separated = await asyncio.to_thread(_summaries.separate_floods, messages)
         new = _summaries.flood_summaries(room, day.name, separated, self._now)
         if separated.rest:

@@ -16,75 +16,76 @@ Span = tuple[int, int]
 Spans = tuple[Span, ...]
 
 
-def make_spans(places: Iterable[int]) -> Spans:
-    """Return the spans that hold these places, and no other.
+def make_spans(positions: Iterable[int]) -> Spans:
+    """Return the spans that cover exactly these positions.
 
     >>> make_spans([7, 3, 4, 5])
     ((3, 5), (7, 7))
     """
-    found: list[list[int]] = []
-    for place in sorted(set(places)):
-        if found and place == found[-1][1] + 1:
-            found[-1][1] = place
+    spans: list[list[int]] = []
+    for position in sorted(set(positions)):
+        if spans and position == spans[-1][1] + 1:
+            spans[-1][1] = position
         else:
-            found.append([place, place])
-    return tuple((first, last) for first, last in found)
+            spans.append([position, position])
+    return tuple((first, last) for first, last in spans)
 
 
 def merge_spans(spans: Iterable[Span]) -> Spans:
-    """Return spans in order, those that meet as one.
+    """Return spans in order, with adjacent and overlapping ones merged.
 
     >>> merge_spans([(7, 9), (1, 3), (4, 5)])
     ((1, 5), (7, 9))
     """
-    found: list[Span] = []
+    merged: list[Span] = []
     for first, last in sorted(spans):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
         else:
-            found.append((first, last))
-    return tuple(found)
+            merged.append((first, last))
+    return tuple(merged)
 
 
-def spans_contain(spans: Sequence[Span], place: int) -> bool:
-    """Say whether a place stands in one of the spans, which are in order.
+def spans_contain(spans: Sequence[Span], position: int) -> bool:
+    """Return whether a position is in one of the spans, which must be in order.
 
     >>> spans_contain(((3, 5), (7, 7)), 5), spans_contain(((3, 5), (7, 7)), 6)
     (True, False)
     """
-    at = bisect_right(spans, (place, place))
-    return any(first <= place <= last for first, last in spans[max(0, at - 1) : at + 1])
+    at = bisect_right(spans, (position, position))
+    return any(first <= position <= last for first, last in spans[max(0, at - 1) : at + 1])
 
 
 Level = Literal["family", "day", "month", "year"]
-"""What a summary of the janitor stands for: a flood within a day, the rest of a day, and days and months gone by."""
+"""What a summary of the janitor covers: a flood within a day, the rest of a day, a month, or a year."""
 
 UNDATED: Final = "undated"
-_UNDATED_BATCH: Final = 1_000  # messages without a time that make a day
-MONTH_ROLL_UP_DAYS: Final = 31.0  # days after which nobody asks for single days of a month
-YEAR_ROLL_UP_DAYS: Final = 366.0  # … and for single months of a year
+_UNDATED_BATCH: Final = 1_000  # messages without a time that count as a day
+MONTH_ROLL_UP_DAYS: Final = 31.0  # after the end of a month, when single days no longer matter
+YEAR_ROLL_UP_DAYS: Final = 366.0  # after the end of a year, when single months no longer matter
 _MONTH_CHARS: Final = len("2026-11")
 _YEAR_CHARS: Final = len("2026")
 
 
 class Day(msgspec.Struct, frozen=True):
-    """A day of a room, and who stands in it, in order."""
+    """A day of a room, and the positions of its messages, in order."""
 
     name: str
-    places: tuple[MessagePosition, ...]
+    positions: tuple[MessagePosition, ...]
 
     @property
-    def gone(self) -> bool:
-        """Whether some of it was purged, so that it cannot be told anew."""
-        return any(place.gone for place in self.places)
+    def is_purged(self) -> bool:
+        """Whether some of its messages were purged, so that it cannot be summarized again."""
+        return any(position.gone for position in self.positions)
 
 
-def group_by_day(places: Iterable[MessagePosition]) -> list[Day]:
-    """Return the days of a room, by who stands first in each. What bears no time is told by the thousand."""
-    found: dict[str, list[MessagePosition]] = {}
-    for place in places:
-        found.setdefault(iso_date(place.at) or f"{UNDATED}-{place.seq // _UNDATED_BATCH}", []).append(place)
-    return [Day(name, tuple(members)) for name, members in found.items()]
+def group_by_day(positions: Iterable[MessagePosition]) -> list[Day]:
+    """Return the days of a room, in the order of their first messages. Messages without a time form batches."""
+    days: dict[str, list[MessagePosition]] = {}
+    for position in positions:
+        name = iso_date(position.at) or f"{UNDATED}-{position.seq // _UNDATED_BATCH}"
+        days.setdefault(name, []).append(position)
+    return [Day(name, tuple(members)) for name, members in days.items()]
 
 
 def month_of(day: str) -> str:
@@ -106,7 +107,7 @@ def year_of(month: str) -> str:
 
 
 def is_past(name: str, now: float) -> bool:
-    """Say whether a month or a year lies so far back that its parts may be told together.
+    """Return whether a month or year ended long enough ago to be rolled up.
 
     >>> is_past("2026-10", 1_794_700_000.0), is_past("2026-09", 1_794_700_000.0), is_past("undated-3", 0.0)
     (False, True, False)
@@ -120,7 +121,7 @@ def is_past(name: str, now: float) -> bool:
 
 
 def clock_time(at: float) -> str:
-    """Return the time of day, in UTC; nothing where there is none.
+    """Return the time of day in UTC; empty for 0.
 
     >>> clock_time(1_700_000_000), clock_time(0)
     ('22:13', '')
@@ -129,7 +130,7 @@ def clock_time(at: float) -> str:
 
 
 def time_range(times: Iterable[float]) -> str:
-    """Return from when to when something was said; nothing where that is not known.
+    """Return the first and last time of day, for a title; empty if no time is known.
 
     >>> time_range([1_700_000_000, 1_700_000_100, 1_700_003_600]), time_range([0.0])
     (', 22:13–23:13', '')

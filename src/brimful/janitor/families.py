@@ -21,7 +21,7 @@ _NUMBERS: Final = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 def normalize(text: str) -> str:
-    """Return a text without case, form, spacing and numbers.
+    """Return a text in NFKC, without case, extra spaces and numbers.
 
     >>> normalize("You  WON £1,000! Call 0906-55")
     'you won £0! call 0-0'
@@ -39,7 +39,7 @@ def find_numbers(text: str) -> tuple[str, ...]:
 
 
 def make_shingles(text: str) -> frozenset[str]:
-    """Return all runs of a few characters in a normal text.
+    """Return all substrings of four characters of a normalized text.
 
     >>> sorted(make_shingles("abcdef"))
     ['abcd', 'bcde', 'cdef']
@@ -48,7 +48,7 @@ def make_shingles(text: str) -> frozenset[str]:
 
 
 def jaccard_similarity(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return the share of shingles that two texts have in common, of all that they have: Jaccard's.
+    """Return the Jaccard similarity of two sets of shingles.
 
     >>> jaccard_similarity(make_shingles("abcdef"), make_shingles("abcdeg"))
     0.5
@@ -61,87 +61,87 @@ def _fold_case(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
-MIN_SIMILARITY: Final = 0.6  # of the shingles of both that a text shares with the head of its family
-MAX_WITNESSES: Final = 4  # texts after the head that a text must be like, too; more change nothing on real messages
-MIN_FUZZY_CHARS: Final = 16  # characters: shorter texts are of one family only if they are equal
-MAX_FUZZY_CHARS: Final = 10_000  # characters: so are longer ones, since whoever floods does not write novels
+MIN_SIMILARITY: Final = 0.6  # Jaccard similarity of a text and the head of its family
+MAX_WITNESSES: Final = 4  # members after the head that a text must be similar to; more change nothing on real messages
+MIN_FUZZY_CHARS: Final = 16  # shorter texts must be equal
+MAX_FUZZY_CHARS: Final = 10_000  # so must longer ones: floods do not consist of novels
 SKETCH_SIZE: Final = 128  # numbers in a sketch
 LSH_BANDS: Final = (
     32  # of them that must agree in four: what is ALIKE is found in 99 of 100 cases, what is more alike always
 )
-_SEED: Final = 20  # any will do, as long as it stays
+_SEED: Final = 20  # any value works, as long as it never changes
 
 
 class Family(msgspec.Struct, frozen=True):
-    """Places of nearly equal texts in a list, in order; the first is the head."""
+    """Indices of near-duplicate texts, in order; the first is the head."""
 
     members: tuple[int, ...]
 
 
-def find_families(texts: Sequence[str], alike: float = MIN_SIMILARITY) -> list[Family]:
-    """Return the families of some texts, in the order of their heads; a text that is like no other is one by itself.
+def find_families(texts: Sequence[str], min_similarity: float = MIN_SIMILARITY) -> list[Family]:
+    """Return the families of some texts, in the order of their heads. A text without near-duplicates is a family, too.
 
     >>> texts = ["Win a FREE phone now, call 111", "Lunch?", "win a free phone now, call 9"]
     >>> [family.members for family in find_families(texts)]
     [(0, 2), (1,)]
     """
-    same: dict[str, list[int]] = {}
+    equal: dict[str, list[int]] = {}
     for at, text in enumerate(texts):
-        same.setdefault(normalize(text), []).append(at)
-    heads = _FamilyIndex(alike)
-    found: dict[str, list[int]] = {}
-    for text, places in same.items():
-        found.setdefault(heads.of(text), []).extend(places)
-    return [Family(tuple(sorted(places))) for places in sorted(found.values(), key=min)]
+        equal.setdefault(normalize(text), []).append(at)
+    index = _FamilyIndex(min_similarity)
+    families: dict[str, list[int]] = {}
+    for text, members in equal.items():
+        families.setdefault(index.find_head(text), []).extend(members)
+    return [Family(tuple(sorted(members))) for members in sorted(families.values(), key=min)]
 
 
 class _FamilyIndex:
-    """The heads of families so far: a sketch of each, and the shingles of the first of its family."""
+    """The heads of all families so far, each with its MinHash sketch and the shingles of its first members."""
 
-    def __init__(self, alike: float) -> None:
-        from rensa import RMinHash, RMinHashLSH  # noqa: PLC0415 - only where there is something to compare
+    def __init__(self, min_similarity: float) -> None:
+        from rensa import RMinHash, RMinHashLSH  # noqa: PLC0415 - slow to import, and rarely needed
 
-        self._alike = alike
+        self._min_similarity = min_similarity
         self._sketch = RMinHash
-        self._index = RMinHashLSH(alike, SKETCH_SIZE, LSH_BANDS)
+        self._index = RMinHashLSH(min_similarity, SKETCH_SIZE, LSH_BANDS)
         self._heads: list[str] = []
-        self._first: list[list[frozenset[str]]] = []
+        self._members: list[list[frozenset[str]]] = []
 
-    def of(self, text: str) -> str:
-        """Return the head of the family that a text is of; a text that is like none becomes one."""
+    def find_head(self, text: str) -> str:
+        """Return the head of the family that a text belongs to; a text that is similar to none starts a new one."""
         if not MIN_FUZZY_CHARS <= len(text) <= MAX_FUZZY_CHARS:
             return text
         pieces = make_shingles(text)
         sketch = self._sketch(SKETCH_SIZE, _SEED)
         sketch.update(sorted(pieces))
-        best = max(((self._likeness(pieces, at), -at) for at in self._index.query(sketch)), default=(0.0, 0))
-        if best[0] >= self._alike:
-            first = self._first[-best[1]]
-            first.extend([pieces] if len(first) <= MAX_WITNESSES else [])
+        best = max(((self._similarity(pieces, at), -at) for at in self._index.query(sketch)), default=(0.0, 0))
+        if best[0] >= self._min_similarity:
+            members = self._members[-best[1]]
+            members.extend([pieces] if len(members) <= MAX_WITNESSES else [])
             return self._heads[-best[1]]
         self._index.insert(len(self._heads), sketch)
         self._heads.append(text)
-        self._first.append([pieces])
+        self._members.append([pieces])
         return text
 
-    def _likeness(self, pieces: frozenset[str], at: int) -> float:
-        """Return how much a text is like the head of a family; 0 if it is not like the others of its first."""
-        head, *others = (jaccard_similarity(pieces, other) for other in self._first[at])
-        return head if all(share >= self._alike for share in others) else 0.0
+    def _similarity(self, pieces: frozenset[str], at: int) -> float:
+        """Return the similarity of a text to the head of a family; 0 if it differs from its other first members."""
+        head, *others = (jaccard_similarity(pieces, other) for other in self._members[at])
+        return head if all(share >= self._min_similarity for share in others) else 0.0
 
 
 def find_duplicate_memories(memories: Sequence[Memory], unread: Iterable[str]) -> list[Memory]:
-    """Return those of the `unread` (by id) that say what another memory of the same scope says.
+    """Return the memories among `unread` (ids) that repeat another memory of the same scope.
 
-    The one that stays is pinned, or was used most, or is the most important, or the newest. Case, form and spacing do
-    not count; numbers do.
+    Of equal memories, the pinned, most used, most important or newest one stays. Case and spacing do not matter;
+    numbers do.
     """
-    spare = set(unread)
-    same: dict[tuple[str, str], list[Memory]] = {}
+    candidates = set(unread)
+    equal: dict[tuple[str, str], list[Memory]] = {}
     for memory in memories:
-        same.setdefault((memory.scope, content_hashes(memory.content)[1]), []).append(memory)
-    found = []
-    for alike in same.values():
-        best = max(alike, key=lambda each: (each.pinned, each.accesses, each.importance, each.at, each.id))
-        found += [memory for memory in alike if memory.id != best.id and memory.id in spare]
-    return found
+        equal.setdefault((memory.scope, content_hashes(memory.content)[1]), []).append(memory)
+    duplicates = []
+    for group in equal.values():
+        best = max(group, key=lambda each: (each.pinned, each.accesses, each.importance, each.at, each.id))
+        duplicates += [memory for memory in group if memory.id != best.id and memory.id in candidates]
+    return duplicates

@@ -22,128 +22,129 @@ from brimful.records import Summary
 from brimful.records.janitor import MessagePosition
 
 LEVEL_KEY: Final = "janitor"
-"""The key of metadata that tells the level of a summary of the janitor's; those of others are left alone."""
+"""The metadata key with the level of a janitor's summary. Summaries without it are not the janitor's."""
 
 
 class DueDay(msgspec.Struct, frozen=True):
-    """A day that is to be told anew, and the summaries that tell it so far."""
+    """A day that has to be summarized again, and its summaries so far."""
 
     day: Day
-    told: tuple[Summary, ...]
+    summaries: tuple[Summary, ...]
 
 
 class RollUp(msgspec.Struct, frozen=True):
-    """A month or a year that is to be told as one, by its name: what tells of its parts, and what those leave alone.
+    """A month or year that gets one summary in place of those of its parts.
 
-    Its floods are told by themselves: what they tell is set aside, and stands in no history.
+    Floods are rolled up separately, since their messages are archived. `skipped` are positions that no part covers.
     """
 
     name: str
     parts: tuple[Summary, ...]
     floods: tuple[Summary, ...]
-    left: Spans
+    skipped: Spans
 
     @property
-    def told(self) -> tuple[Summary, ...]:
-        """All that tells of it so far."""
+    def summaries(self) -> tuple[Summary, ...]:
+        """All summaries that the new ones replace."""
         return self.parts + self.floods
 
 
 def janitor_summaries(summaries: Iterable[Summary]) -> list[Summary]:
-    """Return the janitor's own summaries."""
+    """Return the summaries that the janitor wrote."""
     return [summary for summary in summaries if LEVEL_KEY in summary.metadata]
 
 
 def summary_level(summary: Summary) -> Level:
-    """Return what one of the janitor's summaries stands for."""
+    """Return the level of a janitor's summary."""
     level: Level = summary.metadata[LEVEL_KEY]
     return level
 
 
 def is_roll_up(summary: Summary) -> bool:
-    """Say whether one of the janitor's summaries tells of a month or of a year."""
+    """Return whether a janitor's summary covers a month or a year."""
     return _period(summary) == month_of(_period(summary))
 
 
 def skipped_spans(summary: Summary) -> Spans:
-    """Return places that a summary knows of and leaves alone, since what stands there is pinned."""
-    return tuple((first, last) for first, last in summary.metadata.get("beside", ()))
+    """Return the positions within a summary's period that it does not cover, since they are pinned or hidden."""
+    return tuple((first, last) for first, last in summary.metadata.get("skipped", ()))
 
 
-def summarizable(places: Sequence[MessagePosition]) -> Sequence[MessagePosition]:
-    """Return what may be covered: all but the newest, which may be what is to be answered."""
-    return places[:-1]
+def summarizable(positions: Sequence[MessagePosition]) -> Sequence[MessagePosition]:
+    """Return all positions but the newest, which may be waiting for a reply."""
+    return positions[:-1]
 
 
-def find_due_days(places: Sequence[MessagePosition], summaries: Sequence[Summary]) -> list[DueDay]:
-    """Return the days of which something is not told, or told other than it is now.
+def find_due_days(positions: Sequence[MessagePosition], summaries: Sequence[Summary]) -> list[DueDay]:
+    """Return the days whose summaries are missing or outdated.
 
-    A month that does not tell what it should is taken apart: all of its days are due. What was purged cannot be told
-    anew, so a day or a month with something of it stays as it is.
+    If the summary of a month is outdated, all of its days are due. Purged messages cannot be summarized again, so a day
+    or month with purged messages is never due.
     """
-    days = group_by_day(summarizable(places))
-    told: dict[str, list[Summary]] = {}
+    days = group_by_day(summarizable(positions))
+    by_period: dict[str, list[Summary]] = {}
     for summary in janitor_summaries(summaries):
-        told.setdefault(_period(summary), []).append(summary)
-    periods: dict[str, list[Day]] = {name: [] for name in told}
+        by_period.setdefault(_period(summary), []).append(summary)
+    periods: dict[str, list[Day]] = {name: [] for name in by_period}
     for day in days:
-        periods.setdefault(next((name for name in _period_names(day.name) if name in told), day.name), []).append(day)
+        period = next((name for name in _period_names(day.name) if name in by_period), day.name)
+        periods.setdefault(period, []).append(day)
     return [
-        DueDay(day, tuple(told.get(name, ())))
+        DueDay(day, tuple(by_period.get(name, ())))
         for name, members in periods.items()
-        if not any(day.gone for day in members) and not _is_up_to_date(members, told.get(name, ()))
+        if not any(day.is_purged for day in members) and not _is_up_to_date(members, by_period.get(name, ()))
         for day in members or [Day(name, ())]
     ]
 
 
 def _period_names(day: str) -> tuple[str, str, str]:
-    """Return under which names a day may be told, the longest first."""
+    """Return the names of the year, month and day that may cover a day."""
     return year_of(month_of(day)), month_of(day), day
 
 
-def _is_up_to_date(days: Sequence[Day], told: Sequence[Summary]) -> bool:
-    """Say whether summaries tell of days exactly as they are: of each place, of no other, and of no older text."""
-    places = [place for day in days for place in day.places]
-    known = merge_spans(span for each in told for span in (*each.spans, *skipped_spans(each)))
-    if not told or known != make_spans(place.seq for place in places):
+def _is_up_to_date(days: Sequence[Day], summaries: Sequence[Summary]) -> bool:
+    """Return whether summaries cover exactly these days, and are newer than any edit."""
+    positions = [position for day in days for position in day.positions]
+    known = merge_spans(span for each in summaries for span in (*each.spans, *skipped_spans(each)))
+    if not summaries or known != make_spans(position.seq for position in positions):
         return False
-    made = min(float(each.metadata.get("made", 0.0)) for each in told)
-    if any(place.edited is not None and place.edited > made for place in places):
+    made = min(float(each.metadata.get("made", 0.0)) for each in summaries)
+    if any(position.edited is not None and position.edited > made for position in positions):
         return False
-    floods = merge_spans(span for each in told if summary_level(each) == "family" for span in each.spans)
-    return all(place.aside for place in places if spans_contain(floods, place.seq))
+    floods = merge_spans(span for each in summaries if summary_level(each) == "family" for span in each.spans)
+    return all(position.aside for position in positions if spans_contain(floods, position.seq))
 
 
-def find_roll_ups(places: Sequence[MessagePosition], summaries: Sequence[Summary], now: float) -> list[RollUp]:
-    """Return the months, or else the years, that lie far back and are still told part by part."""
+def find_roll_ups(positions: Sequence[MessagePosition], summaries: Sequence[Summary], now: float) -> list[RollUp]:
+    """Return the months, or else the years, that are long past and not rolled up yet."""
     made = sorted(janitor_summaries(summaries), key=lambda summary: (_period(summary), summary.id))
     days = [each for each in made if not is_roll_up(each)]
     months = [each for each in made if is_roll_up(each) and _period(each) != year_of(_period(each))]
-    return _due_periods(places, days, month_of, now) or _due_periods(places, months, year_of, now)
+    return _due_periods(positions, days, month_of, now) or _due_periods(positions, months, year_of, now)
 
 
 def _period(summary: Summary) -> str:
-    """Return the name of the day, the month or the year that a summary is of."""
-    name: str = summary.metadata["of"]
+    """Return the name of the day, month or year that a summary covers."""
+    name: str = summary.metadata["period"]
     return name
 
 
 def _due_periods(
-    places: Sequence[MessagePosition], told: Sequence[Summary], name_of: Callable[[str], str], now: float
+    positions: Sequence[MessagePosition], summaries: Sequence[Summary], name_of: Callable[[str], str], now: float
 ) -> list[RollUp]:
-    found = groupby(told, key=lambda each: name_of(_period(each)))
-    past = [(name, tuple(members)) for name, members in found if is_past(name, now)]
-    days = group_by_day(summarizable(places)) if past else []
+    groups = groupby(summaries, key=lambda each: name_of(_period(each)))
+    past = [(name, tuple(members)) for name, members in groups if is_past(name, now)]
+    days = group_by_day(summarizable(positions)) if past else []
     return [_make_roll_up(name, members, _uncovered_spans(name, days, members)) for name, members in past]
 
 
-def _make_roll_up(name: str, told: Sequence[Summary], left: Spans) -> RollUp:
-    floods = tuple(each for each in told if summary_level(each) == "family")
-    return RollUp(name, tuple(each for each in told if summary_level(each) != "family"), floods, left)
+def _make_roll_up(name: str, summaries: Sequence[Summary], skipped: Spans) -> RollUp:
+    floods = tuple(each for each in summaries if summary_level(each) == "family")
+    return RollUp(name, tuple(each for each in summaries if summary_level(each) != "family"), floods, skipped)
 
 
 def _uncovered_spans(name: str, days: Sequence[Day], parts: Sequence[Summary]) -> Spans:
-    """Return the places of a month or a year that its parts leave alone."""
+    """Return the positions of a month or year that its parts do not cover."""
     covered = merge_spans(span for part in parts for span in part.spans)
-    inside = (place.seq for day in days if day.name.startswith(f"{name}-") for place in day.places)
+    inside = (position.seq for day in days if day.name.startswith(f"{name}-") for position in day.positions)
     return make_spans(seq for seq in inside if not spans_contain(covered, seq))

@@ -18,30 +18,30 @@ from brimful.records import Message, Summary
 from brimful.records.janitor import JanitorChange
 
 SUMMARY_TOKENS: Final[dict[Level, int]] = {"family": 0, "day": 100, "month": 240, "year": 400}
-"""What a summary of each level may come to, beside its title."""
-MAX_FLOOD_LINES: Final = 3  # of a month or of a year, each with a line of its own
+"""The size of a summary by level, without its title."""
+MAX_FLOOD_LINES: Final = 3  # of a month or a year; others are only counted
 
 
 class DayContents(msgspec.Struct, frozen=True):
-    """What was said in a day: floods, what is pinned or hidden and left alone, and the rest."""
+    """The messages of a day: floods, pinned or hidden messages, which are skipped, and the rest."""
 
     floods: tuple[tuple[Message, ...], ...]
-    left: tuple[Message, ...]
+    skipped: tuple[Message, ...]
     rest: tuple[Message, ...]
 
 
 def separate_floods(messages: Sequence[Message]) -> DayContents:
-    """Part the floods of a day from the rest."""
-    left = tuple(message for message in messages if _is_exempt(message))
+    """Separate the floods of a day from the rest."""
+    skipped = tuple(message for message in messages if _is_exempt(message))
     plain = [message for message in messages if _may_be_flood(message)]
-    found = find_families([plain_text(message.content) for message in plain])
-    floods = tuple(flood for family in found for flood in find_floods([plain[at] for at in family.members]))
-    taken = {message.id for group in (*floods, left) for message in group}
-    return DayContents(floods, left, tuple(message for message in messages if message.id not in taken))
+    families = find_families([plain_text(message.content) for message in plain])
+    floods = tuple(flood for family in families for flood in find_floods([plain[at] for at in family.members]))
+    separated = {message.id for group in (*floods, skipped) for message in group}
+    return DayContents(floods, skipped, tuple(message for message in messages if message.id not in separated))
 
 
-def flood_summaries(room: str, day: str, found: DayContents, now: float) -> list[Summary]:
-    """Return one line for each flood of a day."""
+def flood_summaries(room: str, day: str, contents: DayContents, now: float) -> list[Summary]:
+    """Return a summary of one line for each flood of a day."""
     return [
         _make_summary(
             room,
@@ -52,20 +52,20 @@ def flood_summaries(room: str, day: str, found: DayContents, now: float) -> list
             at=flood[-1].at,
             now=now,
         )
-        for flood in found.floods
+        for flood in contents.floods
     ]
 
 
 def digest_title(messages: Sequence[Message]) -> str:
-    """Say how much was said, by whom and when."""
-    many = f"{len(messages):,} message{'s' if len(messages) > 1 else ''}"
-    return f"{many} from {sender_names(messages)}{time_range(message.at for message in messages)}"
+    """Return how many messages there are, from whom and when."""
+    count = f"{len(messages):,} message{'s' if len(messages) > 1 else ''}"
+    return f"{count} from {sender_names(messages)}{time_range(message.at for message in messages)}"
 
 
 def make_digest(topics: Topics, messages: Sequence[Message], previous: Summary | None) -> Digest:
-    """Return what a summarizer is told of a day: all of it, or with a `previous` summary what came since."""
-    told = previous.spans if previous else ()
-    fresh = [[message for message in topic if not spans_contain(told, message.seq)] for topic in topics]
+    """Return the input of a summarizer for a day: all messages, or those since the `previous` summary."""
+    covered = previous.spans if previous else ()
+    fresh = [[message for message in topic if not spans_contain(covered, message.seq)] for topic in topics]
     return Digest(
         title=digest_title(messages),
         topics=tuple(tuple(map(_make_passage, topic)) for topic in fresh if topic),
@@ -74,39 +74,39 @@ def make_digest(topics: Topics, messages: Sequence[Message], previous: Summary |
     )
 
 
-def extendable_summary(due: DueDay, found: DayContents) -> Summary | None:
-    """Return the summary that a day had, if it only grew since then: nothing of it was changed, taken out, or moved."""
-    old = next((each for each in due.told if summary_level(each) == "day"), None)
-    now = _message_spans(found.rest)
-    if old is None or merge_spans((*old.spans, *now)) != now or len(due.told) > 1 + len(found.floods):
+def extendable_summary(due: DueDay, contents: DayContents) -> Summary | None:
+    """Return the existing summary of a day, if messages were only added since then."""
+    old = next((each for each in due.summaries if summary_level(each) == "day"), None)
+    now = _message_spans(contents.rest)
+    if old is None or merge_spans((*old.spans, *now)) != now or len(due.summaries) > 1 + len(contents.floods):
         return None
     made = float(old.metadata.get("made", 0.0))
-    edited = any(message.edited is not None and message.edited > made for message in found.rest)
+    edited = any(message.edited is not None and message.edited > made for message in contents.rest)
     return None if edited else old
 
 
-def make_day_summary(room: str, day: str, found: DayContents, digest: Digest, text: str, *, now: float) -> Summary:
-    """Return the summary of the rest of a day. What is pinned or hidden in it is known, and left alone."""
+def make_day_summary(room: str, day: str, contents: DayContents, digest: Digest, text: str, *, now: float) -> Summary:
+    """Return the summary of a day, without floods and skipped messages."""
     content = f"{digest.title}\n{text}" if text else digest.title
-    made = _make_summary(room, "day", day, content, _message_spans(found.rest), at=found.rest[-1].at, now=now)
-    return _with_metadata(made, beside=list(map(list, _message_spans(found.left))))
+    made = _make_summary(room, "day", day, content, _message_spans(contents.rest), at=contents.rest[-1].at, now=now)
+    return _with_metadata(made, skipped=list(map(list, _message_spans(contents.skipped))))
 
 
-def make_day_change(due: DueDay, found: DayContents, made: Sequence[Summary]) -> JanitorChange:
-    """Return what is to be done so that a day is told by these summaries, and by no other."""
-    held = {each.id: each for each in due.told}
-    fresh = tuple(each for each in made if each.id not in held or not _is_same_summary(each, held[each.id]))
-    stay = {each.id for each in made}
-    aside = {place.seq for place in due.day.places if place.aside}
+def make_day_change(due: DueDay, contents: DayContents, made: Sequence[Summary]) -> JanitorChange:
+    """Return the change that replaces the summaries of a day with these, and archives the messages of floods."""
+    existing = {each.id: each for each in due.summaries}
+    fresh = tuple(each for each in made if each.id not in existing or not _is_same_summary(each, existing[each.id]))
+    wanted = {each.id for each in made}
+    archived = {position.seq for position in due.day.positions if position.aside}
     return JanitorChange(
         write=fresh,
-        remove=tuple(id for id in held if id not in stay),
-        messages=tuple(message.id for flood in found.floods for message in flood if message.seq not in aside),
+        remove=tuple(id for id in existing if id not in wanted),
+        messages=tuple(message.id for flood in contents.floods for message in flood if message.seq not in archived),
     )
 
 
 def make_roll_up_digest(past: RollUp) -> Digest:
-    """Return what a summarizer is told of a month, or of a year: what its days, or months, were told to be."""
+    """Return the input of a summarizer for a month or year: the summaries of its days or months."""
     lines = [(part, text) for part in past.parts for text in _summary_lines(part)]
     return Digest(
         title=f"{past.name}: {sum(map(_covered_count, past.parts)):,} messages",
@@ -116,9 +116,9 @@ def make_roll_up_digest(past: RollUp) -> Digest:
 
 
 def make_roll_up_change(room: str, past: RollUp, digest: Digest, text: str, *, now: float) -> JanitorChange:
-    """Put one summary in the place of those of a month, or of a year, and one in the place of its floods' lines.
+    """Return the change that replaces the summaries of a month or year by one, and those of its floods by another.
 
-    They cover exactly what those covered.
+    They cover exactly the same messages.
     """
     made = []
     if past.parts:
@@ -129,25 +129,25 @@ def make_roll_up_change(room: str, past: RollUp, digest: Digest, text: str, *, n
         )
     if past.floods:
         made.append(_roll_up_floods(room, past, now))
-    made[0] = _with_metadata(made[0], beside=list(map(list, past.left)))
-    return JanitorChange(write=tuple(made), remove=tuple(each.id for each in past.told))
+    made[0] = _with_metadata(made[0], skipped=list(map(list, past.skipped)))
+    return JanitorChange(write=tuple(made), remove=tuple(each.id for each in past.summaries))
 
 
 def _roll_up_floods(room: str, past: RollUp, now: float) -> Summary:
-    """Tell the floods of a month, or of a year: how many, and the line of each of the largest; of one, its line."""
+    """Return a summary of the floods of a month or year: their number, and the lines of the largest."""
     floods, last = past.floods, max(part.at for part in past.floods)
-    many = sum(int(part.metadata.get("floods", 1)) for part in floods)
+    count = sum(int(part.metadata.get("floods", 1)) for part in floods)
     largest = sorted((each for part in floods for each in _largest_floods(part)), key=lambda each: -each[0])[
         :MAX_FLOOD_LINES
     ]
-    head = f"{past.name}: {many:,} floods, {sum(map(_covered_count, floods)):,} messages in all"
-    content = floods[0].content if many == 1 else "\n".join([head, *(text for _, text in largest)])
+    head = f"{past.name}: {count:,} floods, {sum(map(_covered_count, floods)):,} messages in all"
+    content = floods[0].content if count == 1 else "\n".join([head, *(text for _, text in largest)])
     made = _make_summary(room, "family", f"{past.name}/floods", content, _covered_spans(floods), at=last, now=now)
-    return made if many == 1 else _with_metadata(made, floods=many, largest=[count for count, _ in largest])
+    return made if count == 1 else _with_metadata(made, floods=count, largest=[size for size, _ in largest])
 
 
 def _largest_floods(part: Summary) -> list[tuple[int, str]]:
-    """Return the floods that a summary names, each with its size, and a line that says its day."""
+    """Return the size and line of each flood that a summary lists, with its day."""
     if "floods" not in part.metadata:
         return [(_covered_count(part), f"{iso_date(part.at)}: {part.content}")]
     return list(zip(part.metadata["largest"], part.content.split("\n")[1:], strict=True))
@@ -166,8 +166,8 @@ def _roll_up_level(past: RollUp) -> Level:
 
 
 def _may_be_flood(message: Message) -> bool:
-    said = isinstance(message.content, str) and message.role in ("user", "assistant")
-    return said and not _is_exempt(message)
+    plain = isinstance(message.content, str) and message.role in ("user", "assistant")
+    return plain and not _is_exempt(message)
 
 
 def _is_exempt(message: Message) -> bool:
@@ -175,7 +175,7 @@ def _is_exempt(message: Message) -> bool:
 
 
 def _flood_name(flood: Sequence[Message]) -> str:
-    """Return what tells a flood from the others of its day, whose texts may be the same: who stands first in it."""
+    """Return a name that is unique within the day, from the first message."""
     return hashlib.blake2b(flood[0].id.encode(), digest_size=6).hexdigest()
 
 
@@ -185,17 +185,17 @@ def _make_passage(message: Message) -> Passage:
 
 
 def _summary_lines(part: Summary) -> list[str]:
-    """Return what a summary tells, without its title."""
+    """Return the lines of a summary without its title."""
     return part.content.partition("\n")[2].splitlines()
 
 
 def _is_same_summary(one: Summary, other: Summary) -> bool:
-    """Say whether two summaries tell the same of the same; when they were made does not matter."""
+    """Return whether two summaries are equal, apart from when they were made."""
     return msgspec.structs.replace(one, metadata={**one.metadata, "made": other.metadata.get("made")}) == other
 
 
 def _make_summary(room: str, level: Level, name: str, content: str, spans: Spans, *, at: float, now: float) -> Summary:
-    """Return a summary of the janitor's; a flood's name is that of its day, and one of its own."""
+    """Return a summary. The name of a flood's is its day, and a part of its own."""
     id = f"{room}/{level}/{name}"
     return Summary(
         id=id,
@@ -206,14 +206,14 @@ def _make_summary(room: str, level: Level, name: str, content: str, spans: Spans
         last=spans[-1][1],
         spans=spans,
         at=at,
-        metadata={LEVEL_KEY: level, "of": name.partition("/")[0], "made": now},
+        metadata={LEVEL_KEY: level, "period": name.partition("/")[0], "made": now},
     )
 
 
 def _with_metadata(summary: Summary, **more: Any) -> Summary:
-    """Return a summary with what is worth noting beside it."""
-    noted = {key: value for key, value in more.items() if value}
-    return msgspec.structs.replace(summary, metadata={**summary.metadata, **noted})
+    """Return a summary with additional metadata."""
+    added = {key: value for key, value in more.items() if value}
+    return msgspec.structs.replace(summary, metadata={**summary.metadata, **added})
 
 
 def _message_spans(messages: Sequence[Message]) -> Spans:

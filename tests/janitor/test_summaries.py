@@ -34,7 +34,7 @@ def test_spans_hold_exactly_their_places(places):
 def test_days_hold_every_place_once(times):
     places = [MessagePosition(seq=at, at=time) for at, time in enumerate(times, start=1)]
     days = group_by_day(places)
-    assert sorted(place.seq for day in days for place in day.places) == [place.seq for place in places]
+    assert sorted(place.seq for day in days for place in day.positions) == [place.seq for place in places]
     assert len({day.name for day in days}) == len(days)
 
 
@@ -74,7 +74,7 @@ def tidied(messages, known=(), aside=frozenset(), now=NOW):
     ]
     changes = 0
     for waiting in find_due_days(places, list(known.values())):
-        inside = {place.seq for place in waiting.day.places}
+        inside = {place.seq for place in waiting.day.positions}
         said = [each for each in messages if each.seq in inside]
         found = separate_floods(said)
         made = flood_summaries("r", waiting.day.name, found, NOW)
@@ -137,7 +137,7 @@ def test_floods_of_a_month_and_of_a_year_are_told_by_their_number_and_the_larges
     messages = [msgspec.structs.replace(each, seq=at) for at, each in enumerate(room, start=1)]
     months, aside, _ = tidied(messages, now=NOW - 400 * DAY)
     apples, watches, lamps, carpets, yachts = (
-        f"{size} near-equal messages from Ada, 12:00, e.g. “Buy {name} from us, they are the best”"
+        f"{size} near-identical messages from Ada, 12:00, e.g. “Buy {name} from us, they are the best”"
         for name, (size, _) in floods.items()
     )
     december = ["2024-12: 3 floods, 112 messages in all", f"2024-12-16: {watches}", f"2024-12-18: {carpets}"]

@@ -56,7 +56,7 @@ def test_what_a_run_did_is_undone_to_the_last_record(run, new_engine):
     [room] = done.rooms
     assert room.messages == 40
     [line] = room.floods
-    assert line.startswith("40 near-equal messages from 3 senders, 10:00, e.g. “CONGRATS ")
+    assert line.startswith("40 near-identical messages from 3 senders, 10:00, e.g. “CONGRATS ")
     assert len(only(after, Message)) == 130
     assert next(each for each in only(after, Summary) if each.id == "mine").content == "By hand."
     made = [each for each in only(after, Summary) if each.id != "mine"]

@@ -43,5 +43,5 @@ def test_a_few_words_are_quoted_where_there_is_nothing_else():
 
 
 def test_an_abbreviation_ends_no_sentence():
-    line = "412 near-equal messages from 3 senders, e.g. “Buy cheap watches today”"
+    line = "412 near-identical messages from 3 senders, e.g. “Buy cheap watches today”"
     assert told(line) == f"Ada: {line}"
