@@ -64,12 +64,12 @@ def test_codes_find_what_exact_search_finds(dims, coded, least):
     found = texts(24_000)
     wider = np.linalg.qr(np.random.default_rng(1).standard_normal((max(dims, DIMS), DIMS)))[0].T[:, :dims]
     rows = normalize((found @ wider).astype(np.float32))
-    shelf = filled(rows[:-100], max_float_bytes=0, max_int8_bytes=coded)
+    shelf = filled(rows[:-40], max_float_bytes=0, max_int8_bytes=coded)
     shares = []
-    for query in rows[-100:]:
+    for query in rows[-40:]:
         near = shelf.nearest(query, 20, reading(rows))
         assert [cosine for _, _, cosine in near] == sorted((cosine for _, _, cosine in near), reverse=True)
-        exact = rows[:-100] @ query
+        exact = rows[:-40] @ query
         docs = np.array([doc for doc, _, _ in near]) - 1
         assert np.abs(exact[docs] - [cosine for _, _, cosine in near]).max() < 0.005
         shares.append((exact[docs] >= np.sort(exact)[-20] - 1e-6).mean())
