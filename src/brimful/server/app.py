@@ -47,11 +47,11 @@ MAX_EVENT_STREAMS: Final = 1_000
 
 
 class Shutdown:
-    """Shutdown events: `begun` when no more requests are accepted, `now` when running answers are cut off."""
+    """Shutdown events: `started` when no more requests are accepted, `forced` when running answers are cut off."""
 
     def __init__(self) -> None:
-        self.begun = asyncio.Event()
-        self.now = asyncio.Event()
+        self.started = asyncio.Event()
+        self.forced = asyncio.Event()
 
 
 class Services:
@@ -75,7 +75,7 @@ class Services:
             if config.janitor_interval
             else None
         )
-        self.stopping = Shutdown()
+        self.shutdown = Shutdown()
         self.requires_keys = config.require_keys
         self.page = Page()
         self.gateway = self._make_gateway(config, clock)
@@ -86,7 +86,7 @@ class Services:
             self._make_modes(config, clock),
             config.mode,
             upstreams=self._upstreams,
-            relay=Relay(tasks=self._tasks, stopping=self.stopping.now, watch=self.telemetry, clock=clock),
+            relay=Relay(tasks=self._tasks, stopping=self.shutdown.forced, telemetry=self.telemetry, clock=clock),
             tasks=self._tasks,
             clock=clock,
         )
@@ -97,7 +97,7 @@ class Services:
             tokens=ContentCounter(registry, next((each.like for each in config.upstreams if each.like), DEFAULT_MODEL)),
             access=self.gateway.access,
             tasks=self._tasks,
-            stopping=self.stopping.begun,
+            stopping=self.shutdown.started,
             clock=clock,
         )
 
@@ -108,27 +108,27 @@ class Services:
             access=access,
             telemetry=self.telemetry,
             rate_limiter=RateLimiter(concurrency=limits.concurrency, requests_per_minute=limits.requests_per_minute),
-            stopping=self.stopping.now,
+            stopping=self.shutdown.forced,
             max_body_bytes=limits.max_body_bytes,
             clock=clock,
         )
 
     def _make_modes(self, config: Config, clock: Callable[[], float]) -> dict[ModeName, Mode]:
-        tenants, knowledge, policy = self._tenants, self._models, load_policy(config.fit.policy)
+        tenants, models, policy = self._tenants, self._models, load_policy(config.fit.policy)
         return {
             "fit": FitMode(
                 config,
                 policy,
                 tenants=tenants,
-                knowledge=knowledge,
+                models=models,
                 tasks=self._tasks,
-                watch=self.telemetry,
+                telemetry=self.telemetry,
                 clock=clock,
             ),
             "remember": RememberMode(
                 load_policy(config.remember.policy, environ=os.environ),
                 tenants=tenants,
-                knowledge=knowledge,
+                models=models,
                 clock=clock,
             ),
         }
@@ -154,7 +154,7 @@ class Services:
 
     async def is_ready(self) -> bool:
         """Return whether requests can be served: not during shutdown, nor without a usable store."""
-        if self.stopping.begun.is_set():
+        if self.shutdown.started.is_set():
             return False
         await self._database.tenants()
         if self._file and not await asyncio.to_thread(_is_writable, Path(self._file)):
@@ -199,7 +199,7 @@ def create_app(
         exception_handlers={HTTPException: _not_found_handler(services.page), Exception: _server_error},
         lifespan=lifespan,
     )
-    app.state.stopping = services.stopping
+    app.state.shutdown = services.shutdown
     return app
 
 

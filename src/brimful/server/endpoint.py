@@ -16,7 +16,6 @@ from brimful.server import access
 from brimful.server.access import Authenticator, Client, RateLimiter, require_scope
 from brimful.server.background import log_failure
 from brimful.server.errors import ApiError, ErrorFormat, error_body, to_api_error
-from brimful.server.proxy.exchange import wait_for_disconnect
 from brimful.server.telemetry import Telemetry
 
 BODY_TIMEOUT: Final = 60.0  # seconds
@@ -173,3 +172,10 @@ async def _run_until_disconnect(receive: Receive, stopping: asyncio.Event, handl
         for task in (work, gone, cut):
             task.cancel()
         await asyncio.gather(work, gone, cut, return_exceptions=True)
+
+
+async def wait_for_disconnect(receive: Receive) -> None:
+    """Wait until the client disconnects."""
+    message: Any = {}
+    while message.get("type") != "http.disconnect":
+        message = await receive()

@@ -40,7 +40,7 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=int(grace + _STREAM_END_SECONDS) + 1,
             )
         )
-        self._stopping = app.state.stopping
+        self._shutdown = app.state.shutdown
         self._grace = grace
         self._announce = announce
 
@@ -53,8 +53,8 @@ class _Server(uvicorn.Server):
                 self._announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._stopping.begun.set()
-        asyncio.get_running_loop().call_later(self._grace, self._stopping.now.set)
+        self._shutdown.started.set()
+        asyncio.get_running_loop().call_later(self._grace, self._shutdown.forced.set)
         await super().shutdown(sockets)
 
 

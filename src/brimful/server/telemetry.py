@@ -35,8 +35,8 @@ class Telemetry:
         if self._traces is None:
             yield _ignore_status
             return
-        with self._traces.serving(method, route, headers) as ended:
-            yield ended
+        with self._traces.serving(method, route, headers) as set_status:
+            yield set_status
 
 
 def _ignore_status(status: int) -> None:

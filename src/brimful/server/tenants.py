@@ -28,7 +28,7 @@ class Tenants:
         self._hooks = tuple(hooks)
         self._clock = clock
         self._stores: dict[str, Store] = {}
-        self._lessons: dict[str, Calibrator] = {}
+        self._calibrators: dict[str, Calibrator] = {}
         self._engines: dict[str, Engine] = {}
         self._opening = asyncio.Lock()
 
@@ -38,11 +38,11 @@ class Tenants:
             self._stores[tenant] = self._database.tenant(tenant)
         return self._stores[tenant]
 
-    def lessons(self, tenant: str) -> Calibrator:
+    def calibrator(self, tenant: str) -> Calibrator:
         """Return the calibration of a tenant."""
-        if tenant not in self._lessons:
-            self._lessons[tenant] = Calibrator(self.store(tenant))
-        return self._lessons[tenant]
+        if tenant not in self._calibrators:
+            self._calibrators[tenant] = Calibrator(self.store(tenant))
+        return self._calibrators[tenant]
 
     async def engine(self, tenant: str) -> Engine:
         """Return the open engine of a tenant."""

@@ -26,8 +26,8 @@ def test_the_ends_of_a_stream_tell_how_it_ended_and_what_it_cost(wire, events, p
     heard, whole = ends.reply(), all_of_it.reply()
     assert whole.text == "word " * pieces
     assert (heard.finish, heard.usage, heard.model) == (whole.finish, whole.usage, whole.model)
-    assert ends.whole
-    assert all_of_it.whole
+    assert ends.complete
+    assert all_of_it.complete
 
 
 @pytest.mark.parametrize("kind", [EdgeListener, FullListener])
@@ -35,7 +35,7 @@ def test_what_is_cut_is_not_whole(kind):
     data = "".join(chat_events("Thurs", "day.")).encode()
     tee = fed(kind(make_dialect("openai", URL), "r"), data[: len(data) // 2])
     assert tee.reply() is not None
-    assert not tee.whole
+    assert not tee.complete
 
 
 @pytest.mark.parametrize("kind", [EdgeListener, FullListener])

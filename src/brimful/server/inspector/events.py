@@ -19,10 +19,10 @@ from brimful.records import Response
 from brimful.records.search import Build, LogPage
 from brimful.server.access import Authenticator
 from brimful.server.background import log_failure
+from brimful.server.endpoint import wait_for_disconnect
 from brimful.server.errors import ApiError
 from brimful.server.inspector.operation import EVENT_STREAM, Call
 from brimful.server.inspector.views import DisplayNames, Prices, context_row, load_names
-from brimful.server.proxy.exchange import wait_for_disconnect
 from brimful.server.tenants import Tenants
 from brimful.stores import Store
 

@@ -56,13 +56,13 @@ class ChatEndpoints:
                 body=body,
                 headers={name: _decode_header(value) for name, value in request.headers.items()},
                 query=request.url.query,
-                caller=client,
-                line=self._upstreams.find(wire, model if isinstance(model, str) else ""),
+                client=client,
+                upstream=self._upstreams.find(wire, model if isinstance(model, str) else ""),
                 at=self._clock(),
             )
             proxied = with_usage_requested(incoming, name)
             log_fields = request.scope["brimful"]
-            log_fields |= {"mode": name, "upstream": proxied.line.config.name, "model": proxied.model}
+            log_fields |= {"mode": name, "upstream": proxied.upstream.config.name, "model": proxied.model}
             response = await self._relay.answer(proxied, mode)
             log_fields |= {"context": response.headers.get(CONTEXT_HEADER, ""), "stream": proxied.streams}
             return response

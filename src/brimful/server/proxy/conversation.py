@@ -24,16 +24,16 @@ _PROMPT_ROLES: Final = ("system", "developer")  # roles of prompts that many con
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as part of a conversation: `said` are its messages, oldest first, not stored yet.
+    """A request as part of a conversation: `messages` are its messages, oldest first, not stored yet.
 
-    `places` are the indexes of these messages in the request. `steps` are sent exactly as the client sent them.
+    `positions` are their indexes in the request. `steps` are sent exactly as the client sent them.
     """
 
     room: str
     user: str | None
     system: str | None
-    said: tuple[Message, ...]
-    places: tuple[int, ...]
+    messages: tuple[Message, ...]
+    positions: tuple[int, ...]
     tools: tuple[Tool, ...]
     steps: tuple[ToolStep, ...]
     completion: int | None
@@ -48,15 +48,15 @@ def parse_conversation(request: ProxyRequest) -> Conversation:
     room = conversation_room(request)
     numbered = [(at, message) for at, turn in enumerate(incoming.turns) for message in turn.said]
     prompts = [*incoming.system, *(message for _, message in numbered if message.role == "system")]
-    said = [(at, message) for at, message in numbered if message.role != "system" and _has_content(message)]
-    if not said:
+    turns = [(at, message) for at, message in numbered if message.role != "system" and _has_content(message)]
+    if not turns:
         raise ApiError("invalid", "messages: only system messages, nothing to answer", param="messages")
     return Conversation(
         room=room,
         user=named_user(request),
         system="\n\n".join(map(_text, prompts)) if prompts else None,
-        said=tuple([_to_message(message, room, request.at) for _, message in said]),
-        places=tuple([at for at, _ in said]),
+        messages=tuple([_to_message(message, room, request.at) for _, message in turns]),
+        positions=tuple([at for at, _ in turns]),
         tools=incoming.tools,
         steps=tool_steps(messages, request.wire),
         completion=incoming.completion,

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from starlette.responses import Response
@@ -21,6 +21,7 @@ from brimful.providers import HttpStream
 from brimful.records.reply import FinishReason, Reply
 from brimful.records.usage import UsageReport
 from brimful.server.background import BackgroundTasks
+from brimful.server.endpoint import wait_for_disconnect
 from brimful.server.errors import ApiError, ErrorFormat, error_body, to_api_error
 from brimful.server.proxy.request import ProxyRequest, ProxyResult
 from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_first_event
@@ -96,7 +97,7 @@ class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     def record_stream(self, listener: StreamListener, *, ended: bool) -> None:
         """Record a stream; one that did not end was broken off."""
         reply = listener.reply()
-        self._start_recording(reply, reply.finish if reply and ended and listener.whole else "broken-off")
+        self._start_recording(reply, reply.finish if reply and ended and listener.complete else "broken-off")
 
     def _start_recording(self, reply: Reply | None, finish: FinishReason) -> asyncio.Task[None] | None:
         if self.context is None:
@@ -116,7 +117,6 @@ class StreamingAnswer(Response):
     def __init__(
         self, stream: HttpStream, connection: AsyncExitStack, answer: ForwardedAnswer, listener: StreamListener
     ) -> None:
-        """Take a stream that has begun, and its connection."""
         super().__init__(status_code=stream.status, headers=answer.headers(stream))
         self.raw_headers = [header for header in self.raw_headers if header[0] != b"content-length"]
         self._stream = stream
@@ -124,7 +124,7 @@ class StreamingAnswer(Response):
         self._answer = answer
         self._listener = listener
         self._error_format: ErrorFormat = answer.request.wire
-        self._usage_filter = UsageFilter() if answer.request.withholds else None
+        self._usage_filter = UsageFilter() if answer.request.hides_usage else None
         self._recorded = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -160,7 +160,7 @@ class StreamingAnswer(Response):
                 with suppress(asyncio.CancelledError, ProviderError):
                     await pump
                 await self._end_with_error(
-                    send, ApiError("shutting_down", "the server is stopping: the answer is incomplete")
+                    send, ApiError("shutting_down", "the server is shutting down: the answer is incomplete")
                 )
             return False
         finally:
@@ -171,7 +171,7 @@ class StreamingAnswer(Response):
     async def _pump(self, send: Send) -> None:
         async for chunk in self._stream.chunks:
             self._listener.feed(chunk)
-            if self._listener.over and not self._recorded:
+            if self._listener.ended and not self._recorded:
                 # Record before the end is forwarded: the client may send its next request at once.
                 self._recorded = True
                 await self._answer.record(self._listener.reply())
@@ -182,7 +182,7 @@ class StreamingAnswer(Response):
     async def _end(self, send: Send) -> None:
         """End the stream, with an error if the upstream ended it before the answer was complete."""
         self._listener.reply()
-        if self._listener.cut:
+        if self._listener.interrupted:
             error = ApiError("upstream", "the answer broke off: the stream ended before it was complete")
             await self._end_with_error(send, error)
         else:
@@ -198,32 +198,25 @@ class StreamingAnswer(Response):
         return b"" if self._usage_filter is None else self._usage_filter.end()
 
 
-async def wait_for_disconnect(receive: Receive) -> None:
-    """Wait until the client disconnects."""
-    message: Any = {}
-    while message.get("type") != "http.disconnect":
-        message = await receive()
-
-
 class Relay:
     """Forwards requests to upstreams. When `stopping` is set, streams that are still open end."""
 
     def __init__(
-        self, *, tasks: BackgroundTasks, stopping: asyncio.Event, watch: Telemetry, clock: Callable[[], float]
+        self, *, tasks: BackgroundTasks, stopping: asyncio.Event, telemetry: Telemetry, clock: Callable[[], float]
     ) -> None:
         self._tasks = tasks
-        self._telemetry = watch
+        self._telemetry = telemetry
         self._stopping = stopping
         self._clock = clock
 
     async def answer(self, request: ProxyRequest, mode: Mode) -> Response:
         """Return the upstream's answer. A request that it finds too long is rebuilt and sent once more."""
         prepared = await mode.prepare(request)
-        events = self._telemetry.emitter(request.caller.tenant)
+        events = self._telemetry.emitter(request.client.tenant)
         seconds = max(0.0, self._clock() - request.at)
-        await events.emit("sent", mode=mode.name, route=request.line.route, seconds=seconds)
+        await events.emit("sent", mode=mode.name, route=request.upstream.route, seconds=seconds)
         exchange = Exchange(
-            route=request.line.route,
+            route=request.upstream.route,
             room=mode.room(request),
             rebuild=partial(mode.rebuild, request),
             learn=partial(mode.learn, request),
@@ -237,7 +230,7 @@ class Relay:
             stream = await connection.enter_async_context(_open_upstream(request, prepared))
             is_event_stream = _is_event_stream(stream)
             if is_event_stream:
-                await wait_for_first_event(stream, request.line, self._clock)
+                await wait_for_first_event(stream, request.upstream, self._clock)
             answer = ForwardedAnswer(
                 request=request,
                 context=await prepared.get_context(),
@@ -253,11 +246,11 @@ class Relay:
 
 @asynccontextmanager
 async def _open_upstream(request: ProxyRequest, prepared: PreparedRequest[bytes]) -> AsyncGenerator[HttpStream, None]:
-    line = request.line
+    upstream = request.upstream
     path = COMPLETION_PATHS[request.wire] + (f"?{request.query}" if request.query else "")
-    headers = line.headers(request.headers)
-    with hide_own_key(line):
-        async with line.connection.stream(path, prepared.payload, headers=headers, sent=prepared.on_sent) as stream:
+    headers = upstream.headers(request.headers)
+    with hide_own_key(upstream):
+        async with upstream.connection.stream(path, prepared.payload, headers=headers, sent=prepared.on_sent) as stream:
             yield stream
 
 
@@ -266,9 +259,9 @@ def _is_event_stream(stream: HttpStream) -> bool:
 
 
 async def _make_response(body: bytes, stream: HttpStream, answer: ForwardedAnswer) -> Response:
-    line = answer.request.line
+    upstream = answer.request.upstream
     try:
-        reply: Reply | None = line.dialect.read(body, line.route)
+        reply: Reply | None = upstream.dialect.read(body, upstream.route)
     except ProviderError:
         await answer.record(None)
         if answer.mode.records_first:

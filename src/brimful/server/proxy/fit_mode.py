@@ -56,25 +56,25 @@ def digest_chain(messages: Sequence[Any], seed: Sequence[str]) -> DigestChain:
 class ThreadCache:
     """Remembers where history began in trimmed requests, so that the next one keeps the prefix."""
 
-    def __init__(self, kept: int = MAX_THREADS) -> None:
-        self._known: LRU[bytes, HistoryStart] = LRU(max_entries=kept)
+    def __init__(self, limit: int = MAX_THREADS) -> None:
+        self._starts: LRU[bytes, HistoryStart] = LRU(max_entries=limit)
 
     def __len__(self) -> int:
         """Return the number of remembered requests."""
-        return len(self._known)
+        return len(self._starts)
 
     def last(self, chain: DigestChain) -> HistoryStart | None:
         """Return where history began in the longest earlier request that this one continues."""
         for digest in reversed(chain):
-            if (known := self._known.get(digest)) is not None:
-                return known
+            if (start := self._starts.get(digest)) is not None:
+                return start
         return None
 
-    def keep(self, chain: DigestChain, previous: HistoryStart | None) -> None:
+    def remember(self, chain: DigestChain, previous: HistoryStart | None) -> None:
         """Remember where history began in a request."""
         if previous is None or not chain:
             return
-        self._known[chain[-1]] = previous
+        self._starts[chain[-1]] = previous
 
 
 RESPONSE_WAIT: Final = 0.25  # seconds; then a context is written without its response
@@ -92,35 +92,35 @@ class RecordWriter:
     waits for its response for a while, and both are written in one transaction.
     """
 
-    def __init__(self, tenants: Tenants, tasks: BackgroundTasks, patience: float = RESPONSE_WAIT) -> None:
+    def __init__(self, tenants: Tenants, tasks: BackgroundTasks, wait: float = RESPONSE_WAIT) -> None:
         self._tenants = tenants
         self._tasks = tasks
-        self._patience = patience
-        self._waiting: dict[tuple[str, str], _PendingRecord] = {}
+        self._wait = wait
+        self._pending: dict[tuple[str, str], _PendingRecord] = {}
 
-    def keep(self, tenant: str, snapshot: Snapshot) -> None:
+    def write(self, tenant: str, snapshot: Snapshot) -> None:
         """Write a context soon. The first one with an id wins."""
         key = (tenant, snapshot.id)
-        if key in self._waiting:
+        if key in self._pending:
             return
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         written = self._tasks.start(self._write(tenant, snapshot, answer), "recording a context")
-        self._waiting[key] = _PendingRecord(answer, written)
-        written.add_done_callback(lambda _: self._waiting.pop(key))
+        self._pending[key] = _PendingRecord(answer, written)
+        written.add_done_callback(lambda _: self._pending.pop(key))
 
-    async def answered(self, tenant: str, response: Response) -> None:
+    async def add_response(self, tenant: str, response: Response) -> None:
         """Write the response to a context, together with it or after it."""
-        waiting = self._waiting.get((tenant, response.context))
-        if waiting is not None and not waiting.answer.done():
-            waiting.answer.set_result(response)
+        pending = self._pending.get((tenant, response.context))
+        if pending is not None and not pending.answer.done():
+            pending.answer.set_result(response)
             return
-        if waiting is not None:
-            await asyncio.wait([waiting.written])
+        if pending is not None:
+            await asyncio.wait([pending.written])
         await self._tenants.store(tenant).save_response(response)
 
     async def _write(self, tenant: str, snapshot: Snapshot, answer: "asyncio.Future[Response]") -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._wait):
                 await answer  # a later response finds it cancelled and is written separately
         await self._tenants.store(tenant).save_context(snapshot, None if answer.cancelled() else answer.result())
 
@@ -157,17 +157,17 @@ class FitMode:
         policy: Policy,
         *,
         tenants: Tenants,
-        knowledge: ModelResolver,
+        models: ModelResolver,
         tasks: BackgroundTasks,
-        watch: Telemetry,
+        telemetry: Telemetry,
         clock: Callable[[], float],
     ) -> None:
         self._config = config
         self._policy = policy
         self._tenants = tenants
-        self._models = knowledge
+        self._models = models
         self._tasks = tasks
-        self._telemetry = watch
+        self._telemetry = telemetry
         self._clock = clock
         self._threads = ThreadCache()
         self._requests = LastRequests()
@@ -179,7 +179,7 @@ class FitMode:
 
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
         """Trim a request. One that fits for sure is sent at once and counted while the upstream works."""
-        model = await self._models.of(request.line, request.model, self._tenants.lessons(request.caller.tenant))
+        model = await self._models.of(request.upstream, request.model, self._tenants.calibrator(request.client.tenant))
         if self._surely_fits(request, model):
             sent = asyncio.Event()
             context = asyncio.create_task(self._count_later(request, model, sent))
@@ -192,7 +192,7 @@ class FitMode:
     ) -> PreparedRequest[bytes] | None:
         """Trim a request again for a smaller window."""
         model = ResolvedModel(model=context.inputs.model, window=window)
-        self._models.cap(request.line, model.model, window)
+        self._models.cap(request.upstream, model.model, window)
         fitted = await self._fit(request, model, (notice,))
         unchanged = fitted.context.request == context.request
         return None if unchanged else PreparedRequest(fitted.payload, fitted.context)
@@ -203,13 +203,13 @@ class FitMode:
 
     def listen(self, request: ProxyRequest) -> StreamListener:
         """Listen for usage and finish only."""
-        return EdgeListener(request.line.dialect, request.line.route)
+        return EdgeListener(request.upstream.dialect, request.upstream.route)
 
     async def record(self, request: ProxyRequest, result: ProxyResult) -> None:
         """Store usage and finish with the context, and learn from them."""
         await asyncio.sleep(_FORWARD_DELAY)
-        tenant, context, reply = request.caller.tenant, result.context, result.reply
-        route, room = request.line.route, self.room(request)
+        tenant, context, reply = request.client.tenant, result.context, result.reply
+        route, room = request.upstream.route, self.room(request)
         recorder = ResponseRecorder(
             learn=partial(self._observe, request),
             requests=self._requests,
@@ -232,7 +232,7 @@ class FitMode:
 
         async def save(response: Response) -> Response:
             if self._is_recorded(context):
-                self._tasks.start(self._records.answered(tenant, response), "recording a response")
+                self._tasks.start(self._records.add_response(tenant, response), "recording a response")
             return response
 
         await recorder.record(context, details, target, save)
@@ -258,7 +258,7 @@ class FitMode:
     def _trim(self, request: ProxyRequest, model: ResolvedModel, notices: tuple[Notice, ...]) -> _FittedRequest:
         """Trim a request, as a continuation of the one before it."""
         started = self._clock()
-        seed = (request.caller.tenant, request.line.route, model.model.id, str(model.window))
+        seed = (request.client.tenant, request.upstream.route, model.model.id, str(model.window))
         messages = request.body.get("messages")
         chain = digest_chain(messages, seed) if isinstance(messages, list) else []
         context = fit(
@@ -275,7 +275,7 @@ class FitMode:
         )
         if is_unchanged(context):
             return _FittedRequest(context, request.raw, self._clock() - started)
-        self._threads.keep(chain, context.history)
+        self._threads.remember(chain, context.history)
         return _FittedRequest(context, msgspec.json.encode(context.request), self._clock() - started)
 
     def _surely_fits(self, request: ProxyRequest, model: ResolvedModel) -> bool:
@@ -296,15 +296,15 @@ class FitMode:
     # -- records -----------------------------------------------------------------------------------------------------
 
     async def _record_context(self, request: ProxyRequest, fitted: _FittedRequest) -> None:
-        context, tenant, room = fitted.context, request.caller.tenant, self.room(request)
+        context, tenant, room = fitted.context, request.client.tenant, self.room(request)
         if self._is_recorded(context):
-            self._records.keep(tenant, Snapshot(id=context.id, room=room, at=request.at, context=context))
+            self._records.write(tenant, Snapshot(id=context.id, room=room, at=request.at, context=context))
         events = self._telemetry.emitter(tenant)
         if events:
             await events.emit("assembled", room, **get_build_facts(context, seconds=fitted.seconds))
 
     async def _observe(self, request: ProxyRequest, report: UsageReport) -> None:
-        await self._tenants.lessons(request.caller.tenant).observe(report, now=self._clock())
+        await self._tenants.calibrator(request.client.tenant).observe(report, now=self._clock())
 
     def _is_recorded(self, context: Context) -> bool:
         match self._config.records:
@@ -328,10 +328,10 @@ def _is_message(value: object) -> bool:
 def _may_hold_media(request: ProxyRequest, messages: list[dict[str, Any]]) -> bool:
     """Whether a request may contain media. Messages that are plainly text, as most are, need not be searched."""
     if all(map(_is_text_only, messages)):
-        around = msgspec.json.encode({key: value for key, value in request.body.items() if key != "messages"})
+        rest = msgspec.json.encode({key: value for key, value in request.body.items() if key != "messages"})
     else:
-        around = request.raw
-    return any(mark in around for mark in _MEDIA_MARKERS)
+        rest = request.raw
+    return any(mark in rest for mark in _MEDIA_MARKERS)
 
 
 def _is_text_only(message: dict[str, Any]) -> bool:

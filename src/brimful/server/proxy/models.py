@@ -48,12 +48,12 @@ class ModelResolver:
         for vocabulary in vocabularies - {None}:
             count_raw(str(vocabulary), ["ready"])
 
-    async def of(self, upstream: Upstream, name: str, lessons: Calibrator) -> ResolvedModel:
+    async def of(self, upstream: Upstream, name: str, calibrator: Calibrator) -> ResolvedModel:
         """Return what is known about the model of a request."""
         is_configured = upstream.config.window is not None
         server_model = None if is_configured else await self._server_models.of(upstream.connection, upstream.wire, name)
         info = self._model_info(upstream, name, server_model)
-        calibrated = await self._calibration(upstream, info, lessons)
+        calibrated = await self._calibration(upstream, info, calibrator)
         reported = upstream.config.window or (server_model.window if server_model else None)
         window = reported if reported is not None and not info.known else min(reported or info.window, info.window)
         learned = (calibrated.window, self._cap(upstream, info))
@@ -64,10 +64,10 @@ class ModelResolver:
         """Remember the smaller window that an overflow revealed."""
         self._caps[upstream.route, observed_model_id(model)] = _WindowCap(window, self._clock())
 
-    async def _calibration(self, upstream: Upstream, info: ModelInfo, lessons: Calibrator) -> CalibratedModel:
+    async def _calibration(self, upstream: Upstream, info: ModelInfo, calibrator: Calibrator) -> CalibratedModel:
         """Return the calibration; if the store fails, none."""
         try:
-            return await lessons.learned(info, upstream.route, now=self._clock())
+            return await calibrator.learned(info, upstream.route, now=self._clock())
         except StoreError as error:
             log_failure("looking up the calibration", error)
             return CalibratedModel(model=info, window=None)

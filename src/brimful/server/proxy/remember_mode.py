@@ -29,10 +29,9 @@ from brimful.server.tenants import Tenants
 
 
 class ConversationLocks:
-    """A lock for each conversation, as long as somebody wants it."""
+    """Locks for conversations, each as long as it is in use."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def of(self, tenant: str, room: str) -> asyncio.Lock:
@@ -40,8 +39,8 @@ class ConversationLocks:
         return self._locks.setdefault((tenant, room), asyncio.Lock())
 
 
-_TAIL_MESSAGES: Final = 64  # messages of a room, beside as many as were sent, among which those are looked for
-_EXTENDED_TAIL: Final = 4096  # … if none is among them: somebody may have gone back a long way
+_TAIL_MESSAGES: Final = 64  # stored messages to compare with, in addition to as many as were sent
+_EXTENDED_TAIL: Final = 4096  # if none of them matches: the client may have gone far back
 
 
 class RememberMode:
@@ -55,12 +54,12 @@ class RememberMode:
         policy: Policy,
         *,
         tenants: Tenants,
-        knowledge: ModelResolver,
+        models: ModelResolver,
         clock: Callable[[], float],
     ) -> None:
         self._policy = policy
         self._tenants = tenants
-        self._models = knowledge
+        self._models = models
         self._clock = clock
         self._locks = ConversationLocks()
 
@@ -70,43 +69,43 @@ class RememberMode:
 
     async def prepare(self, request: ProxyRequest) -> PreparedRequest[bytes]:
         """Store the new messages of a request, and build one from the whole conversation."""
-        tenant = request.caller.tenant
+        tenant = request.client.tenant
         engine = await self._tenants.engine(tenant)
         conversation = await run_in_thread_if_large(request, parse_conversation, request)
-        model = await self._models.of(request.line, request.model, self._tenants.lessons(tenant))
+        model = await self._models.of(request.upstream, request.model, self._tenants.calibrator(tenant))
         async with self._locks.of(tenant, conversation.room):
-            current = await self._posted(engine, request, conversation)
-            return await self._assembled(engine, request, conversation, model, current)
+            current = await self._store_messages(engine, request, conversation)
+            return await self._build_request(engine, request, conversation, model, current)
 
     async def rebuild(
         self, request: ProxyRequest, context: Context, window: int, notice: Notice
     ) -> PreparedRequest[bytes] | None:
         """Build a request again for a smaller window."""
-        engine = await self._tenants.engine(request.caller.tenant)
+        engine = await self._tenants.engine(request.client.tenant)
         conversation = await run_in_thread_if_large(request, parse_conversation, request)
-        self._models.cap(request.line, context.inputs.model, window)
+        self._models.cap(request.upstream, context.inputs.model, window)
         model = ResolvedModel(model=context.inputs.model, window=window)
-        async with self._locks.of(request.caller.tenant, conversation.room):
+        async with self._locks.of(request.client.tenant, conversation.room):
             current = await _current_message(engine, context)  # it is stored already
-            return await self._assembled(engine, request, conversation, model, current, notice)
+            return await self._build_request(engine, request, conversation, model, current, notice)
 
     async def learn(self, request: ProxyRequest, report: UsageReport) -> None:
         """Store a report about a request, and calibrate with it."""
-        await self._tenants.lessons(request.caller.tenant).observe(report, now=self._clock())
+        await self._tenants.calibrator(request.client.tenant).observe(report, now=self._clock())
 
     def listen(self, request: ProxyRequest) -> StreamListener:
         """Listen to the whole answer."""
-        return FullListener(request.line.dialect, request.line.route)
+        return FullListener(request.upstream.dialect, request.upstream.route)
 
     async def record(self, request: ProxyRequest, result: ProxyResult) -> None:
         """Store the answer in its room, as far as it came."""
-        engine, reply = await self._tenants.engine(request.caller.tenant), result.reply
-        async with self._locks.of(request.caller.tenant, self.room(request)):
+        engine, reply = await self._tenants.engine(request.client.tenant), result.reply
+        async with self._locks.of(request.client.tenant, self.room(request)):
             await engine.record_response(
                 result.context,
                 content=None if reply is None else get_reply_content(reply),
                 model=reply.model if reply else "",
-                route=request.line.route,
+                route=request.upstream.route,
                 usage=reply.usage if reply else None,
                 seconds=result.seconds,
                 finish=result.finish,
@@ -114,66 +113,72 @@ class RememberMode:
 
     # -- one request -------------------------------------------------------------------------------------------------
 
-    async def _posted(self, engine: Engine, asked: ProxyRequest, conversation: Conversation) -> Message | None:
-        """Keep what the room does not hold yet; return the words that are to be answered.
+    async def _store_messages(
+        self, engine: Engine, request: ProxyRequest, conversation: Conversation
+    ) -> Message | None:
+        """Store the messages that are new in the room, and return the message to answer.
 
-        None if tools answered: their results are at the room's end, and belong to their calls.
+        None if the request ends with tool results.
         """
-        room, said = conversation.room, conversation.said
-        tail = await load_tail(engine.store, room, len(said) + _TAIL_MESSAGES)
-        overlap = await self._overlap(engine, asked, said, tail)
-        if not overlap.new and len(said) > 1 and not tail.whole:
-            tail = await load_tail(engine.store, room, len(said) + _EXTENDED_TAIL)
-            overlap = await self._overlap(engine, asked, said, tail)
-        check_tool_results(said, conversation.places, tail.messages)
+        room, messages = conversation.room, conversation.messages
+        tail = await load_tail(engine.store, room, len(messages) + _TAIL_MESSAGES)
+        overlap = await self._find_overlap(engine, request, messages, tail)
+        if not overlap.new and len(messages) > 1 and not tail.whole:
+            tail = await load_tail(engine.store, room, len(messages) + _EXTENDED_TAIL)
+            overlap = await self._find_overlap(engine, request, messages, tail)
+        check_tool_results(messages, conversation.positions, tail.messages)
         left = max([tail.left, *(message.seq for message in overlap.left)])
-        new = await run_in_thread_if_large(asked, assign_ids, said[overlap.new :], room, overlap.after, left)
+        new = await run_in_thread_if_large(request, assign_ids, messages[overlap.new :], room, overlap.after, left)
         if overlap.left:
             await engine.supersede([message.id for message in overlap.left])
         if overlap.after is None and await engine.store.get(Room, room) is None:
-            await engine.put(Room(id=room, user=conversation.user, created=said[0].at))
+            await engine.put(Room(id=room, user=conversation.user, created=messages[0].at))
         if new:
             last: Message | None = (await engine.post_many(new))[-1]
         else:
             last = overlap.after
         return last if last is not None and last.role == "user" else None
 
-    async def _overlap(self, engine: Engine, asked: ProxyRequest, said: Sequence[Message], tail: RoomTail) -> Overlap:
-        """Compare what was sent with the end of its room, which may be an answer that was broken off."""
-        answers = await engine.store.responses(room=said[0].room, limit=1)
-        ends = tail.messages[-1].id if tail.messages else None
-        broken_off = any(each.finish == "broken-off" and each.message == ends for each in answers)
-        return await run_in_thread_if_large(asked, partial(find_overlap, broken_off=broken_off), said, tail.messages)
+    async def _find_overlap(
+        self, engine: Engine, request: ProxyRequest, messages: Sequence[Message], tail: RoomTail
+    ) -> Overlap:
+        """Compare the request with the end of its room, which may be an interrupted answer."""
+        answers = await engine.store.responses(room=messages[0].room, limit=1)
+        last_id = tail.messages[-1].id if tail.messages else None
+        broken_off = any(each.finish == "broken-off" and each.message == last_id for each in answers)
+        return await run_in_thread_if_large(
+            request, partial(find_overlap, broken_off=broken_off), messages, tail.messages
+        )
 
-    async def _assembled(
+    async def _build_request(
         self,
         engine: Engine,
-        asked: ProxyRequest,
+        request: ProxyRequest,
         conversation: Conversation,
-        known: ResolvedModel,
+        model: ResolvedModel,
         current: Message | None,
         *notices: Notice,
     ) -> PreparedRequest[bytes]:
-        known, notices = _reserve_reasoning(asked, conversation, known, notices)
-        build = partial(self._context, engine, asked, conversation, known, current)
+        model, notices = _reserve_reasoning(request, conversation, model, notices)
+        build = partial(self._build_context, engine, request, conversation, model, current)
         try:
             context = await build(conversation.completion, *notices)
         except BudgetExceeded:
-            wanted, window = conversation.completion, known.window
-            less = reduced_reserve_notice(self._policy, known.model, window=window, completion=wanted)
-            if less is None:
+            completion, window = conversation.completion, model.window
+            notice = reduced_reserve_notice(self._policy, model.model, window=window, completion=completion)
+            if notice is None:
                 raise
-            context = await build(None, *notices, less)
-        sent = restore_steps(context.request, conversation.steps, asked.wire)
-        payload = await run_in_thread_if_large(asked, msgspec.json.encode, sent)
+            context = await build(None, *notices, notice)
+        sent = restore_steps(context.request, conversation.steps, request.wire)
+        payload = await run_in_thread_if_large(request, msgspec.json.encode, sent)
         return PreparedRequest(payload, context)
 
-    async def _context(
+    async def _build_context(
         self,
         engine: Engine,
-        asked: ProxyRequest,
+        request: ProxyRequest,
         conversation: Conversation,
-        known: ResolvedModel,
+        model: ResolvedModel,
         current: Message | None,
         completion: int | None,
         *notices: Notice,
@@ -182,32 +187,32 @@ class RememberMode:
             room=conversation.room,
             message=current,
             user=conversation.user,
-            model=known.model,
-            window=known.window,
+            model=model.model,
+            window=model.window,
             completion=completion,
             tools=conversation.tools,
             system=conversation.system,
-            wire=asked.wire,
-            route=asked.line.route,
+            wire=request.wire,
+            route=request.upstream.route,
             notices=notices,
-            fields=asked.body,
-            now=asked.at,
+            fields=request.body,
+            now=request.at,
         )
 
 
 async def _current_message(engine: Engine, context: Context) -> Message | None:
-    """Return the message that a context was built to answer; None if it was built to answer tools."""
-    asked = [package.id for package in context.inputs.packages if package.kind == "message-current"]
-    return next(iter(await engine.store.messages(asked)), None)
+    """Return the message that a context was built to answer; None if it answers tool results."""
+    ids = [package.id for package in context.inputs.packages if package.kind == "message-current"]
+    return next(iter(await engine.store.messages(ids)), None)
 
 
 def _reserve_reasoning(
-    asked: ProxyRequest, conversation: Conversation, known: ResolvedModel, notices: tuple[Notice, ...]
+    request: ProxyRequest, conversation: Conversation, model: ResolvedModel, notices: tuple[Notice, ...]
 ) -> tuple[ResolvedModel, tuple[Notice, ...]]:
-    """Leave room for what is sent as it came, and is no part of the context."""
-    tokens = reasoning_tokens(conversation.steps, asked.wire, counter_for(known.model))
+    """Reserve space for reasoning, which is sent but is not part of the context."""
+    tokens = reasoning_tokens(conversation.steps, request.wire, counter_for(model.model))
     if not tokens:
-        return known, notices
+        return model, notices
     text = f"{tokens:,} tokens are reserved for the model's reasoning between tool calls"
     notice = Notice(kind="reasoning-reserve", text=text, facts={"tokens": tokens})
-    return msgspec.structs.replace(known, window=max(1, known.window - tokens)), (*notices, notice)
+    return msgspec.structs.replace(model, window=max(1, model.window - tokens)), (*notices, notice)

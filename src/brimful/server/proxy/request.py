@@ -18,7 +18,7 @@ LARGE_REQUEST: Final = 131_072  # bytes; larger requests are processed in a thre
 class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request: raw and parsed, who sent it, and its upstream.
 
-    `withholds` means that usage was requested on behalf of the client and must be removed from the stream.
+    `hides_usage` means that usage was requested on behalf of the client and must be removed from the stream.
     """
 
     wire: IncomingWire
@@ -26,10 +26,10 @@ class ProxyRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: dict[str, Any]
     headers: dict[str, str]
     query: str
-    caller: Client
-    line: Upstream
+    client: Client
+    upstream: Upstream
     at: float
-    withholds: bool = False
+    hides_usage: bool = False
 
     @property
     def model(self) -> str:
@@ -47,11 +47,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def run_in_thread_if_large(asked: ProxyRequest, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+async def run_in_thread_if_large(request: ProxyRequest, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a function directly, or in a thread if the request is so large that it would block others."""
-    if len(asked.raw) < LARGE_REQUEST:
-        return work(*args, **more)
-    return await asyncio.to_thread(work, *args, **more)
+    if len(request.raw) < LARGE_REQUEST:
+        return work(*args, **kwargs)
+    return await asyncio.to_thread(work, *args, **kwargs)
 
 
 class ProxyResult(msgspec.Struct, frozen=True, kw_only=True):

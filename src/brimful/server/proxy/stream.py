@@ -78,17 +78,17 @@ class StreamListener(Protocol):
         ...
 
     @property
-    def over(self) -> bool:
+    def ended(self) -> bool:
         """Whether the answer has just ended, if the listener can tell."""
         ...
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether the answer is complete. Known after `reply`."""
         ...
 
     @property
-    def cut(self) -> bool:
+    def interrupted(self) -> bool:
         """Whether it ended early without a reason. Known after `reply`."""
         ...
 
@@ -104,9 +104,9 @@ class EdgeListener:
         self._tail: list[bytes] = []
         self._tail_size = 0
         self._truncated = False
-        self.over = False  # only known at the end
-        self.whole = False
-        self.cut = False
+        self.ended = False  # only known at the end
+        self.complete = False
+        self.interrupted = False
 
     def __len__(self) -> int:
         """Return the number of bytes buffered."""
@@ -144,7 +144,7 @@ class EdgeListener:
         listener = FullListener(self._dialect, self._route)
         listener.feed(data)
         reply = listener.reply()
-        self.whole, self.cut = listener.whole, listener.cut
+        self.complete, self.interrupted = listener.complete, listener.interrupted
         return reply
 
 
@@ -154,11 +154,11 @@ class FullListener:
     def __init__(self, dialect: Dialect, route: str) -> None:
         self._reader = dialect.reader(route)
         self._valid = True
-        self.whole = False
-        self.cut = False
+        self.complete = False
+        self.interrupted = False
 
     @property
-    def over(self) -> bool:
+    def ended(self) -> bool:
         """Whether the upstream sent the end of the answer."""
         return self._valid and self._reader.over
 
@@ -180,9 +180,9 @@ class FullListener:
             try:
                 reply = self._reader.end()
             except ProviderError:
-                self.cut = self._reader.so_far.finish == "broken-off"
+                self.interrupted = self._reader.so_far.finish == "broken-off"
                 return self._reader.so_far
-            self.whole = True
+            self.complete = True
             return reply
         return self._reader.so_far
 
@@ -201,13 +201,13 @@ def with_usage_requested(request: ProxyRequest, mode: ModeName) -> ProxyRequest:
     One field is appended; everything else stays exactly as the client wrote it.
     """
     options = request.body.get(_STREAM_OPTIONS)
-    applies = request.streams and request.wire == "openai" and request.line.asks_usage(mode)
+    applies = request.streams and request.wire == "openai" and request.upstream.requests_usage(mode)
     if not applies or _mentions_usage(options):
         return request
     with_usage = (options if isinstance(options, dict) else {}) | {_INCLUDE_USAGE: True}
     body = request.body | {_STREAM_OPTIONS: with_usage}
     raw = _append_field(request.raw, with_usage) if _STREAM_OPTIONS not in request.body else msgspec.json.encode(body)
-    return msgspec.structs.replace(request, body=body, raw=raw, withholds=True)
+    return msgspec.structs.replace(request, body=body, raw=raw, hides_usage=True)
 
 
 def _mentions_usage(options: object) -> bool:

@@ -48,7 +48,7 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
         """The name under which calibrations and windows are stored."""
         return self.connection.route
 
-    def asks_usage(self, mode: ModeName) -> bool:
+    def requests_usage(self, mode: ModeName) -> bool:
         """Return whether to request the usage of streams on behalf of the client.
 
         As configured; by default if we write the request ourselves and the server is known to support it.
