@@ -93,8 +93,8 @@ def test_paths_begin_where_a_clients_base_url_ends(url, openai, anthropic):
 
 def test_the_first_that_runs_a_model_gets_it():
     found = upstreams_of(LOCAL | {"models": ["qwen*"]}, LOCAL | {"name": "rest", "wires": ["openai"]})
-    assert found.find("openai", "qwen2.5-7b").upstream.name == "local"
-    assert found.find("openai", "llama").upstream.name == "rest"
+    assert found.find("openai", "qwen2.5-7b").config.name == "local"
+    assert found.find("openai", "llama").config.name == "rest"
     with pytest.raises(ApiError, match="rest only speaks openai"):
         found.find("anthropic", "llama")
 

@@ -35,11 +35,11 @@ class Kept:
 def test_an_answer_that_comes_soon_is_written_with_its_context():
     async def told():
         kept, tasks = Kept(), BackgroundTasks()
-        records = RecordWriter(kept, tasks, patience=60.0)
-        records.keep("acme", snapshot(build(pile())))
+        records = RecordWriter(kept, tasks, wait=60.0)
+        records.write("acme", snapshot(build(pile())))
         await asyncio.sleep(0)
         assert kept.told == []
-        await records.answered("acme", answer("a1"))
+        await records.add_response("acme", answer("a1"))
         await tasks.drain()
         return kept.told
 
@@ -50,15 +50,15 @@ def test_a_context_does_not_wait_long_for_its_answer_and_the_answer_comes_after_
     async def told():
         kept, tasks = Kept(), BackgroundTasks()
         kept.may_write.clear()
-        records = RecordWriter(kept, tasks, patience=0.0)
-        records.keep("acme", snapshot(build(pile())))
+        records = RecordWriter(kept, tasks, wait=0.0)
+        records.write("acme", snapshot(build(pile())))
         await kept.begun.wait()
-        late = asyncio.create_task(records.answered("acme", answer("a1")))
+        late = asyncio.create_task(records.add_response("acme", answer("a1")))
         await asyncio.sleep(0)
         assert kept.told == [("s1", None)]
         kept.may_write.set()
         await late
-        await records.answered("acme", answer("a2"))
+        await records.add_response("acme", answer("a2"))
         return kept.told
 
     assert asyncio.run(told()) == [("s1", None), "a1", "a2"]
@@ -67,11 +67,11 @@ def test_a_context_does_not_wait_long_for_its_answer_and_the_answer_comes_after_
 def test_of_two_contexts_of_one_id_the_first_is_written_and_both_answers_are():
     async def told():
         kept, tasks = Kept(), BackgroundTasks()
-        records = RecordWriter(kept, tasks, patience=60.0)
+        records = RecordWriter(kept, tasks, wait=60.0)
         for _ in range(2):
-            records.keep("acme", snapshot(build(pile())))
-        await records.answered("acme", answer("a1"))
-        await records.answered("acme", answer("a2"))
+            records.write("acme", snapshot(build(pile())))
+        await records.add_response("acme", answer("a1"))
+        await records.add_response("acme", answer("a2"))
         await tasks.drain()
         return kept.told
 
