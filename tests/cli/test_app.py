@@ -75,7 +75,7 @@ def test_a_flag_is_shown_as_a_flag(run):
     ],
 )
 def test_a_command_loads_what_it_needs_and_no_more(command, unneeded, run):
-    run("message", "post", "general", "Green tea, please.")
+    run("message", "add", "--room", "general", "Green tea, please.")
     code = (
         "import sys\nfrom brimful.cli import main\n"
         f"sys.argv = ['brimful', *{command.split()!r}]\n"

@@ -110,15 +110,15 @@ def test_a_book_that_is_there_stands_and_another_is_told(run, run_json):
 
 KILLED = """
 import os, signal
-from brimful.engine import intake
+from brimful.engine import Engine
 from brimful.cli.app import main
-written, left = intake._write, [{after}]
-async def once(*args):
-    await written(*args)
+load, left = Engine.load, [{after}]
+async def load_and_die(*args):
+    await load(*args)
     left[0] -= 1
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
-intake._write = once
+Engine.load = load_and_die
 main()
 """
 
@@ -188,7 +188,7 @@ def test_a_card_comes_back_field_by_field(run, card):
 def test_what_was_changed_is_changed_in_the_card(run):
     Path("nova.json").write_bytes(samples.written(samples.v2_card()))
     run("import", "nova.json")
-    run("persona", "create", "Nova", "--character", "scenario=On the moon.")
+    run("persona", "add", "Nova", "--character", "scenario=On the moon.")
     card = json.loads(run("export", "--persona", "Nova", "--format", "card").stdout)
     expected = samples.v2_card()
     expected["data"]["scenario"] = "On the moon."
@@ -203,7 +203,7 @@ def test_a_lorebook_comes_back_entry_by_entry(run):
 
 
 def test_a_persona_of_ours_becomes_a_card(run):
-    run("persona", "create", "luna", "--name", "Luna", "--prompt", "You are Luna.")
+    run("persona", "add", "luna", "--name", "Luna", "--prompt", "You are Luna.")
     card = json.loads(run("export", "--persona", "luna", "--format", "card").stdout)
     assert (card["spec"], card["data"]["name"], card["data"]["system_prompt"]) == (
         "chara_card_v3",
@@ -241,7 +241,7 @@ def test_parts_of_a_store_as_records(run, tavern):
 
 
 def test_wrong_usage(run, fails):
-    run("room", "create", "den")
+    run("room", "add", "den")
     assert "name one of them" in run("export", "--room", "a", "--persona", "b", code=2).stderr
     assert "'morse' is none of records, " in run("export", "--format", "morse", code=2).stderr
     assert "card is a format of --persona" in run("export", "--room", "den", "--format", "card", code=2).stderr

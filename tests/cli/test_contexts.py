@@ -7,6 +7,7 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
+from brimful.formats.parquet import ParquetFile
 from cli.test_stats import answered, built, keep
 from stores.test_figures import CONTEXTS
 
@@ -40,22 +41,29 @@ def test_contexts_are_listed_newest_first(run, run_json):
     lines = run("context", "list").stdout.splitlines()
     assert lines[0].split()[0] == "context"
     assert [line.split()[0] for line in lines[1:]] == ["two", "one", "old"]
-    assert run("context", "list", "--room", "empty").stdout.strip() == "no context was built that fits"
+    assert run("context", "list", "--model", "gpt-4o").stdout.strip() == "no contexts"
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_context_is_shown(run, run_json, fails):
+    assert run("context", "show", "two").stdout.startswith("context     two\n")
+    assert run_json("context", "show", "two")["id"] == CONTEXTS[2].id
+    assert fails("context", "show", "three") == "no context 'three'"
 
 
 @pytest.mark.usefixtures("filled")
 def test_what_is_old_is_pruned(run, run_json):
     before = run_json("stats")
-    foreseen = run("context", "prune", "--older", "30d", "--dry-run").stdout
+    foreseen = run("context", "prune", "--older-than", "30d", "--dry-run").stdout
     assert foreseen.startswith("would remove 1 context, 1 answer, ")
     assert foreseen.rstrip().endswith(" bytes")
     assert len(run_json("context", "list")) == 3
-    said = run("context", "prune", "--older", "30d").stdout
+    said = run("context", "prune", "--older-than", "30d").stdout
     assert said == foreseen.replace("would remove", "removed")
     assert ids(run_json("context", "list")) == ["two", "one"]
     assert run_json("stats") == before
-    assert run("context", "prune", "--older", "30d").stdout.startswith("nothing is older than ")
-    gone = run_json("context", "prune", "--older", "30d")
+    assert run("context", "prune", "--older-than", "30d").stdout.startswith("nothing is older than ")
+    gone = run_json("context", "prune", "--older-than", "30d")
     assert (gone["builds"], gone["answers"], gone["bytes"]) == (0, 0, 0)
 
 
@@ -72,12 +80,10 @@ def test_contexts_are_written_as_json_lines(run, run_json, tmp_path):
 
 
 @pytest.mark.usefixtures("filled")
-def test_contexts_are_written_as_parquet(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("brimful.cli.contexts.EXPORT_PAGE", 2)
+def test_contexts_are_written_as_parquet(run, tmp_path):
     run("context", "export", "--out", "all.parquet")
     run("context", "export", "--out", "all.jsonl")
     file = pq.ParquetFile(tmp_path / "all.parquet")
-    assert file.num_row_groups == 2
     rows = file.read().to_pylist()
     lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_bytes().splitlines()]
     for row, line in zip(rows, lines, strict=True):
@@ -86,6 +92,14 @@ def test_contexts_are_written_as_parquet(run, tmp_path, monkeypatch):
         same = [name for name in row if name not in ("decisions", "answers")]
         assert {name: row[name] for name in same} == {name: line[name] for name in same}
     assert rows[1]["decisions"][0]["score"] is None or rows[1]["decisions"][0]["score"]["total"] >= 0
+
+
+def test_pages_are_row_groups(tmp_path):
+    file = ParquetFile(tmp_path / "two.parquet")
+    for page in ([{"id": "a"}, {"id": "b"}], [{"id": "c"}], []):
+        file.write(page)
+    file.close()
+    assert pq.ParquetFile(tmp_path / "two.parquet").num_row_groups == 2
 
 
 def test_nothing_is_written_where_nothing_fits(run, keep, tmp_path):
@@ -113,11 +127,11 @@ def test_what_goes_wrong_is_told_by_the_name_that_was_asked_for(fails, name):
 
 @pytest.mark.usefixtures("filled")
 def test_a_file_of_another_sort_is_refused(run):
-    assert "neither in .jsonl nor in .parquet" in run("context", "export", "--out", "x.csv", code=2).stderr
-    assert "is not like 90m, 24h or 7d" in run("context", "prune", "--older", "old", code=2).stderr
+    assert "must end in .jsonl or .parquet" in run("context", "export", "--out", "x.csv", code=2).stderr
+    assert "is not like 90m, 24h or 7d" in run("context", "prune", "--older-than", "old", code=2).stderr
 
 
 def test_no_store_is_made_by_asking(fails, tmp_path):
-    for command in (["list"], ["prune", "--older", "1d"], ["export", "--out", "x.jsonl"]):
+    for command in (["list"], ["prune", "--older-than", "1d"], ["export", "--out", "x.jsonl"]):
         assert "there is no such store" in fails("context", *command)
     assert list(tmp_path.iterdir()) == []

@@ -17,7 +17,7 @@ BILLED = {name: truth(name).prompt for name in ("qwen3:8b", "llama3.1:8b")}
 @pytest.fixture
 def keep(run):
     """Write observations into the store of this directory."""
-    run("room", "create", "general")
+    run("room", "add", "general")
 
     def kept(observations, tenant="default"):
         async def write():
@@ -41,7 +41,7 @@ def seen(id, at, **fields):
 
 
 def test_an_empty_store_says_what_to_do(run, run_json):
-    run("room", "create", "general")
+    run("room", "add", "general")
     assert run("stats", "--counts").stdout.strip() == NO_USAGE
     assert "brimful chat" in NO_USAGE
     assert run_json("stats", "--counts") == []
@@ -67,8 +67,8 @@ def test_drift_windows_and_exact_counts_that_are_off_are_told(run, run_json, kee
     keep(seen(f"x{n}", 52.0 + n, reported=140) for n in range(3))
     text = run("stats", "--counts").stdout
     assert f"{HIDDEN.id} on {ROUTE}: since 1970-01-01 00:00:20 the server counts +" in text
-    assert "20 older observations were set aside" in text
-    assert "gpt-4o on openai: the server told a window of 8,192 tokens" in text
+    assert "20 older observations are ignored" in text
+    assert "gpt-4o on openai: the server reported a window of 8,192 tokens" in text
     assert "gpt-4o on openai: counted by its own tokenizer, and still -28.6 % off" in text
     exact = next(row for row in run_json("stats", "--counts") if row["model"] == "gpt-4o")
     assert (exact["overflows"], exact["cuts"], exact["requests"], exact["learned_window"]) == (1, 1, 3, 8192)
@@ -76,7 +76,7 @@ def test_drift_windows_and_exact_counts_that_are_off_are_told(run, run_json, kee
 
 def test_reports_that_make_no_sense_are_told(run, run_json, keep):
     keep(msgspec.structs.replace(each, model=HIDDEN.id) for each in online(mixed("odd", 12), lambda _: 8_000))
-    assert "nothing is learned from what the server reports" in run("stats", "--counts").stdout
+    assert "the reported usage is ignored" in run("stats", "--counts").stdout
     [row] = run_json("stats", "--counts")
     assert (row["believed"], row["learned_from"]) == (False, 0)
 
@@ -95,7 +95,7 @@ def test_a_time_a_model_and_a_tenant_are_chosen(run, run_json, keep):
         "claude-sonnet-4-5"
     ]
     assert [row["requests"] for row in run_json("stats", "--counts", "--tenant", "acme")] == [1]
-    assert "nothing was observed that fits" in run("stats", "--counts", "--last", "1m").stdout
+    assert "no usage matches" in run("stats", "--counts", "--last", "1m").stdout
 
 
 @pytest.mark.parametrize("text", ["soon", "24", "-1h", "1y", "9999999999h", "nan"])

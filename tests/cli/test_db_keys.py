@@ -23,7 +23,7 @@ def give(monkeypatch):
 @pytest.fixture(autouse=True)
 def _clear(run):
     """Make a store in the clear."""
-    run("message", "post", "den", "The vault is behind the painting.", "--id", "m1")
+    run("message", "add", "--room", "den", "The vault is behind the painting.", "--id", "m1")
 
 
 def test_a_store_in_the_clear_has_no_keys(run, run_json):
@@ -39,9 +39,9 @@ def test_a_store_is_encrypted_and_then_wants_its_key(run, run_json, fails, give,
         (0, 0, Keys(OLD).id),
         (1, 3, Keys(OLD).id),
     ]
-    assert "painting" in run("message", "list", "den").stdout
+    assert "painting" in run("message", "list", "--room", "den").stdout
     monkeypatch.delenv("BRIMFUL_KEY")
-    assert "no key is given; set BRIMFUL_KEY" in fails("message", "list", "den")
+    assert "no key is given; set BRIMFUL_KEY" in fails("message", "list", "--room", "den")
     assert "seals" in run("db", "keys").stdout
 
 
@@ -54,7 +54,7 @@ def test_keys_are_wrapped_by_a_new_key(run, run_json, fails, give):
     run("db", "rotate")
     give(NEW)
     assert {key["kek"] for key in run_json("db", "keys")} == {Keys(NEW).id}
-    assert "painting" in run("message", "list", "den").stdout
+    assert "painting" in run("message", "list", "--room", "den").stdout
 
 
 def test_the_key_of_the_data_is_changed(run, give):
@@ -63,7 +63,7 @@ def test_the_key_of_the_data_is_changed(run, give):
     run("db", "rotate", "--data-key")
     states = [line.split()[-1] for line in run("db", "keys").stdout.splitlines()[1:]]
     assert states == ["contents", "retired", "seals"]
-    assert "painting" in run("message", "list", "den").stdout
+    assert "painting" in run("message", "list", "--room", "den").stdout
 
 
 def test_a_store_that_is_not_there_is_not_made(fails):
@@ -80,14 +80,14 @@ def test_a_tenant_that_is_not_there_is_not_said_to_be_sealed(run_json, fails, gi
 
 def test_half_encrypted_is_shown_as_such(run, give):
     give(OLD)
-    run("message", "post", "den", "Said since then.")
+    run("message", "add", "--room", "den", "Said since then.")
     lines = run("db", "keys").stdout.splitlines()
     assert lines[1].split()[:2] == ["default", "none"]
     assert lines[1].endswith("in the clear")
 
 
 def test_all_tenants_at_once(run, run_json, give):
-    run("message", "post", "den", "A second secret.", "--tenant", "acme")
+    run("message", "add", "--room", "den", "A second secret.", "--tenant", "acme")
     give(OLD)
     run("db", "encrypt", "--all")
     give(NEW, OLD)

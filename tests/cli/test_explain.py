@@ -117,7 +117,7 @@ def test_one_candidate_with_filters_is_wrong_usage(run, context):
 
 
 def test_a_context_of_a_store_is_explained_by_its_id(run, run_json, fails):
-    run("message", "post", "den", "The vault is behind the painting.", "--id", "m1")
+    run("message", "add", "--room", "den", "The vault is behind the painting.", "--id", "m1")
     built = run_json("assemble", "--room", "den", "--message", "Where is the vault?", "--model", "gpt-4o")
     id = built["id"]
     assert "Where is the vault?" in run("explain", id).stdout

@@ -167,13 +167,13 @@ def test_media_by_their_names(run):
 
 @pytest.mark.usefixtures("answer")
 def test_a_message_that_was_deleted_still_leads_to_its_context(run):
-    run("message", "delete", "ask-0")
+    run("message", "remove", "ask-0")
     assert "CONTEXT for message #ask-0" in run("explain", "ask-0").stdout
 
 
 @pytest.mark.usefixtures("answer")
 def test_erased_content_is_told(run):
-    run("memory", "forget", "m-start", "--erase")
+    run("memory", "remove", "m-start", "--erase")
     text = run("explain", "ask-0").stdout
     assert "(erased)" in text
     assert "npm start" not in text

@@ -5,11 +5,11 @@ import json
 import pytest
 
 MADE = {
-    "message": ("message", "post", "support", "Hello", "--id", "m1"),
     "memory": ("memory", "add", "Ada likes tea.", "--id", "k1"),
-    "persona": ("persona", "create", "nova", "--prompt", "You are Nova."),
-    "room": ("room", "create", "support", "--goal", "Help."),
-    "user": ("user", "create", "ada", "--name", "Ada"),
+    "persona": ("persona", "add", "nova", "--prompt", "You are Nova."),
+    "room": ("room", "add", "support", "--goal", "Help."),
+    "message": ("message", "add", "--room", "support", "Hello", "--id", "m1"),
+    "user": ("user", "add", "ada", "--name", "Ada"),
 }
 
 

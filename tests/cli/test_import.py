@@ -15,7 +15,7 @@ ROBOT = {"role": "robot", "content": "beep"}
 
 
 def contents(run_json, room, *more):
-    return [message["content"] for message in run_json("message", "list", room, "--limit", 1000, *more)]
+    return [message["content"] for message in run_json("message", "list", "--room", room, "--limit", 1000, *more)]
 
 
 def test_the_report(run, write_lines):
@@ -29,7 +29,7 @@ def test_the_report(run, write_lines):
 def test_messages_come_as_they_were(run, run_json, write_lines):
     write_lines("chat.jsonl", [HI, HELLO])
     run("import", "chat.jsonl")
-    first, second = run_json("message", "list", "chat")
+    first, second = run_json("message", "list", "--room", "chat")
     assert (first["content"], first["sender"], first["role"], first["at"], first["seq"]) == (
         "My lid is broken.",
         "Ada",
@@ -86,7 +86,7 @@ def test_stores_and_tenants_are_apart(run, run_json, fails, write_lines, monkeyp
     run("import", "chat.jsonl", "--db", "sqlite:///other.db", "--tenant", "acme")
     assert not Path("brimful.db").exists()
     monkeypatch.setenv("BRIMFUL_DB", "sqlite:///other.db")
-    assert fails("message", "list", "chat") == "no room 'chat'"
+    assert fails("message", "list", "--room", "chat") == "no room 'chat'"
     monkeypatch.setenv("BRIMFUL_TENANT", "acme")
     assert contents(run_json, "chat") == ["My lid is broken."]
 
@@ -95,7 +95,7 @@ def test_tools_stay_with_the_room_and_a_room_stays_as_it_is(run, run_json):
     tools = [{"type": "function", "function": {"name": "search"}}]
     Path("r.json").write_text(json.dumps({"messages": [HI], "tools": tools}), encoding="utf-8")
     assert run_json("import", "r.json")["records"] == {"room": 1, "message": 1}
-    run("room", "create", "r", "--goal", "Tea")
+    run("room", "add", "r", "--goal", "Tea")
     assert run_json("import", "r.json")["known"] == 2
     room = run_json("room", "show", "r")
     assert (room["goal"], room["metadata"]) == ("Tea", {"tools": tools})
@@ -112,7 +112,7 @@ def test_what_was_edited_or_deleted_stays_so(run, run_json, write_lines):
     write_lines("a.jsonl", [{**HI, "id": 1}, {**HELLO, "id": 2}])
     run("import", "a.jsonl")
     run("message", "edit", "a/1", "My lid is whole.")
-    run("message", "delete", "a/2")
+    run("message", "remove", "a/2")
     intake = run_json("import", "a.jsonl")
     assert (intake["records"], intake["known"]) == ({}, 1)
     assert intake["skipped"] == [{"reason": "it was deleted before", "count": 1, "places": ["a.jsonl:2: a/2"]}]
@@ -122,7 +122,7 @@ def test_what_was_edited_or_deleted_stays_so(run, run_json, write_lines):
 def test_a_room_comes_back_as_it_went(run, run_json, write_lines, monkeypatch):
     write_lines("chat.jsonl", [HI, HELLO, HI])
     run("import", "chat.jsonl")
-    run("room", "create", "chat", "--goal", "Tea", "--user", "ada")
+    run("room", "add", "chat", "--goal", "Tea", "--user", "ada")
     run("export", "--room", "chat", "--out", "out.jsonl")
     printed = run("export", "--room", "chat").stdout
     assert printed == Path("out.jsonl").read_text(encoding="utf-8")
@@ -210,13 +210,13 @@ def test_a_killed_import_goes_on_when_it_is_run_again(run_json, tmp_path):
     Path("long.jsonl").write_text("".join(rows), encoding="utf-8")
     code = (
         "import os, signal\n"
-        "from brimful.engine import intake\n"
+        "from brimful.engine import Engine\n"
         "from brimful.cli.app import main\n"
-        "written = intake._write\n"
-        "async def once(*args):\n"
-        "    await written(*args)\n"
+        "load = Engine.load\n"
+        "async def load_and_die(*args):\n"
+        "    await load(*args)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "intake._write = once\n"
+        "Engine.load = load_and_die\n"
         "main()\n"
     )
     done = subprocess.run([sys.executable, "-c", code, "import", "long.jsonl"], check=False, cwd=tmp_path)

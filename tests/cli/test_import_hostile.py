@@ -37,14 +37,14 @@ def test_two_imports_of_one_file_at_once(run_json):
         said, complaint = process.communicate(timeout=120)
         assert (process.returncode, complaint) == (0, b"")
         assert json.loads(said)["skipped"] == []
-    room = run_json("message", "list", "long", "--limit", 2000)
+    room = run_json("message", "list", "--room", "long", "--limit", 2000)
     assert [message["content"].split()[1] for message in room] == [str(at) for at in range(1200)]
     assert run_json("import", "long.jsonl")["known"] == 1200
 
 
 def test_a_disk_that_is_full_costs_nothing_that_was_written(run, run_json, tmp_path):
     Path("long.jsonl").write_bytes(rows(3000))
-    run("room", "create", "lobby")
+    run("room", "add", "lobby")
     code = (
         "import sqlite3\n"
         "from brimful.stores.backends import sqlite\n"

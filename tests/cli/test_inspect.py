@@ -111,7 +111,7 @@ def test_what_retrieval_lost_is_told(run):
 
 
 def test_one_of_something_is_said_as_such(run):
-    run("message", "post", "den", "Tea?", "--at", 5)
+    run("message", "add", "--room", "den", "Tea?", "--at", 5)
     run("memory", "add", "Tea is at four.", "--id", "tea", "--at", 4)
     text = run("inspect", "--room", "den", "--message", "When is tea?", "--embedder", "none").stdout
     assert re.search(r"Memories: +\d+ tokens \(1 item\)$", text, re.MULTILINE)
@@ -134,7 +134,7 @@ def test_another_model_and_policy(run_json):
 def test_no_store_no_room(run, fails):
     assert "there is no such store" in fails("inspect", "--room", "general")
     told()
-    run("room", "create", "silent")
+    run("room", "add", "silent")
     for room, what in (("nowhere", "is no room of the store"), ("silent", "is empty")):
         told_of = fails("inspect", "--room", room, "--embedder", "none")
         assert told_of == f"room: '{room}' {what}, and there is no message: there is nothing to answer"

@@ -30,7 +30,7 @@ def test_a_dry_run_says_what_a_run_does_and_undo_takes_it_back(run, run_json):
     assert shown[1].split() == ["busy", "1", "2", "30"]
     assert shown[2].startswith("  30 near-identical messages from bot, 10:00, e.g. “Cheap watches")
     assert shown[3] == "run 1 is done; `brimful janitor undo` gives everything back"
-    assert "Cheap" not in run("message", "list", "busy").stdout
+    assert "Cheap" not in run("message", "list", "--room", "busy").stdout
     assert run("export", "--room", "busy", "--format", "openai").stdout.count("Cheap") == 30
     status = run_json("janitor", "status")
     assert status["aside"] == {"messages": 30, "memories": 0}
@@ -43,7 +43,7 @@ def test_a_dry_run_says_what_a_run_does_and_undo_takes_it_back(run, run_json):
 
 
 def test_only_a_room_and_what_is_gone_for_good(run, run_json):
-    done = run_json("janitor", "run", "--room", "busy", "--older", "1d")
+    done = run_json("janitor", "run", "--room", "busy", "--older-than", "1d")
     assert [room["room"] for room in done["rooms"]] == ["busy"]
     assert run_json("janitor", "run", "--purge")["purged"] == 30
     records = [json.loads(line) for line in run("export").stdout.splitlines()]
@@ -55,5 +55,5 @@ def test_what_cannot_be_done_is_said_in_one_line(run, fails):
     assert fails("janitor", "run", "--room", "nowhere") == "no room 'nowhere'"
     assert fails("janitor", "undo") == "there is no run that could be undone"
     assert "one or the other" in run("janitor", "run", "--dry-run", "--purge", code=2).stderr
-    assert "not like" in run("janitor", "run", "--older", "long", code=2).stderr
+    assert "not like" in run("janitor", "run", "--older-than", "long", code=2).stderr
     assert "no such store" in fails("janitor", "status", "--db", "sqlite:///none.db")

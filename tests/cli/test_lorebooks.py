@@ -20,22 +20,22 @@ def world(run):
     """A room that looks into a book that came from SillyTavern."""
     Path("Eldoria.json").write_text(json.dumps(WORLD_INFO), encoding="utf-8")
     said = run("lorebook", "import", "Eldoria.json").stdout
-    run("room", "create", "tavern", "--lorebook", "Eldoria")
+    run("room", "add", "tavern", "--lorebook", "Eldoria")
     return said
 
 
 def test_a_book_comes_in_is_tried_and_given_back(run, run_json, world):
     assert world.splitlines()[0] == "Eldoria: 4 entries (sillytavern)"
     tried = run_json("lorebook", "try", "--room", "tavern", "--message", "To Eldoria's forest!", "--embedder", "none")
-    assert {row["id"]: row["why"] for row in tried["told"]} == {
+    assert {row["id"]: row["why"] for row in tried["included"]} == {
         "Eldoria/0": "keyword 'Eldoria' in the current message",
         "Eldoria/1": "keyword 'moonwell' in entry 'Eldoria/0'",
         "Eldoria/3": "keyword 'forest' in the current message",
     }
-    (lost,) = tried["not_told"]
-    assert (lost["id"], lost["reason"]) == ("Eldoria/2", "excluded")
-    assert lost["why"] == "group: 'Eldoria/3' won group 'weather'"
-    assert lost["lore"]["keyword"] == "forest"
+    (lost,) = tried["left_out"]
+    assert (lost["id"], lost["reason"]) == ("Eldoria/2", "held-back")
+    assert lost["why"] == "group: 'Eldoria/3' is told for the group 'weather'"
+    assert lost["lore"]["key"] == "forest"
     run("lorebook", "export", "Eldoria", "--out", "again.json")
     assert json.loads(Path("again.json").read_text(encoding="utf-8")) == WORLD_INFO
 
@@ -43,8 +43,8 @@ def test_a_book_comes_in_is_tried_and_given_back(run, run_json, world):
 @pytest.mark.usefixtures("world")
 def test_trying_leaves_no_trace_and_shows_tokens(run):
     said = run("lorebook", "try", "--room", "tavern", "--message", "moonwell", "--embedder", "none").stdout
-    assert said.splitlines()[0].startswith("told: 1 entry, ")
-    assert said.splitlines()[-1] == "not told: nothing"
+    assert said.splitlines()[0].startswith("included: 1 entry, ")
+    assert said.splitlines()[-1] == "left out: nothing"
     assert "Eldoria/1" not in run("explain", "ctx-1", code=1).output
 
 
@@ -123,7 +123,7 @@ def test_the_book_of_a_character_card_is_taken(run, run_json):
     }
     assert run_json("lorebook", "list")[0]["name"] == "Nova's"
     Path("card.json").write_text(json.dumps({"spec": "chara_card_v2", "data": {}}), encoding="utf-8")
-    assert "has no lorebook in it" in run("lorebook", "import", "card.json", code=1).stderr
+    assert "has no lorebook" in run("lorebook", "import", "card.json", code=1).stderr
 
 
 @pytest.mark.usefixtures("world")
@@ -133,12 +133,15 @@ def test_the_book_of_a_character_card_is_taken(run, run_json):
         (("show", "nope"), "no lorebook 'nope'"),
         (("show", "Eldoria", "nope"), "no lore entry 'nope'"),
         (("remove", "Eldoria", "nope"), "no lore entry 'nope'"),
-        (("edit", "Eldoria", "--set", "scan=3"), "'scan' is no field of it; known: name, description, scan_depth"),
+        (
+            ("edit", "Eldoria", "--set", "scan=3"),
+            "there is no field 'scan'; the fields are name, description, scan_depth",
+        ),
         (("edit", "Eldoria", "Eldoria/1", "--set", "sticky=-1"), "sticky: must be a whole number from 0"),
         (("edit", "Eldoria", "Eldoria/1", "--set", "keys=4"), "Expected `array`, got `int` - at `$.keys`"),
-        (("add", "other", "x", "--id", "Eldoria/1"), "'Eldoria/1' is an entry of another book"),
+        (("add", "other", "x", "--id", "Eldoria/1"), "'Eldoria/1' is an entry of another lorebook"),
         (("import", "nope.json"), "nope.json: no such file"),
-        (("try", "--room", "hall", "--message", "x"), "room 'hall' has no lorebook"),
+        (("try", "--room", "hall", "--message", "x"), "no room 'hall'"),
     ],
 )
 def test_what_cannot_be_is_one_line(run, command, told):

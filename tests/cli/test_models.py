@@ -25,7 +25,9 @@ def test_of_one_provider(run_json):
 
 
 def test_no_such_provider(fails):
-    assert fails("models", "--provider", "acme").startswith("no models of provider 'acme'; there are: anthropic, ")
+    assert fails("models", "--provider", "acme").startswith(
+        "there are no models of provider 'acme'; providers are anthropic, "
+    )
 
 
 def test_details(run):
@@ -34,7 +36,7 @@ def test_details(run):
     assert facts["window"] == "128,000 tokens"
     assert facts["tokenizer"] == "o200k_base (exact)"
     assert facts["wire"] == "openai"
-    assert facts["price"].startswith("$2.50 prompt, $10.00 completion a million tokens (genai-prices")
+    assert facts["price"].startswith("$2.50 prompt, $10.00 completion per million tokens (genai-prices")
 
 
 def test_names_as_people_write_them(run):

@@ -131,7 +131,7 @@ def test_filters_and_limit(run):
 
 def test_nothing_yet_and_no_store(run, fails):
     assert "there is no such store" in fails("monitor", "--follow")
-    run("room", "create", "den")
+    run("room", "add", "den")
     assert "nothing was built yet" in run("monitor").stdout
 
 
@@ -246,7 +246,7 @@ def test_only_one_persona_is_followed():
 
 def test_rooms_are_called_by_their_names(run):
     told()
-    run("room", "create", "general", "--name", "The common room")
+    run("room", "add", "general", "--name", "The common room")
     assert re.search(r"BUILD: Helper AI in The common room \(ctx-", run("monitor").stdout)
 
 

@@ -19,7 +19,7 @@ async def answer(_):
 
 
 def test_an_answer_is_not_written_out_on_its_way(run):
-    run("room", "create", "general")
+    run("room", "add", "general")
     where = {"db": "sqlite:///brimful.db", "tenant": "default"}
     assert not with_engine(answer, **where).written
     assert not with_store(answer, **where).written

@@ -82,7 +82,7 @@ def test_pages_make_no_difference(monkeypatch):
 
 @pytest.mark.usefixtures("answers")
 def test_what_was_erased_or_cannot_be_read_is_counted(run, run_json):
-    run("memory", "forget", "m-start", "--erase")
+    run("memory", "remove", "m-start", "--erase")
     data = run_json(*LONG)
     assert (data["contexts"], data["replayed"], data["erased"]) == (6, 0, 6)
     assert "erased          6, not replayed" in run(*LONG).stdout

@@ -22,7 +22,7 @@ NOW = time.time()
 @pytest.fixture
 def keep(run):
     """Write builds and answers into the store of this directory."""
-    run("room", "create", "general")
+    run("room", "add", "general")
 
     def kept(*records):
         async def write():
@@ -48,9 +48,9 @@ def answered(id, context, **more):
 
 
 def test_an_empty_store_says_what_to_do(run, run_json):
-    run("room", "create", "general")
+    run("room", "add", "general")
     assert run("stats").stdout.strip() == NO_CONTEXTS
-    assert run("stats", "--last", "1h").stdout.strip() == "nothing was built that fits"
+    assert run("stats", "--last", "1h").stdout.strip() == "no contexts match"
     [empty] = run_json("stats")
     assert (empty["contexts"], empty["cost"]) == (0, None)
     assert run_json("stats", "--by", "day") == []
@@ -76,14 +76,14 @@ LINES = (
     r"  Over-budget: +0 times",
     r"  >80% usage: +(once|\d+ times)",
     r"  No memories retrieved: +(once|\d+ times)",
-    r"  Breaker opened: +once, vector search there for 33\.3 % of contexts",
+    r"  Breaker opened: +once, vector search available for 33\.3 % of contexts",
     r"ANSWERS:",
-    r"  Answers: +2, of them 1 with their usage",
+    r"  Answers: +2, 1 of them with usage",
     r"  Prompt tokens: +1,000 \(60\.0 % cached, 0\.0 % expected\)",
-    r"  Completion tokens: +50 \(20 of them thought\)",
-    r"  Count error: +[+-][\d.]+ % against what was reported",
+    r"  Completion tokens: +50 \(20 reasoning\)",
+    r"  Count error: +[+-][\d.]+ % compared with reported usage",
     r"  Average time: +2\.0 s",
-    r"  Tokens of everything: +[\d,]+, and [\d,]+ were sent \([\d.]+ % less\)",
+    r"  Tokens of everything: +[\d,]+; [\d,]+ were sent \([\d.]+ % less\)",
 )
 
 
@@ -119,7 +119,7 @@ def test_cost_and_saving_are_told_at_real_prices(run, run_json):
     assert figures["cost"] == pytest.approx((context.tokens - 1000) * 2.5e-6 + 1000 * 1.25e-6 + 100 * 1e-5)
     text = run("stats").stdout
     assert re.search(r"Cost: +\$0\.\d{4}\n", text)
-    assert re.search(r"Saved: +\$0\.\d{4} \([\d.]+ %\) against sending everything", text)
+    assert re.search(r"Saved: +\$0\.\d{4} \([\d.]+ %\) less than sending everything", text)
 
 
 def test_without_a_price_list_the_rest_is_told(run, run_json, keep, monkeypatch):
@@ -131,7 +131,7 @@ def test_without_a_price_list_the_rest_is_told(run, run_json, keep, monkeypatch)
 
 def test_models_without_a_price_are_named(run, keep):
     keep(built("s1"), answered("a1", "s1"))
-    assert "unknown: no price of these models" in run("stats").stdout
+    assert "unknown: no prices for these models" in run("stats").stdout
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,8 @@ def test_that_there_were_no_memories_is_told_with_the_breaker(run, keep, off, on
     ("options", "said"),
     [
         (["--by", "week"], "--by"),
-        (["--model", "gpt-4o"], "goes with --counts"),
-        (["--counts", "--by", "day"], "--counts has no such option"),
+        (["--model", "gpt-4o"], "needs --counts"),
+        (["--counts", "--by", "day"], "cannot be combined with --counts"),
         (["--last", "soon"], "is not like 90m, 24h or 7d"),
     ],
 )

@@ -30,7 +30,7 @@ def test_every_parameter_of_every_command_is_read_plainly():
         (("count", "x", "--method", "guess"), "--method"),
         (("count", "x", "--method", ""), "--method"),
         (("inspect", "--message", "x"), "--room"),
-        (("message", "post", "den"), "TEXT"),
+        (("message", "add", "--room", "den"), "TEXT"),
         (("import",), "PATH"),
         (("memory", "list", "--type", "tacit"), "--type"),
         (("inspect", "--room", "den", "--now", "noon"), "--now"),

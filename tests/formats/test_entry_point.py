@@ -31,4 +31,5 @@ def test_the_example_of_the_docs_is_a_format_once_it_is_installed(tmp_path):
         return subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path, env=environment).stdout
 
     assert run("import", "log.txt").startswith("imported  2 messages (2 user)")
-    assert "Bob: Hello!" in run("message", "list", "log") or "Hello!" in run("message", "list", "log")
+    listed = run("message", "list", "--room", "log")
+    assert "Bob: Hello!" in listed or "Hello!" in listed

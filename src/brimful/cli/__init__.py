@@ -1,12 +1,23 @@
-"""The command line. One file a group of commands; each has a `register` that adds them to the app.
+"""The command line.
 
-    app → count | budget | fill | explain | compare | models | policies | embeddings → options, packages
-        | imports | rooms | messages | memories | personas | assemble | index | db → opened, progress, lines
-        → source (what comes in) | output, table, terminal (what goes out) → failure
+    app → one module per command or group → records, options, store, files → output → terminal
 
-A command reads its input (source, packages), calls the library, and shows the result (output): it decides nothing.
+A command reads its input, calls the library, and prints the result. Each module has a function `register` that adds
+its commands to the app; `app.COMMANDS` names the module of each command.
 """
 
-from brimful.cli.app import main
+import gc
+from typing import Final
+
+GC_THRESHOLD: Final = 50_000  # new objects between two collections: a command frees little before it ends
+
+
+def main() -> None:
+    """Run the command line."""
+    gc.set_threshold(GC_THRESHOLD)
+    from brimful.cli.app import main as run  # noqa: PLC0415 - with fewer collections, it is imported faster
+
+    run()
+
 
 __all__ = ["main"]

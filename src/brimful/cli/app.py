@@ -4,7 +4,6 @@ Each command's module is imported when the command runs, so that no command wait
 `brimful --help` imports none of them.
 """
 
-import gc
 import io
 import os
 import sys
@@ -19,7 +18,6 @@ from typer.exceptions import TyperException
 import brimful
 
 PROGRAM: Final = "brimful"
-GC_THRESHOLD: Final = 50_000  # new objects between two collections: a command frees little before it ends
 FAILED: Final = 1  # a BrimfulError, or a file that cannot be read or written; 2 is wrong usage
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE: what a shell reports for a program whose reader left
 INTERRUPTED: Final = 130  # 128 + SIGINT: Ctrl-C
@@ -99,6 +97,12 @@ class PlainArgument(TyperArgument):
             return value if self.callback is None else self.callback(ctx, self, value)
         return super().process_value(ctx, value)
 
+    def get_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the name as the usage line shows it: `ROOM`, or `[ROOM]` if it is optional."""
+        del ctx
+        name = f"{self.display_name_raw}{'' if self.nargs == 1 else '...'}"
+        return [name if self.required else f"[{name}]"]
+
     def display_type_rich(self, ctx: Any) -> str | None:
         """Return what help shows beside the name: the choices, if there are any."""
         return self.display_type(ctx) if self.type_descriptor.is_choice else None
@@ -120,11 +124,16 @@ def prepare(command: Any) -> None:
     """
     original = command.get_params
     command.get_params = lambda ctx: [_plain_parameter(each) for each in original(ctx)]
-    if command.epilog:
-        command.epilog = "\n\n".join(f"\b\n{paragraph}" for paragraph in command.epilog.split("\n\n"))
+    command.epilog = _keep_lines(command.epilog or "", "")
+    command.help = _keep_lines(command.help or "", "- ")
     if not isinstance(command, CommandGroup):
         for each in getattr(command, "commands", {}).values():
             prepare(each)
+
+
+def _keep_lines(text: str, start: str) -> str:
+    """Mark paragraphs that begin like this (lists, examples) so that help does not rewrap them."""
+    return "\n\n".join(f"\b\n{each}" if each.startswith(start) else each for each in text.split("\n\n") if each)
 
 
 def _plain_parameter(parameter: Any) -> Any:
@@ -252,7 +261,6 @@ def _report_error(message: str) -> None:
 
 def main() -> None:
     """Run the command line, and end quietly if the reader of its output has gone."""
-    gc.set_threshold(GC_THRESHOLD)
     _reopen_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -302,9 +310,7 @@ def _root(
 
 def show_help(
     ctx: typer.Context,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[COMMAND]...", help="A command, as in `room add`.")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="COMMAND", help="A command, as in `room add`.")] = None,
 ) -> None:
     """Show help for a command."""
     parent: Any = ctx.parent

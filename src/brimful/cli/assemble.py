@@ -29,15 +29,15 @@ from brimful.cli.options import (
     Tenant,
     UserOption,
     Window,
-    complete_model,
-    complete_policy,
     read_overrides,
     resolve_model,
 )
+from brimful.cli.records import require_room
 from brimful.cli.store import wait_for_index, with_engine
 from brimful.cli.terminal import Table, columns
 from brimful.core.content import ContentPackage
 from brimful.core.context import Component, Context
+from brimful.records import Persona
 from brimful.records.search import Build
 from brimful.retrieval.breaker import State
 from brimful.views.explain import (
@@ -62,7 +62,7 @@ Examples:
   echo "Where is it?" | brimful assemble --room support --message - -m gpt-4 --request
   brimful assemble --room support -m gpt-4o --set pools.recent.max_items=20 --no-save"""
 
-MAX_HITS: Final = 20  # finds: the best of them say whether the right thing was asked
+MAX_HITS: Final = 20  # retrieved items in the report, the most relevant ones
 _COLUMNS: Final = columns(
     *("outcome", "reason", "relevance", "words", "meaning", "query", "id", "text"),
     right=("relevance", "words", "meaning"),
@@ -78,33 +78,19 @@ def register(app: typer.Typer) -> None:
 
 def assemble(  # noqa: PLR0913 - the options of a command
     *,
-    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room that is to be answered.")],
-    persona: Annotated[str | None, typer.Option("--persona", metavar="ID", help="Who answers.")] = None,
+    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room.")],
+    persona: PersonaOption = None,
     message: Annotated[
         str | None,
         typer.Option(
             "--message",
             metavar="TEXT",
-            help="What is to be answered, if it was not posted. `-` is standard input.",
+            help="A message to answer that is not in the room yet. `-` reads standard input.",
         ),
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Who asks. Default: the room's own.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", "-m", metavar="NAME", help="The model. Default: the persona's.", autocompletion=complete_model
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            metavar="NAME|FILE.toml",
-            help="A policy by name, or a policy file. Default: the persona's.",
-            autocompletion=complete_policy,
-        ),
-    ] = None,
+    user: UserOption = None,
+    model: ModelOption = None,
+    policy: PolicyOption = None,
     window: Window = None,
     completion: Completion = None,
     settings: Settings = None,
@@ -112,27 +98,28 @@ def assemble(  # noqa: PLR0913 - the options of a command
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     out: Out = None,
     request: RequestOnly = False,
-    save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the record in the store, or not.")] = True,
+    save: Annotated[bool, typer.Option("--save/--no-save", help="Whether to save the context in the store.")] = True,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
     """Build the context for the next answer in a room.
 
-    History comes from the room; older messages, memories and lore are found
-    by what is asked. Without a message, the room ends with what is to be
-    answered. The record can be explained, compared and replayed like that of
-    `brimful fill`.
+    Recent messages come from the room; older messages, memories and lorebook
+    entries are retrieved if they are relevant. Without --message, the last
+    message of the room is the one to answer. The saved context can be
+    explained, compared and replayed.
     """
-    asked = None if message is None else read_argument(message)
+    text = None if message is None else read_argument(message)
     info = None if model is None else resolve_model(model)
 
     async def build(engine: "Engine") -> Context:
+        await require_room(engine.store, room)
         await wait_for_index(engine)
         return await engine.assemble(
             room=room,
             persona=persona,
-            message=asked,
+            message=text,
             user=user,
             model=info,
             policy=policy,
@@ -151,16 +138,14 @@ def assemble(  # noqa: PLR0913 - the options of a command
 
 
 def show_hits(context: Context) -> None:
-    """Show what retrieval brought and what became of it, the most relevant first."""
+    """Show what was retrieved and what became of it, most relevant first."""
     found = [package for package in context.inputs.packages if "found" in package.metadata]
     if found:
         found.sort(key=lambda package: (-(package.relevance or 0.0), package.id))
         output.write()
         output.show_table(Table(_COLUMNS, [_row(context, package) for package in found[:MAX_HITS]]))
     if len(found) > MAX_HITS:
-        output.write(
-            f"… and {len(found) - MAX_HITS:,} more that were found; `brimful explain` tells of all in a record"
-        )
+        output.write(f"… and {len(found) - MAX_HITS:,} more; `brimful explain` shows all of them")
 
 
 def _row(context: Context, package: ContentPackage) -> list[str]:
@@ -170,14 +155,14 @@ def _row(context: Context, package: ContentPackage) -> list[str]:
     return [decision.outcome, decision.reason, *shares, parts["query"], package.id, output.preview(package.text)]
 
 
-MAX_MEMORIES: Final = 12  # memories: more are counted, and told in full by `brimful explain`
+MAX_MEMORIES: Final = 12  # memories listed one by one; `brimful explain` shows all
 RULE: Final = "  " + "─" * 37
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
-    """A context that was built for a look, by whom it would be used, and how retrieval fares.
+    """A preview of a context, and the state of retrieval.
 
-    `breaker` is the state of this process; `last` is the last build that was kept of the same persona and room.
+    `breaker` is the circuit breaker of this process, `last` the last saved build of the same persona and room.
     """
 
     context: Context
@@ -189,9 +174,9 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     last: Build | None
 
     def text(self) -> str:
-        """Return it for people."""
-        named = f"{self.persona} in {self.room}" if self.persona else self.room
-        return draw_frame(f"BRIMFUL INSPECTION: {output.one_line(named)}", list(self._lines()))
+        """Return the preview as text."""
+        title = f"{self.persona} in {self.room}" if self.persona else self.room
+        return draw_frame(f"BRIMFUL INSPECTION: {output.one_line(title)}", list(self._lines()))
 
     def _lines(self) -> Iterator[str]:
         context = self.context
@@ -213,27 +198,27 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
 
     def _retrieval(self) -> Iterator[str]:
         found = [package for package in self.context.inputs.packages if "found" in package.metadata]
-        kept = sum(self.context.decision(package.id).included for package in found)
-        yield f"RETRIEVAL: {len(found):,} found, {kept:,} of them in, by words{self._meanings()}"
-        yield f"  Breaker: {self.breaker} (of this process)"
+        included = sum(self.context.decision(package.id).included for package in found)
+        yield f"RETRIEVAL: {len(found):,} found, {included:,} included, by words{self._by_meaning()}"
+        yield f"  Breaker: {self.breaker} (in this process)"
         yield from (f"  Now: {output.one_line(note.text)}" for note in self.context.inputs.degraded)
         if self.last is not None:
-            notes = "; ".join(output.one_line(each.text) for each in self.last.degraded) or "nothing was missing"
+            notes = "; ".join(output.one_line(each.text) for each in self.last.degraded) or "no problems"
             yield f"  Last build: {output.format_time(self.last.at)}, {notes}"
         yield f"  Built in {self.seconds:.2f} s"
 
-    def _meanings(self) -> str:
+    def _by_meaning(self) -> str:
         return "" if self.embedder == "none" else f" and meaning ({self.embedder})"
 
 
 def component_line(context: Context, component: Component) -> str:
-    """Say what a component takes: `Memories:  3,890 tokens (5 items)`."""
+    """Return the line of a component: `Memories:  3,890 tokens (5 items)`."""
     items = _item_count(context, component)
     return f"  {component_title(component.name) + ':':<17}{component.tokens:>9,} tokens{f' ({items})' if items else ''}"
 
 
 def total_lines(context: Context) -> Iterator[str]:
-    """Yield what is used, what is reserved, and what is left."""
+    """Yield the tokens used, reserved and remaining."""
     yield RULE
     yield f"  {'TOTAL USED:':<17}{context.tokens:>9,} tokens ({context.percent:.1f}%)"
     yield ""
@@ -243,7 +228,7 @@ def total_lines(context: Context) -> Iterator[str]:
 
 
 def format_entry_score(entry: Entry) -> str:
-    """Return a candidate's score for people."""
+    """Return a candidate's score as text."""
     score = entry.decision.score
     return "none" if score is None else format_score(score.total)
 
@@ -259,7 +244,7 @@ def _media_kinds(context: Context) -> set[str]:
 
 
 def _item_lines(entries: Sequence[Entry], component: str) -> Iterator[str]:
-    """Yield what is worth a line of its own: memories by type and score, media by name."""
+    """Yield a line for each memory (type and score) and each media item (name)."""
     if component == "memories":
         yield from _memory_lines([entry for entry in entries if entry.decision.kind.startswith("memory-")])
     elif component == "media":
@@ -293,14 +278,14 @@ Examples:
 
 def inspect(  # noqa: PLR0913 - the options of a command
     *,
-    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room that is to be answered.")],
+    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room.")],
     persona: PersonaOption = None,
     message: Annotated[
         str | None,
         typer.Option(
             "--message",
             metavar="TEXT",
-            help="What would be answered. `-` is standard input. Default: what the room ends with.",
+            help="The message to answer. `-` reads standard input. Default: the last message of the room.",
         ),
     ] = None,
     user: UserOption = None,
@@ -317,25 +302,23 @@ def inspect(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Preview the next context of a room without saving it.
 
-    Model, window, components with their memories and media, what is left,
-    warnings, and how retrieval fares. Without a model, the persona's is
-    meant, or gpt-4o.
+    Shows the components with their memories and media, the remaining tokens,
+    warnings, and the state of retrieval. No model is called. The model is the
+    persona's, or gpt-4o by default.
     """
-    asked = None if message is None else read_argument(message)
+    text = None if message is None else read_argument(message)
     info = None if model is None else resolve_model(model)
 
-    async def look(engine: "Engine") -> "Inspection":
-
-        from brimful.records import Persona as PersonaRecord  # noqa: PLC0415
-
-        who = None if persona is None else await engine.store.get(PersonaRecord, persona)
+    async def build(engine: "Engine") -> Inspection:
+        await require_room(engine.store, room)
+        record = None if persona is None else await engine.store.get(Persona, persona)
         began = time.perf_counter()
         context = await engine.assemble(
             room=room,
             persona=persona,
-            message=asked,
+            message=text,
             user=user,
-            model=info or (DEFAULT_MODEL if who is None or not who.model else None),
+            model=info or (DEFAULT_MODEL if record is None or not record.model else None),
             policy=policy,
             window=window,
             completion=completion,
@@ -347,7 +330,7 @@ def inspect(  # noqa: PLR0913 - the options of a command
         last = await engine.store.builds(room=room, persona=persona, limit=1)
         return Inspection(
             context=context,
-            persona=who.called if who else persona or "",
+            persona=record.called if record else persona or "",
             room=room,
             seconds=seconds,
             breaker=engine.breaker.state(time.time()),
@@ -355,20 +338,20 @@ def inspect(  # noqa: PLR0913 - the options of a command
             last=last[0] if last else None,
         )
 
-    looked = with_engine(look, db=db, tenant=tenant, embedder=embedder, indexing=False)
+    inspection = with_engine(build, db=db, tenant=tenant, embedder=embedder, indexing=False)
     if as_json:
-        output.show_json(_inspect_data(looked))
+        output.show_json(_inspect_data(inspection))
     else:
-        output.write(looked.text())
+        output.write(inspection.text())
 
 
-def _inspect_data(looked: "Inspection") -> dict[str, object]:
-    context = looked.context
+def _inspect_data(inspection: Inspection) -> dict[str, object]:
+    context = inspection.context
     found = [package for package in context.inputs.packages if "found" in package.metadata]
     return {
         "id": context.id,
-        "persona": looked.persona,
-        "room": looked.room,
+        "persona": inspection.persona,
+        "room": inspection.room,
         "model": context.budget.model,
         "policy": context.budget.policy,
         "window": context.budget.window,
@@ -387,7 +370,7 @@ def _inspect_data(looked: "Inspection") -> dict[str, object]:
         "found": len(found),
         "degraded": context.inputs.degraded,
         "warnings": context.warnings,
-        "breaker": looked.breaker,
-        "last": looked.last,
-        "seconds": round(looked.seconds, 4),
+        "breaker": inspection.breaker,
+        "last": inspection.last,
+        "seconds": round(inspection.seconds, 4),
     }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from brimful.cli import output
+from brimful.cli.app import FAILED
 from brimful.cli.assemble import show_hits
 from brimful.cli.files import read_argument
 from brimful.cli.options import (
@@ -31,6 +32,7 @@ from brimful.cli.options import (
     Window,
     resolve_model,
 )
+from brimful.cli.store import with_engine
 from brimful.core.context import Context
 from brimful.errors import BrimfulError, UnknownRecord
 from brimful.packagers.records import plain_text
@@ -46,23 +48,23 @@ T = TypeVar("T")
 
 
 async def read_line(prompt: str) -> str:
-    """Wait for a line; raise `EOFError` where there is none to come.
+    """Wait for a line of input; raise `EOFError` at the end.
 
-    The thread that waits is left behind if we are interrupted: nobody can wake it but the person at the keys.
+    The waiting thread is left behind on interruption, since only the person at the keyboard can wake it.
     """
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[str] = loop.create_future()
 
     def settle(done: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(lambda: None if typed.done() else done())
 
     def read() -> None:
         try:
             line = input(prompt)
         except EOFError as end:
-            ended = end  # the name in the clause is gone by the time it is told
-            settle(lambda: typed.set_exception(ended))
+            error = end  # Python deletes the name at the end of the clause
+            settle(lambda: typed.set_exception(error))
         else:
             settle(lambda: typed.set_result(line))
 
@@ -71,7 +73,7 @@ async def read_line(prompt: str) -> str:
 
 
 async def interruptible(work: Awaitable[T]) -> T:
-    """Wait for something that Ctrl-C cancels, and nothing else with it, where the platform can."""
+    """Wait for something that Ctrl-C cancels, without ending the program, if the platform supports it."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     with contextlib.suppress(NotImplementedError):
@@ -84,7 +86,7 @@ async def interruptible(work: Awaitable[T]) -> T:
 
 
 def enable_line_history() -> None:
-    """Let the arrow keys bring earlier lines back, where the platform can. What is no text spoils only itself."""
+    """Let the arrow keys recall earlier lines, if the platform supports it. Invalid UTF-8 is replaced."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
     with contextlib.suppress(ImportError):
@@ -92,17 +94,17 @@ def enable_line_history() -> None:
 
 
 async def open_room(engine: "Engine", room: str, *, persona: str | None, user: str | None) -> Room:
-    """Return a room as it is; one that is new begins now, with who talks in it."""
+    """Return a room; create it with this persona and user if it does not exist."""
     known = await engine.store.get(Room, room)
     if known is not None:
         return known
-    fresh = Room(id=room, persona=persona, user=user, created=time.time())
-    await engine.put(fresh)
-    return fresh
+    created = Room(id=room, persona=persona, user=user, created=time.time())
+    await engine.put(created)
+    return created
 
 
 async def sender_name(engine: "Engine", user: str | None, sender: str | None) -> str:
-    """Return under which name something is said: the one that was given, or else that of the user."""
+    """Return the sender's name: the given one, or the user's."""
     if sender is not None or user is None:
         return sender or ""
     known = await engine.store.get(User, user)
@@ -110,29 +112,29 @@ async def sender_name(engine: "Engine", user: str | None, sender: str | None) ->
 
 
 def show_warnings(answer: "Answer") -> None:
-    """Show warnings about an answer and its context."""
+    """Print the warnings of an answer and its context."""
     for notice in (*answer.response.notices, *answer.context.warnings):
         if notice.is_warning:
             output.warn(notice.text)
 
 
-RECENT_MESSAGES: Final = 6  # messages of a room that one comes back to
+RECENT_MESSAGES: Final = 6  # messages shown when a chat is resumed
 CHAT_HELP: Final = """\
-/context        what the model saw in the last turn, what went where, and what was found
-/why ID         what became of one candidate, and why; without an ID, all of them by name
-/remember TEXT  keep something to be known later
-/model NAME     go on with another model
-/policy NAME    go on with another policy
-/help           this
-/quit           leave; so does Ctrl-D"""
+/context        show what the model saw in the last turn
+/why ID         show why a candidate was included or left out; without an ID, list all candidates
+/remember TEXT  add a memory
+/model NAME     switch to another model
+/policy NAME    switch to another policy
+/help           show this help
+/quit           leave; Ctrl-D does the same"""
 
 
 class Quit(Exception):
-    """Somebody wants to go."""
+    """The user wants to leave."""
 
 
 class Chat:
-    """One person at a terminal, in one room."""
+    """A chat of one person in one room, at a terminal or in a pipe."""
 
     def __init__(
         self,
@@ -142,19 +144,20 @@ class Chat:
         persona: str | None,
         user: str | None,
         sender: str | None,
-        said: dict[str, Any],
+        settings: dict[str, Any],
         greeting: int = 0,
     ) -> None:
-        """Talk through this engine; `said` is what the command line said of model, policy and budget."""
+        """Chat through an engine; `settings` are the model, policy and budget of the command line."""
         self._engine = engine
         self._room = room
         self._persona = persona
         self._user = user
-        self._named = sender
+        self._given_sender = sender
         self._sender = sender or ""
-        self._said = said
+        self._settings = settings
         self._greeting = greeting
         self._last: Context | None = None
+        self._failed = False
         self._commands: dict[str, Callable[[str], Awaitable[None]]] = {
             "context": self._context,
             "why": self._why,
@@ -165,8 +168,8 @@ class Chat:
             "quit": self._quit,
         }
 
-    async def talk(self) -> None:
-        """Go on until somebody leaves."""
+    async def talk(self) -> bool:
+        """Chat until the user leaves. Return False if input was piped in and something failed."""
         await self._welcome()
         while True:
             try:
@@ -174,16 +177,20 @@ class Chat:
                 if line:
                     await self._take(line)
             except (EOFError, Quit):
-                return
+                return not self._failed
             except BrimfulError as error:
-                output.error(str(error))
+                self._fail(str(error))
+
+    def _fail(self, message: str) -> None:
+        output.error(message)
+        self._failed = self._failed or not sys.stdin.isatty()
 
     async def _welcome(self) -> None:
         enable_line_history()
         place = await open_room(self._engine, self._room, persona=self._persona, user=self._user)
         self._persona = self._persona or place.persona
         self._user = self._user or place.user
-        self._sender = await sender_name(self._engine, self._user, self._named)
+        self._sender = await sender_name(self._engine, self._user, self._given_sender)
         if self._persona is not None:
             await self._engine.greet(self._room, self._persona, user=self._user, greeting=self._greeting)
         newest = await self._engine.store.history(self._room, limit=RECENT_MESSAGES)
@@ -199,20 +206,22 @@ class Chat:
         name, _, rest = line[1:].partition(" ")
         command = self._commands.get(name)
         if command is None:
-            output.error(f"there is no /{name}; /help lists the commands")
+            self._fail(f"there is no command /{name}; /help lists the commands")
         else:
             await command(rest.strip())
 
     async def _answer(self, text: str) -> None:
-        """Ask, and write the answer as it comes. Ctrl-C breaks it off, and what was said so far is kept."""
+        """Print the answer as it arrives. Ctrl-C stops it; what has arrived is saved."""
         try:
             await interruptible(self._streamed(text))
         except asyncio.CancelledError:
             output.write(" …")
 
     async def _streamed(self, text: str) -> None:
-        asked = self._engine.stream(self._room, self._persona, text, user=self._user, sender=self._sender, **self._said)
-        async with asked as stream:
+        answer = self._engine.stream(
+            self._room, self._persona, text, user=self._user, sender=self._sender, **self._settings
+        )
+        async with answer as stream:
             async for piece in stream:
                 output.write_partial(output.printable(piece.text))
             output.write()
@@ -223,12 +232,12 @@ class Chat:
 
     async def _context(self, rest: str) -> None:
         del rest
-        context = await self._seen()
+        context = await self._last_context()
         output.write(context.report())
         show_hits(context)
 
     async def _why(self, rest: str) -> None:
-        context = await self._seen()
+        context = await self._last_context()
         if not rest:
             for decision in context.decisions:
                 output.write(output.one_line(f"{decision.id}: {decision.outcome} ({decision.kind})"))
@@ -236,26 +245,26 @@ class Chat:
         try:
             output.write(output.one_line(context.explain(rest)))
         except UnknownRecord:
-            output.error(f"{rest!r} was no candidate of the last context")
+            self._fail(f"{rest!r} was not a candidate in the last context")
 
     async def _remember(self, rest: str) -> None:
         if not rest:
-            output.error("/remember needs a text")
+            self._fail("/remember needs some text")
             return
         memory = await self._engine.remember(rest, persona=self._persona, user=self._user, source="chat")
-        output.write(f"remembered as {memory.id}")
+        output.write(f"added memory {memory.id}")
 
     async def _model(self, rest: str) -> None:
         if rest:
             resolve_model(rest)
-            self._said["model"] = rest
-        output.write(f"model: {output.one_line(self._said['model'] or 'the one of the persona')}")
+            self._settings["model"] = rest
+        output.write(f"model: {output.one_line(self._settings['model'] or 'the default')}")
 
     async def _policy(self, rest: str) -> None:
         if rest:
             load_policy(rest)
-            self._said["policy"] = rest
-        output.write(f"policy: {output.one_line(self._said['policy'] or 'the one of the persona')}")
+            self._settings["policy"] = rest
+        output.write(f"policy: {output.one_line(self._settings['policy'] or 'the default')}")
 
     async def _help(self, rest: str) -> None:
         del rest
@@ -264,13 +273,13 @@ class Chat:
     async def _quit(self, rest: str) -> None:
         raise Quit(rest)
 
-    async def _seen(self) -> Context:
-        """Return the last context: of this conversation, or of the one before it in the same room."""
+    async def _last_context(self) -> Context:
+        """Return the last context of this chat, or else of the room."""
         if self._last is None:
             builds = await self._engine.store.builds(room=self._room, persona=self._persona, limit=1)
             snapshot = await self._engine.store.snapshot(builds[0].id) if builds else None
             if snapshot is None:
-                raise BrimfulError("nothing was asked in this room yet")
+                raise BrimfulError("no context has been built in this room yet")
             self._last = snapshot.context
         return self._last
 
@@ -297,7 +306,7 @@ DEFAULT_ROOM: Final = "chat"
 
 SenderOption = Annotated[
     str | None,
-    typer.Option("--sender", metavar="NAME", help="The name under which it is said. Default: the user's."),
+    typer.Option("--sender", metavar="NAME", help="Name of the sender. Default: the user's."),
 ]
 ProviderOption = Annotated[
     str,
@@ -305,7 +314,7 @@ ProviderOption = Annotated[
         "--provider",
         metavar="SPEC",
         envvar="BRIMFUL_PROVIDER",
-        help="Where the model runs: openai, anthropic, gemini, ollama, a URL, or WIRE:URL. Default: its maker.",
+        help="Where the model runs: openai, anthropic, gemini, ollama, a URL, or WIRE:URL. Default: its vendor.",
     ),
 ]
 
@@ -320,7 +329,9 @@ def register(app: typer.Typer) -> None:
 def chat(  # noqa: PLR0913 - the options of a command
     ctx: typer.Context,
     *,
-    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room. It is made if needed.")] = DEFAULT_ROOM,
+    room: Annotated[
+        str, typer.Option("--room", metavar="ID", help="The room. It is created if it does not exist.")
+    ] = DEFAULT_ROOM,
     persona: PersonaOption = None,
     user: UserOption = None,
     sender: SenderOption = None,
@@ -331,7 +342,7 @@ def chat(  # noqa: PLR0913 - the options of a command
     completion: Completion = None,
     greeting: Annotated[
         int,
-        typer.Option("--greeting", metavar="N", min=0, help="Which greeting begins a new room: 0 is the first."),
+        typer.Option("--greeting", metavar="N", min=0, help="Which greeting starts a new room; 0 is the first."),
     ] = 0,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     db: Db = DEFAULT_DB,
@@ -339,33 +350,34 @@ def chat(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Chat with a model in a room.
 
-    Answers come as they are written; Ctrl-C breaks one off. Everything said is
-    kept in the store, older messages and memories come back when they matter,
-    and /context shows what the model saw.
+    Answers are printed as they arrive; Ctrl-C stops one. Messages are stored,
+    relevant older messages and memories are added to the context, and
+    /context shows what the model saw. If input is piped in and something
+    fails, the exit code is 1.
     """
     if ctx.invoked_subcommand is not None:
         return
-
     if model is not None:
         resolve_model(model)
-    said: dict[str, Any] = {"model": model, "policy": policy, "window": window, "completion": completion}
+    settings: dict[str, Any] = {"model": model, "policy": policy, "window": window, "completion": completion}
 
-    async def talk(engine: "Engine") -> None:
-        talking = Chat(engine, room=room, persona=persona, user=user, sender=sender, said=said, greeting=greeting)
-        await talking.talk()
+    async def talk(engine: "Engine") -> bool:
+        names: dict[str, Any] = {"room": room, "persona": persona, "user": user, "sender": sender}
+        return await Chat(engine, **names, settings=settings, greeting=greeting).talk()
 
-    _with_engine(talk, db=db, tenant=tenant, embedder=embedder, provider=provider)
+    if not with_engine(talk, db=db, tenant=tenant, embedder=embedder, provider=provider, new=True):
+        raise typer.Exit(FAILED)
 
 
 def send(  # noqa: PLR0913 - the options of a command
     *,
-    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room. It is made if there is none.")],
-    message: Annotated[str, typer.Option("--message", metavar="TEXT", help="What is said. `-` is standard input.")],
+    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room. It is created if it does not exist.")],
+    message: Annotated[str, typer.Option("--message", metavar="TEXT", help="The message. `-` reads standard input.")],
     persona: PersonaOption = None,
     user: UserOption = None,
     sender: SenderOption = None,
     id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="The message's id: the same id twice is one message.")
+        str | None, typer.Option("--id", metavar="ID", help="Message id. Sending the same id twice adds one message.")
     ] = None,
     model: ModelOption = None,
     provider: ProviderOption = "",
@@ -377,11 +389,11 @@ def send(  # noqa: PLR0913 - the options of a command
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Say one thing in a room, and print the answer."""
+    """Send one message, and print the answer."""
     text = read_argument(message)
     info = None if model is None else resolve_model(model)
 
-    async def answer(engine: "Engine") -> "Answer":
+    async def respond(engine: "Engine") -> "Answer":
         place = await open_room(engine, room, persona=persona, user=user)
         return await engine.respond(
             room,
@@ -396,38 +408,28 @@ def send(  # noqa: PLR0913 - the options of a command
             completion=completion,
         )
 
-    answered = _with_engine(answer, db=db, tenant=tenant, embedder=embedder, provider=provider)
-    show_warnings(answered)
+    answer = with_engine(respond, db=db, tenant=tenant, embedder=embedder, provider=provider, new=True)
+    show_warnings(answer)
     if as_json:
-        output.show_json(_answer_data(answered))
+        output.show_json(_answer_data(answer))
     else:
-        output.write(output.printable(answered.text))
+        output.write(output.printable(answer.text))
 
 
-def _with_engine(work: "Callable[[Engine], Awaitable[T]]", *, db: str, tenant: str, embedder: str, provider: str) -> T:
-    from brimful.engine import Engine  # noqa: PLC0415 - commands without a store start the faster for it
-
-    async def opened() -> T:
-        async with Engine(db, tenant=tenant, embedder=embedder, provider=provider) as engine:
-            return await work(engine)
-
-    return asyncio.run(opened())
-
-
-def _answer_data(answered: "Answer") -> dict[str, Any]:
-    response = answered.response
+def _answer_data(answer: "Answer") -> dict[str, Any]:
+    response = answer.response
     return {
-        "text": answered.text,
-        "calls": answered.calls,
+        "text": answer.text,
+        "calls": answer.calls,
         "id": response.id,
         "message": response.message,
         "context": response.context,
         "model": response.model,
         "route": response.route,
         "finish": response.finish,
-        "counted": answered.context.tokens,
+        "counted": answer.context.tokens,
         "usage": response.usage,
         "seconds": response.seconds,
         "notices": response.notices,
-        "warnings": answered.context.warnings,
+        "warnings": answer.context.warnings,
     }

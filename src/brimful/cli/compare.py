@@ -30,6 +30,7 @@ from brimful.cli.options import (
     read_overrides,
     resolve_model,
 )
+from brimful.cli.records import require_room
 from brimful.cli.store import with_store
 from brimful.cli.terminal import Table, columns, progress
 from brimful.core.context import Context
@@ -43,14 +44,14 @@ if TYPE_CHECKING:
     from brimful.stores import Store
 
 
-PAGE: Final = 200  # builds that are listed at once
-MAX_WORST: Final = 10  # contexts that are told by their ids
+PAGE: Final = 200  # builds read at once
+MAX_WORST: Final = 10  # contexts reported by id
 
 Replay = Callable[[Context], Context]
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """Which contexts are meant: those of a time, a room, a persona."""
+    """Selects contexts by time, room and persona."""
 
     since: float | None = None
     room: str | None = None
@@ -58,7 +59,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """What one context would lose: tokens first, so that the worst is the largest."""
+    """What one context would lose. Tokens come first, so that the worst loss is the largest."""
 
     tokens: int
     items: int
@@ -66,12 +67,11 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class ReplayOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of many contexts under other conditions.
+    """The result of replaying many contexts under other conditions.
 
-    Of those that were `replayed`, `losing` lost something that was in, or a part of it, and `gaining` won something.
-    Of the losing ones, `unfit` cannot be built at all: what is required does not fit. `lost_tokens` are what the others
-    lost, with what stood around it in the request. `erased` and `unreadable` were not replayed: their contents are
-    gone, or cannot be opened.
+    Of those `replayed`, `losing` lost an item or part of one, and `gaining` gained one. Of the losing ones, `unfit`
+    cannot be built, because the required content does not fit. `lost_tokens` counts what the others lost, formatting
+    included. `erased` and `unreadable` contexts were not replayed: their content is gone, or cannot be decrypted.
     """
 
     contexts: int = 0
@@ -87,26 +87,26 @@ class ReplayOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_lost(self) -> float:
-        """Tokens that a context loses, on the average of those that lose something and can be built."""
+        """The average loss in tokens of the contexts that lose something and can be built."""
         return self.lost_tokens / (self.losing - self.unfit) if self.losing > self.unfit else 0.0
 
 
 class ReplayTally:
-    """Counts outcomes, in a memory that does not grow with them."""
+    """Counts outcomes in constant memory."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start at zero."""
         self._counts = dict.fromkeys(("contexts", "replayed", "losing", "gaining", "unfit", "erased", "unreadable"), 0)
         self._lost = 0
         self._worst: list[Loss] = []
         self._unfit: list[str] = []
 
     def missing(self, how: str) -> None:
-        """Note a context that cannot be replayed: `erased`, or `unreadable`."""
+        """Count a context that cannot be replayed: `erased` or `unreadable`."""
         self._note("contexts", how)
 
     def replayed(self, before: Context, replay: Replay) -> None:
-        """Replay a context, and note what became of it."""
+        """Replay a context, and count the outcome."""
         self._note("contexts", "replayed")
         try:
             after = replay(before)
@@ -126,7 +126,7 @@ class ReplayTally:
             self._remember(Loss(tokens=sum(lost), items=len(lost), id=before.id))
 
     def outcome(self) -> ReplayOutcome:
-        """Return what was counted."""
+        """Return the counts."""
         worst = tuple(nlargest(MAX_WORST, self._worst))
         return ReplayOutcome(**self._counts, lost_tokens=self._lost, worst=worst, unfit_ids=tuple(self._unfit))
 
@@ -142,7 +142,7 @@ class ReplayTally:
 
 
 async def iter_builds(store: "Store", span: Span) -> AsyncIterator[Build]:
-    """Yield the builds of a span, newest first, page by page."""
+    """Yield the builds of a span, newest first."""
     before: int | None = None
     while page := await store.builds(room=span.room, persona=span.persona, since=span.since, before=before, limit=PAGE):
         for build in page:
@@ -151,9 +151,9 @@ async def iter_builds(store: "Store", span: Span) -> AsyncIterator[Build]:
 
 
 async def select_contexts(store: "Store", span: Span, sample: int | None) -> tuple[int, list[str] | None]:
-    """Return how many contexts there are to replay, and which: None is all of them.
+    """Return the number of contexts to replay and their ids; None means all of them.
 
-    Of a sample, each id draws a lot of its own: the same contexts are chosen every time, as long as they are there.
+    A sample is chosen by a hash of the ids, so it is the same every time.
     """
     count, kept = 0, list[tuple[int, str]]()
     async for build in iter_builds(store, span):
@@ -167,9 +167,9 @@ async def select_contexts(store: "Store", span: Span, sample: int | None) -> tup
 
 
 async def replay_all(
-    store: "Store", span: Span, ids: list[str] | None, replay: Replay, tell: Callable[[int], None]
+    store: "Store", span: Span, ids: list[str] | None, replay: Replay, on_progress: Callable[[int], None]
 ) -> ReplayOutcome:
-    """Replay contexts one after the other, telling how many are done."""
+    """Replay contexts one after the other, and report progress."""
     tally, done = ReplayTally(), 0
     async for id in _iter_ids(store, span, ids):
         try:
@@ -180,7 +180,7 @@ async def replay_all(
             if snapshot is not None:  # or it was removed a moment ago
                 _replay_one(tally, snapshot.context, replay)
         done += 1
-        tell(done)
+        on_progress(done)
     return tally.outcome()
 
 
@@ -201,7 +201,7 @@ async def _iter_ids(store: "Store", span: Span, ids: list[str] | None) -> AsyncI
 
 
 def _sampling_key(id: str) -> int:
-    """Draw a lot that depends on the id alone."""
+    """Return a pseudo-random number that depends only on the id."""
     return int.from_bytes(hashlib.blake2b(id.encode(), digest_size=8).digest(), "big")
 
 
@@ -233,16 +233,17 @@ def register(app: typer.Typer) -> None:
 
 def diff(
     *,
-    before: Annotated[str, typer.Argument(metavar="BEFORE", help="A context: a file, or its id in the store.")],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="Another one.")],
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="A context: a file, or an id in the store.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The context to compare it with.")],
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
     """Compare two contexts.
 
-    The common prefix is what a provider's prompt cache can use again. A
-    context is a file, or the id of a context or of a message in the store.
+    Shows what entered, left and changed, and how much of the request stayed
+    the same at the beginning, which a provider's prompt cache can reuse. A
+    context is a file, or the id of a context or message in the store.
     """
     found = [locate(name, db=db, tenant=tenant).context for name in (before, after)]
     _show_difference(*found, as_json=as_json)
@@ -252,28 +253,33 @@ def replay(  # noqa: PLR0913 - the options of a command
     *,
     context: Annotated[
         str | None,
-        typer.Argument(metavar="[CONTEXT]", help="A context: a file, `-` for standard input, or its id in the store."),
+        typer.Argument(metavar="CONTEXT", help="A file, `-` for standard input, or an id in the store."),
     ] = None,
     last: Annotated[
         float | None,
-        typer.Option("--last", metavar="TIME", parser=read_duration, help="All contexts of the last 90m, 24h, 7d."),
+        typer.Option(
+            "--last",
+            metavar="TIME",
+            parser=read_duration,
+            help="All contexts of the last 90m, 24h, 7d and so on.",
+        ),
     ] = None,
-    room: Annotated[str | None, typer.Option("--room", metavar="ID", help="With --last: only of this room.")] = None,
+    room: Annotated[str | None, typer.Option("--room", metavar="ID", help="With --last: only in this room.")] = None,
     persona: Annotated[
-        str | None, typer.Option("--persona", metavar="ID", help="With --last: only of this persona.")
+        str | None, typer.Option("--persona", metavar="ID", help="With --last: only for this persona.")
     ] = None,
     sample: Annotated[
         int | None,
-        typer.Option("--sample", metavar="N", min=1, help="With --last: only so many, always the same ones."),
+        typer.Option("--sample", metavar="N", min=1, help="With --last: replay a sample of N contexts."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="NAME", help="For another model.", autocompletion=complete_model),
+        typer.Option("--model", "-m", metavar="NAME", help="Replay for this model.", autocompletion=complete_model),
     ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
-            "--policy", "-p", metavar="NAME|FILE.toml", help="Under another policy.", autocompletion=complete_policy
+            "--policy", "-p", metavar="NAME|FILE.toml", help="Replay with this policy.", autocompletion=complete_policy
         ),
     ] = None,
     window: Window = None,
@@ -286,17 +292,18 @@ def replay(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Rebuild past contexts, as they were or under other conditions.
 
-    Needs nothing but the record. Without options it must come out the same.
-    With --last, all contexts of a time are built again: how many of them
-    would lose something, how much, and which would not fit at all.
+    A replay needs nothing but the saved context. Without options, the result
+    is the same. With --last, all contexts of a period are rebuilt, and you
+    see how many would lose something, how much, and which would not fit.
     """
     if context is None and last is None:
-        raise typer.BadParameter("name a context, or say --last for all of a time", param_hint="CONTEXT")
+        raise typer.BadParameter("name a context, or use --last for all of a period", param_hint="CONTEXT")
     if context is not None and last is not None:
-        raise typer.BadParameter("is one context, and --last is all of a time: say one of them", param_hint="CONTEXT")
+        raise typer.BadParameter("cannot be combined with --last", param_hint="CONTEXT")
     alone = {"--room": room, "--persona": persona, "--sample": sample} if last is None else {"--out": out}
-    if given := [name for name, value in alone.items() if value is not None]:
-        raise typer.BadParameter(f"goes {'with' if last is None else 'without'} --last", param_hint=given[0])
+    if invalid := [name for name, value in alone.items() if value is not None]:
+        reason = "can only be used with --last" if last is None else "cannot be combined with --last"
+        raise typer.BadParameter(reason, param_hint=f"'{invalid[0]}'")
     again = partial(
         replay_context,
         model=None if model is None else resolve_model(model),
@@ -320,12 +327,14 @@ def _replay_span(
     span: "Span", again: "Replay", sample: int | None, *, db: str, tenant: str, quiet: bool
 ) -> "ReplayOutcome":
 
-    async def replayed(store: "Store") -> "ReplayOutcome":
+    async def run(store: "Store") -> "ReplayOutcome":
         total, ids = await select_contexts(store, span, sample)
+        if not total:
+            await require_room(store, span.room)
         with progress("replaying", total, quiet=quiet, unit="contexts") as advance:
             return await replay_all(store, span, ids, again, advance)
 
-    return with_store(replayed, db=db, tenant=tenant)
+    return with_store(run, db=db, tenant=tenant)
 
 
 def _show_outcome(outcome: "ReplayOutcome", *, as_json: bool) -> None:
@@ -333,11 +342,11 @@ def _show_outcome(outcome: "ReplayOutcome", *, as_json: bool) -> None:
         output.show_json(_outcome_data(outcome))
         return
     if not outcome.contexts:
-        output.write("no contexts were built in that time")
+        output.write("no contexts in this period")
         return
     output.show_fields(_outcome_fields(outcome))
     if outcome.worst:
-        output.write("\nthe worst")
+        output.write("\nworst losses")
         rows = [[f"{loss.tokens:,}", f"{loss.items:,}", loss.id] for loss in outcome.worst]
         output.show_table(Table(_WORST_COLUMNS, rows))
 

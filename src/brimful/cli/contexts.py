@@ -24,9 +24,11 @@ from brimful.cli.options import (
     Tenant,
     read_duration,
 )
+from brimful.cli.records import RecordKind, add_record_commands, require_room
 from brimful.cli.store import with_store
-from brimful.cli.terminal import Table, columns, progress
-from brimful.errors import MissingExtra
+from brimful.cli.terminal import columns, progress
+from brimful.errors import MissingExtra, UnknownRecord
+from brimful.records import Snapshot
 from brimful.records.search import Build, PruneReport
 from brimful.views.explain import plural
 
@@ -37,110 +39,103 @@ if TYPE_CHECKING:
 EXAMPLES: Final = """\
 Examples:
   brimful context list --last 24h
+  brimful context show ctx-81c2f4d19a05b7e36c1f88aa
   brimful context export --out contexts.jsonl
-  brimful context prune --older 30d --dry-run"""
-LIST_EXAMPLES: Final = """\
-Examples:
-  brimful context list
-  brimful context list --room support --persona helper --last 24h
-  brimful context list --json | jq -r '.[].id'"""
+  brimful context prune --older-than 30d --dry-run"""
 PRUNE_EXAMPLES: Final = """\
 Examples:
-  brimful context prune --older 30d --dry-run
-  brimful context prune --older 30d
-  brimful context prune --older 12h --json | jq .bytes"""
+  brimful context prune --older-than 30d --dry-run
+  brimful context prune --older-than 30d
+  brimful context prune --older-than 12h --json | jq .bytes"""
 EXPORT_EXAMPLES: Final = """\
 Examples:
   brimful context export --out contexts.jsonl
   brimful context export --out yesterday.parquet --last 24h
   brimful context export --out helper.jsonl --persona helper --room support"""
 
-_COLUMNS: Final = columns(
-    *("context", "at", "room", "persona", "model", "policy", "tokens", "use", "left out", "warnings"),
-    right=["tokens", "use", "left out", "warnings"],
-    spare=["at", "tokens", "room", "use", "model", "left out", "warnings", "persona", "policy"],
-)
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="List, export and prune stored contexts.")
-    group.command("list", epilog=LIST_EXAMPLES)(list_contexts)
-    group.command("prune", epilog=PRUNE_EXAMPLES)(prune)
+    add_record_commands(group, CONTEXTS)
     group.command("export", epilog=EXPORT_EXAMPLES)(export)
+    group.command("prune", epilog=PRUNE_EXAMPLES)(prune)
     app.add_typer(group, name="context")
 
 
-def list_contexts(
+async def find_contexts(
+    store: "Store",
     *,
     room: RoomFilter = None,
     persona: PersonaFilter = None,
     model: ModelFilter = None,
     last: Last = None,
     limit: Limit = 20,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-    as_json: Json = False,
-) -> None:
-    """List contexts, newest first.
-
-    USE is the share of the window, LEFT OUT what the model did not see. All
-    about one of them: brimful explain CONTEXT.
-    """
+) -> list[Build]:
+    """List stored contexts, newest first."""
     since = None if last is None else time.time() - last
+    builds = await store.builds(room=room, persona=persona, model=model, since=since, limit=limit)
+    if not builds:
+        await require_room(store, room)
+    return builds
 
-    async def listed(store: "Store") -> list[Build]:
-        return await store.builds(room=room, persona=persona, model=model, since=since, limit=limit)
 
-    found = with_store(listed, db=db, tenant=tenant)
-    if as_json:
-        output.show_json([_data(build) for build in found])
-    elif not found:
-        output.write("no context was built that fits")
-    else:
-        output.show_table(Table(_COLUMNS, [_row(build) for build in found]))
+async def get_context(
+    store: "Store", id: Annotated[str, typer.Argument(metavar="ID", help="The context's id.")]
+) -> Snapshot:
+    """Show a stored context. For the reason behind each decision, use `brimful explain`."""
+    snapshot = await store.snapshot(id)
+    if snapshot is None:
+        raise UnknownRecord("context", id)
+    return snapshot
 
 
 def prune(
     *,
     older: Annotated[
         float,
-        typer.Option("--older", metavar="TIME", parser=read_duration, help="What is older than 30d, 12h, 2w goes."),
+        typer.Option("--older-than", metavar="TIME", parser=read_duration, help="Minimum age, as in 30d, 12h or 2w."),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go; nothing does.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Remove contexts and answers that are old, and texts that only they held.
+    """Remove old contexts and answers, and content that only they use.
 
-    Whole hours go. Messages and memories stay, and so do the figures that
-    `brimful stats` shows.
+    Contexts are removed by the full hour. Messages, memories and the figures
+    of `brimful stats` stay.
     """
     before = time.time() - older
 
-    async def pruned(store: "Store") -> PruneReport:
-        foreseen = await store.prune(before=before, dry_run=True)
+    async def remove(store: "Store") -> PruneReport:
+        expected = await store.prune(before=before, dry_run=True)
         if dry_run:
-            return foreseen
-        whole = max(1, foreseen.builds + foreseen.answers + foreseen.contents)
-        with progress("pruning", whole, quiet=as_json) as advance:
+            return expected
+        total = max(1, expected.builds + expected.answers + expected.contents)
+        with progress("pruning", total, quiet=as_json) as advance:
             return await store.prune(
                 before=before, on_progress=lambda done: advance(done.builds + done.answers + done.contents)
             )
 
-    gone = with_store(pruned, db=db, tenant=tenant)
+    report = with_store(remove, db=db, tenant=tenant)
     if as_json:
-        output.show_json(gone)
+        output.show_json(report)
     else:
-        output.write(_prune_summary(gone, dry_run=dry_run))
+        output.write(_prune_summary(report, dry_run=dry_run))
 
 
 def export(
     *,
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="FILE.jsonl, or FILE.parquet (an extra)."),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            dir_okay=False,
+            help="FILE.jsonl or FILE.parquet (an extra).",
+        ),
     ],
     room: RoomFilter = None,
     persona: PersonaFilter = None,
@@ -150,21 +145,23 @@ def export(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Write contexts to a file, one a line or row, each with its decisions.
+    """Write contexts and their decisions to a file, one per line or row.
 
-    What was said is not in it: `brimful export` writes all of it.
+    Content is not included; `brimful export` writes all of it.
     """
     since = None if last is None else time.time() - last
-    opened = sink_type(out)
+    open_sink = sink_type(out)
 
-    async def exported(store: "Store") -> int:
-        every = (await store.statistics(since=since, persona=persona, room=room))[0].contexts
-        with progress(out.name, max(1, every), quiet=as_json) as advance, report_as(out):
+    async def write(store: "Store") -> int:
+        total = (await store.statistics(since=since, persona=persona, room=room))[0].contexts
+        if not total:
+            await require_room(store, room)
+        with progress(out.name, max(1, total), quiet=as_json) as advance, report_as(out):
             return await write_contexts(
-                store, opened(out), advance, room=room, persona=persona, model=model, since=since
+                store, open_sink(out), advance, room=room, persona=persona, model=model, since=since
             )
 
-    count = with_store(exported, db=db, tenant=tenant)
+    count = with_store(write, db=db, tenant=tenant)
     if as_json:
         output.show_json({"file": str(out), "contexts": count, "bytes": out.stat().st_size})
     else:
@@ -173,7 +170,7 @@ def export(
 
 def _data(build: Build) -> dict[str, object]:
     data: dict[str, object] = msgspec.to_builtins(build)
-    del data["history"], data["rules"]  # for the engine alone
+    del data["history"], data["rules"]  # only the engine needs them
     return data
 
 
@@ -192,53 +189,95 @@ def _row(build: Build) -> list[str]:
     ]
 
 
-def _prune_summary(gone: PruneReport, *, dry_run: bool) -> str:
-    when = output.format_time(gone.before) or "1970-01-01 00:00:00"
-    if not gone.builds and not gone.answers and not gone.contents:
+def _fields(snapshot: Snapshot) -> list[tuple[str, str]]:
+    context = snapshot.context
+    return [
+        ("context", snapshot.id),
+        ("at", output.format_time(snapshot.at)),
+        ("room", snapshot.room),
+        ("persona", snapshot.persona or ""),
+        ("model", context.budget.model),
+        ("policy", context.budget.policy),
+        ("tokens", f"{context.tokens:,}"),
+        ("window", f"{context.budget.window:,}"),
+        ("candidates", f"{len(context.decisions):,}"),
+    ]
+
+
+def _prune_summary(report: PruneReport, *, dry_run: bool) -> str:
+    when = output.format_time(report.before) or "1970-01-01 00:00:00"
+    if not report.builds and not report.answers and not report.contents:
         return f"nothing is older than {when}"
-    what = [plural(gone.builds, "context"), plural(gone.answers, "answer"), plural(gone.contents, "text")]
+    parts = [plural(report.builds, "context"), plural(report.answers, "answer"), plural(report.contents, "content")]
     verb = "would remove" if dry_run else "removed"
-    return f"{verb} {', '.join(what)} from before {when}: {gone.bytes:,} bytes"
+    return f"{verb} {', '.join(parts)} from before {when}: {report.bytes:,} bytes"
 
 
-EXPORT_PAGE: Final = 500  # contexts at once: a row group of a Parquet file
+CONTEXTS: Final[RecordKind[Any]] = RecordKind(  # a build in a list, a snapshot when shown
+    name="context",
+    plural="contexts",
+    columns=columns(
+        *("context", "at", "room", "persona", "model", "policy", "tokens", "use", "left out", "warnings"),
+        right=["tokens", "use", "left out", "warnings"],
+        spare=["at", "tokens", "room", "use", "model", "left out", "warnings", "persona", "policy"],
+    ),
+    row=_row,
+    fields=_fields,
+    text=lambda snapshot: [snapshot.context.report()],
+    data=lambda snapshot: snapshot.context,
+    row_data=_data,
+    find=find_contexts,
+    get=get_context,
+    examples={
+        "list": """\
+  brimful context list
+  brimful context list --room support --persona helper --last 24h
+  brimful context list --json | jq -r '.[].id'""",
+        "show": """\
+  brimful context show ctx-81c2f4d19a05b7e36c1f88aa
+  brimful context show ctx-81c2f4d19a05b7e36c1f88aa --json > context.json""",
+    },
+)
+
+
+EXPORT_PAGE: Final = 500  # contexts read at once; also the row group of a Parquet file
 
 Advance = Callable[[float], None]
 Rows = Sequence[dict[str, Any]]
 
 
 class Sink(Protocol):
-    """A file that rows are written to, page by page."""
+    """A file that receives rows, page by page."""
 
     def write(self, rows: Rows) -> None:
         """Write some rows."""
         ...
 
     def close(self) -> None:
-        """Say that this was all: the file stands where it should."""
+        """Finish the file and move it into place."""
         ...
 
     def drop(self) -> None:
-        """Leave nothing behind."""
+        """Remove the unfinished file."""
         ...
 
 
 def sink_type(out: Path) -> Callable[[Path], Sink]:
-    """Return what opens a file of that name."""
+    """Return the sink for a file name."""
     match out.suffix.lower():
         case ".jsonl":
             return _JsonLines
         case ".parquet":
             return _parquet()
         case _:
-            raise typer.BadParameter(f"{out.name} ends neither in .jsonl nor in .parquet", param_hint="--out")
+            raise typer.BadParameter(f"{out.name!r} must end in .jsonl or .parquet", param_hint="'--out'")
 
 
-async def write_contexts(store: "Store", sink: Sink, advance: Advance, **chosen: Any) -> int:
-    """Write all chosen contexts, newest first, and return how many there were."""
+async def write_contexts(store: "Store", sink: Sink, advance: Advance, **filters: Any) -> int:
+    """Write the selected contexts, newest first, and return how many there were."""
     count = 0
     try:
-        async for rows in _pages(store, chosen):
+        async for rows in _pages(store, filters):
             sink.write(rows)
             count += len(rows)
             advance(count)
@@ -249,21 +288,21 @@ async def write_contexts(store: "Store", sink: Sink, advance: Advance, **chosen:
     return count
 
 
-async def _pages(store: "Store", chosen: dict[str, Any]) -> AsyncIterator[Rows]:
+async def _pages(store: "Store", filters: dict[str, Any]) -> AsyncIterator[Rows]:
     before = None
-    while builds := await store.builds(**chosen, before=before, limit=EXPORT_PAGE):
+    while builds := await store.builds(**filters, before=before, limit=EXPORT_PAGE):
         before = builds[-1].number
         rows = [await _export_row(store, build) for build in builds]
         yield [row for row in rows if row is not None]
 
 
 async def _export_row(store: "Store", build: Build) -> dict[str, Any] | None:
-    """Return a build as plain data; None if it was removed meanwhile."""
+    """Return a build as plain data; None if it has been removed in the meantime."""
     snapshot = await store.snapshot(build.id)
     if snapshot is None:
         return None
     row: dict[str, Any] = msgspec.to_builtins(build)
-    del row["history"], row["rules"]  # for the engine alone
+    del row["history"], row["rules"]  # only the engine needs them
     answers = await store.responses(context=build.id)
     return {
         **row,
@@ -273,7 +312,7 @@ async def _export_row(store: "Store", build: Build) -> dict[str, Any] | None:
 
 
 class _JsonLines:
-    """JSON lines. The file is there when it is whole."""
+    """JSON lines. The file appears when it is complete."""
 
     def __init__(self, out: Path) -> None:
         self._out = out
@@ -289,7 +328,7 @@ class _JsonLines:
         self._part.replace(self._out)
 
     def drop(self) -> None:
-        with suppress(OSError):  # a full disk, which is what is being told already
+        with suppress(OSError):  # a full disk, which is being reported already
             self._file.close()
         self._part.unlink(missing_ok=True)
 

@@ -2,11 +2,10 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from brimful.assembly.assemble import counter as counter_of
 from brimful.cli import output
 from brimful.cli.files import STDIN, parse_json, read_text, source_name
 from brimful.cli.options import DEFAULT_MODEL, Json, Model, resolve_model
@@ -14,10 +13,11 @@ from brimful.cli.output import Failure
 from brimful.cli.terminal import Table, columns
 from brimful.core.content import clean_text
 from brimful.core.policy import Method
-from brimful.core.prompt import Prompt
 from brimful.core.tokens import Count
-from brimful.errors import InvalidRequest
-from brimful.render import renderer_for
+from brimful.counting.counters import counter_for
+
+if TYPE_CHECKING:
+    from brimful.core.prompt import Prompt
 
 EXAMPLES: Final = """\
 Examples:
@@ -38,34 +38,35 @@ def count(
     *,
     texts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TEXT", help="A text; words are joined by spaces. `-` is standard input."),
+        typer.Argument(metavar="TEXT", help="Text to count; words are joined by spaces. `-` reads standard input."),
     ] = None,
     files: Annotated[
         list[str] | None,
-        typer.Option("--file", "-f", metavar="FILE", help="A file in UTF-8. Repeatable."),
+        typer.Option("--file", "-f", metavar="FILE", help="A UTF-8 file. Repeatable."),
     ] = None,
     model: Model = DEFAULT_MODEL,
     method: Annotated[
         Method,
-        typer.Option("--method", help="How to count: hybrid takes the best that there is for the model."),
+        typer.Option("--method", help="Counting method; hybrid uses the best one for the model."),
     ] = "hybrid",
     messages: Annotated[
         bool,
         typer.Option(
             "--messages",
-            help="The input is a JSON list of messages in OpenAI's form, or a whole request: "
-            "count all that is billed, the overheads of messages, tools and images included.",
+            help="Read a JSON list of messages in OpenAI's format, or a request, and count everything that is billed: "
+            "message overhead, tools and images included.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Count tokens.
 
-    Reads standard input if neither a text nor a file is given.
+    Reads standard input if there is neither TEXT nor --file. Shows whether
+    the count is exact.
     """
     sources = _sources(texts or [], files or [])
     info = resolve_model(model)
-    counter = counter_of(info, method=method)
+    counter = counter_for(info, method)
     if messages:
         counts = [counter.prompt(_prompt(name, text)) for name, text in sources]
     else:
@@ -78,16 +79,19 @@ def count(
 
 
 def _sources(texts: Sequence[str], files: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (name, text) of everything to count."""
+    """Return the name and text of everything to count."""
     if not texts and not files and sys.stdin and sys.stdin.isatty():
-        raise typer.BadParameter("nothing to count: give a text or a --file, or pipe something in", param_hint="TEXT")
+        raise typer.BadParameter("missing: give a text or a --file, or pipe something in", param_hint="TEXT")
     named = [(source_name(path), read_text(path)) for path in files]
     if list(texts) == [STDIN] or not (texts or files):
         return [(source_name(STDIN), read_text(STDIN)), *named]
     return [("TEXT", " ".join(texts)), *named] if texts else named
 
 
-def _prompt(name: str, text: str) -> Prompt:
+def _prompt(name: str, text: str) -> "Prompt":
+    from brimful.errors import InvalidRequest  # noqa: PLC0415 - counting plain text starts faster without these
+    from brimful.render import renderer_for  # noqa: PLC0415
+
     data = parse_json(text, name)
     request = {"messages": data} if isinstance(data, list) else data
     if not isinstance(request, dict):
@@ -114,7 +118,7 @@ def _data(rows: Sequence[tuple[str, Count]]) -> dict[str, object]:
 
 
 def _table(rows: Sequence[tuple[str, Count]]) -> Table:
-    """Return a row a source, and their sum where there are several. `at most` stands there where a count may miss."""
+    """Return one row per source, and the total if there are several. `at most` is shown if a count is not exact."""
     counts = [counted for _, counted in rows]
     shown = [[f"{c.tokens:,}", f"{c.upper:,}", c.basis, c.tokenizer, name] for name, c in rows]
     if len(rows) > 1:

@@ -12,7 +12,7 @@ from brimful.cli import output
 from brimful.cli.app import FAILED
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
 from brimful.cli.output import Failure
-from brimful.cli.records import add_export
+from brimful.cli.records import export_command
 from brimful.cli.store import require_store
 from brimful.cli.terminal import Table, columns, progress
 from brimful.errors import MigrationError
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 KeyTask = Callable[["Encryption"], Awaitable[object]]
-"""What is done with the keys of one tenant before they are shown."""
-AllTenants = Annotated[bool, typer.Option("--all", help="Of all tenants, not of one.")]
+"""Does something with the keys of one tenant."""
+AllTenants = Annotated[bool, typer.Option("--all", help="All tenants, instead of one.")]
 
 KEYS_EXAMPLES: Final = """\
 Examples:
@@ -40,7 +40,7 @@ Examples:
   export BRIMFUL_KEY=$(openssl rand -base64 32)
   brimful db encrypt --all"""
 
-_MAX_NAMES: Final = 5  # tenants, where another one was asked for
+_MAX_NAMES: Final = 5  # tenants listed in an error message
 
 _KEY_COLUMNS: Final = columns(
     "tenant", "key", "rows", "wrapped by", "since", "state", right=["key", "rows"], spare=["since"]
@@ -50,9 +50,9 @@ _KEY_COLUMNS: Final = columns(
 def keys(
     *, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, everybody: AllTenants = False, as_json: Json = False
 ) -> None:
-    """Show the keys of a tenant, and how many rows each of them seals.
+    """List the encryption keys of a tenant, and how many rows each encrypts.
 
-    No key is needed for it, and none is shown.
+    Needs no key, and shows none.
     """
 
     async def nothing(encryption: "Encryption") -> None:
@@ -64,41 +64,41 @@ def keys(
 def rotate(
     *,
     data_key: Annotated[
-        bool, typer.Option("--data-key", help="Make a new key for the data, too, and seal all rows anew.")
+        bool, typer.Option("--data-key", help="Also create a new data key, and encrypt all rows again.")
     ] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     everybody: AllTenants = False,
     as_json: Json = False,
 ) -> None:
-    """Wrap the keys of a tenant with the key that is given now.
+    """Encrypt the data keys of a tenant with the current key (BRIMFUL_KEY).
 
-    Rows stay as they are, and whoever has both keys reads and writes on. With
-    --data-key, rows are sealed anew, in batches; a rotation that was
-    interrupted is finished by the next one.
+    Rows do not change, and programs that have both keys keep working. With
+    --data-key, rows are encrypted again in batches; the next rotation
+    finishes an interrupted one.
     """
 
-    async def rotated(encryption: "Encryption") -> None:
+    async def rotate_keys(encryption: "Encryption") -> None:
         await encryption.rotate_kek()
         if data_key:
-            await _with_progress(encryption, encryption.rotate_data_key, "sealing anew", quiet=as_json)
+            await _with_progress(encryption, encryption.rotate_data_key, "encrypting", quiet=as_json)
 
-    _show_keys(_apply_to_tenants(rotated, db=db, tenant="" if everybody else tenant), as_json=as_json)
+    _show_keys(_apply_to_tenants(rotate_keys, db=db, tenant="" if everybody else tenant), as_json=as_json)
 
 
 def encrypt(
     *, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, everybody: AllTenants = False, as_json: Json = False
 ) -> None:
-    """Seal all that a tenant still has in the clear, or under an older key.
+    """Encrypt everything that is not encrypted, or is encrypted with an older key.
 
-    The store stays in use meanwhile. What is done stays done: if it was
-    interrupted, it goes on where it ended.
+    The store can be used in the meantime. An interrupted run continues where
+    it stopped.
     """
 
-    async def encrypted(encryption: "Encryption") -> None:
-        await _with_progress(encryption, encryption.encrypt, "sealing", quiet=as_json)
+    async def encrypt_rows(encryption: "Encryption") -> None:
+        await _with_progress(encryption, encryption.encrypt, "encrypting", quiet=as_json)
 
-    _show_keys(_apply_to_tenants(encrypted, db=db, tenant="" if everybody else tenant), as_json=as_json)
+    _show_keys(_apply_to_tenants(encrypt_rows, db=db, tenant="" if everybody else tenant), as_json=as_json)
 
 
 async def _with_progress(
@@ -110,8 +110,8 @@ async def _with_progress(
 
 
 def _apply_to_tenants(do: KeyTask, *, db: str, tenant: str) -> list[tuple[str, "KeyUsage"]]:
-    """Do something with the keys of a tenant, or of all, and return them as they are then."""
-    from brimful.stores import connect  # noqa: PLC0415 - commands without a store start the faster for it
+    """Run a task for one tenant or for all, and return their keys afterwards."""
+    from brimful.stores import connect  # noqa: PLC0415 - commands without a store start faster
 
     require_store(db)
 
@@ -119,10 +119,10 @@ def _apply_to_tenants(do: KeyTask, *, db: str, tenant: str) -> list[tuple[str, "
         found: list[tuple[str, KeyUsage]] = []
         async with connect(db) as database:
             known = await database.tenants()
-            if tenant and known and tenant not in known:  # a slip of the pen must not look like a store that is sealed
+            if tenant and known and tenant not in known:  # a typo must not look like an encrypted store
                 some = ", ".join(map(repr, known[:_MAX_NAMES]))
                 raise Failure(
-                    f"there is no tenant {tenant!r}; there are {some}{' and others' * (len(known) > _MAX_NAMES)}"
+                    f"there is no tenant {tenant!r}; tenants are {some}{' and others' * (len(known) > _MAX_NAMES)}"
                 )
             for name in [tenant] if tenant else known:
                 encryption = database.encryption(name)
@@ -154,12 +154,12 @@ def _key_row(key: "KeyUsage") -> list[str]:
 
 def _key_state(key: "KeyUsage") -> str:
     if key.number is None:
-        return "in the clear"
+        return "not encrypted"
     if key.number == 0:
-        return "names contents"
+        return "content hashes"
     if key.current:
-        return "seals"
-    return "opens" if key.retired is None else "retired"
+        return "current"
+    return "older" if key.retired is None else "retired"
 
 
 T = TypeVar("T")
@@ -181,6 +181,10 @@ BACKUP_EXAMPLES: Final = """\
 Examples:
   brimful db backup chat.backup
   brimful db backup monday.backup --db postgresql://ada@db.example.org/chat"""
+EXPORT_EXAMPLES: Final = """\
+Examples:
+  brimful db export > records.jsonl
+  brimful db export --out records.jsonl"""
 RESTORE_EXAMPLES: Final = """\
 Examples:
   brimful db restore chat.backup --db sqlite:///again.db
@@ -198,7 +202,9 @@ def register(app: typer.Typer) -> None:
     group.command("check", epilog=CHECK_EXAMPLES)(check)
     group.command("backup", epilog=BACKUP_EXAMPLES)(backup)
     group.command("restore", epilog=RESTORE_EXAMPLES)(restore)
-    add_export(group, Record, name="record", of="db")
+    group.command("export", epilog=EXPORT_EXAMPLES)(
+        export_command(Record, "Write all records of a tenant as JSON lines.")
+    )
     group.command("keys", epilog=KEYS_EXAMPLES)(keys)
     group.command("rotate", epilog=ROTATE_EXAMPLES)(rotate)
     group.command("encrypt", epilog=ENCRYPT_EXAMPLES)(encrypt)
@@ -206,33 +212,33 @@ def register(app: typer.Typer) -> None:
 
 
 def migrate(*, db: Db = DEFAULT_DB, as_json: Json = False) -> None:
-    """Make a store, or bring its tables up to date with this version.
+    """Create a store, or migrate its tables to this version.
 
-    Every program that opens a store does so by itself; this does it ahead of
-    time, or by a user who alone may change tables.
+    Programs do this when they open a store. Use this command to do it ahead
+    of time, or as a database user with more privileges.
     """
     changed = asyncio.run(_migrate(db))
     if as_json:
         output.show_json({"migrated": changed})
     else:
-        output.write("the tables are up to date now" if changed else "the tables were up to date")
+        output.write("migrated" if changed else "already up to date")
 
 
 async def _migrate(db: str) -> bool:
-    from brimful.stores import connect  # noqa: PLC0415 - commands without a store start the faster for it
+    from brimful.stores import connect  # noqa: PLC0415 - commands without a store start faster
 
     try:
         async with connect(db, migrate=False):
             return False
-    except MigrationError:  # … or it is of a newer version, which the next line says
+    except MigrationError:  # or the store is newer, which the next line reports
         async with connect(db):
             return True
 
 
 def check(*, db: Db = DEFAULT_DB, as_json: Json = False) -> None:
-    """Check a store: the file, what rows refer to, and the totals of the index.
+    """Check a store: the file, references between rows, and the index.
 
-    The exit code is 1 if something is damaged. What is only odd is a warning.
+    The exit code is 1 if something is damaged. Oddities are warnings.
     """
     require_store(db)
     found = asyncio.run(_with_database(db, lambda database: database.check()))
@@ -241,26 +247,27 @@ def check(*, db: Db = DEFAULT_DB, as_json: Json = False) -> None:
     elif found:
         output.show_table(Table(_FINDING_COLUMNS, [[finding.level, finding.what] for finding in found]))
     else:
-        output.write("nothing is wrong")
+        output.write("no problems found")
     if any(finding.level == "error" for finding in found):
         raise typer.Exit(FAILED)
 
 
 def backup(
     *,
-    file: Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="Where to write the copy.")],
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="The file to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     db: Db = DEFAULT_DB,
     as_json: Json = False,
 ) -> None:
-    """Copy a store with all of its tenants to a file, while others write on.
+    """Copy a store with all of its tenants to a file.
 
-    The copy is a store itself, sqlite:///FILE, whatever the store is. What is
-    encrypted stays so. The file is there when it is whole.
+    The store can be used in the meantime. The backup is a SQLite store, also
+    for PostgreSQL; encrypted data stays encrypted. The file appears when it
+    is complete.
     """
     require_store(db)
     if file.exists() and not force:
-        raise Failure(f"{file}: is there already; --force writes over it")
+        raise Failure(f"{file}: already exists; overwrite it with --force")
     _copy(db, "backup", file, quiet=as_json)
     if as_json:
         output.show_json({"file": str(file), "bytes": file.stat().st_size})
@@ -270,13 +277,13 @@ def backup(
 
 def restore(
     *,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `brimful db backup` wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file from `brimful db backup`.")],
     db: Db = DEFAULT_DB,
     as_json: Json = False,
 ) -> None:
-    """Take over everything of a backup into a store that is empty, or not there yet."""
+    """Restore a backup into an empty or new store."""
     if not file.is_file():
-        raise Failure(f"{file}: no such file")
+        raise Failure(f"{file}: there is no such file")
     _copy(db, "restore", file, quiet=as_json)
     tenants = asyncio.run(_with_database(db, lambda database: database.tenants()))
     if as_json:
@@ -290,17 +297,17 @@ def restore(
 def _copy(db: str, verb: Literal["backup", "restore"], file: Path, *, quiet: bool) -> None:
     with progress(verb, 1, quiet=quiet) as advance:
 
-        def told(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             advance(done / max(1, total))
 
-        async def copied(database: "Database") -> None:
-            await (database.backup(file, told) if verb == "backup" else database.restore(file, told))
+        async def copy(database: "Database") -> None:
+            await (database.backup(file, report) if verb == "backup" else database.restore(file, report))
 
-        asyncio.run(_with_database(db, copied))
+        asyncio.run(_with_database(db, copy))
 
 
-async def _with_database(db: str, question: "Callable[[Database], Awaitable[T]]") -> T:
-    from brimful.stores import connect  # noqa: PLC0415 - commands without a store start the faster for it
+async def _with_database(db: str, work: "Callable[[Database], Awaitable[T]]") -> T:
+    from brimful.stores import connect  # noqa: PLC0415 - commands without a store start faster
 
     async with connect(db) as database:
-        return await question(database)
+        return await work(database)

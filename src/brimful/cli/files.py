@@ -5,28 +5,29 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 
 from brimful.cli.output import Failure
 from brimful.cli.terminal import Advance, progress
 from brimful.core.content import clean_text
-from brimful.core.context import Context
 from brimful.core.decode import decode_json
-from brimful.errors import InvalidRecord
+
+if TYPE_CHECKING:
+    from brimful.core.context import Context
 
 STDIN: Final = "-"
-MAX_BYTES: Final = 256 * 2**20  # beyond this it is a mistake, not a prompt: some 60 million tokens
+MAX_BYTES: Final = 256 * 2**20  # about 60 million tokens: more is a mistake, not a prompt
 
 
 def source_name(path: str) -> str:
-    """Return how we call the source. A path may hold bytes that are no text; a message may not."""
+    """Return the name of a source for messages. A path may contain bytes that are not valid text."""
     return "<stdin>" if path == STDIN else clean_text(path)
 
 
 def read_bytes(path: str) -> bytes:
-    """Read a file, or standard input for `-`. An empty standard input is a pipe that broke before us."""
+    """Read a file, or standard input for `-`. Empty standard input is an error: the pipe before us broke."""
     name = source_name(path)
     try:
         data = _read_stdin() if path == STDIN else _read_file(Path(path))
@@ -45,7 +46,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_text(path: str) -> str:
-    """Read a text in UTF-8. A byte order mark is no part of it; line ends stay as they are."""
+    """Read UTF-8 text, without a byte order mark. Line ends stay as they are."""
     try:
         return read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -53,35 +54,38 @@ def read_text(path: str) -> str:
 
 
 def read_argument(text: str) -> str:
-    """Return a text that was given as an argument, or standard input for `-`."""
+    """Return the text of an argument, or standard input for `-`."""
     return read_text(STDIN).removesuffix("\n") if text == STDIN else text
 
 
 def parse_json(text: str, where: str) -> Any:
-    """Return JSON data; `where` names it in the error. Lone surrogates, written as escapes, are replaced."""
+    """Parse JSON; `where` names the source in errors. Escaped lone surrogates are replaced."""
     try:
         return decode_json(text)
     except ValueError as error:
         raise Failure(f"{where}: {error}") from None
 
 
-def read_context(path: str) -> Context:
-    """Read a record that `brimful fill --out` or `Context.to_json` wrote."""
+def read_context(path: str) -> "Context":
+    """Read a context that `brimful fill --out` or `Context.to_json` wrote."""
+    from brimful.core.context import Context  # noqa: PLC0415 - slow to import, and not needed by every command
+    from brimful.errors import InvalidRecord  # noqa: PLC0415
+
     text = read_text(path)
     try:
         return Context.from_json(text)
     except InvalidRecord as error:
-        raise Failure(f"{source_name(path)}: is not the record of a context: {error.reason}") from None
+        raise Failure(f"{source_name(path)}: is not a context: {error.reason}") from None
 
 
-def write_context(path: Path | None, context: Context) -> None:
-    """Write a record, if a path is given."""
+def write_context(path: Path | None, context: "Context") -> None:
+    """Write a context to a file, if there is a path."""
     if path is not None:
         path.write_bytes(context.to_json())
 
 
 def _read_stdin() -> bytes:
-    return _read_limited(sys.stdin.buffer) if sys.stdin else b""  # None where whoever started us closed it
+    return _read_limited(sys.stdin.buffer) if sys.stdin else b""  # None if the caller closed it
 
 
 def _read_file(path: Path) -> bytes:
@@ -93,13 +97,13 @@ def _read_limited(stream: BinaryIO) -> bytes:
     return stream.read(MAX_BYTES + 1)
 
 
-_PROGRESS_STEP: Final = 100  # lines between two words about how far it has come
+_PROGRESS_STEP: Final = 100  # lines between two progress updates
 
 
 async def write_lines(lines: AsyncIterator[Any], out: Path | None) -> None:
-    """Write records or other data, one a line. How many they are is shown where they do not go to the same terminal."""
-    seen = out is None and sys.stdout.isatty()
-    with progress("export", None, quiet=seen, unit="lines", to_file=True) as advance:
+    """Write one JSON value per line. Progress is shown unless the lines themselves go to the terminal."""
+    in_terminal = out is None and sys.stdout.isatty()
+    with progress("export", None, quiet=in_terminal, unit="lines", to_file=True) as advance:
         if out is None:
             sys.stdout.flush()
             await _write_each(lines, sys.stdout.buffer, advance)
@@ -110,7 +114,7 @@ async def write_lines(lines: AsyncIterator[Any], out: Path | None) -> None:
 
 @contextmanager
 def _atomic_file(out: Path) -> Iterator[BinaryIO]:
-    """Open a file to be written, which takes its place when all is in it. What stood there before stays until then."""
+    """Open a file for writing that replaces the old one when it is complete."""
     if out.exists() and not out.is_file():  # a pipe or a device
         with out.open("wb") as file:
             yield file
@@ -127,7 +131,7 @@ def _atomic_file(out: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def report_as(out: Path) -> Iterator[None]:
-    """Tell of what went wrong with a file by the name that was asked for, not by that of the part that becomes it."""
+    """Report errors under the name that the user gave, not that of the temporary file."""
     try:
         yield
     except OSError as error:

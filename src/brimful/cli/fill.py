@@ -57,13 +57,13 @@ _MESSAGE_PATH: Final = re.compile(r"messages\[(\d+)\]\.?(?:: )?")
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One JSON object of the input, and where it stands."""
+    """One JSON object of the input, and its position for error messages."""
 
     where: str
     data: dict[str, Any]
 
     def form(self) -> Form:
-        """Tell what it is, by its keys."""
+        """Return the form of the entry, recognized by its keys."""
         if isinstance(self.data.get("tokens"), dict):
             return "whole"
         if "kind" in self.data:
@@ -74,14 +74,14 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class LoadedPackages(msgspec.Struct, frozen=True):
-    """What a file held: packages, and the tools of a request."""
+    """The packages of a file, and the tools of a request."""
 
     packages: tuple[ContentPackage, ...]
     tools: tuple[Tool, ...] = ()
 
 
 class _ShortForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The options of a package as JSON can say them. Ranges are checked by the package."""
+    """The options of a package in JSON. The package checks their ranges."""
 
     kind: str
     content: str | tuple[Part, ...]
@@ -103,7 +103,7 @@ class _ShortForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def load_packages(path: str, *, counter: TokenCounter, start: float) -> LoadedPackages:
-    """Read packages from JSON lines, a JSON array, or a request in OpenAI's form. Messages get the time `start`."""
+    """Read packages from JSON lines, a JSON array, or a request in OpenAI's format. Messages get the time `start`."""
     name, text = source_name(path), read_text(path)
     request = _request(text)
     if request is not None:
@@ -111,12 +111,12 @@ def load_packages(path: str, *, counter: TokenCounter, start: float) -> LoadedPa
         return LoadedPackages(_conversation(messages, counter, start), read_tools(request.get("tools") or [], name))
     entries = _entries(text, name)
     if not entries:
-        raise Failure(f"{name}: holds no packages")
+        raise Failure(f"{name}: contains no packages")
     return LoadedPackages(tuple(_packages(entries, counter, start)))
 
 
 def read_tools(data: Any, where: str) -> tuple[Tool, ...]:
-    """Read tools: as OpenAI writes them (`function`), or plainly with name, description and parameters."""
+    """Read tools in OpenAI's format (`function`), or as plain objects with name, description and parameters."""
     if not isinstance(data, list):
         raise Failure(f"{where}: must be a list of tools")
     if not data:
@@ -134,7 +134,7 @@ def _plain_tool(tool: Any) -> bool:
 
 
 def _request(text: str) -> dict[str, Any] | None:
-    """Return the request if the whole text is one: in JSON lines, the second line would be too much."""
+    """Return the request if the whole text is one; JSON lines with several lines are not valid JSON."""
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -147,7 +147,7 @@ def _request(text: str) -> dict[str, Any] | None:
 def _entries(text: str, name: str) -> list[Entry]:
     if text.lstrip().startswith("["):
         return _array(parse_json(text, name), name)
-    # Not splitlines(): that would also split at separators which JSON allows inside of a text.
+    # Not splitlines(): that would also split at separators that JSON allows inside strings.
     lines = ((f"{name}:{at}", line) for at, line in enumerate(text.split("\n"), start=1))
     return [_entry(where, parse_json(line, where)) for where, line in lines if line.strip()]
 
@@ -187,13 +187,13 @@ def _whole_package(entry: Entry) -> ContentPackage:
 def _short_package(entry: Entry, line: int, counter: TokenCounter) -> ContentPackage:
     try:
         short = msgspec.convert(entry.data, _ShortForm)
-        said = {key: value for key, value in msgspec.structs.asdict(short).items() if value is not UNSET}
-        kind, content = said.pop("kind"), said.pop("content")
+        options = {key: value for key, value in msgspec.structs.asdict(short).items() if value is not UNSET}
+        kind, content = options.pop("kind"), options.pop("content")
         if isinstance(short.timestamp, str):
-            said["timestamp"] = _read_timestamp(short.timestamp)
+            options["timestamp"] = _read_timestamp(short.timestamp)
         if kind.startswith(_MESSAGE_PREFIXES):
-            said.setdefault("position", line)
-        return package(kind, content, counter=counter, **said)
+            options.setdefault("position", line)
+        return package(kind, content, counter=counter, **options)
     except msgspec.ValidationError as error:
         raise _error_at_key(entry, error) from None
     except BrimfulError as error:
@@ -204,7 +204,7 @@ def _read_timestamp(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise msgspec.ValidationError(f"{text!r} is no ISO 8601 time - at `$.timestamp`") from None
+        raise msgspec.ValidationError(f"{text!r} is not an ISO 8601 time - at `$.timestamp`") from None
 
 
 def _conversation(entries: Sequence[Entry], counter: TokenCounter, start: float) -> tuple[ContentPackage, ...]:
@@ -218,20 +218,20 @@ def _conversation(entries: Sequence[Entry], counter: TokenCounter, start: float)
 
 
 def _error_at_message(entries: Sequence[Entry], violation: str) -> Failure:
-    """Turn `messages[3].role: …` into the line of that message."""
+    """Replace the `messages[3]` of an error with the line of that message."""
     place = _MESSAGE_PATH.match(violation)
     return Failure(f"{entries[int(place[1])].where}: {violation[place.end() :]}" if place else violation)
 
 
 def _error_at_key(entry: Entry, error: msgspec.ValidationError) -> Failure:
-    """Turn msgspec's `… - at `$.flex.priority`` into a line and a key. Our own checks name the key themselves."""
+    """Turn the error of msgspec, `… - at `$.flex.priority``, into a line and a key."""
     if isinstance(error.__cause__, BrimfulError):
         return Failure(f"{entry.where}: {error.__cause__}")
     reason, _, path = str(error).partition(" - at `$")
     keys = [path.rstrip("`").lstrip(".")]
     if field := _FIELD_ERROR.search(reason):
         keys.append(field[2])
-        reason = "no such key" if field[1] == "contains unknown" else "is missing"
+        reason = "unknown key" if field[1] == "contains unknown" else "is missing"
     return Failure(": ".join(filter(None, (entry.where, ".".join(filter(None, keys)), reason))))
 
 
@@ -252,7 +252,7 @@ def fill(  # noqa: PLR0913 - the options of a command
     *,
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="JSON lines, a JSON array, or a request. `-` is standard input."),
+        typer.Argument(metavar="FILE", help="JSON lines, a JSON array, or a request. `-` reads standard input."),
     ],
     model: Model,
     policy: PolicyName = "default",
@@ -261,14 +261,14 @@ def fill(  # noqa: PLR0913 - the options of a command
     completion: Completion = None,
     previous: Annotated[
         str | None,
-        typer.Option("--previous", metavar="FILE", help="The record of the context before: keeps its prefix."),
+        typer.Option("--previous", metavar="FILE", help="The previous context, to keep its prefix stable."),
     ] = None,
     tools: Annotated[
-        str | None, typer.Option("--tools", metavar="FILE", help="A JSON list of tools, in OpenAI's form.")
+        str | None, typer.Option("--tools", metavar="FILE", help="A JSON list of tools in OpenAI's format.")
     ] = None,
     settings: Settings = None,
     wire: Annotated[
-        Wire | None, typer.Option("--wire", help="Write the request in this form, not the model's.")
+        Wire | None, typer.Option("--wire", help="Write the request in this format, instead of the model's.")
     ] = None,
     out: Out = None,
     request: RequestOnly = False,
@@ -276,18 +276,18 @@ def fill(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Build the best context for a model from a file.
 
-    Each line of FILE is one JSON object, told by its keys:
+    Each line of FILE is a JSON object, recognized by its keys:
 
-    - `tokens` is an object: a whole content package, as a record holds it.
     - `kind`: content to package and count, with any option of a package:
       {"kind": "memory-semantic", "content": "Ada likes tea.", "relevance": 0.8}
-    - `role`: a message in OpenAI's form; all of them are one conversation:
+    - `role`: a message in OpenAI's format; all of them form one conversation:
       {"role": "user", "content": "When is the demo?"}
+    - `tokens` is an object: a complete package, as in a saved context.
 
     Options of a package: id, role, name, importance, timestamp (seconds or
     ISO 8601), position, relevance, priority, can_drop, min_tokens, cluster,
     group, covers, metadata, tokens. FILE may also be a JSON array of such
-    objects, or one request in OpenAI's form.
+    objects, or a request in OpenAI's format.
     """
     info = resolve_model(model)
     changes = read_overrides(settings)
@@ -312,7 +312,7 @@ def fill(  # noqa: PLR0913 - the options of a command
 
 
 def show_data(context: Context, *, request: bool, as_json: bool) -> bool:
-    """Print the request or the record, if that is what is wanted."""
+    """Print the request or the context as JSON, if an option asks for it. Return whether it did."""
     if request:
         output.write(request_bytes(context.request).decode())
     elif as_json:

@@ -16,6 +16,7 @@ from brimful.cli.options import (
     read_duration,
 )
 from brimful.cli.output import Failure
+from brimful.cli.records import require_room
 from brimful.cli.store import with_engine
 from brimful.cli.terminal import Table, columns, progress
 
@@ -35,7 +36,7 @@ Examples:
   brimful janitor run --dry-run
   brimful janitor run --room support
   brimful janitor run --model gpt-4o-mini
-  brimful janitor run --older 180d
+  brimful janitor run --older-than 180d
   brimful janitor run --json | jq '.rooms[].floods'"""
 STATUS_EXAMPLES: Final = """\
 Examples:
@@ -47,7 +48,7 @@ Examples:
   brimful janitor undo --json | jq .undone.number"""
 
 _ROOM_COLUMNS: Final = columns(
-    *("room", "floods", "summaries", "set aside", "notes"), right=["floods", "summaries", "set aside"]
+    *("room", "floods", "summaries", "archived", "notes"), right=["floods", "summaries", "archived"]
 )
 _RUN_COLUMNS: Final = columns(
     *("run", "state", "begun", "floods", "summaries", "messages", "memories"),
@@ -70,54 +71,57 @@ def register(app: typer.Typer) -> None:
 
 def run(  # noqa: PLR0913 - the options of a command
     *,
-    room: Annotated[str | None, typer.Option("--room", metavar="ID", help="Only this room; all without it.")] = None,
+    room: Annotated[
+        str | None, typer.Option("--room", metavar="ID", help="Only this room. Default: all rooms.")
+    ] = None,
     older: Annotated[
         float | None,
         typer.Option(
-            "--older",
+            "--older-than",
             metavar="TIME",
             parser=read_duration,
-            help="Also set aside what is older than 180d, 52w, covered by a summary, and was in no context on record.",
+            help="Also archive messages of this age (180d, 52w) that a summary covers and no stored context used.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
     purge: Annotated[
-        bool, typer.Option("--purge", help="Let go for good of what earlier runs set aside. This cannot be undone.")
+        bool, typer.Option("--purge", help="Delete what earlier runs archived. This cannot be undone.")
     ] = False,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help="Let this model write the summaries.")
+        str | None, typer.Option("--model", "-m", metavar="NAME", help="Write summaries with this model.")
     ] = None,
     provider: Annotated[
-        str, typer.Option("--provider", metavar="SPEC", help="Where that model runs, if not at its maker's.")
+        str, typer.Option("--provider", metavar="SPEC", help="Where the model runs. Default: its vendor.")
     ] = "",
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     embedder: EmbedderSpec = DEFAULT_EMBEDDER,
     as_json: Json = False,
 ) -> None:
-    """Put rooms in order: floods become a line, days, months and years a summary.
+    """Collapse floods of messages, and summarize old days, months and years.
 
-    Ten or more nearly equal messages of a day with the same numbers are a
-    flood, and whatever their numbers, a hundred within a quarter of an hour: a
-    line says how many they were, from whom and when, and they are set aside.
-    All else of a day is told by a summary, which stands in a context for what
-    the window does not hold. Without --model, a summary quotes what was said.
+    A flood is ten or more nearly equal messages with the same numbers in one
+    day, or a hundred within a quarter of an hour whatever their numbers. It
+    is replaced by one line that says how many there were, from whom and when,
+    and the messages are archived. Other messages of a day are summarized; the
+    summary is used when they do not fit the window. Without --model, a
+    summary consists of quotes.
 
-    Nothing is deleted: what is set aside is in the store, and `brimful janitor
-    undo` gives it back. What is pinned is never touched. What is unchanged
-    since the last run costs nothing.
+    Nothing is deleted: `brimful janitor undo` restores archived messages.
+    Pinned messages are not touched. Rooms without new messages cost nothing.
     """
     if dry_run and purge:
-        raise typer.BadParameter("one or the other", param_hint="'--dry-run' / '--purge'")
+        raise typer.BadParameter("cannot be combined with --dry-run", param_hint="'--purge'")
 
-    async def tidied(engine: "Engine") -> "JanitorReport":
+    async def clean(engine: "Engine") -> "JanitorReport":
+        await require_room(engine.store, room)
         writer = engine.make_summarizer(model, provider=provider) if model and not dry_run else None
-        with progress("tidying", 1, quiet=as_json) as told:
+        with progress("janitor", 1, quiet=as_json) as advance:
             return await engine.run_janitor(
-                room, older_than=older, dry_run=dry_run, purge=purge, summarizer=writer, on_progress=told
+                room, older_than=older, dry_run=dry_run, purge=purge, summarizer=writer, on_progress=advance
             )
 
-    done = with_engine(tidied, db=db, tenant=tenant, embedder=embedder)
+    done = with_engine(clean, db=db, tenant=tenant, embedder=embedder)
     if as_json:
         output.show_json(done)
     else:
@@ -135,24 +139,24 @@ def _show(done: "JanitorReport") -> None:
         for line in (line for each in done.rooms for line in each.floods):
             output.write(f"  {output.one_line(line)}")
     if done.memories:
-        output.write(f"{done.memories:,} memories that say the same twice")
+        output.write(f"{done.memories:,} duplicate memories")
     if done.purged:
-        output.write(f"let go of {done.purged:,} records that earlier runs had set aside")
+        output.write(f"deleted {done.purged:,} archived records")
     if done.dry_run:
-        output.write("this is what a run would do" if any(facts.values()) else "there is nothing to do")
+        output.write("nothing was changed: this is a dry run" if any(facts.values()) else "nothing to do")
     elif done.run is None:
-        output.write("there was nothing to do")
+        output.write("nothing to do")
     else:
-        output.write(f"run {done.run} is done; `brimful janitor undo` gives everything back")
+        output.write(f"run {done.run} is done; to undo it, run `brimful janitor undo`")
 
 
 def status(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Show what runs did, and how much is set aside."""
+    """Show past runs, and how much is archived."""
 
-    async def told(engine: "Engine") -> tuple[list["JanitorRun"], dict[str, int]]:
+    async def read(engine: "Engine") -> tuple[list["JanitorRun"], dict[str, int]]:
         return await engine.list_janitor_runs(), await engine.count_archived()
 
-    runs, aside = with_engine(told, db=db, tenant=tenant)
+    runs, aside = with_engine(read, db=db, tenant=tenant)
     if as_json:
         output.show_json({"runs": runs, "aside": aside})
         return
@@ -164,19 +168,19 @@ def status(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Jso
     if rows:
         output.show_table(Table(_RUN_COLUMNS, rows))
     else:
-        output.write("the janitor was never here")
-    output.write(f"set aside: {aside['messages']:,} messages, {aside['memories']:,} memories")
+        output.write("no runs yet")
+    output.write(f"archived: {aside['messages']:,} messages, {aside['memories']:,} memories")
 
 
 def undo(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Undo the last run: everything is again as it was before. Done again, it goes further back."""
+    """Undo the last run. Repeat it to undo earlier runs."""
 
-    async def undone(engine: "Engine") -> "JanitorRun | None":
+    async def undo_last(engine: "Engine") -> "JanitorRun | None":
         return await engine.undo_janitor()
 
-    done = with_engine(undone, db=db, tenant=tenant)
+    done = with_engine(undo_last, db=db, tenant=tenant)
     if done is None:
-        raise Failure("there is no run that could be undone")
+        raise Failure("there is no run to undo")
     if as_json:
         output.show_json({"undone": done})
     else:

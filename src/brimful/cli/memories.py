@@ -20,7 +20,7 @@ from brimful.cli.options import (
     Limit,
     Tenant,
 )
-from brimful.cli.records import add_export
+from brimful.cli.records import RecordKind, add_record_commands, require_room
 from brimful.cli.store import wait_for_index, with_engine
 from brimful.cli.terminal import Table, columns
 from brimful.errors import UnknownRecord
@@ -29,47 +29,25 @@ from brimful.records import Memory, MemoryType
 if TYPE_CHECKING:
     from brimful.engine import Engine
     from brimful.retrieval.search import Hit, SearchResult
+    from brimful.stores import Store
 
 
 EXAMPLES: Final = """\
 Examples:
   brimful memory add "Ada is allergic to hazelnut." --user ada --pin
   brimful memory search "Which nuts may she eat?" --user ada
-  brimful memory forget mem-17"""
+  brimful memory remove mem-17"""
 ADD_EXAMPLES: Final = """\
 Examples:
   brimful memory add "Ada is allergic to hazelnut." --user ada --importance 0.9
   brimful memory add "Run npm start before testing." --type procedural --pin
   cat notes.txt | brimful memory add - --persona nova --source notes.txt"""
-LIST_EXAMPLES: Final = """\
-Examples:
-  brimful memory list
-  brimful memory list --user ada --pinned
-  brimful memory list --type procedural --json | jq -r '.[].content'"""
-SHOW_EXAMPLES: Final = """\
-Examples:
-  brimful memory show mem-17
-  brimful memory show mem-17 --json | jq .accesses"""
-PIN_EXAMPLES: Final = """\
-Examples:
-  brimful memory pin mem-17"""
-UNPIN_EXAMPLES: Final = """\
-Examples:
-  brimful memory unpin mem-17"""
-REMOVE_EXAMPLES: Final = """\
-Examples:
-  brimful memory forget mem-17
-  brimful memory forget mem-17 --erase"""
 SEARCH_EXAMPLES: Final = """\
 Examples:
   brimful memory search "Which nuts may she eat?"
   brimful memory search "nuts" --user ada --persona nova --limit 5
   brimful memory search "nuts" --embedder none --json | jq '.hits[].relevance'"""
 
-_COLUMNS: Final = columns(
-    *("id", "type", "persona", "user", "room", "at", "pinned", "text"),
-    spare=("type", "user", "pinned", "persona", "at", "room"),
-)
 _HIT_COLUMNS: Final = columns(
     *("relevance", "words", "meaning", "id", "type", "text"),
     right=("relevance", "words", "meaning"),
@@ -79,10 +57,10 @@ _HIT_COLUMNS: Final = columns(
 Id = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
 Type = Annotated[MemoryType | None, typer.Option("--type", help="Only memories of this type.")]
 PersonaScope = Annotated[
-    str | None, typer.Option("--persona", metavar="ID", help="What this persona may know, beside what all may.")
+    str | None, typer.Option("--persona", metavar="ID", help="Memories of this persona, and shared ones.")
 ]
 UserScope = Annotated[
-    str | None, typer.Option("--user", metavar="ID", help="What may be known of this user, beside what all may.")
+    str | None, typer.Option("--user", metavar="ID", help="Memories about this user, and shared ones.")
 ]
 
 
@@ -90,42 +68,39 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(no_args_is_help=True, epilog=EXAMPLES, help="Manage and search memories.")
     group.command("add", epilog=ADD_EXAMPLES)(add)
-    group.command("list", epilog=LIST_EXAMPLES)(list_memories)
-    group.command("show", epilog=SHOW_EXAMPLES)(show)
-    group.command("pin", epilog=PIN_EXAMPLES)(pin)
-    group.command("unpin", epilog=UNPIN_EXAMPLES)(unpin)
-    group.command("forget", epilog=REMOVE_EXAMPLES)(remove)
     group.command("search", epilog=SEARCH_EXAMPLES)(search)
-    add_export(group, Memory, name="memory")
+    group.command("pin", epilog="Examples:\n  brimful memory pin mem-17")(pin)
+    group.command("unpin", epilog="Examples:\n  brimful memory unpin mem-17")(unpin)
+    add_record_commands(group, MEMORIES)
     app.add_typer(group, name="memory")
 
 
 def add(  # noqa: PLR0913 - the options of a command
     *,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is to be known. `-` is standard input.")],
-    type: Annotated[MemoryType, typer.Option("--type", help="What sort of memory it is.")] = "semantic",
-    persona: Annotated[str | None, typer.Option("--persona", metavar="ID", help="Only this persona knows it.")] = None,
-    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="It is about this user.")] = None,
-    room: Annotated[str | None, typer.Option("--room", metavar="ID", help="It is known in this room alone.")] = None,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The memory. `-` reads standard input.")],
+    type: Annotated[MemoryType, typer.Option("--type", help="The type of memory.")] = "semantic",
+    persona: Annotated[str | None, typer.Option("--persona", metavar="ID", help="Only for this persona.")] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Only for this user.")] = None,
+    room: Annotated[str | None, typer.Option("--room", metavar="ID", help="Only in this room.")] = None,
     importance: Annotated[
-        float, typer.Option("--importance", metavar="0…1", min=0.0, max=1.0, help="How much it matters.")
+        float, typer.Option("--importance", metavar="0…1", min=0.0, max=1.0, help="How important it is.")
     ] = 0.5,
-    pinned: Annotated[bool, typer.Option("--pin", help="It stands in every context that it belongs to.")] = False,
+    pinned: Annotated[bool, typer.Option("--pin", help="Include it in every context that it applies to.")] = False,
     source: Annotated[str, typer.Option("--source", metavar="TEXT", help="Where it comes from.")] = "",
     id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Its id: takes the place of the memory that has it.")
+        str | None, typer.Option("--id", metavar="ID", help="Memory id. Replaces the memory that has it.")
     ] = None,
     at: At = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Keep something to be known later, and print its id."""
-    told = read_argument(text)
+    """Add a memory, and print its id."""
+    content = read_argument(text)
 
-    async def added(engine: "Engine") -> Memory:
+    async def remember(engine: "Engine") -> Memory:
         return await engine.remember(
-            told,
+            content,
             type=type,
             persona=persona,
             user=user,
@@ -137,103 +112,72 @@ def add(  # noqa: PLR0913 - the options of a command
             at=at,
         )
 
-    memory = with_engine(added, db=db, tenant=tenant, new=True)
+    memory = with_engine(remember, db=db, tenant=tenant, new=True)
     if as_json:
         output.show_json(memory)
     else:
         output.write(output.one_line(memory.id))
 
 
-def list_memories(
+async def find_memories(
+    store: "Store",
     *,
     persona: PersonaScope = None,
     user: UserScope = None,
     type: Type = None,
     pinned: Annotated[
-        bool | None, typer.Option("--pinned/--not-pinned", help="Only those that are, or are not.")
+        bool | None, typer.Option("--pinned/--not-pinned", help="Only memories that are pinned, or are not.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many, the newest.")] = 100,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-    as_json: Json = False,
-) -> None:
-    """List memories, the newest first."""
-    from brimful.retrieval.search import memory_scopes  # noqa: PLC0415 - with the engine, when one is opened
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The newest N memories.")] = 100,
+) -> list[Memory]:
+    """List memories, newest first."""
+    from brimful.retrieval.search import memory_scopes  # noqa: PLC0415 - only this command needs it
 
     scopes = None if persona is None and user is None else memory_scopes(persona, user, None)
-
-    async def listed(engine: "Engine") -> list[Memory]:
-        types = (type,) if type else ()
-        return await engine.store.memories(scopes=scopes, types=types, pinned=pinned, limit=limit)
-
-    found = with_engine(listed, db=db, tenant=tenant)
-    if as_json:
-        output.show_json(found)
-    else:
-        output.show_table(Table(_COLUMNS, [_row(memory) for memory in found]))
+    return await store.memories(scopes=scopes, types=(type,) if type else (), pinned=pinned, limit=limit)
 
 
-def show(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Show a memory, and how often it stood in a context."""
+async def get_memory(store: "Store", id: Id) -> Memory:
+    """Show a memory, and how often contexts included it."""
+    found = await store.memories(ids=[id], limit=1)
+    if not found:
+        raise UnknownRecord("memory", id)
+    return found[0]
 
-    async def shown(engine: "Engine") -> Memory:
-        found = await engine.store.memories(ids=[id], limit=1)
-        if not found:
-            raise UnknownRecord("memory", id)
-        return found[0]
 
-    memory = with_engine(shown, db=db, tenant=tenant)
-    if as_json:
-        output.show_json(memory)
-        return
-    output.show_fields(_fields(memory))
-    output.write()
-    output.write(output.printable(memory.content))
+async def remove_memory(engine: "Engine", id: Id, *, erase: Erase = False) -> None:
+    """Remove a memory."""
+    await engine.forget(id, erase=erase)
 
 
 def pin(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Pin a memory: it stands in every context that it belongs to."""
+    """Pin a memory: include it in every context that it applies to."""
     _set_pinned(id, pinned=True, db=db, tenant=tenant, as_json=as_json)
 
 
 def unpin(*, id: Id, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Let a pinned memory go: it has to be found again."""
+    """Unpin a memory: include it only when it is relevant."""
     _set_pinned(id, pinned=False, db=db, tenant=tenant, as_json=as_json)
 
 
 def _set_pinned(id: str, *, pinned: bool, db: str, tenant: str, as_json: bool) -> None:
-    async def changed(engine: "Engine") -> None:
+    async def change(engine: "Engine") -> None:
         await engine.pin(id, pinned=pinned)
 
-    with_engine(changed, db=db, tenant=tenant)
+    with_engine(change, db=db, tenant=tenant)
     if as_json:
         output.show_json({"id": id, "pinned": pinned})
     else:
         output.write(f"{'pinned' if pinned else 'unpinned'} {output.one_line(id)}")
 
 
-def remove(
-    *, id: Id, erase: Erase = False, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False
-) -> None:
-    """Remove a memory."""
-
-    async def forgotten(engine: "Engine") -> None:
-        await engine.forget(id, erase=erase)
-
-    with_engine(forgotten, db=db, tenant=tenant)
-    if as_json:
-        output.show_json({"id": id, "forgotten": True, "erased": erase})
-    else:
-        output.write(f"forgot {output.one_line(id)}{', and erased it from past contexts' if erase else ''}")
-
-
 def search(  # noqa: PLR0913 - the options of a command
     *,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to search for.")],
     persona: PersonaScope = None,
     user: UserScope = None,
     room: Annotated[
-        str | None, typer.Option("--room", metavar="ID", help="Look among this room's own memories, too.")
+        str | None, typer.Option("--room", metavar="ID", help="Search the memories of this room, too.")
     ] = None,
     type: Type = None,
     limit: Limit = 10,
@@ -248,12 +192,13 @@ def search(  # noqa: PLR0913 - the options of a command
     vectors say.
     """
 
-    async def searched(engine: "Engine") -> "SearchResult":
+    async def find(engine: "Engine") -> "SearchResult":
+        await require_room(engine.store, room)
         await wait_for_index(engine)
         types = (type,) if type else ()
         return await engine.search(text, room=room, persona=persona, user=user, types=types, limit=limit)
 
-    result = with_engine(searched, db=db, tenant=tenant, embedder=embedder)
+    result = with_engine(find, db=db, tenant=tenant, embedder=embedder)
     found = [hit for hit in result.hits if isinstance(hit.record, Memory)][:limit]
     for notice in result.degraded:
         output.warn(notice.text)
@@ -262,7 +207,7 @@ def search(  # noqa: PLR0913 - the options of a command
     elif found:
         output.show_table(Table(_HIT_COLUMNS, _hit_rows(found)))
     else:
-        output.write("nothing found")
+        output.write("no memories found")
 
 
 def _hit_rows(hits: "Sequence[Hit]") -> list[list[str]]:
@@ -298,3 +243,35 @@ def _fields(memory: Memory) -> list[tuple[str, str]]:
         ("accessed", output.format_time(memory.accessed)),
         ("metadata", msgspec.json.encode(memory.metadata).decode() if memory.metadata else ""),
     ]
+
+
+MEMORIES: Final = RecordKind(
+    name="memory",
+    plural="memories",
+    columns=columns(
+        *("id", "type", "persona", "user", "room", "at", "pinned", "text"),
+        spare=("type", "user", "pinned", "persona", "at", "room"),
+    ),
+    row=_row,
+    fields=_fields,
+    text=lambda memory: [memory.content],
+    find=find_memories,
+    get=get_memory,
+    remove=remove_memory,
+    record=Memory,
+    examples={
+        "list": """\
+  brimful memory list
+  brimful memory list --user ada --pinned
+  brimful memory list --type procedural --json | jq -r '.[].content'""",
+        "show": """\
+  brimful memory show mem-17
+  brimful memory show mem-17 --json | jq .accesses""",
+        "remove": """\
+  brimful memory remove mem-17
+  brimful memory remove mem-17 --erase""",
+        "export": """\
+  brimful memory export > memories.jsonl
+  brimful memory export --out memories.jsonl""",
+    },
+)

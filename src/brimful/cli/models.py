@@ -42,7 +42,7 @@ Examples:
   brimful models gpt-4o claude-3-5-sonnet-20241022 qwen2.5:7b
   brimful models gpt-4o --json | jq '.[0].window'"""
 
-_PRICED_TOKENS: Final = 1_000  # tokens; few, for some prices rise with the length of a prompt
+_PRICED_TOKENS: Final = 1_000  # tokens; few, since some prices rise with the prompt length
 _MODEL_COLUMNS: Final = columns(
     *("model", "provider", "window", "max output", "tokenizer", "counts", "wire", "images", "as of"),
     right=("window", "max output"),
@@ -62,31 +62,31 @@ def models(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...",
-            help="Models by any of their names: all that is known of them.",
+            metavar="NAME",
+            help="Show details of these models.",
             autocompletion=complete_model,
         ),
     ] = None,
     provider: Annotated[
-        str | None, typer.Option("--provider", metavar="NAME", help="Only models of this maker.")
+        str | None, typer.Option("--provider", metavar="NAME", help="Only models of this provider.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """List known models, or show details of some.
 
-    Add your own, or correct one of ours, in a file that BRIMFUL_MODELS names.
+    Add or correct models in the file named by BRIMFUL_MODELS.
     """
     found = [resolve_model(name) for name in names] if names else sorted(default_registry(), key=_provider_and_id)
-    wanted = [info for info in found if provider in (None, info.provider)]
-    if not wanted:
-        makers = sorted({info.provider for info in found})
-        raise Failure(f"no models of provider {provider!r}; there are: {', '.join(makers)}")
+    selected = [info for info in found if provider in (None, info.provider)]
+    if not selected:
+        providers = sorted({info.provider for info in found})
+        raise Failure(f"there are no models of provider {provider!r}; providers are {', '.join(providers)}")
     if as_json:
-        output.show_json([_model_data(info, priced=bool(names)) for info in wanted])
+        output.show_json([_model_data(info, priced=bool(names)) for info in selected])
     elif names:
-        _show_details(wanted)
+        _show_details(selected)
     else:
-        output.show_table(Table(_MODEL_COLUMNS, [_model_row(info) for info in wanted]))
+        output.show_table(Table(_MODEL_COLUMNS, [_model_row(info) for info in selected]))
 
 
 def _provider_and_id(info: ModelInfo) -> tuple[str, str]:
@@ -152,7 +152,7 @@ def _cache(info: ModelInfo) -> str:
 
 
 def _prices(info: ModelInfo) -> dict[str, Any] | None:
-    """Return US dollars a million tokens, or None where no price is known."""
+    """Return US dollars per million tokens, or None if no price is known."""
     spent, answered = price(info, _PRICED_TOKENS), price(info, 0, _PRICED_TOKENS)
     if spent is None or answered is None:
         return None
@@ -173,11 +173,11 @@ def _price_line(info: ModelInfo) -> str:
     if prices is None:
         return ""
     prompt, completion = _dollars(prices["prompt"]), _dollars(prices["completion"])
-    return f"{prompt} prompt, {completion} completion a million tokens ({prices['source']})"
+    return f"{prompt} prompt, {completion} completion per million tokens ({prices['source']})"
 
 
 def _dollars(amount: Decimal) -> str:
-    """Write an amount with its cents, and with as much more as it has.
+    """Format an amount of dollars with at least two digits.
 
     >>> _dollars(Decimal("2.5")), _dollars(Decimal("0.075"))
     ('$2.50', '$0.075')
@@ -186,7 +186,7 @@ def _dollars(amount: Decimal) -> str:
 
 
 def _model_data(info: ModelInfo, *, priced: bool) -> dict[str, Any]:
-    """Return the row as plain data. Prices are looked up for models that were asked for by name: it takes a moment."""
+    """Return plain data. Prices are looked up only for models given by name, since that takes a moment."""
     data: dict[str, Any] = msgspec.to_builtins(info)
     if not priced:
         return data
@@ -213,7 +213,7 @@ def policies(
     *,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME|FILE.toml]", help="One policy, in numbers.", autocompletion=complete_policy),
+        typer.Argument(metavar="NAME|FILE.toml", help="Show details of this policy.", autocompletion=complete_policy),
     ] = None,
     model: Model = DEFAULT_MODEL,
     as_json: Json = False,
@@ -227,11 +227,11 @@ def policies(
         else:
             _show_policy(policy, divided)
         return
-    all_of_them = [load_policy(known) for known in policy_names()]
+    loaded = [load_policy(each) for each in policy_names()]
     if as_json:
-        output.show_json([{"name": policy.name, "description": policy.description} for policy in all_of_them])
+        output.show_json([{"name": policy.name, "description": policy.description} for policy in loaded])
     else:
-        rows = [[policy.name, policy.description] for policy in all_of_them]
+        rows = [[policy.name, policy.description] for policy in loaded]
         output.show_table(Table(columns("policy", "description"), rows))
 
 
@@ -259,7 +259,7 @@ def _policy_fields(policy: Policy, divided: ContextBudget) -> Iterator[tuple[str
     yield "recency", f"exp(−days / {policy.weights.recency_days:g})"
     yield "counting", policy.counting
     yield "trim", ", then ".join(map(_format_step, policy.trim))
-    yield "related stands", policy.layout.related
+    yield "related items", policy.layout.related
 
 
 def _pool_row(pool: Pool, divided: ContextBudget) -> list[str]:
@@ -268,7 +268,7 @@ def _pool_row(pool: Pool, divided: ContextBudget) -> list[str]:
 
 
 def _pool_rules(pool: Pool) -> str:
-    said = {
+    rules = {
         "pinned": pool.pinned is True,
         "not pinned": pool.pinned is False,
         "contiguous": pool.contiguous,
@@ -277,7 +277,7 @@ def _pool_rules(pool: Pool) -> str:
         "summarizes": pool.summarize,
         f"trims to {pool.low_water or 0:.0%}": pool.low_water is not None,
     }
-    return ", ".join(rule for rule, holds in said.items() if holds)
+    return ", ".join(rule for rule, holds in rules.items() if holds)
 
 
 def _format_step(step: Step) -> str:
@@ -301,7 +301,7 @@ NEARLY_FULL: Final = 80  # percent of the budget
 
 
 class TypicalItem(msgspec.Struct, frozen=True):
-    """What one item of a sort takes, before anything is counted."""
+    """A kind of item with its typical size."""
 
     title: str
     tokens: int
@@ -313,8 +313,8 @@ TYPICAL_ITEMS: Final = {
     "messages": TypicalItem("Messages", 400),
     "images": TypicalItem("Images", 1_300),
 }
-"""Tokens an item. Source: the founding documents' sample of `rag/budget` (5 memories ~4,000, 20 messages ~8,000,
-2 images ~2,600). For a dry run only: a fill counts. Images are so only where the model has no rule for them."""
+"""Tokens per item. Source: the founding documents' sample of `rag/budget` (5 memories ~4,000, 20 messages ~8,000,
+2 images ~2,600). For estimates only: a real context is counted. Images use the model's own rule if it has one."""
 
 
 def _per_item_help(name: str) -> str:
@@ -328,24 +328,24 @@ class ImageSize(msgspec.Struct, frozen=True):
     height: int
 
     def __str__(self) -> str:
-        """Return it as the option takes it."""
+        """Return the form of the option."""
         return f"{self.width}x{self.height}"
 
 
 def read_image_size(text: str) -> ImageSize:
-    """Read the size of an image.
+    """Parse the size of an image.
 
     >>> read_image_size("1920x1080")
     Size(width=1920, height=1080)
     """
-    found = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", text, re.ASCII)
-    if found is None:
-        raise typer.BadParameter(f"{text!r} is no size in pixels, as 1920x1080 is", param_hint="'--image-size'")
-    return ImageSize(int(found[1]), int(found[2]))
+    match = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", text, re.ASCII)
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is not a size in pixels, such as 1920x1080", param_hint="'--image-size'")
+    return ImageSize(int(match[1]), int(match[2]))
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What all items of a sort would take: by a typical item, or by the model's rule for images of some size."""
+    """The estimated tokens of all items of a kind: by typical size, or by the model's rule for images."""
 
     name: str
     items: int
@@ -355,29 +355,29 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A budget, and estimates held against it."""
+    """A budget with estimates."""
 
     budget: ContextBudget
     estimates: tuple[Estimate, ...]
 
     @property
     def total(self) -> int:
-        """All estimates together."""
+        """The sum of all estimates."""
         return sum(estimate.tokens for estimate in self.estimates)
 
     @property
     def percent(self) -> float:
-        """How much of the budget they would take."""
+        """The share of the budget that they would take, in percent."""
         return 100 * self.total / max(1, self.budget.available)
 
     @property
     def remaining(self) -> int:
-        """Tokens that would be left; below zero if they do not fit."""
+        """Remaining tokens; negative if the estimates do not fit."""
         return self.budget.available - self.total
 
     @property
     def status(self) -> BudgetStatus:
-        """How the budget would stand."""
+        """Whether the estimates fit."""
         if self.remaining < 0 or not self.budget.available:
             return "over budget"
         return "nearly full" if self.percent > NEARLY_FULL else "healthy"
@@ -391,17 +391,17 @@ def budget(  # noqa: PLR0913 - the options of a command
     completion: Completion = None,
     messages: Annotated[int, typer.Option(metavar="N", min=0, help=_per_item_help("messages"))] = 0,
     memories: Annotated[int, typer.Option(metavar="N", min=0, help=_per_item_help("memories"))] = 0,
-    images: Annotated[int, typer.Option(metavar="N", min=0, help="Images, by the model's rule for their size.")] = 0,
+    images: Annotated[int, typer.Option(metavar="N", min=0, help="Number of images, counted by the model's rule.")] = 0,
     image_size: Annotated[
-        str, typer.Option(metavar="WIDTHxHEIGHT", help="Pixels of each image.")
+        str, typer.Option(metavar="WIDTHxHEIGHT", help="Size of each image in pixels.")
     ] = f"{ASSUMED_SIDE}x{ASSUMED_SIDE}",
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
     """Show how a policy divides a model's window.
 
-    With a number of messages, memories or images, estimate whether they fit
-    beside a system prompt of ~1,200 tokens.
+    With a number of messages, memories or images, estimates whether they fit
+    together with a system prompt of ~1,200 tokens.
     """
     info = resolve_model(model)
     divided = budget_of(
@@ -420,7 +420,7 @@ def budget(  # noqa: PLR0913 - the options of a command
 
 
 def estimate(model: ModelInfo, size: ImageSize, **items: int) -> tuple[Estimate, ...]:
-    """Estimate what so many items of each sort take, with a system prompt if there are any at all.
+    """Estimate the tokens of items of each kind, with a system prompt if there are any.
 
     >>> blind = ModelInfo(id="m", provider="p", window=8192, max_output=1024, wire="openai")
     >>> [row.tokens for row in estimate(blind, ImageSize(1024, 1024), messages=20, memories=5, images=2)]
@@ -428,8 +428,8 @@ def estimate(model: ModelInfo, size: ImageSize, **items: int) -> tuple[Estimate,
     """
     if not any(items.values()):
         return ()
-    wanted = {"system": 1, **items}
-    return tuple(_estimate_one(name, wanted[name], model, size) for name in TYPICAL_ITEMS if wanted.get(name))
+    counts = {"system": 1, **items}
+    return tuple(_estimate_one(name, counts[name], model, size) for name in TYPICAL_ITEMS if counts.get(name))
 
 
 def _estimate_one(name: str, items: int, model: ModelInfo, size: ImageSize) -> Estimate:
@@ -501,7 +501,7 @@ def _estimate_title(estimate: Estimate) -> str:
 def _estimate_rule(estimate: Estimate) -> str:
     if estimate.name != "images":
         return ""
-    return f" ({estimate.rule}, {estimate.size})" if estimate.size else " (typical: the model has no rule for images)"
+    return f" ({estimate.rule}, {estimate.size})" if estimate.size else " (typical size)"
 
 
 def _verdict(run: DryRun) -> str:

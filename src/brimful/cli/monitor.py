@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -15,7 +15,8 @@ import typer
 from brimful.cache import LRU
 from brimful.cli import output
 from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, PersonaFilter, RoomFilter, Tenant
-from brimful.cli.store import require_store, with_engine
+from brimful.cli.records import require_room
+from brimful.cli.store import require_store, with_store
 from brimful.core.context import Component
 from brimful.errors import StoreError, StoreUnavailable
 from brimful.records import Persona, Response, Room
@@ -23,10 +24,6 @@ from brimful.records.search import Build
 from brimful.stores import Store
 from brimful.views.explain import component_title, format_items
 from brimful.views.picture import Band, component_bands, share_width
-
-if TYPE_CHECKING:
-    from brimful.engine import Engine
-
 
 BAR_WIDTH: Final = 60
 _LETTERS: Final = {
@@ -65,12 +62,12 @@ _COLORS: Final = {
     "capped": "bright_black",
     "completion": "bright_black",
 }
-_OTHER: Final = ("x", "bright_cyan")  # a component of a kind that nobody knows
+_OTHER: Final = ("x", "bright_cyan")  # for an unknown component
 _SHADES: Final = {"free": "░", "margin": "▒", "capped": "▒", "completion": "▓"}
 
 
 def draw_bar(bands: Sequence[Band], width: int = BAR_WIDTH) -> str:
-    """Draw the bands of a window side by side.
+    """Draw the bands of a window as a bar: colored in a terminal, in letters elsewhere.
 
     >>> system = Band(name="system", title="", tokens=25, items=1)
     >>> draw_bar([system, Band(name="free", title="", tokens=75, items=0)], 8)
@@ -82,7 +79,7 @@ def draw_bar(bands: Sequence[Band], width: int = BAR_WIDTH) -> str:
 
 
 def draw_legend(bands: Sequence[Band]) -> str:
-    """Say what the letters, or the colours, of a bar mean.
+    """Return the legend of a bar.
 
     >>> draw_legend([Band(name="system", title="System Prompt", tokens=25, items=1)])
     'S System Prompt'
@@ -105,42 +102,42 @@ def _colored(name: str, count: int) -> str:
 
 CHANGED_MARK: Final = " ← Changed!"
 _PER_TURN: Final = ("recent", "tools", "media", "current", "format")
-"""Components that differ with every turn: that they do is no news."""
-_MAX_LAST_BUILDS: Final = 1000  # pairs of a room and a persona, of which the last build is at hand
+"""Components that differ in every turn, so that a change is not worth mentioning."""
+_MAX_LAST_BUILDS: Final = 1000  # pairs of a room and a persona whose last build is remembered
 _MAX_CLOCK_TIME: Final = 6e10  # seconds: about the year 3871, well within what a datetime holds
 
 
 class EventFormatter:
-    """Writes events, and remembers the last build of each persona in each room."""
+    """Formats events, and remembers the last build of each persona in each room."""
 
     def __init__(self) -> None:
-        """Begin with nothing seen."""
+        """Start without a previous build."""
         self._last: LRU[tuple[str, str | None], Build] = LRU(max_entries=_MAX_LAST_BUILDS)
         self._day = ""
         self._explained = False
 
-    def seen(self, build: Build) -> Build | None:
-        """Take note of a build, and return the one before it of the same persona in the same room."""
+    def remember(self, build: Build) -> Build | None:
+        """Remember a build, and return the previous one of the same persona and room."""
         key = (build.room, build.persona)
         before = self._last.get(key)
         self._last[key] = build
         return before
 
     def text(self, event: Build | Response, who: str) -> str:
-        """Tell an event for people; `who` says whose it is and where, by name."""
+        """Return an event as text; `who` names its persona and room."""
         who = output.one_line(who)
         lines = self._build(event, who) if isinstance(event, Build) else _response_lines(event, who)
         return "\n".join([*self._dated(event.at), *lines, ""])
 
     def data(self, event: Build | Response) -> dict[str, Any]:
-        """Tell an event for programs."""
-        told: dict[str, Any] = msgspec.to_builtins(event)
+        """Return an event as plain data."""
+        data: dict[str, Any] = msgspec.to_builtins(event)
         if isinstance(event, Response):
-            return {"event": "answer", **told}
-        return {"event": "build", **told, "changed": changes(self.seen(event), event)}
+            return {"event": "answer", **data}
+        return {"event": "build", **data, "changed": changes(self.remember(event), event)}
 
     def _build(self, build: Build, who: str) -> Iterator[str]:
-        before = self.seen(build)
+        before = self.remember(build)
         changed = changes(before, build)
         yield f"{_clock(build.at)} BUILD: {who} ({output.one_line(build.id)})"
         for name in ("model", "policy", "window"):
@@ -160,7 +157,7 @@ class EventFormatter:
         yield f"  └─ Total: {build.tokens:,} tokens ({100 * build.tokens / max(1, build.available):.1f}%)"
 
     def _dated(self, at: float) -> Iterator[str]:
-        """Yield the day where another one begins: times of day alone would lie."""
+        """Yield the date when a new day begins."""
         day = output.format_time(at)[:10]
         if day and day != self._day:
             yield f"── {day} (UTC) ──"
@@ -168,9 +165,9 @@ class EventFormatter:
 
 
 def changes(before: Build | None, build: Build) -> list[str]:
-    """Return what a build does otherwise than the one before it: model, policy, window, and components by name.
+    """Return what changed since the previous build: model, policy, window, and components by name.
 
-    What differs with every turn is not among them: messages, media, and how the request is written.
+    Messages, media and formatting differ in every turn and are not included.
     """
     if before is None:
         return []
@@ -187,7 +184,7 @@ def _size(component: Component) -> tuple[int, int]:
 
 
 def _visible_components(build: Build) -> Iterator[Component]:
-    """Yield the components that people look for, and the others where there is anything in them."""
+    """Yield the usual components, and others if they are not empty."""
     for component in build.components:
         if component.tokens or component.name in ("system", "memories", "recent", "media"):
             yield component
@@ -206,11 +203,11 @@ def _component(component: Component) -> str:
 
 def _response_lines(response: Response, who: str) -> Iterator[str]:
     usage = response.usage
-    said = f"{usage.completion:,} tokens generated" if usage else "an answer"
-    unknown = "" if usage else " (its tokens were not reported)"
+    size = f"{usage.completion:,} tokens generated" if usage else "an answer"
+    unknown = "" if usage else " (usage not reported)"
     took = f" in {response.seconds:.1f} s" if response.seconds is not None else ""
     model = f" by {output.one_line(response.model)}" if response.model else ""
-    yield f"{_clock(response.at)} RESPONSE: {said}{took}{model}{unknown}, {who}"
+    yield f"{_clock(response.at)} RESPONSE: {size}{took}{model}{unknown}, {who}"
     if usage and usage.cached:
         share = usage.cached / usage.prompt if usage.prompt else 1.0
         yield f"  ├─ Cache hit: {usage.cached:,} of {usage.prompt:,} prompt tokens ({share:.0%})"
@@ -226,7 +223,7 @@ def _build_value(build: Build, name: str) -> str:
 
 
 def _clock(at: float) -> str:
-    """Write the time of day, in UTC.
+    """Format the time of day in UTC.
 
     >>> _clock(1_700_000_000.5)
     '[22:13:20]'
@@ -236,27 +233,27 @@ def _clock(at: float) -> str:
     return f"[{datetime.fromtimestamp(at, UTC):%H:%M:%S}]"
 
 
-POLL_INTERVAL: Final = 0.5  # seconds between two looks
-EVENT_PAGE: Final = 100  # events a look brings at once
-MAX_RETRY_WAIT: Final = 10.0  # seconds between two tries to reach a store that is away
-_MAX_PERSONAS: Final = 10_000  # contexts of which the persona is at hand
+POLL_INTERVAL: Final = 0.5  # seconds between two polls
+EVENT_PAGE: Final = 100  # events read at once
+MAX_RETRY_WAIT: Final = 10.0  # seconds between two attempts to reach the store
+_MAX_PERSONAS: Final = 10_000  # contexts whose persona is remembered
 
 Event = Build | Response
 GetStore = Callable[[], Awaitable[Store]]
-"""Gives the store that was opened, or raises a `StoreError` if it is no longer where it was."""
+"""Returns the open store, or raises a `StoreError` if its file was moved or replaced."""
 OpenStore = Callable[[], AbstractAsyncContextManager[GetStore]]
-"""Opens the store, as often as it takes."""
+"""Opens the store; called again after a failure."""
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose events are shown; None is everybody's."""
+    """Which events to show; None means all."""
 
     room: str | None = None
     persona: str | None = None
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """What one look brought: events with who and where by name, and whether more are waiting already."""
+    """Events with the names of their persona and room, and whether more are waiting."""
 
     cursor: str
     events: tuple[tuple[Event, str], ...]
@@ -264,40 +261,40 @@ class EventPage(msgspec.Struct, frozen=True):
 
 
 class EventReader:
-    """Reads events of a store, each with whose it is and where, by name."""
+    """Reads events from a store, with the names of their persona and room."""
 
-    def __init__(self, wanted: EventFilter) -> None:
-        """Look for these."""
-        self._wanted = wanted
+    def __init__(self, filter: EventFilter) -> None:
+        """Read events that match the filter."""
+        self._filter = filter
         self._personas: LRU[str, str | None] = LRU(max_entries=_MAX_PERSONAS)
         self._names: dict[tuple[type[Persona | Room], str], str] = {}
 
     async def last(self, store: Store, limit: int) -> list[tuple[Event, str]]:
-        """Return the last events, oldest first, each with whose it is and where."""
-        room, persona = self._wanted.room, self._wanted.persona
+        """Return the last events, oldest first."""
+        room, persona = self._filter.room, self._filter.persona
         builds = await store.builds(room=room, persona=persona, limit=limit)
         answers = await store.responses(room=room, limit=limit)
         events: list[Event] = [*reversed(builds), *reversed(answers)]
-        events.sort(key=lambda event: event.at)  # and of one moment, a build before its answer
-        named = [await self._named(store, event) for event in events]
-        return [each for each in named if each][-limit:]
+        events.sort(key=lambda event: event.at)  # a stable sort: a build comes before its answer
+        labeled = [await self._labeled(store, event) for event in events]
+        return [each for each in labeled if each][-limit:]
 
     async def after(self, store: Store, cursor: str) -> EventPage:
-        """Return the events after a place in the log, and the place to go on from."""
+        """Return the events after a position in the log, and the next position."""
         followed = await store.follow(cursor, limit=EVENT_PAGE)
-        events = [named for event in followed.events if (named := await self._named(store, event))]
+        events = [labeled for event in followed.events if (labeled := await self._labeled(store, event))]
         return EventPage(followed.cursor, tuple(events), more=len(followed.events) == EVENT_PAGE)
 
-    async def _named(self, store: Store, event: Event) -> tuple[Event, str] | None:
-        """Return an event with whose it is and where, or nothing if it is not wanted."""
+    async def _labeled(self, store: Store, event: Event) -> tuple[Event, str] | None:
+        """Return an event with its label, or None if the filter excludes it."""
         persona = await self._persona_of(store, event)
-        if self._wanted.room not in (None, event.room) or self._wanted.persona not in (None, persona):
+        if self._filter.room not in (None, event.room) or self._filter.persona not in (None, persona):
             return None
-        room = await self._called(store, Room, event.room)
-        return event, room if persona is None else f"{await self._called(store, Persona, persona)} in {room}"
+        room = await self._name(store, Room, event.room)
+        return event, room if persona is None else f"{await self._name(store, Persona, persona)} in {room}"
 
     async def _persona_of(self, store: Store, event: Event) -> str | None:
-        """Return whose event it is. An answer does not say; its context does."""
+        """Return the persona of an event. That of an answer is stored with its context."""
         context = event.id if isinstance(event, Build) else event.context
         if isinstance(event, Build):
             self._personas[context] = event.persona
@@ -306,7 +303,7 @@ class EventReader:
             self._personas[context] = snapshot.persona if snapshot else None
         return self._personas[context]
 
-    async def _called(self, store: Store, kind: type[Persona | Room], id: str) -> str:
+    async def _name(self, store: Store, kind: type[Persona | Room], id: str) -> str:
         if (kind, id) not in self._names:
             found = await store.get(kind, id)
             self._names[kind, id] = (found.name if found else "") or id
@@ -314,24 +311,24 @@ class EventReader:
 
 
 class Outage:
-    """How long a store has been away, and how long to wait before it is asked again."""
+    """Reports when the store becomes unavailable and available again, and paces retries."""
 
     def __init__(self, notice: Callable[[str], None]) -> None:
-        """Tell when it goes, and when it is back."""
+        """Report through `notice`."""
         self._notice = notice
         self._wait = 0.0
 
     def failed(self, error: StoreError) -> float:
-        """Note that it could not be asked, and return the seconds until the next try."""
+        """Record a failure, and return the seconds until the next attempt."""
         if not self._wait:
-            self._notice(f"the store is away ({error}); trying again")
+            self._notice(f"the store is unavailable ({error}); retrying")
         self._wait = min(MAX_RETRY_WAIT, 2 * self._wait or POLL_INTERVAL)
         return self._wait
 
-    def answered(self) -> None:
-        """Note that it answered."""
+    def succeeded(self) -> None:
+        """Record a success."""
         if self._wait:
-            self._notice("the store is back")
+            self._notice("the store is available again")
         self._wait = 0.0
 
 
@@ -344,30 +341,30 @@ async def follow_events(
     going: Callable[[], bool],
     notice: Callable[[str], None],
 ) -> AsyncIterator[tuple[Event, str]]:
-    """Yield the last events, then every new one, until `going` says no.
+    """Yield the last events, then every new one, while `going()` is true.
 
-    `pause` waits so many seconds between two looks. A store that is away is asked again and again, and no event of the
-    time between is lost; `notice` is told when it goes and when it is back.
+    `pause` waits between two polls. If the store becomes unavailable, it is retried and no event is lost; `notice`
+    receives a message when that happens and when it is over.
     """
-    absence, log = Outage(notice), EventLog(watch, limit)
+    outage, log = Outage(notice), EventLog(watch, limit)
     while going():
         try:
             async with opening() as look:
                 while going():
                     for named in await log.read(await look()):
                         yield named
-                    absence.answered()
+                    outage.succeeded()
                     if not log.more:
                         await pause(POLL_INTERVAL)
         except StoreError as error:
-            await pause(absence.failed(error))
+            await pause(outage.failed(error))
 
 
 class EventLog:
-    """A place in a store's log: it begins with the last events, and none is told twice."""
+    """A position in the log of a store. It starts with the last events and returns none of them twice."""
 
     def __init__(self, watch: EventReader, limit: int) -> None:
-        """Begin with so many."""
+        """Start with the last `limit` events."""
         self._watch = watch
         self._limit = limit
         self._cursor = ""
@@ -375,7 +372,7 @@ class EventLog:
         self.more = False
 
     async def read(self, store: Store) -> list[tuple[Event, str]]:
-        """Return what is new. The place is taken before the last events are read, so that none falls between."""
+        """Return new events. The position is read before the last events, so that none is missed."""
         if not self._cursor:
             self._cursor = (await store.follow("", limit=EVENT_PAGE)).cursor
             last = await self._watch.last(store, self._limit)
@@ -393,7 +390,7 @@ Examples:
   brimful monitor --persona nova --follow
   brimful monitor --room support --follow --json | jq -c 'select(.event == "build")'
 
-Ctrl-C ends it, with the exit code 130."""
+Press Ctrl-C to stop (exit code 130)."""
 
 
 def register(app: typer.Typer) -> None:
@@ -405,17 +402,18 @@ def monitor(
     *,
     persona: PersonaFilter = None,
     room: RoomFilter = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The last so many to begin with.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on, and show what happens.")] = False,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Start with the last N events.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep running, and show new events.")] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
     """Show contexts and answers as they happen.
 
-    A build is told by its components, its window as a bar, and what changed
-    since the last build of the same persona in the same room. A store that is
-    away for a while is waited for. With --json, one event a line.
+    Shows the last events, and with --follow new ones from any process. For a
+    context, it shows the components, the window as a bar, and what changed
+    since the previous context of the same persona and room. With --json, it
+    prints one event per line.
     """
     require_store(db)
     show = _printer(as_json=as_json)
@@ -423,26 +421,29 @@ def monitor(
         asyncio.run(_follow(show, db=db, tenant=tenant, room=room, persona=persona, limit=limit))
         return
 
-    async def last(engine: "Engine") -> "list[tuple[Build | Response, str]]":
+    async def last(store: "Store") -> "list[tuple[Build | Response, str]]":
 
-        return await EventReader(EventFilter(room=room, persona=persona)).last(engine.store, limit)
+        events = await EventReader(EventFilter(room=room, persona=persona)).last(store, limit)
+        if not events:
+            await require_room(store, room)
+        return events
 
-    found = with_engine(last, db=db, tenant=tenant)
+    found = with_store(last, db=db, tenant=tenant)
     for event, who in found:
         show(event, who)
     if not found and not as_json:
-        output.write("nothing was built yet; --follow waits for it")
+        output.write("no events yet; use --follow to wait for them")
 
 
 def _printer(*, as_json: bool) -> "Callable[[Build | Response, str], None]":
 
-    teller = EventFormatter()
+    formatter = EventFormatter()
 
     def show(event: "Build | Response", who: str) -> None:
         if as_json:
-            output.write(msgspec.json.encode(teller.data(event)).decode())
+            output.write(msgspec.json.encode(formatter.data(event)).decode())
         else:
-            output.write(teller.text(event, who))
+            output.write(formatter.text(event, who))
 
     return show
 
@@ -481,9 +482,9 @@ async def _follow(
 
 
 def _file_check(db: str) -> Callable[[], None]:
-    """Return a check that the file of a store is there, and the one that it was at the last check.
+    """Return a check that the file of a store still exists and was not replaced.
 
-    A database that is open does not notice when its file is removed or replaced.
+    An open database does not notice when its file is removed or replaced.
     """
     from brimful.stores.urls import parse_url  # noqa: PLC0415 - as above
 
@@ -497,9 +498,9 @@ def _file_check(db: str) -> Callable[[], None]:
             now = Path(target.path).stat().st_ino
         except OSError:
             known.clear()
-            raise StoreUnavailable(target.shown, "its file is gone", retriable=True) from None
+            raise StoreUnavailable(target.shown, "the file is gone", retriable=True) from None
         before, known[:] = list(known), [now]
         if before not in ([], [now]):
-            raise StoreUnavailable(target.shown, "its file was replaced", retriable=True)
+            raise StoreUnavailable(target.shown, "the file was replaced", retriable=True)
 
     return check

@@ -15,18 +15,18 @@ from brimful.cli.terminal import GAP, Table, plain_lines, print_table
 
 
 class Failure(Exception):
-    """Something outside of Brimful went wrong, such as a missing file. The message is the line that the user reads."""
+    """A failure outside of Brimful, such as a missing file. The message is the line that the user reads."""
 
 
-_MIN_VALUE_WIDTH: Final = 20  # columns for a value, however narrow the terminal says it is
-_PREVIEW_LENGTH: Final = 60  # characters of a content: enough to know it by
+_MIN_VALUE_WIDTH: Final = 20  # columns, however narrow the terminal is
+_PREVIEW_LENGTH: Final = 60  # characters
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - shown without a zone
 _MAX_TIME: Final = 6e10  # seconds: about the year 3871, well within what a datetime holds
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 
 
 def show_table(table: Table) -> None:
-    """Print a table: with rich where a person looks at it, aligned by spaces where a program may."""
+    """Print a table: with rich in a terminal, aligned by spaces elsewhere."""
     clean = Table(table.columns, [[one_line(cell) for cell in row] for row in table.rows])
     if sys.stdout.isatty():
         print_table(clean)
@@ -34,51 +34,51 @@ def show_table(table: Table) -> None:
         typer.echo("\n".join(plain_lines(clean)))
 
 
-def show_fields(facts: Iterable[tuple[str, str]]) -> None:
-    """Print names and values below each other; what has no value is left out."""
-    said = [(name, one_line(value)) for name, value in facts if value]
-    width = max((len(name) for name, _ in said), default=0)
-    for name, value in said:
+def show_fields(fields: Iterable[tuple[str, str]]) -> None:
+    """Print names and values, one pair per line. Empty values are left out."""
+    shown = [(name, one_line(value)) for name, value in fields if value]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
         typer.echo(f"{name:<{width}}{GAP}{_wrap_value(value, width + len(GAP))}")
 
 
 def show_json(value: object) -> None:
-    """Print a value as JSON and nothing else: UTF-8 whatever the locale says, indented for people."""
+    """Print a value as indented JSON, in UTF-8 whatever the locale."""
     typer.echo(msgspec.json.format(_JSON.encode(value), indent=2))
 
 
 def write(text: str = "") -> None:
-    """Print a text."""
+    """Print a line."""
     typer.echo(text)
 
 
 def write_partial(text: str) -> None:
-    """Print a text at once, without ending the line: more is to come."""
+    """Print text without ending the line."""
     typer.echo(text, nl=False)
 
 
 def has_reader() -> bool:
-    """Say whether somebody may still read what is printed; a pipe knows when its reader has gone, as `head` does."""
+    """Return False if the reader of a pipe has gone, as `head` does."""
     try:
         watched = select.poll()
-        watched.register(sys.stdout.fileno(), 0)  # what is told without being asked for: that the other end is closed
+        watched.register(sys.stdout.fileno(), 0)  # no events: poll always reports a closed reader
         return not watched.poll(0)
-    except (AttributeError, OSError, ValueError):  # no such question on this system, or no file behind it
+    except (AttributeError, OSError, ValueError):  # not supported here, or no file behind it
         return True
 
 
 def warn(text: str) -> None:
-    """Print a warning where it does not mix with the result."""
+    """Print a warning on standard error."""
     typer.echo(f"brimful: warning: {text}", err=True)
 
 
 def error(text: str) -> None:
-    """Print an error as one line."""
+    """Print an error on standard error, as one line."""
     typer.echo(f"brimful: error: {one_line(text)}", err=True)
 
 
 def one_line(text: str) -> str:
-    r"""Return a text as one line that cannot steer a terminal: content comes from anywhere.
+    r"""Return text as one line without control characters, since content may come from anywhere.
 
     >>> one_line("two\nlines, \x1b[31mred")
     'two lines, [31mred'
@@ -89,7 +89,7 @@ def one_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return a text with its lines, and nothing else that steers a terminal.
+    r"""Return text with its line breaks and no other control characters.
 
     >>> printable("two\nlines, \x1b[31mred")
     'two\nlines, [31mred'
@@ -98,7 +98,7 @@ def printable(text: str) -> str:
 
 
 def format_time(at: float | None) -> str:
-    """Write a time for people, in UTC; nothing where there is none.
+    """Format a time in UTC; an empty string if there is none.
 
     >>> format_time(1700000000.5), format_time(0.0), format_time(None)
     ('2023-11-14 22:13:20', '', '')
@@ -109,7 +109,7 @@ def format_time(at: float | None) -> str:
 
 
 def preview(text: str) -> str:
-    """Return the beginning of a text, on one line.
+    """Return the beginning of a text on one line.
 
     >>> preview("word " * 100)[-10:]
     'ord word …'
@@ -119,7 +119,7 @@ def preview(text: str) -> str:
 
 
 def format_number(value: float | None) -> str:
-    """Write a number for people; nothing where there is none.
+    """Format a number; an empty string if there is none.
 
     >>> format_number(128000), format_number(0.5), format_number(0.0004), format_number(None)
     ('128,000', '0.50', '0.0004', '')
@@ -134,7 +134,7 @@ def format_number(value: float | None) -> str:
 
 
 def _wrap_value(value: str, indent: int) -> str:
-    """Break a value where a terminal would, so that it goes on below itself; a pipe gets it as it is."""
+    """Wrap a value so that it continues below itself in a terminal; a pipe gets it as it is."""
     if not sys.stdout.isatty():
         return value
     width = max(_MIN_VALUE_WIDTH, get_terminal_size().columns - indent)

@@ -1,5 +1,6 @@
 """`brimful persona` and `brimful user`: manage personas and users."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -8,96 +9,87 @@ import typer
 from brimful.cli import output
 from brimful.cli.files import read_text
 from brimful.cli.options import (
-    DEFAULT_DB,
-    DEFAULT_TENANT,
-    CharacterFields,
     Completion,
-    Db,
-    Json,
     Limit,
     Lorebooks,
-    Notes,
     Settings,
-    Tenant,
-    character_fields,
     complete_model,
     complete_policy,
-    format_note,
-    read_character_fields,
-    read_notes,
     read_overrides,
     resolve_model,
+)
+from brimful.cli.records import (
+    CharacterFields,
+    Notes,
+    RecordKind,
+    add_record_commands,
+    character_fields,
+    format_note,
+    get_entity,
+    read_character_fields,
+    read_notes,
     update_character,
 )
-from brimful.cli.records import add_export, get_record, list_records, remove_record
-from brimful.cli.store import with_engine
-from brimful.cli.terminal import Table, columns
+from brimful.cli.terminal import columns
+from brimful.errors import UnknownRecord
 from brimful.policies import load_policy
 from brimful.records import Persona, User
 
 if TYPE_CHECKING:
     from brimful.engine import Engine
-
+    from brimful.stores import Store
 
 PERSONA_EXAMPLES: Final = """\
 Examples:
-  brimful persona create nova --prompt "You are Nova." --model gpt-4o
+  brimful persona add nova --prompt "You are Nova." --model gpt-4o
   brimful persona list
   brimful persona remove nova"""
-PERSONA_ADD_EXAMPLES: Final = """\
+USER_EXAMPLES: Final = """\
 Examples:
-  brimful persona create nova --prompt "You are Nova." --model gpt-4o
-  brimful persona create nova --prompt-file nova.txt --policy window
-  brimful persona create nova --character description="A pilot." --character greeting="Hello, {{user}}!"
-  brimful persona create nova --model qwen2.5:7b --provider ollama --completion 800
-  brimful persona create nova --note "0=Answer in one sentence."
-  brimful persona create nova --set max_messages=50 --lorebook products"""
-PERSONA_LIST_EXAMPLES: Final = """\
-Examples:
-  brimful persona list
-  brimful persona list --json | jq -r '.[].id'"""
-PERSONA_SHOW_EXAMPLES: Final = """\
-Examples:
-  brimful persona show nova
-  brimful persona show nova --json | jq -r .prompt"""
-PERSONA_REMOVE_EXAMPLES: Final = """\
-Examples:
-  brimful persona remove nova"""
-
-_PERSONA_COLUMNS: Final = columns("persona", "name", "model", "policy", "prompt", spare=("model", "name", "policy"))
+  brimful user add ada --name Ada
+  brimful user list
+  brimful user remove ada"""
 
 PersonaId = Annotated[str, typer.Argument(metavar="PERSONA", help="The persona's id.")]
+UserId = Annotated[str, typer.Argument(metavar="USER", help="The user's id.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=PERSONA_EXAMPLES, help="Manage personas.")
-    group.command("create", epilog=PERSONA_ADD_EXAMPLES)(add_persona)
-    group.command("list", epilog=PERSONA_LIST_EXAMPLES)(list_personas)
-    group.command("show", epilog=PERSONA_SHOW_EXAMPLES)(show_persona)
-    group.command("remove", epilog=PERSONA_REMOVE_EXAMPLES)(remove_persona)
-    add_export(group, Persona, name="persona")
-    app.add_typer(group, name="persona")
+    personas = typer.Typer(no_args_is_help=True, epilog=PERSONA_EXAMPLES, help="Manage personas.")
+    add_record_commands(personas, PERSONAS)
+    app.add_typer(personas, name="persona")
     users = typer.Typer(no_args_is_help=True, epilog=USER_EXAMPLES, help="Manage users.")
-    users.command("create", epilog=USER_ADD_EXAMPLES)(add_user)
-    users.command("list", epilog=USER_LIST_EXAMPLES)(list_users)
-    users.command("show", epilog=USER_SHOW_EXAMPLES)(show_user)
-    users.command("remove", epilog=USER_REMOVE_EXAMPLES)(remove_user)
-    add_export(users, User, name="user")
+    add_record_commands(users, USERS)
     app.add_typer(users, name="user")
 
 
-def add_persona(  # noqa: PLR0913 - the options of a command
+# -- personas --------------------------------------------------------------------------------------------------------
+
+
+async def find_personas(store: "Store", *, limit: Limit = 100) -> list[Persona]:
+    """List personas by id."""
+    return await store.list_records(Persona, limit=limit)
+
+
+async def get_persona(store: "Store", id: PersonaId) -> Persona:
+    """Show a persona with its prompt."""
+    return await get_entity(store, Persona, id)
+
+
+def edit_persona(  # noqa: PLR0913 - the options of a command
     *,
-    id: PersonaId,
-    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What people call it.")] = None,
-    prompt: Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="What it is told to be.")] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Display name.")] = None,
+    prompt: Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="System prompt.")] = None,
     prompt_file: Annotated[
-        str | None, typer.Option("--prompt-file", metavar="FILE", help="The same from a file. `-` is standard input.")
+        str | None,
+        typer.Option(
+            "--prompt-file", metavar="FILE", help="Read the system prompt from a file. `-` reads standard input."
+        ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="NAME", help="The model it runs on.", autocompletion=complete_model),
+        typer.Option("--model", "-m", metavar="NAME", help="Its model.", autocompletion=complete_model),
     ] = None,
     policy: Annotated[
         str | None,
@@ -105,25 +97,18 @@ def add_persona(  # noqa: PLR0913 - the options of a command
     ] = None,
     provider: Annotated[
         str | None,
-        typer.Option("--provider", metavar="SPEC", help="Where its model runs: ollama, openai:URL, …."),
+        typer.Option("--provider", metavar="SPEC", help="Where its model runs, as in ollama or openai:URL."),
     ] = None,
     completion: Completion = None,
     character: CharacterFields = None,
     settings: Settings = None,
     lorebooks: Lorebooks = None,
     notes: Notes = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-    as_json: Json = False,
-) -> None:
-    """Make a persona, or change one: what is not said stays as it is.
-
-    `--set` takes the keys of a policy, or the short names of overrides, as in
-    max_messages=50.
-    """
+) -> Callable[[Persona], Persona]:
+    """`--set` takes policy keys, or the short names of overrides, as in max_messages=50."""
     if prompt is not None and prompt_file is not None:
-        raise typer.BadParameter("give one of them", param_hint="'--prompt' / '--prompt-file'")
-    given: dict[str, Any] = {
+        raise typer.BadParameter("cannot be combined with --prompt", param_hint="'--prompt-file'")
+    changes: dict[str, Any] = {
         "name": name,
         "prompt": prompt if prompt_file is None else read_text(prompt_file).removesuffix("\n"),
         "model": model,
@@ -136,61 +121,28 @@ def add_persona(  # noqa: PLR0913 - the options of a command
     }
     if model:
         resolve_model(model)
-    traits = read_character_fields(character)
+    fields = read_character_fields(character)
 
-    async def put(engine: "Engine") -> Persona:
-        held = await engine.store.get(Persona, id) or Persona(id=id)
-        persona = msgspec.structs.replace(held, **{key: value for key, value in given.items() if value is not None})
-        persona = msgspec.structs.replace(persona, character=update_character(persona.character, traits))
-        _check_policy(persona)
-        await engine.put(persona)
-        return persona
+    def apply(persona: Persona) -> Persona:
+        changed = msgspec.structs.replace(
+            persona, **{key: value for key, value in changes.items() if value is not None}
+        )
+        changed = msgspec.structs.replace(changed, character=update_character(persona.character, fields))
+        _check_policy(changed)
+        return changed
 
-    persona = with_engine(put, db=db, tenant=tenant, new=True)
-    if as_json:
-        output.show_json(persona)
-    else:
-        output.show_fields(_persona_fields(persona))
+    return apply
 
 
-def list_personas(
-    *,
-    limit: Limit = 100,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-    as_json: Json = False,
-) -> None:
-    """List the personas by id."""
-    found = list_records(Persona, limit=limit, db=db, tenant=tenant)
-    if as_json:
-        output.show_json(found)
-    else:
-        output.show_table(Table(_PERSONA_COLUMNS, [_persona_row(persona) for persona in found]))
-
-
-def show_persona(*, id: PersonaId, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Show a persona: its prompt, and what it changes."""
-    persona = get_record(Persona, id, db=db, tenant=tenant)
-    if as_json:
-        output.show_json(persona)
-        return
-    output.show_fields(_persona_fields(persona))
-    for text in (persona.prompt, persona.character.sheet if persona.character else ""):
-        if text:
-            output.write()
-            output.write(output.printable(text))
-
-
-def remove_persona(
-    *, id: PersonaId, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False
-) -> None:
-    """Remove a persona, and the memories that it alone has."""
-    remove_record(Persona, id, db=db, tenant=tenant, as_json=as_json)
+async def remove_persona(engine: "Engine", id: PersonaId) -> None:
+    """Remove a persona and the memories that only it has."""
+    if not await engine.store.remove(Persona, id):
+        raise UnknownRecord("persona", id)
 
 
 def _check_policy(persona: Persona) -> None:
-    """Refuse what would make each of its contexts fail."""
-    from brimful.engine.plan import get_policy_keys  # noqa: PLC0415 - the engine is open, and with it this module
+    """Reject overrides that would make every context of the persona fail."""
+    from brimful.engine.plan import get_policy_keys  # noqa: PLC0415 - the engine is open, so this is imported already
 
     load_policy(persona.policy or "default", overrides=get_policy_keys(persona.overrides) or None)
 
@@ -215,94 +167,87 @@ def _persona_fields(persona: Persona) -> list[tuple[str, str]]:
     ]
 
 
+def _persona_text(persona: Persona) -> list[str]:
+    sheet = persona.character.sheet if persona.character else ""
+    return [text for text in (persona.prompt, sheet) if text]
+
+
 def _format_value(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-USER_EXAMPLES: Final = """\
-Examples:
-  brimful user create ada --name Ada
-  brimful user list
-  brimful user remove ada"""
-USER_ADD_EXAMPLES: Final = """\
-Examples:
-  brimful user create ada --name Ada
-  brimful user create ada --lorebook family
-  brimful user create ada --note "head={{user}} is a gardener, and reads no English."
-  brimful user create ada --note \"\""""
-USER_LIST_EXAMPLES: Final = """\
-Examples:
-  brimful user list
-  brimful user list --json | jq -r '.[].id'"""
-USER_SHOW_EXAMPLES: Final = """\
-Examples:
-  brimful user show ada
-  brimful user show ada --json | jq .notes"""
-USER_REMOVE_EXAMPLES: Final = """\
-Examples:
-  brimful user remove ada"""
+PERSONAS: Final = RecordKind(
+    name="persona",
+    plural="personas",
+    columns=columns("persona", "name", "model", "policy", "prompt", spare=("model", "name", "policy")),
+    row=_persona_row,
+    fields=_persona_fields,
+    text=_persona_text,
+    find=find_personas,
+    get=get_persona,
+    edit=edit_persona,
+    remove=remove_persona,
+    entity=Persona,
+    record=Persona,
+    examples={
+        "list": """\
+  brimful persona list
+  brimful persona list --json | jq -r '.[].id'""",
+        "show": """\
+  brimful persona show nova
+  brimful persona show nova --json | jq -r .prompt""",
+        "add": """\
+  brimful persona add nova --prompt "You are Nova." --model gpt-4o
+  brimful persona add nova --prompt-file nova.txt --policy window
+  brimful persona add nova --character description="A pilot." --character greeting="Hello, {{user}}!"
+  brimful persona add nova --model qwen2.5:7b --provider ollama --completion 800""",
+        "edit": """\
+  brimful persona edit nova --note "0=Answer in one sentence."
+  brimful persona edit nova --set max_messages=50 --lorebook products""",
+        "remove": "  brimful persona remove nova",
+        "export": """\
+  brimful persona export > personas.jsonl
+  brimful persona export --out personas.jsonl""",
+    },
+)
 
-_USER_COLUMNS: Final = columns("user", "name", "lorebooks", "notes", right=["notes"], spare=("lorebooks", "name"))
 
-UserId = Annotated[str, typer.Argument(metavar="USER", help="The user's id.")]
+# -- users -----------------------------------------------------------------------------------------------------------
 
 
-def add_user(
+async def find_users(store: "Store", *, limit: Limit = 100) -> list[User]:
+    """List users by id."""
+    return await store.list_records(User, limit=limit)
+
+
+async def get_user(store: "Store", id: UserId) -> User:
+    """Show a user."""
+    return await get_entity(store, User, id)
+
+
+def edit_user(
     *,
-    id: UserId,
-    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What people call them.")] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Display name.")] = None,
     lorebooks: Lorebooks = None,
     notes: Notes = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-    as_json: Json = False,
-) -> None:
-    """Make a user, or change one: what is not said stays as it is."""
-    given: dict[str, Any] = {
+) -> Callable[[User], User]:
+    """Lorebooks and notes of a user apply in all of their rooms."""
+    changes: dict[str, Any] = {
         "name": name,
         "lorebooks": tuple(lorebooks) if lorebooks else None,
         "notes": read_notes(notes),
     }
 
-    async def put(engine: "Engine") -> User:
-        held = await engine.store.get(User, id) or User(id=id)
-        user = msgspec.structs.replace(held, **{key: value for key, value in given.items() if value is not None})
-        await engine.put(user)
-        return user
+    def apply(user: User) -> User:
+        return msgspec.structs.replace(user, **{key: value for key, value in changes.items() if value is not None})
 
-    _show_user(with_engine(put, db=db, tenant=tenant, new=True), as_json=as_json)
+    return apply
 
 
-def list_users(
-    *,
-    limit: Limit = 100,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-    as_json: Json = False,
-) -> None:
-    """List the users by id."""
-    found = list_records(User, limit=limit, db=db, tenant=tenant)
-    if as_json:
-        output.show_json(found)
-    else:
-        output.show_table(Table(_USER_COLUMNS, [_user_row(user) for user in found]))
-
-
-def show_user(*, id: UserId, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Show a user: the name, and what comes along into each of their rooms."""
-    _show_user(get_record(User, id, db=db, tenant=tenant), as_json=as_json)
-
-
-def remove_user(*, id: UserId, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Remove a user, and the memories that belong to them. Their rooms stay."""
-    remove_record(User, id, db=db, tenant=tenant, as_json=as_json)
-
-
-def _show_user(user: User, *, as_json: bool) -> None:
-    if as_json:
-        output.show_json(user)
-    else:
-        output.show_fields(_user_fields(user))
+async def remove_user(engine: "Engine", id: UserId) -> None:
+    """Remove a user with their memories and rooms."""
+    if not await engine.store.remove(User, id):
+        raise UnknownRecord("user", id)
 
 
 def _user_row(user: User) -> list[str]:
@@ -317,3 +262,39 @@ def _user_fields(user: User) -> list[tuple[str, str]]:
         *(("note", format_note(note)) for note in user.notes),
         ("metadata", msgspec.json.encode(user.metadata).decode() if user.metadata else ""),
     ]
+
+
+USERS: Final = RecordKind(
+    name="user",
+    plural="users",
+    columns=columns("user", "name", "lorebooks", "notes", right=["notes"], spare=("lorebooks", "name")),
+    row=_user_row,
+    fields=_user_fields,
+    find=find_users,
+    get=get_user,
+    edit=edit_user,
+    remove=remove_user,
+    warning=lambda user: f"user {user.id!r} with their memories and all of their rooms",
+    entity=User,
+    record=User,
+    examples={
+        "list": """\
+  brimful user list
+  brimful user list --json | jq -r '.[].id'""",
+        "show": """\
+  brimful user show ada
+  brimful user show ada --json | jq .notes""",
+        "add": """\
+  brimful user add ada --name Ada
+  brimful user add ada --lorebook family --note "head={{user}} is a gardener.\"""",
+        "edit": """\
+  brimful user edit ada --lorebook family
+  brimful user edit ada --note \"\"""",
+        "remove": """\
+  brimful user remove ada
+  brimful user remove ada --yes""",
+        "export": """\
+  brimful user export > users.jsonl
+  brimful user export --out users.jsonl""",
+    },
+)

@@ -1,7 +1,7 @@
 """`brimful room` and `brimful message`: manage rooms and their messages."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -13,24 +13,29 @@ from brimful.cli.options import (
     DEFAULT_DB,
     DEFAULT_TENANT,
     At,
-    CharacterFields,
     Db,
     Erase,
     Json,
     Limit,
     Lorebooks,
-    Notes,
     Tenant,
-    character_fields,
-    format_note,
-    read_character_fields,
-    read_notes,
-    update_character,
 )
 from brimful.cli.output import Failure
-from brimful.cli.records import add_export
+from brimful.cli.records import (
+    CharacterFields,
+    Notes,
+    RecordKind,
+    add_record_commands,
+    character_fields,
+    format_note,
+    get_entity,
+    read_character_fields,
+    read_notes,
+    require_room,
+    update_character,
+)
 from brimful.cli.store import with_engine
-from brimful.cli.terminal import Table, columns
+from brimful.cli.terminal import columns
 from brimful.core.content import Role
 from brimful.errors import UnknownRecord
 from brimful.packagers.records import plain_text
@@ -40,37 +45,48 @@ if TYPE_CHECKING:
     from brimful.engine import Engine
     from brimful.stores import Store
 
-
 ROOM_EXAMPLES: Final = """\
 Examples:
-  brimful room create support --user ada --goal "Solve her problem"
-  brimful room list"""
-ROOM_ADD_EXAMPLES: Final = """\
-Examples:
-  brimful room create support
-  brimful room create support --user ada --goal "Solve her problem"
-  brimful room create support --header "Answer in French." --lorebook products
-  brimful room create docks --persona nova --character scenario="{{user}} missed the boat."
-  brimful room create tavern --note "4=It is raining, and {{user}} is late.\""""
-ROOM_LIST_EXAMPLES: Final = """\
-Examples:
+  brimful room add support --user ada --goal "Solve her problem"
   brimful room list
-  brimful room list --user ada
-  brimful room list --json | jq -r '.[].id'"""
-ROOM_SHOW_EXAMPLES: Final = """\
+  brimful room remove support"""
+MESSAGE_EXAMPLES: Final = """\
 Examples:
-  brimful room show support
-  brimful room show support --json | jq .messages"""
-
-_ROOM_COLUMNS: Final = columns(
-    "room", "name", "user", "messages", "last", right=["messages"], spare=["last", "name", "user"]
-)
+  brimful message add --room support "My parcel is late." --sender Ada
+  brimful message list --room support --limit 10
+  brimful message remove msg-17 --erase"""
+MESSAGE_ADD_EXAMPLES: Final = """\
+Examples:
+  brimful message add --room support "My parcel is late." --sender Ada
+  brimful message add --room support "I will look." --role assistant
+  cat letter.txt | brimful message add --room support - --id letter-17"""
+MESSAGE_EDIT_EXAMPLES: Final = """\
+Examples:
+  brimful message edit msg-17 "My parcel is a week late."
+  cat letter.txt | brimful message edit msg-17 -"""
 
 RoomId = Annotated[str, typer.Argument(metavar="ROOM", help="The room's id.")]
+MessageId = Annotated[str, typer.Argument(metavar="ID", help="The message's id.")]
+MessageText = Annotated[str, typer.Argument(metavar="TEXT", help="The message. `-` reads standard input.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    rooms = typer.Typer(no_args_is_help=True, epilog=ROOM_EXAMPLES, help="Manage rooms (conversations).")
+    add_record_commands(rooms, ROOMS)
+    app.add_typer(rooms, name="room")
+    messages = typer.Typer(no_args_is_help=True, epilog=MESSAGE_EXAMPLES, help="Manage the messages of rooms.")
+    messages.command("add", epilog=MESSAGE_ADD_EXAMPLES)(add_message)
+    messages.command("edit", epilog=MESSAGE_EDIT_EXAMPLES)(edit_message)
+    add_record_commands(messages, MESSAGES)
+    app.add_typer(messages, name="message")
+
+
+# -- rooms -----------------------------------------------------------------------------------------------------------
 
 
 class RoomStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A room, how many messages it holds, and the time of the last of them."""
+    """A room, the number of its messages, and the time of the last one."""
 
     room: Room
     messages: int
@@ -81,119 +97,64 @@ class RoomStatus(msgspec.Struct, frozen=True, kw_only=True):
         return {**msgspec.to_builtins(self.room), "messages": self.messages, "last": self.last}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, epilog=ROOM_EXAMPLES, help="Manage rooms (conversations).")
-    group.command("create", epilog=ROOM_ADD_EXAMPLES)(add_room)
-    group.command("list", epilog=ROOM_LIST_EXAMPLES)(list_rooms)
-    group.command("show", epilog=ROOM_SHOW_EXAMPLES)(show_room)
-    add_export(group, Room, name="room")
-    app.add_typer(group, name="room")
-    messages = typer.Typer(no_args_is_help=True, epilog=MESSAGE_EXAMPLES, help="Manage the messages of rooms.")
-    messages.command("post", epilog=MESSAGE_ADD_EXAMPLES)(add_message)
-    messages.command("list", epilog=MESSAGE_LIST_EXAMPLES)(list_messages)
-    messages.command("show", epilog=MESSAGE_SHOW_EXAMPLES)(show_message)
-    messages.command("edit", epilog=MESSAGE_EDIT_EXAMPLES)(edit_message)
-    messages.command("delete", epilog=MESSAGE_REMOVE_EXAMPLES)(remove_message)
-    add_export(messages, Message, name="message")
-    app.add_typer(messages, name="message")
-
-
-def add_room(  # noqa: PLR0913 - the options of a command
+async def find_rooms(
+    store: "Store",
     *,
-    id: RoomId,
-    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What people call it.")] = None,
-    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Whose room it is.")] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="ID", help="Only rooms of this user, most recently active first.")
+    ] = None,
+    after: Annotated[str, typer.Option("--after", metavar="ROOM", help="Only rooms after this id.")] = "",
+    limit: Limit = 100,
+) -> list[RoomStatus]:
+    """List rooms by id, with the number of messages in each."""
+    if user is not None and after:
+        raise typer.BadParameter("cannot be combined with --user", param_hint="'--after'")
+    by_id = store.list_records(Room, after=after, limit=limit) if user is None else None
+    rooms = await (by_id or store.rooms_of(user or "", limit=limit))
+    return await _room_status(store, rooms)
+
+
+async def get_room(store: "Store", id: RoomId) -> RoomStatus:
+    """Show a room."""
+    [status] = await _room_status(store, [await get_entity(store, Room, id)])
+    return status
+
+
+def edit_room(
+    *,
+    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Display name.")] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="The user who owns the room.")] = None,
     persona: Annotated[
-        str | None, typer.Option("--persona", metavar="ID", help="Who answers in it, where nobody else is named.")
+        str | None, typer.Option("--persona", metavar="ID", help="The persona that answers by default.")
     ] = None,
     goal: Annotated[
-        str | None, typer.Option("--goal", metavar="TEXT", help="What it is about. Stands in every context.")
+        str | None, typer.Option("--goal", metavar="TEXT", help="What the room is for. Part of every context.")
     ] = None,
     headers: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="TEXT", help="A text that stands in every context. Repeatable."),
+        list[str] | None, typer.Option("--header", metavar="TEXT", help="Text for every context. Repeatable.")
     ] = None,
     character: CharacterFields = None,
     lorebooks: Lorebooks = None,
     notes: Notes = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-    as_json: Json = False,
-) -> None:
-    """Make a room, or change one: what is not said stays as it is.
+) -> Callable[[Room], Room]:
+    """Rooms are created automatically when a message is added. Use this to set a goal, an owner, or text for every
+    context. `--character` fields override those of the persona in this room.
+    """  # noqa: D205 - help text
+    changes: dict[str, Any] = {"name": name, "user": user, "persona": persona, "goal": goal}
+    changes |= {"headers": tuple(headers) if headers else None, "lorebooks": tuple(lorebooks) if lorebooks else None}
+    changes["notes"], fields = read_notes(notes), read_character_fields(character)
 
-    A room that is written to is made by itself; this gives it a goal, an
-    owner, or texts that stand in each of its contexts. What `--character`
-    says holds here in the place of what the persona's character says.
-    """
-    given: dict[str, Any] = {"name": name, "user": user, "persona": persona, "goal": goal}
-    given |= {"headers": tuple(headers) if headers else None, "lorebooks": tuple(lorebooks) if lorebooks else None}
-    given["notes"], traits = read_notes(notes), read_character_fields(character)
+    def apply(room: Room) -> Room:
+        changed = msgspec.structs.replace(room, **{key: value for key, value in changes.items() if value is not None})
+        return msgspec.structs.replace(changed, character=update_character(room.character, fields))
 
-    async def put(engine: "Engine") -> Room:
-        held = await engine.store.get(Room, id) or Room(id=id, created=time.time())
-        room = msgspec.structs.replace(held, **{key: value for key, value in given.items() if value is not None})
-        room = msgspec.structs.replace(room, character=update_character(room.character, traits))
-        await engine.put(room)
-        return room
-
-    room = with_engine(put, db=db, tenant=tenant, new=True)
-    if as_json:
-        output.show_json(room)
-    else:
-        output.show_fields(_room_fields(room))
+    return apply
 
 
-def list_rooms(
-    *,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="ID", help="Only this user's, the last spoken in first.")
-    ] = None,
-    after: Annotated[str, typer.Option("--after", metavar="ROOM", help="Only rooms after this one.")] = "",
-    limit: Limit = 100,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-    as_json: Json = False,
-) -> None:
-    """List the rooms by id, with the number of their messages."""
-    if user is not None and after:
-        raise typer.BadParameter("a user's rooms are not listed by id", param_hint="'--user' / '--after'")
-
-    async def listed(engine: "Engine") -> list[RoomStatus]:
-        store = engine.store
-        rooms = await (
-            store.list_records(Room, after=after, limit=limit) if user is None else store.rooms_of(user, limit=limit)
-        )
-        return await _room_status(store, rooms)
-
-    found = with_engine(listed, db=db, tenant=tenant)
-    if as_json:
-        output.show_json([each.data() for each in found])
-    else:
-        output.show_table(Table(_ROOM_COLUMNS, [_room_row(each) for each in found]))
-
-
-def show_room(*, id: RoomId, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Show all that is known of a room."""
-
-    async def shown(engine: "Engine") -> RoomStatus:
-        [standing] = await _room_status(engine.store, [await _get_room(engine.store, id)])
-        return standing
-
-    found = with_engine(shown, db=db, tenant=tenant)
-    if as_json:
-        output.show_json(found.data())
-    else:
-        last = [("messages", f"{found.messages:,}"), ("last", output.format_time(found.last))]
-        output.show_fields([*_room_fields(found.room), *last])
-
-
-async def _get_room(store: "Store", id: str) -> Room:
-    room = await store.get(Room, id)
-    if room is None:
+async def remove_room(engine: "Engine", id: RoomId) -> None:
+    """Remove a room with everything in it: messages, summaries, memories, contexts and answers."""
+    if not await engine.store.remove(Room, id):
         raise UnknownRecord("room", id)
-    return room
 
 
 async def _room_status(store: "Store", rooms: Sequence[Room]) -> list[RoomStatus]:
@@ -209,12 +170,17 @@ async def _last_message_time(store: "Store", room: str) -> float | None:
     return newest[0].message.at if newest else None
 
 
-def _room_row(each: RoomStatus) -> list[str]:
-    room = each.room
-    return [room.id, room.name, room.user or "", f"{each.messages:,}", output.format_time(each.last)]
+def _count(messages: int) -> str:
+    return f"{messages:,} message{'' if messages == 1 else 's'}"
 
 
-def _room_fields(room: Room) -> list[tuple[str, str]]:
+def _room_row(status: RoomStatus) -> list[str]:
+    room = status.room
+    return [room.id, room.name, room.user or "", f"{status.messages:,}", output.format_time(status.last)]
+
+
+def _room_fields(status: RoomStatus) -> list[tuple[str, str]]:
+    room = status.room
     return [
         ("room", room.id),
         ("name", room.name),
@@ -227,123 +193,88 @@ def _room_fields(room: Room) -> list[tuple[str, str]]:
         ("lorebooks", ", ".join(room.lorebooks)),
         ("created", output.format_time(room.created)),
         ("metadata", msgspec.json.encode(room.metadata).decode() if room.metadata else ""),
+        ("messages", f"{status.messages:,}"),
+        ("last", output.format_time(status.last)),
     ]
 
 
-MESSAGE_EXAMPLES: Final = """\
-Examples:
-  brimful message post support "My parcel is late." --sender Ada
-  brimful message list support --limit 10
-  brimful message delete msg-17 --erase"""
-MESSAGE_ADD_EXAMPLES: Final = """\
-Examples:
-  brimful message post support "My parcel is late." --sender Ada
-  brimful message post support "I will look." --role assistant
-  cat letter.txt | brimful message post support - --id letter-17"""
-MESSAGE_LIST_EXAMPLES: Final = """\
-Examples:
-  brimful message list support
-  brimful message list support --limit 50 --before 400
-  brimful message list support --json | jq -r '.[].content'"""
-MESSAGE_SHOW_EXAMPLES: Final = """\
-Examples:
-  brimful message show msg-17
-  brimful message show msg-17 --json | jq .metadata"""
-MESSAGE_EDIT_EXAMPLES: Final = """\
-Examples:
-  brimful message edit msg-17 "My parcel is late by a week."
-  cat letter.txt | brimful message edit msg-17 -"""
-MESSAGE_REMOVE_EXAMPLES: Final = """\
-Examples:
-  brimful message delete msg-17
-  brimful message delete msg-17 --erase"""
-
-_MESSAGE_COLUMNS: Final = columns(
-    *("seq", "at", "role", "sender", "id", "text"), right=["seq"], spare=("role", "seq", "at", "sender")
+ROOMS: Final = RecordKind(
+    name="room",
+    plural="rooms",
+    columns=columns("room", "name", "user", "messages", "last", right=["messages"], spare=["last", "name", "user"]),
+    row=_room_row,
+    fields=_room_fields,
+    data=RoomStatus.data,
+    find=find_rooms,
+    get=get_room,
+    edit=edit_room,
+    remove=remove_room,
+    warning=lambda status: f"room {status.room.id!r} with its {_count(status.messages)}, memories and contexts",
+    entity=Room,
+    make=lambda name: Room(id=name, created=time.time()),
+    record=Room,
+    examples={
+        "list": """\
+  brimful room list
+  brimful room list --user ada
+  brimful room list --json | jq -r '.[].id'""",
+        "show": """\
+  brimful room show support
+  brimful room show support --json | jq .messages""",
+        "add": """\
+  brimful room add support --user ada --goal "Solve her problem"
+  brimful room add docks --persona nova --character scenario="{{user}} missed the boat."
+  brimful room add tavern --note "4=It is raining, and {{user}} is late.\"""",
+        "edit": """\
+  brimful room edit support --header "Answer in French." --lorebook products
+  brimful room edit support --note \"\"""",
+        "remove": """\
+  brimful room remove support
+  brimful room remove support --yes""",
+        "export": """\
+  brimful room export > rooms.jsonl
+  brimful room export --out rooms.jsonl""",
+    },
 )
 
-MessageId = Annotated[str, typer.Argument(metavar="ID", help="The message's id.")]
-MessageText = Annotated[str, typer.Argument(metavar="TEXT", help="What is said. `-` is standard input.")]
+
+# -- messages --------------------------------------------------------------------------------------------------------
 
 
 def add_message(  # noqa: PLR0913 - the options of a command
     *,
-    room: Annotated[str, typer.Argument(metavar="ROOM", help="The room. It is made if there is none.")],
     text: MessageText,
-    sender: Annotated[str, typer.Option("--sender", metavar="NAME", help="Who says it.")] = "",
-    role: Annotated[Role, typer.Option("--role", help="As whom.")] = "user",
+    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room. It is created if it does not exist.")],
+    sender: Annotated[str, typer.Option("--sender", metavar="NAME", help="The sender's name.")] = "",
+    role: Annotated[Role, typer.Option("--role", help="The sender's role.")] = "user",
     id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Its id: the same id twice is one message.")
+        str | None, typer.Option("--id", metavar="ID", help="Message id. Adding the same id twice adds one message.")
     ] = None,
     at: At = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Say something in a room, and print the id under which it is kept.
+    """Add a message to a room, and print its id.
 
-    What is kept under an id stays as it is. If it says something else, a
-    warning tells so; an id of another room is refused.
+    If a message with this id exists, it stays as it is; you are warned if
+    the new one differs. An id that is used in another room is an error.
     """
-    said = read_argument(text)
+    content = read_argument(text)
 
-    async def posted(engine: "Engine") -> Message:
-        message = await engine.post(room=room, text=said, sender=sender, role=role, id=id, at=at)
+    async def post(engine: "Engine") -> Message:
+        message = await engine.post(room=room, text=content, sender=sender, role=role, id=id, at=at)
         if not await engine.store.messages([message.id]):
-            raise Failure(f"message {message.id!r} was deleted, and its id cannot be used again; nothing was posted")
+            raise Failure(f"message {message.id!r} was removed, and its id cannot be used again; nothing was added")
         return message
 
-    message = with_engine(posted, db=db, tenant=tenant, new=True)
-    if (message.content, message.sender, message.role) != (said, sender, role):
-        output.warn(f"message {message.id!r} is there already, and stays as it is")
+    message = with_engine(post, db=db, tenant=tenant, new=True)
+    if (message.content, message.sender, message.role) != (content, sender, role):
+        output.warn(f"message {message.id!r} already exists and was not changed")
     if as_json:
         output.show_json(message)
     else:
         output.write(output.one_line(message.id))
-
-
-def list_messages(
-    *,
-    room: Annotated[str, typer.Argument(metavar="ROOM", help="The room.")],
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="So many, the newest.")] = 20,
-    before: Annotated[
-        int | None, typer.Option("--before", metavar="SEQ", min=1, help="Only those said before this one.")
-    ] = None,
-    db: Db = DEFAULT_DB,
-    tenant: Tenant = DEFAULT_TENANT,
-    as_json: Json = False,
-) -> None:
-    """List the newest messages of a room, in the order in which they were said."""
-
-    async def listed(engine: "Engine") -> list[Message]:
-        found = await engine.store.history(room, before=before, limit=limit)
-        if not found and await engine.store.get(Room, room) is None:
-            raise UnknownRecord("room", room)
-        return [entry.message for entry in reversed(found)]
-
-    found = with_engine(listed, db=db, tenant=tenant)
-    if as_json:
-        output.show_json(found)
-    else:
-        output.show_table(Table(_MESSAGE_COLUMNS, [_message_row(message) for message in found]))
-
-
-def show_message(*, id: MessageId, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """Show a message: who said it, when, where, and all of its text."""
-
-    async def shown(engine: "Engine") -> Message:
-        found = await engine.store.messages([id])
-        if not found:
-            raise UnknownRecord("message", id)
-        return found[0]
-
-    message = with_engine(shown, db=db, tenant=tenant)
-    if as_json:
-        output.show_json(message)
-        return
-    output.show_fields(_message_fields(message))
-    output.write()
-    output.write(output.printable(plain_text(message.content)))
 
 
 def edit_message(
@@ -355,37 +286,49 @@ def edit_message(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Give a message another text. Contexts that were built before keep what they held."""
-    said = read_argument(text)
+    """Change the text of a message. Past contexts keep the old text."""
+    content = read_argument(text)
 
-    async def edited(engine: "Engine") -> Message:
-        return await engine.edit(id, said, at=at)
+    async def edit(engine: "Engine") -> Message:
+        return await engine.edit(id, content, at=at)
 
-    message = with_engine(edited, db=db, tenant=tenant)
+    message = with_engine(edit, db=db, tenant=tenant)
     if as_json:
         output.show_json(message)
     else:
         output.show_fields(_message_fields(message))
 
 
-def remove_message(
-    *, id: MessageId, erase: Erase = False, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False
-) -> None:
-    """Take a message out of its room. The same id cannot be posted again."""
+async def find_messages(
+    store: "Store",
+    *,
+    room: Annotated[str, typer.Option("--room", metavar="ID", help="The room.")],
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The newest N messages.")] = 20,
+    before: Annotated[
+        int | None, typer.Option("--before", metavar="SEQ", min=1, help="Only messages before this sequence number.")
+    ] = None,
+) -> list[Message]:
+    """List the newest messages of a room, oldest first."""
+    await require_room(store, room)
+    return [entry.message for entry in reversed(await store.history(room, before=before, limit=limit))]
 
-    async def deleted(engine: "Engine") -> None:
-        await engine.delete(id, erase=erase)
 
-    with_engine(deleted, db=db, tenant=tenant)
-    if as_json:
-        output.show_json({"id": id, "deleted": True, "erased": erase})
-    else:
-        output.write(f"deleted {output.one_line(id)}{', and erased from past contexts' if erase else ''}")
+async def get_message(store: "Store", id: MessageId) -> Message:
+    """Show a message with its full text."""
+    found = await store.messages([id])
+    if not found:
+        raise UnknownRecord("message", id)
+    return found[0]
+
+
+async def remove_message(engine: "Engine", id: MessageId, *, erase: Erase = False) -> None:
+    """Remove a message. Its id cannot be used again."""
+    await engine.delete(id, erase=erase)
 
 
 def _message_row(message: Message) -> list[str]:
-    said = output.preview(plain_text(message.content))
-    return [f"{message.seq:,}", output.format_time(message.at), message.role, message.sender, message.id, said]
+    text = output.preview(plain_text(message.content))
+    return [f"{message.seq:,}", output.format_time(message.at), message.role, message.sender, message.id, text]
 
 
 def _message_fields(message: Message) -> list[tuple[str, str]]:
@@ -399,3 +342,34 @@ def _message_fields(message: Message) -> list[tuple[str, str]]:
         ("edited", output.format_time(message.edited)),
         ("metadata", msgspec.json.encode(message.metadata).decode() if message.metadata else ""),
     ]
+
+
+MESSAGES: Final = RecordKind(
+    name="message",
+    plural="messages",
+    columns=columns(
+        *("seq", "at", "role", "sender", "id", "text"), right=["seq"], spare=("role", "seq", "at", "sender")
+    ),
+    row=_message_row,
+    fields=_message_fields,
+    text=lambda message: [plain_text(message.content)],
+    find=find_messages,
+    get=get_message,
+    remove=remove_message,
+    record=Message,
+    examples={
+        "list": """\
+  brimful message list --room support
+  brimful message list --room support --limit 50 --before 400
+  brimful message list --room support --json | jq -r '.[].content'""",
+        "show": """\
+  brimful message show msg-17
+  brimful message show msg-17 --json | jq .metadata""",
+        "remove": """\
+  brimful message remove msg-17
+  brimful message remove msg-17 --erase""",
+        "export": """\
+  brimful message export > messages.jsonl
+  brimful message export --out messages.jsonl""",
+    },
+)

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from brimful.cli import output
-from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant
+from brimful.cli.options import DEFAULT_DB, DEFAULT_TENANT, Db, Json, Tenant, read_db_url
 from brimful.cli.output import Failure
 from brimful.cli.store import require_store
 from brimful.cli.terminal import Table, columns
@@ -27,7 +27,7 @@ Examples:
   brimful serve --config brimful.toml
   brimful serve --db sqlite:///chat.db"""
 
-_NO_FILE: Final = "brimful serve"  # what errors name where there is no file
+_NO_FILE: Final = "brimful serve"  # named in errors if there is no file
 
 
 def register(app: typer.Typer) -> None:
@@ -46,38 +46,47 @@ def serve(
         Path | None, typer.Option("--config", "-c", metavar="FILE.toml", help="The configuration file.")
     ] = None,
     upstream: Annotated[
-        str | None, typer.Option("--upstream", "-u", metavar="URL", help="The one server to ask, in place of a file.")
+        str | None,
+        typer.Option(
+            "--upstream", "-u", metavar="URL", help="The only upstream server, instead of a configuration file."
+        ),
     ] = None,
     listen: Annotated[
-        str | None, typer.Option("--listen", "-l", metavar="HOST:PORT", help="Where to listen; port 0 is any.")
+        str | None,
+        typer.Option("--listen", "-l", metavar="HOST:PORT", help="Address to listen on; port 0 picks a free one."),
     ] = None,
-    mode: Annotated[str | None, typer.Option("--mode", metavar="fit|remember", help="What is done by default.")] = None,
+    mode: Annotated[str | None, typer.Option("--mode", metavar="fit|remember", help="Default mode.")] = None,
     db: Annotated[
-        str | None, typer.Option("--db", metavar="URL", envvar="BRIMFUL_DB", help="The store of records.")
+        str | None,
+        typer.Option("--db", metavar="URL|FILE", envvar="BRIMFUL_DB", callback=read_db_url, help="The store."),
     ] = None,
     require_keys: Annotated[
-        bool, typer.Option("--require-keys", help="Require an API key; see `brimful api-key`.")
+        bool, typer.Option("--require-keys", help="Require API keys; see `brimful api-key`.")
     ] = False,
     like: Annotated[
-        str | None, typer.Option("--like", metavar="MODEL", help="With --upstream: count all models as this one.")
+        str | None, typer.Option("--like", metavar="MODEL", help="With --upstream: count tokens as for this model.")
     ] = None,
     window: Annotated[
-        int | None, typer.Option("--window", metavar="TOKENS", min=1, help="With --upstream: its models' window.")
+        int | None,
+        typer.Option("--window", metavar="TOKENS", min=1, help="With --upstream: context window of its models."),
     ] = None,
 ) -> None:
     """Run the proxy and the web inspector.
 
-    Point a client's base URL at it: what is too long is made to fit, the rest
-    is passed on untouched. With the mode `remember`, conversations are kept,
-    and older turns come back when they matter. The same address in a browser
-    shows every context. Without an upstream, that is all it does.
+    Point the base URL of an OpenAI or Anthropic client at it. Requests that
+    are too long are trimmed to fit; others are passed on unchanged. In the
+    mode `remember`, conversations are stored, and relevant older turns are
+    added. Open the same address in a browser for the inspector. Without an
+    upstream, only the inspector is served.
     """
     if config is not None and upstream is not None:
-        raise typer.BadParameter("give --config or --upstream, and not both", param_hint="'--config'")
+        raise typer.BadParameter("cannot be combined with --upstream", param_hint="'--config'")
     if config is not None and (like or window):
-        raise typer.BadParameter("is said in the file, for each upstream", param_hint="'--like' or '--window'")
+        raise typer.BadParameter(
+            "belongs in the configuration file, for each upstream", param_hint="'--like' / '--window'"
+        )
     if upstream is None and config is None and (like or window):
-        raise typer.BadParameter("is said of an --upstream", param_hint="'--like' or '--window'")
+        raise typer.BadParameter("needs --upstream", param_hint="'--like' / '--window'")
     try:
         from brimful.server.config import parse_config, read_config  # noqa: PLC0415 - an extra
         from brimful.server.runner import run  # noqa: PLC0415
@@ -87,31 +96,31 @@ def serve(
         data, file = read_config(config), str(config)
     else:
         data, file = {} if upstream is None else _upstream_config(upstream, like, window), _NO_FILE
-    said = {
+    options = {
         "listen": listen,
         "mode": mode,
         "store": db or (None if config else DEFAULT_DB),
         "require_keys": require_keys or None,
     }
-    data |= {key: value for key, value in said.items() if value is not None}
-    settled = parse_config(data, file)
-    run(settled, file=file, announce=lambda address: _announce(address, asks=bool(settled.upstreams)))
+    data |= {key: value for key, value in options.items() if value is not None}
+    settings = parse_config(data, file)
+    run(settings, file=file, announce=lambda address: _announce(address, has_upstream=bool(settings.upstreams)))
 
 
 def _upstream_config(url: str, like: str | None, window: int | None) -> dict[str, Any]:
-    said = {"name": "upstream", "url": url, "like": like, "window": window}
-    return {"upstreams": [{key: value for key, value in said.items() if value is not None}]}
+    options = {"name": "upstream", "url": url, "like": like, "window": window}
+    return {"upstreams": [{key: value for key, value in options.items() if value is not None}]}
 
 
-def _announce(address: str, *, asks: bool) -> None:
-    clients = f"OpenAI's clients: base URL {address}/v1; Anthropic's: {address}"
-    nobody = "no --upstream: for browsers alone"
-    output.write(f"listening on {address} ({clients if asks else nobody})")
+def _announce(address: str, *, has_upstream: bool) -> None:
+    clients = f"base URL for OpenAI clients: {address}/v1; for Anthropic clients: {address}"
+    inspector = "inspector only: no upstream"
+    output.write(f"listening on {address} ({clients if has_upstream else inspector})")
 
 
 T = TypeVar("T")
 
-SCOPES: Final = ("chat", "read", "write", "metrics")  # as the server knows them; it is an extra
+SCOPES: Final = ("chat", "read", "write", "metrics")  # as in brimful.server, which is an extra
 API_KEY_EXAMPLES: Final = """\
 Examples:
   brimful api-key add --tenant acme --name "the support bot"
@@ -123,58 +132,58 @@ _API_KEY_COLUMNS: Final = columns("id", "name", "scopes", "since", "state", spar
 
 def add_api_key(
     *,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Who it is for.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Who the key is for.")],
     scopes: Annotated[
-        str, typer.Option("--scopes", metavar="LIST", help="What it allows: chat, read, write, metrics, with commas.")
+        str, typer.Option("--scopes", metavar="LIST", help="Comma-separated: chat, read, write, metrics.")
     ] = "chat,read",
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> None:
-    """Make a key, and print it: now, and never again. Only a digest of it is kept."""
-    wanted = _read_scopes(scopes)
-    caller, key = _with_api_keys(
-        lambda callers: callers.create(name=name, scopes=wanted, at=time.time()), db, tenant, new=True
+    """Create an API key, and print it. It is shown only once: the store keeps a hash."""
+    granted = _read_scopes(scopes)
+    key_record, key = _with_api_keys(
+        lambda callers: callers.create(name=name, scopes=granted, at=time.time()), db, tenant, new=True
     )
     if as_json:
-        output.show_json({"key": key, **_api_key_data(caller)})
+        output.show_json({"key": key, **_api_key_data(key_record)})
         return
     output.write(key)
-    output.warn(f"this is the only time that the key is shown; `brimful api-key revoke {caller.id}` ends it")
+    output.warn(f"the key is shown only once; to revoke it, run `brimful api-key revoke {key_record.id}`")
 
 
 def list_api_keys(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
-    """List the keys of a tenant. The keys themselves are not kept, and cannot be shown."""
+    """List the API keys of a tenant, without the keys themselves."""
     found = _with_api_keys(lambda callers: callers.listed(), db, tenant)
     if as_json:
-        output.show_json([_api_key_data(caller) for caller in found])
+        output.show_json([_api_key_data(key_record) for key_record in found])
     elif found:
-        output.show_table(Table(_API_KEY_COLUMNS, [_api_key_row(caller) for caller in found]))
+        output.show_table(Table(_API_KEY_COLUMNS, [_api_key_row(key_record) for key_record in found]))
     else:
-        output.write("no keys; see `brimful api-key add`")
+        output.write("no API keys; create one with `brimful api-key add`")
 
 
 def revoke_api_key(
     *,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as the list shows it.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as in the list.")],
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
 ) -> None:
-    """Let a key hold no longer. Servers that are running know within seconds."""
+    """Revoke an API key. Running servers reject it within seconds."""
     if not _with_api_keys(lambda callers: callers.revoke(id, at=time.time()), db, tenant):
-        raise Failure(f"no key {id!r} that holds; see `brimful api-key list`")
+        raise Failure(f"there is no active key {id!r}; see `brimful api-key list`")
     output.write(f"revoked {id}")
 
 
-def _with_api_keys(question: "Callable[[ApiKeys], Awaitable[T]]", db: str, tenant: str, *, new: bool = False) -> T:
-    from brimful.stores import connect  # noqa: PLC0415 - commands without a store start the faster for it
+def _with_api_keys(work: "Callable[[ApiKeys], Awaitable[T]]", db: str, tenant: str, *, new: bool = False) -> T:
+    from brimful.stores import connect  # noqa: PLC0415 - commands without a store start faster
 
     if not new:
         require_store(db)
 
     async def asked() -> T:
         async with connect(db) as database:
-            return await question(database.callers(tenant))
+            return await work(database.callers(tenant))
 
     return asyncio.run(asked())
 
@@ -183,15 +192,15 @@ def _read_scopes(text: str) -> list[str]:
     wanted = list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
     wrong = [word for word in wanted if word not in SCOPES]
     if wrong or not wanted:
-        named = f"not {wrong[0]!r}" if wrong else "and none is named"
-        raise typer.BadParameter(f"must be among {', '.join(SCOPES)}, {named}", param_hint="'--scopes'")
+        problem = f"{wrong[0]!r} is not a scope" if wrong else "no scope is given"
+        raise typer.BadParameter(f"{problem}; scopes are {', '.join(SCOPES)}", param_hint="'--scopes'")
     return wanted
 
 
-def _api_key_data(caller: "ApiKey") -> dict[str, Any]:
-    return msgspec.structs.asdict(caller)
+def _api_key_data(key_record: "ApiKey") -> dict[str, Any]:
+    return msgspec.structs.asdict(key_record)
 
 
-def _api_key_row(caller: "ApiKey") -> list[str]:
-    state = "holds" if caller.revoked is None else f"revoked {output.format_time(caller.revoked)}"
-    return [caller.id, caller.name, ", ".join(caller.scopes), output.format_time(caller.created), state]
+def _api_key_row(key_record: "ApiKey") -> list[str]:
+    state = "active" if key_record.revoked is None else f"revoked {output.format_time(key_record.revoked)}"
+    return [key_record.id, key_record.name, ", ".join(key_record.scopes), output.format_time(key_record.created), state]

@@ -20,6 +20,7 @@ from brimful.cli.options import (
     RoomFilter,
     Tenant,
 )
+from brimful.cli.records import require_room
 from brimful.cli.store import with_store
 from brimful.cli.terminal import Column, Table, columns
 from brimful.core.model import Prior
@@ -53,19 +54,19 @@ _USAGE_LINES: Final = (
     ("Max Token Usage", "max", "at most {} of a window"),
     ("Min Token Usage", "min", "at least {} of a window"),
 )
-"""The largest context need not be the one that takes the largest share of its window."""
+"""The largest context does not always take the largest share of its window."""
 _SPARE_COLUMNS: Final = ("memories", "warned", "max", "error", "cached", "saved")
 
 
 class PricedStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures, and what they cost; `unpriced` says why that is not known."""
+    """Statistics with their cost; `unpriced` says why the cost is not known."""
 
     figures: Statistics
     spent: Spending | None
     unpriced: str = ""
 
     def data(self) -> dict[str, Any]:
-        """Return them as plain data."""
+        """Return plain data."""
         spent = self.spent
         return {
             **msgspec.to_builtins(self.figures),
@@ -77,7 +78,7 @@ class PricedStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_prices(figures: Statistics) -> PricedStatistics:
-    """Return figures with what they cost, if that can be known."""
+    """Return statistics with their cost, if it is known."""
     try:
         return PricedStatistics(figures=figures, spent=spending(figures.models))
     except MissingExtra as error:
@@ -100,13 +101,13 @@ def report_lines(each: PricedStatistics, title: str) -> list[str]:
 
 
 def statistics_table(found: Sequence[PricedStatistics], by: Grouping) -> Table:
-    """Return figures beside each other, one a row."""
+    """Return a table with one row per group."""
     titles: tuple[Column, ...] = columns(by, *_STATISTICS_COLUMNS, right=_STATISTICS_COLUMNS, spare=_SPARE_COLUMNS)
     return Table(titles, [[each.figures.key or "–", *_statistics_row(each)] for each in found])
 
 
 def format_percent(share: float, *, sign: bool = False) -> str:
-    """Write a share for people.
+    """Format a share as a percentage.
 
     >>> format_percent(0.0123, sign=True), format_percent(1.0), format_percent(-0.0001, sign=True)
     ('+1.2 %', '100.0 %', '0.0 %')
@@ -116,7 +117,7 @@ def format_percent(share: float, *, sign: bool = False) -> str:
 
 
 def format_dollars(amount: Decimal) -> str:
-    """Write an amount for people: a small one is not nothing.
+    """Format an amount of dollars, with more digits if it is small.
 
     >>> format_dollars(Decimal("1234.567")), format_dollars(Decimal("0.00192")), format_dollars(Decimal(0))
     ('$1,234.57', '$0.0019', '$0.00')
@@ -129,7 +130,7 @@ def _usage_lines(figures: Statistics) -> Iterator[str]:
     for name, part, of in _USAGE_LINES:
         tokens, share = getattr(figures.tokens, part), getattr(figures.share, part)
         yield _line(name, f"{tokens:,.0f} tokens ({of.format(format_percent(share))})")
-    yield _line("Candidates", f"{figures.candidates:,}, of them {figures.left_out:,} left out")
+    yield _line("Candidates", f"{figures.candidates:,}, {figures.left_out:,} of them left out")
 
 
 def _component_lines(figures: Statistics) -> Iterator[str]:
@@ -144,38 +145,36 @@ def _memory_lines(figures: Statistics) -> Iterator[str]:
     yield _line("Average per Context", f"{memories.per_context:.1f}")
     types = (f"{name} ({count / memories.total:.0%})" for name, count in memories.types.items())
     yield _line("Top Memory Types", ", ".join(types) or "none")
-    score = "not told" if memories.relevance is None else format_score(memories.relevance)
+    score = "unknown" if memories.relevance is None else format_score(memories.relevance)
     yield _line("Average Relevance Score", score)
 
 
 def _warning_lines(figures: Statistics) -> Iterator[str]:
     counts = figures.warnings
-    yield _line("Over-budget", _format_times(counts.get("overflowed", 0), "refused by the provider, and built again"))
-    yield _line("Margin in use", _format_times(counts.get("margin-used", 0)))
+    yield _line("Over-budget", _format_times(counts.get("overflowed", 0), "rejected by the provider and rebuilt"))
+    yield _line("Margin used", _format_times(counts.get("margin-used", 0)))
     yield _line(">80% usage", _format_times(figures.nearly_full))
     yield _line("Required shortened", _format_times(counts.get("required-shrunk", 0)))
     if counts.get("pins-dropped"):
-        yield _line("Pinned, but dropped", _format_times(counts["pins-dropped"]))
+        yield _line("Pins left out", _format_times(counts["pins-dropped"]))
     yield _line("No memories retrieved", _without_memories(figures.memories))
     yield _line("Degraded", _format_times(figures.degraded))
-    opened = (
-        f"{_format_times(figures.breaker_openings)}, vector search there for {format_percent(figures.vector_uptime)}"
-    )
-    yield _line("Breaker opened", f"{opened} of contexts")
+    uptime = f"vector search available for {format_percent(figures.vector_uptime)} of contexts"
+    yield _line("Breaker opened", f"{_format_times(figures.breaker_openings)}, {uptime}")
     if counts.get("unknown-model"):
         yield _line("Unknown model", _format_times(counts["unknown-model"]))
 
 
 def _answer_lines(figures: Statistics) -> Iterator[str]:
     answers = figures.answers
-    yield _line("Answers", f"{answers.total:,}, of them {answers.reported:,} with their usage")
+    yield _line("Answers", f"{answers.total:,}, {answers.reported:,} of them with usage")
     if answers.reported:
         cached = f"{format_percent(_share(answers.cached, answers.prompt))} cached"
         expected = f"{format_percent(_share(answers.expected_cached, answers.prompt))} expected"
         yield _line("Prompt tokens", f"{answers.prompt:,} ({cached}, {expected})")
-        yield _line("Completion tokens", f"{answers.completion:,} ({answers.reasoning:,} of them thought)")
+        yield _line("Completion tokens", f"{answers.completion:,} ({answers.reasoning:,} reasoning)")
     if answers.count_error is not None:
-        yield _line("Count error", f"{format_percent(answers.count_error, sign=True)} against what was reported")
+        yield _line("Count error", f"{format_percent(answers.count_error, sign=True)} compared with reported usage")
     if answers.seconds is not None:
         yield _line("Average time", f"{answers.seconds:.1f} s")
 
@@ -185,15 +184,15 @@ def _cost_lines(each: PricedStatistics) -> Iterator[str]:
     if spent is not None:
         yield _line("Cost", format_dollars(spent.cost))
         share = float(spent.saved / (spent.cost + spent.saved)) if spent.saved else 0.0
-        yield _line("Saved", f"{format_dollars(spent.saved)} ({format_percent(share)}) against sending everything")
+        yield _line("Saved", f"{format_dollars(spent.saved)} ({format_percent(share)}) less than sending everything")
         yield _line("Saved by caches", format_dollars(spent.saved_by_cache))
         if spent.unpriced:
             yield _line("Without a price", ", ".join(spent.unpriced))
     elif answers.reported:
-        yield _line("Cost", f"unknown: {each.unpriced}" if each.unpriced else "unknown: no price of these models")
+        yield _line("Cost", f"unknown: {each.unpriced}" if each.unpriced else "unknown: no prices for these models")
     naive = each.figures.naive
     less = format_percent(_share(naive - each.figures.total_tokens, naive))
-    yield _line("Tokens of everything", f"{naive:,}, and {each.figures.total_tokens:,} were sent ({less} less)")
+    yield _line("Tokens of everything", f"{naive:,}; {each.figures.total_tokens:,} were sent ({less} less)")
 
 
 def _statistics_row(each: PricedStatistics) -> list[str]:
@@ -223,6 +222,7 @@ def _format_times(count: int, what: str = "") -> str:
 
 
 def _without_memories(memories: MemoryStatistics) -> str:
+    """Return how often there was no memory, and how often the circuit breaker was the reason."""
     all, off = memories.missing, memories.missing_without_vectors
     why = "" if not off else " (circuit breaker)" if off == all else f" (circuit breaker: {off:,})"
     return f"{_format_times(all)}{why}"
@@ -233,10 +233,10 @@ def _share(part: int, whole: int) -> float:
 
 
 NO_USAGE: Final = (
-    "nothing was observed yet. Requests are, when a model answers through `brimful chat`, `brimful serve` or "
-    "Engine.respond, or when Engine.record_response is told its usage."
+    "no usage has been recorded yet. It is recorded when a model answers through `brimful chat`, `brimful serve` or "
+    "Engine.respond, and by Engine.record_response."
 )
-_LARGE_ERROR: Final = 0.02  # of a prompt: what an exact count should never be off by
+_LARGE_ERROR: Final = 0.02  # of a prompt; an exact count should never be off by more
 
 _ACCURACY_COLUMNS: Final = columns(
     *("model", "route", "requests", "error", "mean", "worst", "covered", "counted by", "cached", "expected"),
@@ -247,14 +247,14 @@ _ACCURACY_COLUMNS: Final = columns(
 
 
 class CountAccuracy(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model was counted on a route, what was learned of it, and the window that its server told."""
+    """How accurately a model was counted on a route, its calibration, and the window that its server reported."""
 
     accuracy: Accuracy
     learned: LearnedCalibration
     window: int | None
 
     def data(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return plain data."""
         learned = self.learned
         return {
             **msgspec.to_builtins(self.accuracy),
@@ -270,18 +270,18 @@ class CountAccuracy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def show_counts(*, since: float | None, model: str | None, db: str, tenant: str, as_json: bool) -> None:
-    """Show how well prompts were counted, by model and by server (route)."""
+    """Show how accurately prompts were counted, by model and server (route)."""
 
-    async def stood(store: "Store") -> list[CountAccuracy]:
+    async def read(store: "Store") -> list[CountAccuracy]:
         named = None if model is None else observed_model_id(default_registry().resolve(model))
         found = await store.accuracy(since=since, model=named)
         return [await _load_accuracy(store, each) for each in found]
 
-    found = with_store(stood, db=db, tenant=tenant)
+    found = with_store(read, db=db, tenant=tenant)
     if as_json:
         output.show_json([each.data() for each in found])
     elif not found:
-        output.write(NO_USAGE if since is None and model is None else "nothing was observed that fits")
+        output.write(NO_USAGE if since is None and model is None else "no usage matches")
     else:
         output.show_table(Table(_ACCURACY_COLUMNS, [_accuracy_row(each) for each in found]))
         for note in [note for each in found for note in _accuracy_notes(each)]:
@@ -320,7 +320,7 @@ def _error_cells(seen: Accuracy) -> list[str]:
 
 
 def _counted_by(each: CountAccuracy) -> str:
-    """Say by what the model was counted before anything was learned, and by what it is now."""
+    """Return how the model was counted at first, and how it is counted after calibration."""
     info = default_registry().resolve(each.accuracy.model)
     known, now = default_calibration(info), default_calibration(each.learned.model)
     first = info.tokenizer or f"{known.tokenizer} × {known.factor:g} ± {format_percent(known.margin)}"
@@ -330,26 +330,26 @@ def _counted_by(each: CountAccuracy) -> str:
 
 
 def _prior(prior: Prior | None) -> dict[str, Any] | None:
-    """Return a prior as a model file takes it."""
+    """Return a prior in the form of a model file."""
     if prior is None:
         return None
     return msgspec.structs.asdict(prior) | {"weights": dict(prior.weights), "spread": dict(prior.spread)}
 
 
 def _accuracy_notes(each: CountAccuracy) -> list[str]:
-    """Return what a table has no place for."""
+    """Return remarks that do not fit in the table."""
     seen, notes = each.accuracy, []
     name = f"{seen.model} on {seen.route}"
     if drift := each.learned.drift:
         notes.append(
-            f"{name}: since {output.format_time(drift.at)} the server counts "
-            f"{format_percent(drift.step, sign=True)} otherwise; "
-            f"{drift.forgotten} older observations were set aside, and the margin is wider"
+            f"{name}: the server has counted {format_percent(drift.step, sign=True)} differently since "
+            f"{output.format_time(drift.at)}; "
+            f"{drift.forgotten} older observations are ignored, and the margin is wider"
         )
     if not each.learned.believed:
-        notes.append(f"{name}: nothing is learned from what the server reports: no tokenizer would count like that")
+        notes.append(f"{name}: the reported usage is ignored, since no tokenizer would count like that")
     if each.window is not None:
-        notes.append(f"{name}: the server told a window of {each.window:,} tokens when it refused a prompt")
+        notes.append(f"{name}: the server reported a window of {each.window:,} tokens when it rejected a prompt")
     if each.learned.model.tokenizer is not None and seen.requests and seen.mean_absolute_error > _LARGE_ERROR:
         notes.append(
             f"{name}: counted by its own tokenizer, and still {format_percent(seen.mean_error, sign=True)} off: "
@@ -367,7 +367,7 @@ Examples:
   brimful stats --counts --model claude-sonnet-4-5"""
 
 NO_CONTEXTS: Final = (
-    "nothing was built yet. Contexts are, by `brimful assemble`, `brimful chat`, `brimful serve` and Engine.assemble."
+    "no contexts yet. They are built by `brimful assemble`, `brimful chat`, `brimful serve` and Engine.assemble."
 )
 
 
@@ -381,9 +381,9 @@ def stats(  # noqa: PLR0913 - the options of a command
     last: Last = None,
     persona: PersonaFilter = None,
     room: RoomFilter = None,
-    by: Annotated[GroupKey | None, typer.Option("--by", help="Tell figures apart, one row each.")] = None,
+    by: Annotated[GroupKey | None, typer.Option("--by", help="Group by this, one row each.")] = None,
     counts: Annotated[
-        bool, typer.Option("--counts", help="Show how well prompts were counted, by model and server.")
+        bool, typer.Option("--counts", help="Show how accurately prompts were counted, by model and server.")
     ] = False,
     model: ModelFilter = None,
     db: Db = DEFAULT_DB,
@@ -392,40 +392,43 @@ def stats(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Show usage: contexts, tokens, cost, cache hits, warnings.
 
-    With --by, one row for each day, hour, model, policy or persona. Figures
-    stay when contexts are pruned. A price is known with the extra `prices`.
+    With --by, there is one row per day, hour, model, policy or persona.
+    Statistics are kept when contexts are pruned. Costs need the extra
+    `prices`.
 
-    With --counts: every answer tells how many tokens its prompt really had.
-    ERROR is the mean of our count against it, + if we counted too many; MEAN
-    is the same without its sign, WORST the largest. COVERED is the share of
-    prompts that had at most our count and its margin: those could not
-    overflow. COUNTED BY tells what was known first, and what was learned
-    since. CACHED and EXPECTED are the shares of prompts that providers had in
-    their caches, and that they should have had. OVERFLOWS were refused as too
-    long, CUTS were read only in part, silently.
+    With --counts, our token counts are compared with the usage that providers
+    reported. ERROR is the mean error (+ if we counted too many), MEAN the mean
+    absolute error, WORST the largest. COVERED is the share of prompts within
+    our count plus margin: those could not overflow. COUNTED BY shows the
+    tokenizer, and its calibration. CACHED is the share of prompt tokens read
+    from the provider's cache, EXPECTED the share that we expected. OVERFLOWS
+    are prompts rejected as too long, CUTS prompts that the server truncated
+    without saying so.
     """
     since = None if last is None else time.time() - last
     if counts:
-        _reject_options("--counts has no such option", persona=persona, room=room, by=by)
+        _reject_options("cannot be combined with --counts", persona=persona, room=room, by=by)
         show_counts(since=since, model=model, db=db, tenant=tenant, as_json=as_json)
         return
-    _reject_options("goes with --counts; for figures by model, say --by model", model=model)
+    _reject_options("needs --counts; to group by model, use --by model", model=model)
 
-    async def asked(store: "Store") -> tuple[list[Statistics], str]:
-        who = None if persona is None else await store.get(Persona, persona)
-        found = await store.statistics(since=since, persona=persona, room=room, by=by or "")
-        return found, who.called if who else persona or ""
+    async def read(store: "Store") -> tuple[list[Statistics], str]:
+        record = None if persona is None else await store.get(Persona, persona)
+        statistics = await store.statistics(since=since, persona=persona, room=room, by=by or "")
+        if not any(each.contexts for each in statistics):
+            await require_room(store, room)
+        return statistics, record.called if record else persona or ""
 
-    kept, whose = with_store(asked, db=db, tenant=tenant)
-    found = [add_prices(each) for each in kept]
+    statistics, name = with_store(read, db=db, tenant=tenant)
+    found = [add_prices(each) for each in statistics]
     if as_json:
         output.show_json([each.data() for each in found])
     elif not any(each.figures.contexts or each.figures.answers.total for each in found):
-        output.write(NO_CONTEXTS if last is None and not persona and not room else "nothing was built that fits")
+        output.write(NO_CONTEXTS if last is None and not persona and not room else "no contexts match")
     elif by:
         output.show_table(statistics_table(found, by))
     else:
-        for line in report_lines(found[0], _title(last, whose, room)):
+        for line in report_lines(found[0], _title(last, name, room)):
             output.write(output.one_line(line))
 
 
@@ -442,13 +445,13 @@ def _title(last: float | None, persona: str, room: str | None) -> str:
 
 
 def _period(last: float | None) -> str:
-    """Say for how long.
+    """Return the period as text.
 
     >>> _period(None), _period(86_400.0), _period(5400.0)
-    ('all that was built', 'last 24 hours', 'last 90 minutes')
+    ('all time', 'last 24 hours', 'last 90 minutes')
     """
     if last is None:
-        return "all that was built"
+        return "all time"
     for seconds, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if last % seconds == 0 and last > seconds:
             return f"last {last / seconds:g} {unit}"

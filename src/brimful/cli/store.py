@@ -18,64 +18,65 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-INDEX_WAIT: Final = 2.0  # seconds that a search waits for what was written and not embedded yet
+INDEX_WAIT: Final = 2.0  # seconds that a search waits for new records to be embedded
 
 
 def with_engine(
-    question: "Callable[[Engine], Awaitable[T]]",
+    work: "Callable[[Engine], Awaitable[T]]",
     *,
     db: str,
     tenant: str,
     embedder: str = "none",
+    provider: str = "",
     indexing: bool = True,
     new: bool = False,
 ) -> T:
-    """Open an engine, ask it, and return its answer. Only with `new` is a store made where there is none.
+    """Open an engine, run `work` with it, and return the result. A missing store is created only with `new`.
 
-    Without `indexing`, nothing is embedded meanwhile: whoever only looks leaves no trace.
+    Without `indexing`, nothing is embedded in the meantime, so that a preview changes nothing.
     """
     from brimful.engine import Engine  # noqa: PLC0415 - see above
 
     if not new:
         require_store(db)
 
-    async def asked() -> T:
-        async with Engine(db, tenant=tenant, embedder=embedder, indexing=indexing) as engine:
-            return await question(engine)
+    async def run() -> T:
+        async with Engine(db, tenant=tenant, embedder=embedder, provider=provider, indexing=indexing) as engine:
+            return await work(engine)
 
-    return _run(asked())
+    return _run(run())
 
 
-def with_store(question: "Callable[[Store], Awaitable[T]]", *, db: str, tenant: str) -> T:
-    """Open a store alone, ask it, and return its answer: who only reads what is kept waits for no engine."""
+def with_store(work: "Callable[[Store], Awaitable[T]]", *, db: str, tenant: str) -> T:
+    """Open a store without an engine, which is faster, run `work` with it, and return the result."""
     from brimful.stores import connect  # noqa: PLC0415 - see above
 
     require_store(db)
 
-    async def asked() -> T:
+    async def run() -> T:
         async with connect(db) as database:
-            return await question(database.tenant(tenant))
+            return await work(database.tenant(tenant))
 
-    return _run(asked())
+    return _run(run())
 
 
-def _run(question: Awaitable[T]) -> T:
-    """Wait for an answer in a loop of its own.
+def _run(work: Awaitable[T]) -> T:
+    """Run a coroutine in an event loop of its own.
 
-    Before Python 3.13, `asyncio.run` writes out as text whatever its task returned, and shows it to nobody; of a
-    context with thousands of candidates that takes as long as to build it. So the task returns nothing.
+    Before Python 3.13, `asyncio.run` formats the result of its task as text and discards it. For a context with
+    thousands of candidates, that takes as long as building it. So the task returns nothing.
     """
-    answers: list[T] = []
+    results: list[T] = []
 
-    async def kept() -> None:
-        answers.append(await question)
+    async def collect() -> None:
+        results.append(await work)
 
-    asyncio.run(kept())
-    return answers[0]
+    asyncio.run(collect())
+    return results[0]
 
 
 def has_store(db: str) -> bool:
-    """Say whether there is a file with a store where it should be; of a server, only a connection can tell."""
+    """Return whether there is a store in the file. For a server, only a connection can tell."""
     from brimful.stores.backends.sqlite import is_store_file  # noqa: PLC0415 - see above
     from brimful.stores.urls import parse_url  # noqa: PLC0415 - see above
 
@@ -84,19 +85,19 @@ def has_store(db: str) -> bool:
 
 
 def require_store(db: str) -> None:
-    """Refuse a file that is not there, or is another program's: a question must not leave an empty store behind."""
+    """Fail if the file does not exist or is not a store: reading must not create an empty store."""
     from brimful.stores.urls import parse_url  # noqa: PLC0415 - see above
 
     target = parse_url(db)
     if not has_store(db):
-        which = "store in this file" if Path(target.path).exists() else "such store"
-        raise Failure(f"{target.shown}: there is no {which}; `brimful import` or `brimful room create` makes one")
+        problem = "this file is not a store" if Path(target.path).exists() else "there is no such store"
+        raise Failure(f"{target.shown}: {problem}; create one with `brimful import` or `brimful room add`")
 
 
 async def wait_for_index(engine: "Engine") -> None:
-    """Wait a little for what was written and not embedded yet; if it takes longer, say how much still waits."""
+    """Wait a little for new records to be embedded; warn if it takes longer."""
     try:
         async with asyncio.timeout(INDEX_WAIT):
             await engine.wait_indexed()
     except TimeoutError:
-        output.warn("some of what is stored has no vectors yet, and is found by its words alone; see `brimful index`")
+        output.warn("some records have no vectors yet and are found by words only; see `brimful index`")

@@ -14,7 +14,7 @@ GAP: Final = "  "
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A column of a table. Where a terminal is narrow, the column with the largest `spare` gives way first."""
+    """A column of a table. In a narrow terminal, the column with the largest `spare` is dropped first."""
 
     title: str
     right: bool = False
@@ -22,13 +22,13 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Rows of texts under their columns."""
+    """Rows of cells under their columns."""
 
     columns: tuple[Column, ...]
     rows: Sequence[Sequence[str]]
 
     def widths(self) -> list[int]:
-        """Return what each column needs, its title included."""
+        """Return the width of each column, its title included."""
         titles = [column.title for column in self.columns]
         return [max(map(len, cells)) for cells in zip(titles, *self.rows, strict=True)]
 
@@ -40,7 +40,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 def columns(*titles: str, right: Iterable[str] = (), spare: Sequence[str] = ()) -> tuple[Column, ...]:
-    """Return columns by title. `right` are numbers; `spare` can be done without, the first of them last.
+    """Return columns by title. Those in `right` are right-aligned; those in `spare` may be dropped, the last one first.
 
     >>> [column.spare for column in columns("id", "kind", "rank", spare=("kind", "rank"))]
     [0, 1, 2]
@@ -50,7 +50,7 @@ def columns(*titles: str, right: Iterable[str] = (), spare: Sequence[str] = ()) 
 
 
 def plain_lines(table: Table) -> list[str]:
-    """Return the lines of a table, aligned by spaces, cut nowhere.
+    """Return the lines of a table, aligned by spaces and not shortened.
 
     >>> plain_lines(Table(columns("id", "tokens", right=["tokens"]), [["a", "7"], ["bcd", "1,000"]]))
     ['id   tokens', 'a         7', 'bcd   1,000']
@@ -65,7 +65,7 @@ def plain_lines(table: Table) -> list[str]:
 
 
 def fit_width(table: Table, width: int) -> Table:
-    """Return the table without spare columns, as far as needed to fit into the width.
+    """Return the table without as many spare columns as needed to fit the width.
 
     >>> wide = Table(columns("id", "kind", spare=["kind"]), [["m1", "message-recent"]])
     >>> [column.title for column in fit_width(wide, 12).columns]

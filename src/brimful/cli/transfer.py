@@ -37,7 +37,7 @@ _SKIPPED_COLUMNS: Final = columns("skipped", "reason", "first at", right=["skipp
 
 
 def complete_import_format(incomplete: str) -> list[str]:
-    """Complete the name of a format in a shell."""
+    """Complete a format name in the shell."""
     return [name for name in format_names() if name.startswith(incomplete)]
 
 
@@ -50,24 +50,26 @@ def register(app: typer.Typer) -> None:
 def import_files(
     *,
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH", help="Files, folders or zip archives. `-` is standard input.")
+        list[str], typer.Argument(metavar="PATH", help="Files, folders or zip archives. `-` reads standard input.")
     ],
     room: Annotated[
-        str | None, typer.Option("--room", metavar="NAME", help="Where messages go. Default: the name of the file.")
+        str | None, typer.Option("--room", metavar="ID", help="The room to add messages to. Default: the file's name.")
     ] = None,
     format: Annotated[
         str | None,
         typer.Option(
             "--format",
             metavar="NAME",
-            help="What the files are. Default: told by their beginning.",
+            help="Format of the files. Default: detected from their content.",
             autocompletion=complete_import_format,
         ),
     ] = None,
     salvage: Annotated[
-        bool, typer.Option("--salvage", help="Bring what can be read of damaged files, and report the rest.")
+        bool, typer.Option("--salvage", help="Import what can be read from damaged files, and report the rest.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would come and what is there already.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be imported, and import nothing.")
+    ] = False,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
@@ -76,20 +78,20 @@ def import_files(
 
     Reads exports of ChatGPT, Claude, Slack and Discord; chats, character cards
     and lorebooks of SillyTavern, or its whole folder; messages of OpenAI,
-    LangChain and LlamaIndex; and what `brimful export` wrote. Which it is,
-    is told by the beginning of a file; --format names it where that fails.
+    LangChain and LlamaIndex; and the output of `brimful export`. The format
+    is detected; use --format if that fails.
 
-    What is there already stays as it is, so the same file can be imported
-    again: after it has grown, or after an import that was interrupted.
+    Existing records are not changed, so you can import a file again after it
+    has grown, or after an interrupted import.
 
-    Everything is read through before anything is written. If some of it is
-    damaged (cut off, no JSON, no UTF-8, a bomb), the command fails, and the
-    store stays as it was; with --salvage it brings what can be read. What can
-    be read, but is no message, is skipped and reported.
+    All files are checked before anything is written. If a file is damaged
+    (truncated, not JSON, not UTF-8, a zip bomb), the command fails and the
+    store is not changed; with --salvage, what can be read is imported.
+    Anything that is not a message is skipped and reported.
     """
     if format is not None and format not in format_names():
-        raise typer.BadParameter(f"{format!r} is none of {', '.join(format_names())}", param_hint="'--format'")
-    from brimful.engine.importer import ImportTally  # noqa: PLC0415 - with the engine, when one is opened
+        raise typer.BadParameter(f"{format!r} is not one of {', '.join(format_names())}", param_hint="'--format'")
+    from brimful.engine.importer import ImportTally  # noqa: PLC0415 - slow to import
 
     tally = ImportTally()
     target = _Target(db=db, tenant=tenant, quiet=as_json)
@@ -102,7 +104,7 @@ def import_files(
 
 
 class _Target(NamedTuple):
-    """Where records go, and whether to be silent about it."""
+    """Where records go, and whether to hide progress."""
 
     db: str
     tenant: str
@@ -110,7 +112,7 @@ class _Target(NamedTuple):
 
 
 def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salvage: bool) -> None:
-    """Count what would come, and refuse what an import would."""
+    """Count what would be imported, and reject damaged files."""
     from brimful.engine.importer import preview_import  # noqa: PLC0415 - see above
 
     damage = DamageReport(walk)
@@ -135,14 +137,14 @@ def _preview_import(walk: Reader, tally: "ImportTally", target: _Target, *, salv
 
 
 def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salvage: bool) -> None:
-    """Check all there is, then write it."""
+    """Check all files, then write their records."""
     from brimful.engine.importer import import_records  # noqa: PLC0415 - see above
 
     if not salvage:
         with progress("check", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
             check_files(walk, on_progress=lambda: advance(walk.done_bytes))
     found = walk.records() if salvage else read_checked(walk)
-    first = _first_record(found, tally)  # where nothing can be read, no store is made
+    first = _first_record(found, tally)  # if nothing can be read, no store is created
     with progress("import", walk.total_bytes, quiet=target.quiet, unit="bytes") as advance:
 
         async def taken(engine: "Engine") -> None:
@@ -159,7 +161,7 @@ def _import_records(walk: Reader, tally: "ImportTally", target: _Target, *, salv
 
 
 def _first_record(found: Iterator[ImportedRecord | Skipped], tally: "ImportTally") -> list[ImportedRecord]:
-    """Return the first record, if there is one; count what is skipped before it."""
+    """Return the first record, if there is one; count skipped items before it."""
     for record in found:
         if not isinstance(record, Skipped):
             return [record]
@@ -181,12 +183,12 @@ def _show_import(intake: "ImportReport", paths: Sequence[str], *, dry_run: bool,
 
 
 def _empty_import_message(intake: "ImportReport", paths: Sequence[str]) -> str:
-    """Say why nothing came of it: by the reason that came most often."""
+    """Return why nothing was imported: the most frequent reason."""
     if not intake.skipped:
-        return f"{', '.join(map(source_name, paths))}: there is nothing in it to import"
+        return f"{', '.join(map(source_name, paths))}: nothing to import"
     skips = intake.skipped[0]
     more = sum(each.count for each in intake.skipped) - 1
-    return f"{skips.places[0]}: {skips.reason}{f'; skipped for this and other reasons: {more:,} more' if more else ''}"
+    return f"{skips.places[0]}: {skips.reason}{f'; {more:,} more were skipped' if more else ''}"
 
 
 def _import_fields(intake: "ImportReport", *, dry_run: bool) -> Iterator[tuple[str, str]]:
@@ -203,7 +205,7 @@ def _record_counts(intake: "ImportReport") -> Iterator[str]:
 
 
 def plural_kind(kind: str, count: int) -> str:
-    """Return what so many records are called.
+    """Return the name of a kind of record in the singular or plural.
 
     >>> plural_kind("memory", 2), plural_kind("lore-entry", 2), plural_kind("room", 1)
     ('memories', 'lore entries', 'room')
@@ -228,69 +230,72 @@ EXPORT_FORMATS: Final = {
     "sillytavern": ("room",),
     "card": ("persona",),
 }
-"""The formats, and what can be written in each; everything is the empty name."""
+"""The formats, and what each can hold; the empty string means everything."""
 
 _EXPORT_KINDS: Final[dict[str, type[Any]]] = {"room": Room, "persona": Persona, "lorebook": Lorebook}
 
 
 def complete_export_format(incomplete: str) -> list[str]:
-    """Complete the name of a format in a shell."""
+    """Complete a format name in the shell."""
     return [name for name in EXPORT_FORMATS if name.startswith(incomplete)]
 
 
 def export(
     *,
-    room: Annotated[str | None, typer.Option("--room", metavar="ID", help="A room with all that was said.")] = None,
+    room: Annotated[str | None, typer.Option("--room", metavar="ID", help="Only this room, with its messages.")] = None,
     persona: Annotated[
-        str | None, typer.Option("--persona", metavar="ID", help="A persona with its lorebooks.")
+        str | None, typer.Option("--persona", metavar="ID", help="Only this persona, with its lorebooks.")
     ] = None,
     lorebook: Annotated[
-        str | None, typer.Option("--lorebook", metavar="ID", help="A lorebook with its entries.")
+        str | None, typer.Option("--lorebook", metavar="ID", help="Only this lorebook, with its entries.")
     ] = None,
     format: Annotated[
         str,
         typer.Option(
             "--format",
             metavar="NAME",
-            help=f"One of {', '.join(EXPORT_FORMATS)}.",
+            help=f"Format: {', '.join(EXPORT_FORMATS)}.",
             autocompletion=complete_export_format,
         ),
     ] = "records",
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead of to standard output."
+        ),
     ] = None,
     db: Db = DEFAULT_DB,
     tenant: Tenant = DEFAULT_TENANT,
 ) -> None:
     """Export everything, or one room, persona or lorebook.
 
-    Users, personas, lorebooks, rooms, messages, summaries, contexts, answers,
-    observations and memories: each line is one record and says which
-    (`record`). `brimful import` reads them again, into any store. Vectors
-    stay behind. Other formats are for other programs; what was imported from
-    one of them says again all that it said. `brimful lorebook export` writes
-    lorebooks for others.
+    Writes JSON lines: users, personas, lorebooks, rooms, messages, summaries,
+    contexts, answers, usage and memories, one record per line, with its type
+    in `record`. `brimful import` reads them into any store. Vectors are not
+    exported. The other formats are for other programs; data that came from
+    one of them is written back without loss. To export a lorebook for other
+    programs, use `brimful lorebook export`.
     """
     chosen = {"room": room, "persona": persona, "lorebook": lorebook}
     named = [(kind, id) for kind, id in chosen.items() if id is not None]
     if len(named) > 1:
-        raise typer.BadParameter("name one of them", param_hint="'--room' / '--persona' / '--lorebook'")
+        raise typer.BadParameter("cannot be combined", param_hint="'--room' / '--persona' / '--lorebook'")
     kind, id = named[0] if named else ("", "")
     if format not in EXPORT_FORMATS:
-        raise typer.BadParameter(f"{format!r} is none of {', '.join(EXPORT_FORMATS)}", param_hint="'--format'")
+        raise typer.BadParameter(f"{format!r} is not one of {', '.join(EXPORT_FORMATS)}", param_hint="'--format'")
     if kind not in EXPORT_FORMATS[format]:
         needed = " or ".join(f"--{each}" for each in EXPORT_FORMATS[format] if each)
-        raise typer.BadParameter(f"{format} is a format of {needed}", param_hint="'--format'")
+        raise typer.BadParameter(f"{format} needs {needed}", param_hint="'--format'")
 
-    async def written(engine: "Engine") -> None:
+    async def write(engine: "Engine") -> None:
         await write_lines(await _export_lines(engine.store, kind, id, format), out)
 
-    with_engine(written, db=db, tenant=tenant)
+    with_engine(write, db=db, tenant=tenant)
 
 
 async def _export_lines(store: "Store", kind: str, id: str, format: str) -> AsyncIterator[Any]:
-    """Return what is to be written. What is not there is said before a file is touched."""
-    from brimful.engine import exporter  # noqa: PLC0415 - the engine is open, and with it this
+    """Return the lines to write. Missing records are reported before a file is opened."""
+    from brimful.engine import exporter  # noqa: PLC0415 - the engine is open, so this is imported already
 
     if not kind:
         return store.export_records()

@@ -1,12 +1,13 @@
 """Tokens: how many a text, a medium, a message or a whole prompt is, for a given model."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from brimful.counting.approximate import approximate_message, approximate_text
 from brimful.counting.calibration import Calibration, default_calibration
 from brimful.counting.chat_template import template_names
 from brimful.counting.counters import counter_for, vocabulary_for
-from brimful.counting.learning import MAX_OBSERVATIONS, LearnedCalibration, calibrate, learn_calibration, learned_window
 from brimful.counting.media import MediaCounter, media_rules
-from brimful.counting.stored_counts import count_raw, find_uncounted, remember_counts, texts_in
 from brimful.counting.tokenizers import (
     count_text,
     count_texts,
@@ -15,8 +16,18 @@ from brimful.counting.tokenizers import (
     preload,
     tokenizer_names,
 )
-from brimful.counting.usage import make_observation, make_overflow_observation, observed_model_id
 from brimful.counting.vocabularies import is_verified
+
+if TYPE_CHECKING:
+    from brimful.counting.learning import (
+        MAX_OBSERVATIONS,
+        LearnedCalibration,
+        calibrate,
+        learn_calibration,
+        learned_window,
+    )
+    from brimful.counting.stored_counts import count_raw, find_uncounted, remember_counts, texts_in
+    from brimful.counting.usage import make_observation, make_overflow_observation, observed_model_id
 
 __all__ = [
     "MAX_OBSERVATIONS",
@@ -48,3 +59,27 @@ __all__ = [
     "tokenizer_names",
     "vocabulary_for",
 ]
+
+_LAZY: Final = {
+    "LearnedCalibration": "brimful.counting.learning",
+    "MAX_OBSERVATIONS": "brimful.counting.learning",
+    "calibrate": "brimful.counting.learning",
+    "count_raw": "brimful.counting.stored_counts",
+    "find_uncounted": "brimful.counting.stored_counts",
+    "learn_calibration": "brimful.counting.learning",
+    "learned_window": "brimful.counting.learning",
+    "make_observation": "brimful.counting.usage",
+    "make_overflow_observation": "brimful.counting.usage",
+    "observed_model_id": "brimful.counting.usage",
+    "remember_counts": "brimful.counting.stored_counts",
+    "texts_in": "brimful.counting.stored_counts",
+}
+"""Names that need records and rendering. They are imported on first use: counting plain text needs neither."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a lazy name when it is first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'brimful.counting' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_LAZY[name]), name)
+    return value

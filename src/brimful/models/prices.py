@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from brimful.core.model import ModelInfo
 from brimful.errors import InvalidValue, MissingExtra
 from brimful.models.files import default_registry
-from brimful.records.statistics import ModelStatistics, ResponseStatistics
+
+if TYPE_CHECKING:
+    from brimful.records.statistics import ModelStatistics, ResponseStatistics
 
 _PROVIDER_NAMES: Final = {"xai": "x-ai"}
 """Our names of makers, where genai-prices has another."""
@@ -111,7 +113,7 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
         return self.cost + self.saved + self.saved_by_cache
 
 
-def spending(models: Sequence[ModelStatistics]) -> Spending | None:
+def spending(models: "Sequence[ModelStatistics]") -> Spending | None:
     """Return what answers of these models cost; None where no price is known of any."""
     reported = [each for each in models if each.answers.reported]
     found = {each.model: _spending_on_model(each) for each in reported}
@@ -126,7 +128,7 @@ def spending(models: Sequence[ModelStatistics]) -> Spending | None:
     )
 
 
-def _spending_on_model(figures: ModelStatistics) -> Spending | None:
+def _spending_on_model(figures: "ModelStatistics") -> Spending | None:
     """Price all tokens at the rates of the mean request: some prices rise with a prompt's length."""
     info, answers = default_registry().resolve(figures.model), figures.answers
     more = max(0, answers.naive - answers.counted)
@@ -144,5 +146,5 @@ def _spending_on_model(figures: ModelStatistics) -> Spending | None:
     )
 
 
-def _mean_tokens(answers: ResponseStatistics, total: int) -> int:
+def _mean_tokens(answers: "ResponseStatistics", total: int) -> int:
     return max(1, round(total / answers.reported))
