@@ -50,8 +50,8 @@ from brimful.models import Spending
 from brimful.models.files import ENVIRONMENT_KEY, load_registry
 from brimful.packagers.package import OTHER_DEFAULTS, PackageOptions, get_defaults
 from brimful.records import Lorebook, LoreEntry, lorebook
+from brimful.records.contexts import Build, LogPage, PruneReport
 from brimful.records.reply import FinishReason, Reply, ReplyChunk
-from brimful.records.search import Build, LogPage, PruneReport
 from brimful.records.statistics import Grouping, MemoryStatistics, ResponseStatistics, Statistics
 from brimful.server.access import SCOPES
 from brimful.server.config import Config, ModeName, RecordMode

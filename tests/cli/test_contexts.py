@@ -128,7 +128,7 @@ def test_what_goes_wrong_is_told_by_the_name_that_was_asked_for(fails, name):
 @pytest.mark.usefixtures("filled")
 def test_a_file_of_another_sort_is_refused(run):
     assert "must end in .jsonl or .parquet" in run("context", "export", "--out", "x.csv", code=2).stderr
-    assert "is not like 90m, 24h or 7d" in run("context", "prune", "--older-than", "old", code=2).stderr
+    assert "is not a duration such as 90m, 24h or 7d" in run("context", "prune", "--older-than", "old", code=2).stderr
 
 
 def test_no_store_is_made_by_asking(fails, tmp_path):

@@ -101,4 +101,4 @@ def test_a_time_a_model_and_a_tenant_are_chosen(run, run_json, keep):
 @pytest.mark.parametrize("text", ["soon", "24", "-1h", "1y", "9999999999h", "nan"])
 def test_a_time_that_is_none_is_refused(run, keep, text):
     keep([])
-    assert "is not like 90m, 24h or 7d" in run("stats", "--last", text, code=2).stderr
+    assert "is not a duration such as 90m, 24h or 7d" in run("stats", "--last", text, code=2).stderr

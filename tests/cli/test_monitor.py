@@ -24,7 +24,7 @@ from brimful.core.context import Component
 from brimful.core.notice import Notice
 from brimful.errors import StoreUnavailable
 from brimful.records import Response
-from brimful.records.search import Build
+from brimful.records.contexts import Build
 
 SEED = """\
 [11:30:15] BUILD: Helper AI in general (ctx-0)

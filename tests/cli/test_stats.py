@@ -211,7 +211,7 @@ def test_that_there_were_no_memories_is_told_with_the_breaker(run, keep, off, on
         (["--by", "week"], "--by"),
         (["--model", "gpt-4o"], "needs --counts"),
         (["--counts", "--by", "day"], "cannot be combined with --counts"),
-        (["--last", "soon"], "is not like 90m, 24h or 7d"),
+        (["--last", "soon"], "is not a duration such as 90m, 24h or 7d"),
     ],
 )
 def test_what_does_not_go_together_is_refused(run, keep, options, said):

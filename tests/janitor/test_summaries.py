@@ -70,7 +70,7 @@ def tidied(messages, known=(), aside=frozenset(), now=NOW):
         aside.update(change.messages)
 
     places = [
-        MessagePosition(seq=each.seq, at=each.at, edited=each.edited, aside=each.id in aside) for each in messages
+        MessagePosition(seq=each.seq, at=each.at, edited=each.edited, archived=each.id in aside) for each in messages
     ]
     changes = 0
     for waiting in find_due_days(places, list(known.values())):

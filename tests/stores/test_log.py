@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from brimful.errors import InvalidValue
 from brimful.packagers import memory
 from brimful.records import Response, Room, Snapshot, Usage
-from brimful.records.search import Build
+from brimful.records.contexts import Build
 from brimful.stores import connect
 from brimful.stores.backends.postgres import PostgresDriver
 from brimful.stores.log.contexts import save_snapshots

@@ -38,7 +38,7 @@ from brimful.cli.terminal import Table, columns
 from brimful.core.content import ContentPackage
 from brimful.core.context import Component, Context
 from brimful.records import Persona
-from brimful.records.search import Build
+from brimful.records.contexts import Build
 from brimful.retrieval.breaker import State
 from brimful.views.explain import (
     component_title,

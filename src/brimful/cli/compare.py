@@ -35,7 +35,7 @@ from brimful.cli.store import with_store
 from brimful.cli.terminal import Table, columns, progress
 from brimful.core.context import Context
 from brimful.errors import BudgetExceeded, EncryptionError, InvalidRecord, StoreCorrupt
-from brimful.records.search import Build
+from brimful.records.contexts import Build
 from brimful.views.explain import Change, Difference
 from brimful.views.explain import diff as difference_of
 from brimful.views.sections import is_erased

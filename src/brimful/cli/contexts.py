@@ -29,7 +29,7 @@ from brimful.cli.store import with_store
 from brimful.cli.terminal import columns, progress
 from brimful.errors import MissingExtra, UnknownRecord
 from brimful.records import Snapshot
-from brimful.records.search import Build, PruneReport
+from brimful.records.contexts import Build, PruneReport
 from brimful.views.explain import plural
 
 if TYPE_CHECKING:

@@ -162,7 +162,12 @@ def status(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Jso
         return
     names = ("floods", "summaries", "messages", "memories")
     rows = [
-        [str(run.number), run.state, output.format_time(run.begun), *(f"{run.facts.get(name, 0):,}" for name in names)]
+        [
+            str(run.number),
+            run.state,
+            output.format_time(run.started),
+            *(f"{run.facts.get(name, 0):,}" for name in names),
+        ]
         for run in runs
     ]
     if rows:

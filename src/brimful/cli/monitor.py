@@ -20,7 +20,7 @@ from brimful.cli.store import require_store, with_store
 from brimful.core.context import Component
 from brimful.errors import StoreError, StoreUnavailable
 from brimful.records import Persona, Response, Room
-from brimful.records.search import Build
+from brimful.records.contexts import Build
 from brimful.stores import Store
 from brimful.views.explain import component_title, format_items
 from brimful.views.picture import Band, component_bands, share_width

@@ -36,8 +36,8 @@ from brimful.counting import (
 from brimful.errors import MissingExtra
 from brimful.models import Spending, default_registry, spending
 from brimful.records import Persona
-from brimful.records.search import Accuracy
 from brimful.records.statistics import Grouping, GroupKey, MemoryStatistics, Statistics
+from brimful.records.usage import Accuracy
 from brimful.views.explain import component_title, format_score
 
 if TYPE_CHECKING:

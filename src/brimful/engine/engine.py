@@ -39,8 +39,9 @@ from brimful.errors import BrimfulError, InvalidValue
 from brimful.models import default_registry
 from brimful.protocols import Embedder, Provider, Summarizer
 from brimful.records import Content, Entity, LoreEntry, Memory, Message, Record, Response, Summary
+from brimful.records.contexts import PruneReport
 from brimful.records.janitor import JanitorRun
-from brimful.records.search import IndexProgress, PruneReport
+from brimful.records.search import IndexProgress
 from brimful.retrieval.breaker import Breaker
 from brimful.retrieval.cache import Cache
 from brimful.retrieval.queries import make_queries

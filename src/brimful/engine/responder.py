@@ -52,8 +52,8 @@ from brimful.engine.writer import SUPERSEDED, Writer, new_id
 from brimful.errors import BrimfulError, InvalidValue, ProviderError, UnknownRecord
 from brimful.protocols import Provider
 from brimful.records import Content, Message, Persona, Response, Room
+from brimful.records.contexts import Build
 from brimful.records.reply import Reply, ReplyChunk
-from brimful.records.search import Build
 from brimful.records.usage import UsageReport
 from brimful.stores import Store
 

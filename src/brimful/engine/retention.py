@@ -9,7 +9,7 @@ from typing import Final
 from brimful.core.validation import preview, to_finite_float
 from brimful.errors import BrimfulError, InvalidValue
 from brimful.records.base import parse_duration
-from brimful.records.search import PruneReport
+from brimful.records.contexts import PruneReport
 from brimful.stores import Store
 
 PRUNE_INTERVAL: Final = 3_600.0  # seconds; whole hours are deleted

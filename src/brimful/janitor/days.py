@@ -76,7 +76,7 @@ class Day(msgspec.Struct, frozen=True):
     @property
     def is_purged(self) -> bool:
         """Whether some of its messages were purged, so that it cannot be summarized again."""
-        return any(position.gone for position in self.positions)
+        return any(position.purged for position in self.positions)
 
 
 def group_by_day(positions: Iterable[MessagePosition]) -> list[Day]:

@@ -112,7 +112,7 @@ def _is_up_to_date(days: Sequence[Day], summaries: Sequence[Summary]) -> bool:
     if any(position.edited is not None and position.edited > made for position in positions):
         return False
     floods = merge_spans(span for each in summaries if summary_level(each) == "family" for span in each.spans)
-    return all(position.aside for position in positions if spans_contain(floods, position.seq))
+    return all(position.archived for position in positions if spans_contain(floods, position.seq))
 
 
 def find_roll_ups(positions: Sequence[MessagePosition], summaries: Sequence[Summary], now: float) -> list[RollUp]:

@@ -97,7 +97,7 @@ def make_day_change(due: DueDay, contents: DayContents, made: Sequence[Summary])
     existing = {each.id: each for each in due.summaries}
     fresh = tuple(each for each in made if each.id not in existing or not _is_same_summary(each, existing[each.id]))
     wanted = {each.id for each in made}
-    archived = {position.seq for position in due.day.positions if position.aside}
+    archived = {position.seq for position in due.day.positions if position.archived}
     return JanitorChange(
         write=fresh,
         remove=tuple(id for id in existing if id not in wanted),

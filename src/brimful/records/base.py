@@ -11,13 +11,13 @@ from brimful.errors import InvalidValue
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="record"):
-    """Whatever has an id in a store. Written out, it says what kind of record it is."""
+    """A value with an id in a store. Encoded as JSON, it has a `record` field with its kind."""
 
     id: str
 
 
 UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-MAX_INTEGER: Final = 10**12  # no room, no counter and no order needs more
+MAX_INTEGER: Final = 10**12  # larger than any sequence number, count or order
 
 
 def normalize_fields(
@@ -30,7 +30,7 @@ def normalize_fields(
     times: tuple[str, ...] = (),
     objects: tuple[str, ...] = (),
 ) -> None:
-    """Check the fields of a record by what they are; texts lose their lone surrogates, which no file can hold."""
+    """Validate the fields of a record, and remove lone surrogates from strings."""
     for field in ("id", *refs):
         validation.normalize_field(record, field, validate_id, "")
     for field in optional:
@@ -47,7 +47,7 @@ def normalize_fields(
 
 
 def check_integer(field: str, value: object, low: int = 0) -> None:
-    """Refuse what is no whole number of a sane size."""
+    """Raise if a value is not a whole number in range."""
     if type(value) is not int or not low <= value <= MAX_INTEGER:
         raise InvalidValue(
             field, f"must be a whole number from {low:,} to {MAX_INTEGER:,}, not {validation.preview(value)}"
@@ -55,12 +55,12 @@ def check_integer(field: str, value: object, low: int = 0) -> None:
 
 
 def is_plain_name(name: object) -> bool:
-    """Say whether a name needs no second look."""
+    """Tell whether a name needs no further validation."""
     return type(name) is str and name.isascii() and name != "" and "\0" not in name
 
 
 def validate_id(field: str, value: object) -> str:
-    """Return a name that every store can hold."""
+    """Return a valid id."""
     plain = validation.require_id(field, value, InvalidValue)
     if "\0" in plain:
         raise InvalidValue(field, "must not contain a null character")
@@ -73,12 +73,12 @@ def validate_share(field: str, value: object) -> float:
 
 
 def validate_string(field: str, value: object) -> str:
-    """Return a text without lone surrogates."""
+    """Return a string without lone surrogates."""
     return clean_text(validation.require_text(field, value, InvalidValue))
 
 
 def validate_content(field: str, value: object) -> str | tuple[Part, ...]:
-    """Return what a message may hold."""
+    """Return the content of a message."""
     if isinstance(value, str):
         return validate_string(field, value)
     if not isinstance(value, tuple) or not value or not all(isinstance(part, Part) for part in value):
@@ -87,42 +87,42 @@ def validate_content(field: str, value: object) -> str | tuple[Part, ...]:
 
 
 def validate_time(field: str, value: object) -> float:
-    """Return a time."""
+    """Return a timestamp."""
     return validation.require_timestamp(field, value, InvalidValue)
 
 
 def parse_duration(value: object, field: str = "time") -> float:
-    """Return the seconds of a time such as 90m, 24h or 7d.
+    """Return the seconds of a duration such as 90m, 24h or 7d.
 
     >>> parse_duration("90m"), parse_duration("30d")
     (5400.0, 2592000.0)
     """
     found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)([smhdw])", value.strip()) if isinstance(value, str) else None
     if found is None:
-        raise InvalidValue(field, f"{validation.preview(value)} is not like 90m, 24h or 7d")
+        raise InvalidValue(field, f"{validation.preview(value)} is not a duration such as 90m, 24h or 7d")
     return float(found[1]) * UNIT_SECONDS[found[2]]
 
 
 def validate_json_object(field: str, value: object) -> dict[str, Any]:
-    """Return plain JSON data."""
+    """Return a JSON object."""
     return validation.require_json_object(field, value, InvalidValue)
 
 
 def check_strings(field: str, values: object) -> None:
-    """Refuse what is no tuple of texts."""
+    """Raise if a value is not a tuple of strings."""
     if not isinstance(values, tuple):
-        raise InvalidValue(field, f"must be a tuple of texts, not {validation.preview(values)}")
+        raise InvalidValue(field, f"must be a tuple of strings, not {validation.preview(values)}")
     for at, value in enumerate(values):
         validation.require_unicode(f"{field}[{at}]", value, InvalidValue)
 
 
 def check_spans(field: str, values: object) -> None:
-    """Refuse what is no tuple of spans, each from one place to another that is not before it, in order."""
+    """Raise if a value is not a tuple of spans (first, last), in order and without overlap."""
     if not isinstance(values, tuple):
         raise InvalidValue(field, f"must be a tuple of spans, not {validation.preview(values)}")
     end = 0
     for at, span in enumerate(values):
-        whole = isinstance(span, tuple) and all(validation.is_whole_number(place, 0) for place in span)
+        whole = isinstance(span, tuple) and all(validation.is_whole_number(seq, 0) for seq in span)
         if not whole or len(span) != len(("first", "last")) or not end <= span[0] <= span[1] <= MAX_INTEGER:
-            raise InvalidValue(f"{field}[{at}]", f"must be two places, in order, not {validation.preview(span)}")
+            raise InvalidValue(f"{field}[{at}]", f"must be two positions, in order, not {validation.preview(span)}")
         end = span[1] + 1

@@ -5,42 +5,39 @@ from typing import Any, Literal
 
 import msgspec
 
-from brimful.records import Summary
+from brimful.records.messages import Summary
 from brimful.records.search import IndexEntry
 
 RunState = Literal["running", "done", "undoing", "undone", "purged"]
-"""What became of a run: `undone` gave everything back, `purged` let go of it."""
+"""The state of a run. `undone` runs restored everything; `purged` runs can no longer be undone."""
 
 MakeIndexEntry = Callable[[Any], IndexEntry]
-"""Tells how a record is found."""
+"""Returns the index entry of a record."""
 
 
 class MessagePosition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message as its room sees it: where it stands, when it was said and changed, and whether it is set aside.
-
-    What is `gone` was purged: summaries alone tell of it.
-    """
+    """The position of a message in its room, without its content. Of purged messages only summaries remain."""
 
     seq: int
     at: float
     edited: float | None = None
-    aside: bool = False
-    gone: bool = False
+    archived: bool = False
+    purged: bool = False
 
 
 class JanitorRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the janitor. `facts` are numbers by name: how many summaries, messages, memories."""
+    """One run of the janitor. `facts` are counts by name: summaries, messages, memories."""
 
     number: int
     state: RunState
     holder: str
-    begun: float
+    started: float
     ended: float | None = None
     facts: dict[str, int] = {}
 
 
 class JanitorChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done at once: summaries written and removed (by id), messages and memories set aside (by id)."""
+    """Changes to apply together: summaries to write, and ids of summaries to remove and of records to archive."""
 
     write: tuple[Summary, ...] = ()
     remove: tuple[str, ...] = ()
@@ -48,5 +45,5 @@ class JanitorChange(msgspec.Struct, frozen=True, kw_only=True):
     memories: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Say whether there is anything to do."""
+        """Whether there is anything to change."""
         return bool(self.write or self.remove or self.messages or self.memories)

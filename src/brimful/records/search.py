@@ -1,4 +1,4 @@
-"""Search queries and results, and other values that a store returns."""
+"""The search index: entries, queries and results."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from brimful.core.context import Component
-from brimful.core.notice import Notice
-from brimful.core.selection import HistoryStart
-from brimful.records import Message, Response
+from brimful.records.messages import Message
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,21 +21,21 @@ DocumentKind = Literal["message", "memory", "lore", "summary"]
 
 
 class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """How a record is found: the terms of its text, repeats kept, and the passage that is embedded."""
+    """How a record is indexed: the terms of its text, including repeats, and the passage to embed."""
 
     terms: tuple[str, ...] = ()
     passage: str = ""
 
 
 class CountedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message and the stored count of its text: None if that tokenizer never counted it, or it is no plain text."""
+    """A message with its stored token count: None if the tokenizer never counted it, or it is not plain text."""
 
     message: Message
     tokens: int | None
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of the index: which record it leads to. `seq` is a message's place in its room, or 0."""
+    """A document of the search index, and the record it belongs to. `seq` is the position of a message, or 0."""
 
     doc: int
     scope: str
@@ -49,9 +46,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TermQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for in full text: where the terms occur in these scopes, in at most so many rows.
+    """A full-text query: find these terms in these scopes, and return at most `limit` rows.
 
-    Where each of them occurs more often than that, the newest rows of the rarest are given, unless `rare_only` is.
+    If every term occurs more often than that, the newest rows of the rarest term are returned, or none with
+    `rare_only`.
     """
 
     scopes: tuple[str, ...]
@@ -61,10 +59,10 @@ class TermQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Postings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where terms occur, as five columns of one length: a row says that `doc` holds `terms[term]` `frequency` times.
+    """Occurrences of terms, as five columns of equal length: `doc` contains `terms[term]` `frequency` times.
 
-    `documents` and `words` are the totals of the scopes; `found` tells in how many documents each term occurs, which
-    may be more than there are rows of it: of common terms no rows are given.
+    `documents` and `words` are totals of the scopes. `found` is the number of documents that contain each term, which
+    may be larger than the number of its rows: common terms have none.
     """
 
     terms: tuple[str, ...]
@@ -79,97 +77,22 @@ class Postings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VectorQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for by meaning: the documents of these scopes that are nearest to a vector."""
+    """A vector query: find the documents of these scopes that are nearest to a vector."""
 
     scopes: tuple[str, ...]
     vector: Vectors
 
 
 class VectorHit(msgspec.Struct, frozen=True, kw_only=True):
-    """A document near a query: its cosine."""
+    """A document near a query vector, with its cosine similarity."""
 
     doc: int
     seq: int
     similarity: float
 
 
-class Build(msgspec.Struct, frozen=True, kw_only=True):
-    """A build in one line, for lists, and what the next one needs to keep its prefix.
-
-    `number` is its place in the tenant's log, `message` what it answers. `left_out` are candidates that the model does
-    not see. `naive` are the tokens of the request and of all that was left out of it: what sending everything would
-    have taken. `rules` tell its policy and budget apart from others of the same names; empty where they were not noted.
-    """
-
-    number: int = 0
-    id: str
-    room: str
-    persona: str | None
-    message: str | None = None
-    at: float
-    model: str
-    policy: str
-    tokens: int
-    window: int
-    completion: int
-    available: int
-    components: tuple[Component, ...]
-    candidates: int
-    left_out: int
-    naive: int
-    warnings: tuple[Notice, ...] = ()
-    degraded: tuple[Notice, ...] = ()
-    history: HistoryStart | None = None
-    rules: str = ""
-
-
-class LogPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What came after a place in the log, in the order of arrival, and the place to go on from."""
-
-    cursor: str
-    events: tuple[Build | Response, ...] = ()
-
-
-class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What left the log, or would leave it: all that was built or answered `before` a time.
-
-    `contents` are texts that nothing else refers to. `bytes` are those of all bodies, without rows and indexes around
-    them.
-    """
-
-    before: float
-    builds: int = 0
-    answers: int = 0
-    contents: int = 0
-    bytes: int = 0
-
-
 class IndexProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the embedding of a tenant's documents has come."""
+    """The progress of embedding a tenant's documents."""
 
     done: int
     waiting: int
-
-
-class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
-    """How well the prompts of a model were counted on a route, over all requests of a time.
-
-    Errors are shares of what was reported, below zero where the count was too low; `covered` is the share of requests
-    that had at most what was counted and its margin. `overflows` and `cuts` are not among the `requests`.
-    """
-
-    model: str
-    route: str
-    requests: int
-    mean_error: float
-    mean_absolute_error: float
-    worst_error: float
-    covered: float
-    counted: int
-    reported: int
-    expected_cached: int
-    cached: int
-    overflows: int
-    cuts: int
-    first: float
-    last: float

@@ -7,13 +7,13 @@ import msgspec
 from brimful.core.notice import NoticeKind
 
 GroupKey = Literal["hour", "day", "model", "policy", "persona"]
-"""By what figures may be told apart."""
+"""What statistics can be grouped by."""
 Grouping = Literal["", GroupKey]
-"""By what figures are told apart; empty: all together."""
+"""What statistics are grouped by; empty: not grouped."""
 
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean, the largest and the smallest of a number."""
+    """Mean, maximum and minimum."""
 
     mean: float = 0.0
     max: float = 0.0
@@ -21,7 +21,7 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComponentShare(msgspec.Struct, frozen=True, kw_only=True):
-    """What a component takes: mean tokens and items a context, and its share of all tokens that were sent."""
+    """A component of contexts: mean tokens and items per context, and its share of all tokens sent."""
 
     name: str
     tokens: float
@@ -45,10 +45,10 @@ class MemoryStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResponseStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Answers, and what providers reported of them.
+    """Responses and their usage.
 
-    `reported` answers told their usage; the numbers after it are sums over those alone. `counted` are our tokens for
-    their prompts, and `naive` what everything that was at hand would have taken. `seconds` is a mean.
+    `reported` is the number of responses with usage; the following numbers are sums over them. `counted` are our tokens
+    for their prompts, and `naive` the tokens of all candidates. `seconds` is the mean duration.
     """
 
     total: int = 0
@@ -65,7 +65,7 @@ class ResponseStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """What went to one model: what a price is worked out from."""
+    """Usage of one model, from which its cost is computed."""
 
     model: str
     contexts: int
@@ -74,15 +74,15 @@ class ModelStatistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of a time.
+    """Statistics of a time span.
 
-    `key` is the day, hour, model, policy or persona that they are of, and `begin` when that day or hour began. `tokens`
-    are those of requests, and `share` is their share of the budget. `naive` are the tokens that all candidates would
-    have taken. `warnings` counts contexts by kind of notice, and `degraded` those that had to do without something.
-    `nearly_full` contexts used more than 80 % of the budget.
+    `key` is the day, hour, model, policy or persona of the group, and `begin` the start of the day or hour. `tokens`
+    are those of requests, and `share` is their share of the budget. `naive` are the tokens of all candidates.
+    `warnings` counts contexts by kind of notice, and `degraded` those that were built without something. `nearly_full`
+    contexts used more than 80 % of the budget.
 
-    `vector_uptime` is the share of contexts for which vector search answered, or was not needed; `breaker_openings`
-    says how often it was given up for a while.
+    `vector_uptime` is the share of contexts for which vector search worked or was not needed; `breaker_openings` counts
+    how often it was suspended.
     """
 
     key: str = ""

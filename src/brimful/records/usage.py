@@ -1,4 +1,4 @@
-"""Usage reports: the tokens counted before a request was sent, and those the provider reported."""
+"""Token usage: as reported by providers, and compared with our counts."""
 
 from typing import Final, Literal, get_args
 
@@ -7,26 +7,43 @@ import msgspec
 from brimful.core import validation
 from brimful.core.tokens import BASES, Basis
 from brimful.errors import InvalidValue
-from brimful.records import Record
-from brimful.records.base import check_integer, normalize_fields
+from brimful.records.base import Record, check_integer, normalize_fields
 
 UsageKind = Literal["usage", "overflow", "cut"]
-"""What was observed.
+"""What was reported.
 
-- `usage`: the provider reported how many tokens the prompt had.
-- `overflow`: it refused the prompt as too long; `window` is the limit that it named, if it named one.
-- `cut`: it answered, and reported so few tokens that it must have cut the prompt silently.
+- `usage`: the tokens of the prompt.
+- `overflow`: the provider rejected the prompt as too long; `window` is the limit it named, if any.
+- `cut`: so few tokens that the provider must have truncated the prompt silently.
 """
 USAGE_KINDS: Final[tuple[str, ...]] = get_args(UsageKind)
 
 
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Token usage as reported by a provider. `cached` is part of `prompt`, and `reasoning` part of `completion`."""
+
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+    reasoning: int = 0
+
+    def __post_init__(self) -> None:
+        """Validate the fields."""
+        for field in ("prompt", "cached", "completion", "reasoning"):
+            value = getattr(self, field)
+            if type(value) is not int or not 0 <= value <= validation.MAX_INTEGER:
+                raise InvalidValue(
+                    f"usage.{field}", f"must be a whole number of tokens, not {validation.preview(value)}"
+                )
+
+
 class UsageReport(Record, frozen=True, kw_only=True, tag="usage-report"):
-    """One request beside what its provider said of it. It is written once and never changed: `id` makes it one.
+    """One request: the tokens we counted, and those the provider reported. It never changes and has no content.
 
     `model` is the canonical id of the model, or its id as sent; `route` names the server. `counted` are our tokens for
-    the whole prompt, and `margin` what was kept on top. `features` are the sums that counts are learned from, over the
-    whole prompt; their `tokens` were counted by `tokenizer`. `expected_cached` is the prefix that the provider should
-    have had in its cache. There is no content in it.
+    the whole prompt, and `margin` the reserve on top. `features` are sums over the prompt that calibration learns from;
+    their `tokens` were counted by `tokenizer`. `expected_cached` is the prefix that should have been in the provider's
+    cache.
     """
 
     model: str
@@ -49,7 +66,7 @@ class UsageReport(Record, frozen=True, kw_only=True, tag="usage-report"):
 
     @property
     def error(self) -> float:
-        """How far the count was off, as a share of what was reported; below zero if it was too low.
+        """The error of the count as a share of the reported tokens, negative if it was too low.
 
         >>> UsageReport(id="o1", model="m", route="r", counted=1030, reported=1000).error
         0.03
@@ -57,7 +74,7 @@ class UsageReport(Record, frozen=True, kw_only=True, tag="usage-report"):
         return (self.counted - self.reported) / self.reported if self.reported else 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what no store could give back."""
+        """Validate the fields."""
         normalize_fields(
             self, texts=("tokenizer",), refs=("model", "route"), optional=("context", "room"), times=("at",)
         )
@@ -73,7 +90,7 @@ class UsageReport(Record, frozen=True, kw_only=True, tag="usage-report"):
 
 
 def _validate_features(features: object) -> dict[str, float]:
-    """Return the features with plain names and finite numbers."""
+    """Return the features as finite numbers."""
     if not isinstance(features, dict):
         raise InvalidValue("features", f"must be a dict, not {validation.preview(features)}")
     plain = {}
@@ -83,3 +100,27 @@ def _validate_features(features: object) -> dict[str, float]:
             raise InvalidValue(f"features.{name}", f"must be a finite number, not {validation.preview(value)}")
         plain[validation.require_unicode("features", name, InvalidValue)] = number
     return plain
+
+
+class Accuracy(msgspec.Struct, frozen=True, kw_only=True):
+    """How accurately the prompts of a model were counted on a route.
+
+    Errors are shares of the reported tokens, negative if the count was too low. `covered` is the share of requests
+    within the count plus its margin. `overflows` and `cuts` are not part of `requests`.
+    """
+
+    model: str
+    route: str
+    requests: int
+    mean_error: float
+    mean_absolute_error: float
+    worst_error: float
+    covered: float
+    counted: int
+    reported: int
+    expected_cached: int
+    cached: int
+    overflows: int
+    cuts: int
+    first: float
+    last: float

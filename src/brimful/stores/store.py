@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from brimful.core import validation
 from brimful.errors import InvalidValue
 from brimful.records import Entity, Record
-from brimful.records.search import CountedMessage, IndexEntry, Postings, PruneReport, TermQuery
+from brimful.records.contexts import PruneReport
+from brimful.records.search import CountedMessage, IndexEntry, Postings, TermQuery
 from brimful.stores.admin import export
 from brimful.stores.backends.driver import Driver
 from brimful.stores.encryption.keyring import Keyring

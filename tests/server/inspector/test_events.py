@@ -14,7 +14,7 @@ import pytest
 from brimful.engine import Engine
 from brimful.errors import StoreUnavailable
 from brimful.records import Response
-from brimful.records.search import LogPage
+from brimful.records.contexts import LogPage
 from brimful.server.errors import ApiError
 from brimful.server.inspector.events import BATCH_SIZE, EventStream, Feed
 from server.inspector.conftest import ROOT, store_of

@@ -221,7 +221,7 @@ def test_statistics_of_no_time_are_refused(client, query):
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"last": "abc"}, "last: 'abc' is not like 90m, 24h or 7d"),
+        ({"last": "abc"}, "last: 'abc' is not a duration such as 90m, 24h or 7d"),
         ({"since": 9, "until": 3}, "until: must not be before the start"),
     ],
 )

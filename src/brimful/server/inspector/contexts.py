@@ -11,7 +11,7 @@ from brimful.core.context import Context
 from brimful.engine.absence import find_absence
 from brimful.errors import UnknownRecord
 from brimful.records import Snapshot
-from brimful.records.search import Build
+from brimful.records.contexts import Build
 from brimful.server.background import BackgroundTasks
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError

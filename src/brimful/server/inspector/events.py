@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from brimful.cache import LRU
 from brimful.errors import StoreError
 from brimful.records import Response
-from brimful.records.search import Build, LogPage
+from brimful.records.contexts import Build, LogPage
 from brimful.server.access import Authenticator
 from brimful.server.background import log_failure
 from brimful.server.endpoint import wait_for_disconnect

@@ -18,7 +18,7 @@ from brimful.errors import InvalidRequest, InvalidValue, MissingExtra
 from brimful.models.prices import price
 from brimful.models.registry import Registry
 from brimful.records import Persona, Response, Room, Snapshot, Usage
-from brimful.records.search import Build
+from brimful.records.contexts import Build
 from brimful.render import renderer_of
 from brimful.stores import Store
 from brimful.views.explain import DecisionLines

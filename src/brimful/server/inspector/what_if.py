@@ -12,7 +12,7 @@ from brimful.core.stages import assemble_candidates
 from brimful.errors import BudgetExceeded, InvalidRequest
 from brimful.models.registry import Registry
 from brimful.policies import policy_names
-from brimful.records.search import Build
+from brimful.records.contexts import Build
 from brimful.server.endpoint import JSON
 from brimful.server.errors import ApiError
 from brimful.server.inspector.context_cache import CachedContext, ContextCache

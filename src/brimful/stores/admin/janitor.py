@@ -55,7 +55,7 @@ def begin_run(session: Session, holder: str, now: float, lease: float) -> Janito
     if held is not None:
         return _take_over(session, held, holder, now)
     row = session.row(_BEGIN, holder=holder, now=now, facts=b"{}")
-    return JanitorRun(number=row[0] if row else 0, state="running", holder=holder, begun=now)
+    return JanitorRun(number=row[0] if row else 0, state="running", holder=holder, started=now)
 
 
 def begin_undo(session: Session, holder: str, now: float, lease: float) -> JanitorRun | None:
@@ -145,12 +145,12 @@ def list_runs(session: Session, limit: int) -> list[JanitorRun]:
 
 def decode_run(row: Row) -> JanitorRun:
     """Return the run of a row."""
-    number, state, holder, begun, ended, facts = row
+    number, state, holder, started, ended, facts = row
     return JanitorRun(
         number=number,
         state=state,
         holder=holder,
-        begun=begun,
+        started=started,
         ended=ended,
         facts=msgspec.json.decode(facts, type=dict[str, int]),
     )
@@ -245,8 +245,8 @@ class JanitorStore(Transactions):
         """Return where messages stand in a room, in order, those set aside included."""
         rows = await self._read(lambda session: session.rows(_POSITIONS, room=room))
         return [
-            MessagePosition(seq=seq, at=at, edited=edited, aside=aside is not None, gone=deleted != 0)
-            for seq, at, edited, aside, deleted in rows
+            MessagePosition(seq=seq, at=at, edited=edited, archived=archived is not None, purged=deleted != 0)
+            for seq, at, edited, archived, deleted in rows
         ]
 
     async def said(self, room: str, places: Sequence[int]) -> list[Message]:

@@ -11,7 +11,7 @@ from brimful.core.validation import is_whole_number, preview
 from brimful.errors import InvalidValue
 from brimful.packagers.records import qualified_id
 from brimful.records import Inclusion, Snapshot
-from brimful.records.search import Build
+from brimful.records.contexts import Build
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.log import event_log
 from brimful.stores.log.context_codec import decode_context, encode_context

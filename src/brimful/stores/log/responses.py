@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.records import Response, Snapshot
-from brimful.records.search import Build, LogPage
+from brimful.records.contexts import Build, LogPage
 from brimful.stores.encryption.cipher import decrypt, encrypt
 from brimful.stores.log import event_log
 from brimful.stores.log.contexts import builds_at_positions, clean_name, get_build, make_build, save_snapshot, tally_key

@@ -6,7 +6,7 @@ Whole hours are pruned, so statistics of the remaining hours stay exact; tallies
 from collections.abc import Sequence
 from typing import Final
 
-from brimful.records.search import PruneReport
+from brimful.records.contexts import PruneReport
 from brimful.stores.log import event_log
 from brimful.stores.log.tallies import HOUR, day_of, hour_of
 from brimful.stores.session import Session

@@ -13,7 +13,7 @@ from brimful.core.context import COMPONENTS, Context
 from brimful.core.notice import NOTICE_KINDS, NoticeKind
 from brimful.core.validation import MAX_INTEGER
 from brimful.records import Response
-from brimful.records.search import Build
+from brimful.records.contexts import Build
 from brimful.records.statistics import (
     ComponentShare,
     Distribution,

@@ -6,8 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from brimful.core import validation
-from brimful.records.search import Accuracy
-from brimful.records.usage import UsageReport
+from brimful.records.usage import Accuracy, UsageReport
 from brimful.stores.session import Row, Session, validate_limit
 
 USAGE_COLUMNS: Final = (

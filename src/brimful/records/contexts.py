@@ -1,0 +1,122 @@
+"""Contexts and responses as a store keeps them."""
+
+from typing import Any
+
+import msgspec
+
+from brimful.core import validation
+from brimful.core.context import Component, Context
+from brimful.core.notice import Notice
+from brimful.core.selection import HistoryStart
+from brimful.errors import InvalidValue
+from brimful.records.base import Record, check_integer, normalize_fields, validate_time
+from brimful.records.usage import Usage
+
+
+class Response(Record, frozen=True, kw_only=True, tag="response"):
+    """A response, linked to its context: `context` is the id of the snapshot, `message` that of the response itself.
+
+    `route` names the server. `expected_cached` are the prompt tokens that should have been in the server's cache; those
+    that were are in `usage`. `notices` describe problems, such as a truncated prompt.
+    """
+
+    context: str
+    room: str
+    message: str | None = None
+    model: str = ""
+    route: str = ""
+    at: float = 0.0
+    seconds: float | None = None
+    usage: Usage | None = None
+    expected_cached: int = 0
+    finish: str = ""
+    notices: tuple[Notice, ...] = ()
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Validate the fields."""
+        texts = ("model", "route", "finish")
+        normalize_fields(self, texts=texts, refs=("context", "room"), optional=("message",), times=("at",))
+        check_integer("expected_cached", self.expected_cached)
+        if self.seconds is not None:
+            validation.normalize_field(self, "seconds", validate_time, "")
+        if self.usage is not None and not isinstance(self.usage, Usage):
+            raise InvalidValue("usage", f"must be a Usage, not {validation.preview(self.usage)}")
+
+
+class Snapshot(Record, frozen=True, kw_only=True, tag="snapshot"):
+    """A built context with every decision. Its id is its own: equal contexts may be built twice."""
+
+    room: str
+    context: Context
+    persona: str | None = None
+    at: float = 0.0
+    message: str | None = None
+
+    def __post_init__(self) -> None:
+        """Validate the fields."""
+        normalize_fields(self, refs=("room",), optional=("persona", "message"), times=("at",))
+
+
+class Inclusion(msgspec.Struct, frozen=True, kw_only=True):
+    """The decision about one item in one context."""
+
+    snapshot: str
+    item: str
+    kind: str
+    outcome: str
+    reason: str
+    tokens: int
+    relevance: float | None = None
+    at: float = 0.0
+
+
+class Build(msgspec.Struct, frozen=True, kw_only=True):
+    """A built context in one line, for lists, with what the next context needs to keep its prefix.
+
+    `number` is its position in the tenant's log, `message` the id of the message it answers. `left_out` counts the
+    candidates that are not in the context. `naive` are the tokens of the request and of everything left out: what
+    sending everything would have cost. `rules` is a digest of its policy and budget.
+    """
+
+    number: int = 0
+    id: str
+    room: str
+    persona: str | None
+    message: str | None = None
+    at: float
+    model: str
+    policy: str
+    tokens: int
+    window: int
+    completion: int
+    available: int
+    components: tuple[Component, ...]
+    candidates: int
+    left_out: int
+    naive: int
+    warnings: tuple[Notice, ...] = ()
+    degraded: tuple[Notice, ...] = ()
+    history: HistoryStart | None = None
+    rules: str = ""
+
+
+class LogPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Contexts and responses after a position of the log, in order of arrival, and the cursor to continue from."""
+
+    cursor: str
+    events: tuple[Build | Response, ...] = ()
+
+
+class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What was pruned, or would be: contexts and responses before a time.
+
+    `contents` counts contents that nothing else references. `bytes` is the size of all bodies, without the overhead of
+    rows and indexes.
+    """
+
+    before: float
+    builds: int = 0
+    answers: int = 0
+    contents: int = 0
+    bytes: int = 0

@@ -1,0 +1,77 @@
+"""Messages of a room, and summaries of them."""
+
+from math import isfinite
+from typing import Any
+
+from brimful.core import validation
+from brimful.core.content import Part, Role, require_role
+from brimful.records.base import (
+    Record,
+    check_integer,
+    check_spans,
+    is_plain_name,
+    normalize_fields,
+    validate_content,
+    validate_json_object,
+    validate_string,
+    validate_time,
+)
+
+Content = str | tuple[Part, ...]
+
+
+class Message(Record, frozen=True, kw_only=True, tag="message"):
+    """A message in a room: text, media, tool calls or tool results. `seq` counts from 1 in its room."""
+
+    room: str
+    content: Content
+    sender: str = ""
+    role: Role = "user"
+    at: float = 0.0
+    seq: int = 0
+    edited: float | None = None
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Validate the fields. A page of history has hundreds of messages, so plain values take a fast path."""
+        if not (is_plain_name(self.id) and is_plain_name(self.room) and type(self.at) is float and isfinite(self.at)):
+            normalize_fields(self, refs=("room",), times=("at",))
+        elif self.metadata or type(self.metadata) is not dict:
+            validation.normalize_field(self, "metadata", validate_json_object, "")
+        if type(self.sender) is not str or not self.sender.isascii():
+            validation.normalize_field(self, "sender", validate_string, "")
+        if type(self.content) is not str or not self.content.isascii():
+            validation.normalize_field(self, "content", validate_content, "")
+        if self.edited is not None:
+            validation.normalize_field(self, "edited", validate_time, "")
+        check_integer("seq", self.seq)
+        require_role(self.role)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether it is excluded from contexts and search."""
+        return self.metadata.get("hidden") is True
+
+
+class Summary(Record, frozen=True, kw_only=True, tag="summary"):
+    """Text that stands for messages of a room: those with the ids in `covers`, or at the positions in `spans`.
+
+    A span goes from one `seq` to another, inclusive. Without ids and spans, it covers all from `first` to `last`.
+    """
+
+    room: str
+    content: str
+    cluster: str
+    first: int = 0
+    last: int = 0
+    covers: tuple[str, ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
+    at: float = 0.0
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Validate the fields."""
+        normalize_fields(self, texts=("content", "cluster"), refs=("room",), ids=("covers",), times=("at",))
+        check_integer("first", self.first)
+        check_integer("last", self.last)
+        check_spans("spans", self.spans)

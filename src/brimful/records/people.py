@@ -1,0 +1,88 @@
+"""Users, personas and rooms."""
+
+from typing import Any
+
+from brimful.records.base import Record, check_integer, check_strings, normalize_fields
+from brimful.records.character import Character, validate_character
+from brimful.records.lorebook import Lorebook
+from brimful.records.note import Note, check_notes
+
+
+class User(Record, frozen=True, kw_only=True, tag="user"):
+    """A person who writes messages, in any number of rooms. `lorebooks` and `notes` apply in all of them."""
+
+    name: str = ""
+    lorebooks: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Validate the fields."""
+        normalize_fields(self, texts=("name",), ids=("lorebooks",))
+        check_notes("notes", self.notes)
+
+
+class Persona(Record, frozen=True, kw_only=True, tag="persona"):
+    """A role that the model plays: its prompt, its model, and how its contexts are built.
+
+    `overrides` are dotted keys of a policy (`pools.recent.max_items`) or names of `Overrides`, for this persona only.
+    `completion` is the number of tokens reserved for its answers. `provider` is where its model runs, if not at the
+    model's maker.
+    """
+
+    name: str = ""
+    prompt: str = ""
+    character: Character | None = None
+    model: str = ""
+    provider: str = ""
+    policy: str = ""
+    completion: int | None = None
+    overrides: dict[str, Any] = {}
+    lorebooks: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Validate the fields."""
+        texts = ("name", "prompt", "model", "provider", "policy")
+        normalize_fields(self, texts=texts, ids=("lorebooks",), objects=("overrides",))
+        validate_character("character", self.character)
+        check_notes("notes", self.notes)
+        if self.completion is not None:
+            check_integer("completion", self.completion, low=1)
+
+    @property
+    def called(self) -> str:
+        """Its name, or its id if it has none."""
+        return self.name or self.id
+
+
+class Room(Record, frozen=True, kw_only=True, tag="room"):
+    """A conversation: a channel, a session or a thread. Every context built for it includes `goal` and `headers`.
+
+    `user` is the owner: with `other_rooms`, retrieval searches all rooms of the same user. `persona` answers by
+    default. Fields of `character` override those of the persona's character.
+    """
+
+    name: str = ""
+    user: str | None = None
+    persona: str | None = None
+    character: Character | None = None
+    goal: str = ""
+    headers: tuple[str, ...] = ()
+    lorebooks: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+    created: float = 0.0
+    metadata: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Validate the fields."""
+        optional = ("user", "persona")
+        normalize_fields(self, texts=("name", "goal"), ids=("lorebooks",), optional=optional, times=("created",))
+        check_strings("headers", self.headers)
+        validate_character("character", self.character)
+        check_notes("notes", self.notes)
+
+
+Entity = User | Persona | Room | Lorebook
+"""A record that is written, read and listed by its id."""
