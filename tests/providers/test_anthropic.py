@@ -214,5 +214,5 @@ def test_an_error_in_a_stream_is_raised(error, kind):
 
 @pytest.mark.parametrize("body", [b"{}", b'{"type": "completion"}', b'{"content": []}'])
 def test_what_is_no_message_is_said(body):
-    with pytest.raises(ProviderError, match="nothing in it"):
+    with pytest.raises(ProviderError, match="empty or unreadable"):
         Anthropic().read(body)

@@ -21,7 +21,7 @@ ALL_KEYS = {name: f"{SECRET}-{name}" for known in KNOWN_SERVERS.values() for nam
 
 
 def sent_headers(provider):
-    return provider.connection._headers  # noqa: SLF001 - what would be sent
+    return provider.connection.headers
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_known_server_gets_its_own_key_and_needs_it(name):
         assert any(SECRET in value for value in sent_headers(provider).values())
         assert not any("other" in value for value in sent_headers(provider).values())
         assert SECRET not in f"{provider!r} {provider.connection!r} {provider.dialect!r} {provider.route}"
-    with pytest.raises(InvalidValue, match=f"{name} needs a key: set {known.keys[0]}"):
+    with pytest.raises(InvalidValue, match=f"{name} needs an API key: set {known.keys[0]}"):
         make_provider(name, environ={"BRIMFUL_PROVIDER_KEY": "other"})
 
 
@@ -154,7 +154,7 @@ def test_the_second_variable_will_do():
     ],
 )
 def test_each_server_is_asked_as_it_understands(url, renames, asks):
-    assert make_dialect("openai", url) == OpenAI(renames_limit=renames, asks_usage=asks)
+    assert make_dialect("openai", url) == OpenAI(uses_max_tokens=renames, requests_usage=asks)
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_each_server_is_asked_as_it_understands(url, renames, asks):
 def test_a_model_leads_to_the_server_that_runs_it_and_bears_the_name_it_has_there(model, route, named):
     provider = make_provider_for_model(resolve(model), environ=ALL_KEYS)
     assert provider.route == route
-    assert provider._named({"model": model})["model"] == named  # noqa: SLF001 - what would be sent
+    assert provider.with_local_name({"model": model})["model"] == named
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_model_leads_to_the_server_that_runs_it_and_bears_the_name_it_has_ther
     ],
 )
 def test_a_server_that_is_named_itself_gets_its_own_names_too(spec, model, named):
-    assert make_provider(spec, environ=ALL_KEYS)._named({"model": model})["model"] == named  # noqa: SLF001
+    assert make_provider(spec, environ=ALL_KEYS).with_local_name({"model": model})["model"] == named
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_server_that_is_named_itself_gets_its_own_names_too(spec, model, named
     ],
 )
 def test_where_no_server_is_known_it_says_what_to_name(model):
-    with pytest.raises(InvalidValue, match="no server is known that runs") as caught:
+    with pytest.raises(InvalidValue, match="no known server runs") as caught:
         make_provider_for_model(resolve(model), environ=ALL_KEYS)
     assert "openai:http://127.0.0.1:8081/v1" in caught.value.reason
 

@@ -99,7 +99,10 @@ async def test_that_a_request_is_on_its_way_is_told_before_the_server_has_said_a
         await sent.wait()
         writer.write(answer(b"tea"))
 
-    async with connected(once_it_is_told) as (_, connection), connection.stream("/", b"{}", sent=sent.set) as answering:
+    async with (
+        connected(once_it_is_told) as (_, connection),
+        connection.stream("/", b"{}", on_sent=sent.set) as answering,
+    ):
         assert await answering.read() == b"tea"
 
 
@@ -139,9 +142,9 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
         {"write": float("nan")},
         {"pool": float("inf")},
         {"read": "1"},
-        {"attempts": 0},
-        {"connections": True},
-        {"idle": -1},
+        {"max_attempts": 0},
+        {"max_connections": True},
+        {"max_idle": -1},
     ],
 )
 def test_limits_are_checked(wrong):
@@ -182,7 +185,7 @@ async def test_a_stream_that_was_turned_away_is_asked_for_again(status):
 
 @in_loop
 async def test_attempts_have_an_end_and_the_error_tells_what_the_last_one_said():
-    async with connected(*[answer(b"busy", 503, retry_after="2")] * 5, limits=Limits(attempts=2)) as (
+    async with connected(*[answer(b"busy", 503, retry_after="2")] * 5, limits=Limits(max_attempts=2)) as (
         server,
         connection,
     ):
@@ -261,7 +264,7 @@ async def test_a_new_connection_that_breaks_may_have_delivered_the_request():
 async def test_a_server_that_is_not_there_is_tried_and_named(caplog):
     async with serving() as server:
         pass
-    connection = Connection(server.url, limits=Limits(attempts=3))
+    connection = Connection(server.url, limits=Limits(max_attempts=3))
     error = await failing(connection)
     await connection.close()
     assert isinstance(error, ProviderUnavailable)
@@ -287,7 +290,7 @@ async def test_a_stream_that_falls_silent_is_given_up():
     async with connected(begun, limits=Limits(read=0.05)) as (server, connection):
         async with connection.stream("/chat", b"{}") as answering:
             assert await anext(answering.chunks) == b"data: 1\n\n"
-            with pytest.raises(ProviderUnavailable, match=r"broke off: nothing more came for 0\.05 seconds"):
+            with pytest.raises(ProviderUnavailable, match=r"broke off: no data for 0\.05 seconds"):
                 await anext(answering.chunks)
         await server.left.wait()
     assert len(server.asked) == 1
@@ -295,7 +298,7 @@ async def test_a_stream_that_falls_silent_is_given_up():
 
 @in_loop
 async def test_where_all_connections_are_in_use_it_is_said():
-    limits = Limits(connections=1, pool=0.05)
+    limits = Limits(max_connections=1, pool=0.05)
     begun = then_wait(chunked(b"data: 1\n\n", ended=False))
     async with connected(begun, limits=limits) as (server, connection), connection.stream("/chat", b"{}"):
         error = await failing(connection)
@@ -343,7 +346,7 @@ async def unread(connection):
 @in_loop
 async def test_however_a_stream_is_left_the_server_sees_it_and_the_connection_is_free(leave):
     begun = then_wait(chunked(b"data: 1\n\n", ended=False))
-    async with connected(begun, answer(b"next"), limits=Limits(connections=1, pool=0.2)) as (server, connection):
+    async with connected(begun, answer(b"next"), limits=Limits(max_connections=1, pool=0.2)) as (server, connection):
         await leave(connection)
         await server.left.wait()
         assert (await connection.post("/chat", b"{}")).body == b"next"
@@ -361,7 +364,7 @@ async def test_a_stream_that_was_read_to_its_end_leaves_the_connection_open_for_
 
 @in_loop
 async def test_a_cancelled_request_frees_its_connection():
-    async with connected(then_wait(b""), answer(b"next"), limits=Limits(connections=1, pool=0.2)) as (
+    async with connected(then_wait(b""), answer(b"next"), limits=Limits(max_connections=1, pool=0.2)) as (
         server,
         connection,
     ):
@@ -416,14 +419,14 @@ async def test_what_is_no_http_is_said(garbage):
 @in_loop
 async def test_what_is_packed_wrongly_is_said():
     async with connected(answer(b"no gzip", content_encoding="gzip")) as (_, connection):
-        assert (await failing(connection)).reason.startswith("the answer cannot be unpacked: ")
+        assert (await failing(connection)).reason.startswith("the answer cannot be decoded: ")
 
 
 @in_loop
 async def test_a_refusal_that_breaks_off_still_tells_its_status():
     async with connected(then_hang_up(answer(b"half", 400, content_length=99))) as (_, connection):
         error = await failing(connection)
-    assert (error.status, error.reason) == (400, "answered 400: nothing more")
+    assert (error.status, error.reason) == (400, "answered 400: no message")
 
 
 @pytest.mark.parametrize(
@@ -431,8 +434,8 @@ async def test_a_refusal_that_breaks_off_still_tells_its_status():
     [
         (401, "check the key: OPENAI_API_KEY"),
         (403, "check the key: OPENAI_API_KEY"),
-        (404, "check the model's name"),
-        (307, "leads elsewhere"),
+        (404, "check the model name"),
+        (307, "redirected"),
     ],
 )
 @in_loop
@@ -477,7 +480,7 @@ async def test_an_overflow_carries_its_numbers():
 
 @in_loop
 async def test_many_at_once_share_the_connections():
-    async with connected(*[answer(b"x")] * 50, limits=Limits(connections=4)) as (server, connection):
+    async with connected(*[answer(b"x")] * 50, limits=Limits(max_connections=4)) as (server, connection):
         answers = await asyncio.gather(*(connection.post("/", b"{}") for _ in range(50)))
     assert [each.body for each in answers] == [b"x"] * 50
     assert server.connections <= 4

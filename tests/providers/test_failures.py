@@ -18,7 +18,7 @@ SECRET = "sk-very-secret"  # noqa: S105 - no secret
         (httpx2.ConnectTimeout(""), True, "no connection within 10 seconds"),
         (httpx2.ConnectError("refused"), True, "cannot be reached: refused"),
         (httpx2.ConnectError(""), True, "cannot be reached: ConnectError"),
-        (httpx2.WriteTimeout(""), False, "did not take the request within 60 seconds"),
+        (httpx2.WriteTimeout(""), False, "did not accept the request within 60 seconds"),
         (httpx2.ReadTimeout(""), False, "no answer within 600 seconds"),
     ],
 )
@@ -40,13 +40,11 @@ def test_a_broken_line_is_tried_again_only_if_it_had_been_idle(error):
 def test_what_cannot_be_asked_does_not_tell_what_was_asked(kind):
     failure = make_request_error("r", kind(f"Illegal header value b'Bearer {SECRET}'"), Limits(), fresh=True)
     assert type(failure) is ProviderError
-    assert failure.reason == f"cannot be asked: {kind.__name__}"
+    assert failure.reason == f"the request failed: {kind.__name__}"
 
 
 def test_an_answer_that_broke_off():
-    assert make_stream_error("r", httpx2.ReadTimeout(""), Limits(read=7)).reason.endswith(
-        "nothing more came for 7 seconds"
-    )
+    assert make_stream_error("r", httpx2.ReadTimeout(""), Limits(read=7)).reason.endswith("no data for 7 seconds")
     assert type(make_stream_error("r", httpx2.DecodingError("bad"), Limits())) is ProviderError
     assert make_stream_error("r", httpx2.ReadError("reset"), Limits()).reason == "the answer broke off: reset"
 
@@ -54,4 +52,4 @@ def test_an_answer_that_broke_off():
 def test_an_address_shows_no_password():
     address = parse_address(f"http://me:{SECRET}@h/v1")
     assert repr(address) == "Address('http://h/v1')"
-    assert address.signed
+    assert address.auth

@@ -136,7 +136,7 @@ def test_errors_come_as_an_object_or_in_a_list():
 
 @pytest.mark.parametrize("body", [{}, {"candidates": []}, {"usageMetadata": USAGE}])
 def test_what_holds_no_candidate_is_said(body):
-    with pytest.raises(ProviderError, match="nothing in it"):
+    with pytest.raises(ProviderError, match="empty or unreadable"):
         read(body)
 
 

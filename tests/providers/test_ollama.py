@@ -130,7 +130,7 @@ def test_an_error_in_a_stream_is_raised(error, kind):
     with pytest.raises(ProviderError) as caught:
         reader.feed(lines({"error": error}))
     assert type(caught.value) is kind
-    assert reader.so_far.text == "Te"
+    assert reader.partial_reply.text == "Te"
 
 
 def test_calls_are_calls():
@@ -140,5 +140,5 @@ def test_calls_are_calls():
 
 @pytest.mark.parametrize("body", [{}, {"done": True}, {"models": []}])
 def test_what_holds_no_message_is_said(body):
-    with pytest.raises(ProviderError, match="nothing in it"):
+    with pytest.raises(ProviderError, match="empty or unreadable"):
         read(body)

@@ -107,7 +107,7 @@ def test_a_stream_is_asked_for_its_usage_beside_what_the_caller_asks():
         "stream": True,
         "stream_options": {"include_obfuscation": False, "include_usage": True},
     }
-    assert "stream_options" not in json.loads(OpenAI(asks_usage=False).body(asked, stream=True))
+    assert "stream_options" not in json.loads(OpenAI(requests_usage=False).body(asked, stream=True))
 
 
 def test_a_wish_for_a_stream_in_the_request_gives_way_to_how_it_is_sent():
@@ -116,7 +116,7 @@ def test_a_wish_for_a_stream_in_the_request_gives_way_to_how_it_is_sent():
 
 
 def test_the_limit_bears_the_name_that_others_know_in_its_place():
-    body = json.loads(OpenAI(renames_limit=True).body(ASKED, stream=False))
+    body = json.loads(OpenAI(uses_max_tokens=True).body(ASKED, stream=False))
     assert list(body) == ["model", "max_tokens", "new_field", "messages"]
 
 
@@ -249,7 +249,7 @@ def test_what_cannot_be_read_is_said(body):
 
 @pytest.mark.parametrize("body", [b"{}", b'{"choices": []}', b'{"choices": null}', b'{"choices": [7]}', b'{"id": 3}'])
 def test_an_answer_without_a_choice_is_none(body):
-    with pytest.raises(ProviderError, match="nothing in it"):
+    with pytest.raises(ProviderError, match="empty or unreadable"):
         OpenAI().read(body)
 
 
@@ -381,7 +381,11 @@ def test_a_stream_that_ends_too_soon_is_no_answer(stream):
 def test_what_has_come_so_far_can_be_had():
     reader = OpenAI().reader("r")
     reader.feed(events(chunk({"content": "Te"})))
-    assert (reader.so_far.text, reader.so_far.finish, reader.so_far.usage) == ("Te", "broken-off", None)
+    assert (reader.partial_reply.text, reader.partial_reply.finish, reader.partial_reply.usage) == (
+        "Te",
+        "broken-off",
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -412,7 +416,7 @@ def test_an_error_in_a_stream_is_raised(event, kind, status):
     with pytest.raises(ProviderError) as caught:
         reader.feed(event)
     assert (type(caught.value), caught.value.status, caught.value.route) == (kind, status, "r")
-    assert reader.so_far.text == "Te"
+    assert reader.partial_reply.text == "Te"
 
 
 def test_lone_surrogates_are_replaced():

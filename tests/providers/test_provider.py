@@ -109,7 +109,7 @@ async def test_a_server_that_does_not_stream_is_heard_all_the_same():
 @in_loop
 async def test_closing_the_stream_frees_its_connection():
     begun = then_wait(chunked(events(chunk("Te")), ended=False))
-    limits = Limits(connections=1, pool=0.2)
+    limits = Limits(max_connections=1, pool=0.2)
     async with provided(begun, answer(WHOLE["openai"]), limits=limits) as (server, provider):
         stream = provider.stream(ASKED)
         assert (await anext(stream)).text == "Te"
@@ -126,7 +126,7 @@ async def test_cancelling_whoever_reads_a_stream_frees_its_connection():
 
     begun = asyncio.Event()
     sent = then_wait(chunked(events(chunk("Te")), ended=False))
-    limits = Limits(connections=1, pool=0.2)
+    limits = Limits(max_connections=1, pool=0.2)
     async with provided(sent, answer(WHOLE["openai"]), limits=limits) as (server, provider):
         task = asyncio.create_task(follow())
         await begun.wait()

@@ -14,20 +14,20 @@ def unavailable(seconds=None):
 
 def test_only_what_was_found_safe_is_tried_again():
     for failure in (unavailable(), ProviderError("r", "no"), ContextOverflow("r", "long"), KeyError()):
-        assert get_retry_delay(failure, longest=30) is False
-    assert get_retry_delay(Retriable(unavailable()), longest=30) is True
+        assert get_retry_delay(failure, max_wait=30) is False
+    assert get_retry_delay(Retriable(unavailable()), max_wait=30) is True
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1.5, 30.0])
 def test_a_named_wait_is_kept_and_spread_a_little(seconds):
-    waits = {get_retry_delay(Retriable(unavailable(seconds)), longest=30) for _ in range(50)}
+    waits = {get_retry_delay(Retriable(unavailable(seconds)), max_wait=30) for _ in range(50)}
     assert all(seconds <= wait <= seconds + MAX_JITTER for wait in waits)
     assert len(waits) > 1
 
 
 @pytest.mark.parametrize("seconds", [30.1, 3600.0])
 def test_a_wait_that_is_too_long_is_left_to_the_caller(seconds):
-    assert get_retry_delay(Retriable(unavailable(seconds)), longest=30) is False
+    assert get_retry_delay(Retriable(unavailable(seconds)), max_wait=30) is False
 
 
 @pytest.mark.parametrize(

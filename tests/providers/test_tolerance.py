@@ -74,7 +74,7 @@ def test_a_stream_with_anything_in_any_place(wire, data):
     reader = make_dialect(wire, "http://h").reader("r")
     with suppress(ProviderError):
         read_all(reader, b"\n".join(lines))
-    assert reader.so_far.finish
+    assert reader.partial_reply.finish
 
 
 @pytest.mark.parametrize("wire", STREAMS)

@@ -119,7 +119,7 @@ def test_an_upstream_that_refuses_our_own_key_is_our_own_affair(start, upstream,
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 def test_an_upstream_that_is_not_there(start, path):
-    client = start(upstream={"url": "http://127.0.0.1:1/v1", "limits": {"attempts": 1}})
+    client = start(upstream={"url": "http://127.0.0.1:1/v1", "limits": {"max_attempts": 1}})
     answer = client.post(path, json=HI)
     assert answer.status_code == 502
     assert is_told(answer, path)

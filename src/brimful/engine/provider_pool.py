@@ -54,7 +54,7 @@ class ProviderPool:
         if not isinstance(provider, HttpProvider):
             return model
         self._offers = self._offers or ServerModels(self._clock)
-        offer = await self._offers.of(provider.connection, provider.wire, model.id)
+        offer = await self._offers.find(provider.connection, provider.wire, model.id)
         if offer is None:
             return model
         row = model if model.known or not offer.only else default_registry().resolve(offer.id)

@@ -13,36 +13,36 @@ _VERSION: Final = re.compile(r"/v\d+(?:beta|alpha)?$")
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """A URL without a slash at its end and without a user. `signed` is the header that the user became."""
+    """A URL without a trailing slash and without credentials, which become the `auth` header."""
 
     url: str
     host: str
-    signed: dict[str, str]
+    auth: dict[str, str]
 
     def __repr__(self) -> str:
-        """Show no password."""
+        """Hide the password."""
         return f"Address({self.url!r})"
 
 
 def parse_address(url: str) -> Address:
-    """Read the URL of a server.
+    """Parse the URL of a server.
 
-    A name and a password in it become a header, for URLs are logged by many, headers by few.
+    Credentials in it become a header, since URLs end up in logs more often than headers.
 
     >>> parse_address("http://me:secret@localhost:8081/v1/").url
     'http://localhost:8081/v1'
     """
     parts = _split_url(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidValue("url", f"must be an http or https address, not {hide_credentials(url)!r}")
+        raise InvalidValue("url", f"must be an http or https URL, not {hide_credentials(url)!r}")
     if parts.query or parts.fragment:
-        raise InvalidValue("url", f"must end with a path, without '?' or '#': {hide_credentials(url)!r}")
+        raise InvalidValue("url", f"must not have a query or fragment: {hide_credentials(url)!r}")
     host = parts.netloc.rpartition("@")[2].lower()
-    return Address(url=f"{parts.scheme}://{host}{parts.path.rstrip('/')}", host=host, signed=_make_auth_header(parts))
+    return Address(url=f"{parts.scheme}://{host}{parts.path.rstrip('/')}", host=host, auth=_make_auth_header(parts))
 
 
 def get_route(url: str) -> str:
-    """Name the server behind a URL, without a user and without the version of its API.
+    """Return a name for the server at a URL, without credentials and API version.
 
     >>> get_route("https://api.openai.com/v1"), get_route("http://me:secret@localhost:8081/team/v1/")
     ('api.openai.com', 'localhost:8081/team')
@@ -51,7 +51,7 @@ def get_route(url: str) -> str:
 
 
 def hide_credentials(url: str) -> str:
-    """Return a URL, or what was given for one, as it may be shown.
+    """Remove credentials from a URL, which may be invalid.
 
     >>> hide_credentials("ftp://me:secret@host/x")
     'ftp://host/x'
@@ -62,9 +62,9 @@ def hide_credentials(url: str) -> str:
 def _split_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url.strip())
-        parts.port  # noqa: B018 - raises if it is none
+        parts.port  # noqa: B018 - raises if it is invalid
     except ValueError as error:
-        raise InvalidValue("url", f"is no address ({error}): {hide_credentials(url)!r}") from None
+        raise InvalidValue("url", f"is not a URL ({error}): {hide_credentials(url)!r}") from None
     return parts
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from brimful.providers.connection import Connection
 
 
-API_VERSION: Final = "2023-06-01"  # of the API; a header that is required
+API_VERSION: Final = "2023-06-01"  # a required header
 
 _FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
@@ -39,11 +39,11 @@ _FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "model_context_window_exceeded": "overflow",
 }
 _COUNT_FIELDS: Final = frozenset({"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"})
-"""Fields that the question for a count takes."""
+"""Fields that the endpoint for counting accepts."""
 
 
 class Anthropic(msgspec.Struct, frozen=True, kw_only=True):
-    """How Anthropic is asked."""
+    """The dialect of Anthropic."""
 
     wire: Wire = "anthropic"
 
@@ -52,17 +52,17 @@ class Anthropic(msgspec.Struct, frozen=True, kw_only=True):
         return {"anthropic-version": API_VERSION} | ({"x-api-key": key} if key else {})
 
     def path(self, request: Request, *, stream: bool) -> str:
-        """Return where a request goes."""
+        """Return the path of a request."""
         del request, stream
         return "/v1/messages"
 
     def body(self, request: Request, *, stream: bool) -> bytes:
-        """Write a request."""
-        asked = {key: value for key, value in request.items() if key != "stream"}
-        return request_bytes(asked | ({"stream": True} if stream else {}))
+        """Encode a request."""
+        fields = {key: value for key, value in request.items() if key != "stream"}
+        return request_bytes(fields | ({"stream": True} if stream else {}))
 
     def read(self, body: bytes, route: str = "") -> Reply:
-        """Read a whole answer."""
+        """Parse a complete answer."""
         return parse_reply(_Draft(), body, route)
 
     def reader(self, route: str = "") -> Reader:
@@ -70,80 +70,82 @@ class Anthropic(msgspec.Struct, frozen=True, kw_only=True):
         return Reader(_Draft(), ServerEventDecoder(), route)
 
     async def count(self, connection: "Connection", request: Request) -> int | None:
-        """Ask for the tokens of a prompt."""
-        asked = {key: value for key, value in request.items() if key in _COUNT_FIELDS}
-        answer = await connection.post("/v1/messages/count_tokens", request_bytes(asked))
+        """Count the tokens of a prompt."""
+        fields = {key: value for key, value in request.items() if key in _COUNT_FIELDS}
+        answer = await connection.post("/v1/messages/count_tokens", request_bytes(fields))
         return parse_count(answer.body, "input_tokens")
 
 
 class _Draft(Draft):
-    """A whole message and the start of a stream have one form; the rest of a stream adds to its blocks."""
+    """A complete message has the same form as the start of a stream; later events add to its blocks."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: JsonObject = {}
+        self._usage_fields: JsonObject = {}
 
-    def take(self, said: JsonObject) -> ReplyChunk:
-        match said.get("type"):
+    def add(self, data: JsonObject) -> ReplyChunk:
+        match data.get("type"):
             case "message":
-                return self._message(said)
+                return self._message(data)
             case "message_start":
-                return self._message(as_object(said.get("message")))
+                return self._message(as_object(data.get("message")))
             case "content_block_start":
-                return self._block(as_count(said.get("index")), as_object(said.get("content_block")))
+                return self._block(as_count(data.get("index")), as_object(data.get("content_block")))
             case "content_block_delta":
-                return self._delta(as_count(said.get("index")), as_object(said.get("delta")))
+                return self._delta(as_count(data.get("index")), as_object(data.get("delta")))
             case "message_delta":
-                self._ended(as_object(said.get("delta")))
-                self._count(as_object(said.get("usage")))
+                self._set_finish(as_object(data.get("delta")))
+                self._set_usage(as_object(data.get("usage")))
         return ReplyChunk()
 
     def _message(self, message: JsonObject) -> ReplyChunk:
-        self.begun = True
+        self.has_started = True
         self.id = as_string(message.get("id"))
         self.model = as_string(message.get("model"))
         pieces = [self._block(index, block) for index, block in enumerate(as_objects(message.get("content")))]
-        self._ended(message)
-        self._count(as_object(message.get("usage")))
+        self._set_finish(message)
+        self._set_usage(as_object(message.get("usage")))
         return join_pieces(pieces)
 
     def _block(self, index: int, block: JsonObject) -> ReplyChunk:
         match block.get("type"):
             case "text":
-                return ReplyChunk(text=self.say(as_string(block.get("text"))))
+                return ReplyChunk(text=self.add_text(as_string(block.get("text"))))
             case "thinking":
                 return ReplyChunk(thought=as_string(block.get("thinking")))
             case "tool_use":
-                given = as_object(block.get("input"))  # empty at the start of a stream: it follows in bits
-                arguments = json_text(given) if given else ""
-                self.call(index, id=as_string(block.get("id")), name=as_string(block.get("name")), arguments=arguments)
+                value = as_object(block.get("input"))  # empty at the start of a stream: its parts follow
+                arguments = json_text(value) if value else ""
+                self.add_call(
+                    index, id=as_string(block.get("id")), name=as_string(block.get("name")), arguments=arguments
+                )
         return ReplyChunk()
 
     def _delta(self, index: int, delta: JsonObject) -> ReplyChunk:
         match delta.get("type"):
             case "text_delta":
-                return ReplyChunk(text=self.say(as_string(delta.get("text"))))
+                return ReplyChunk(text=self.add_text(as_string(delta.get("text"))))
             case "thinking_delta":
                 return ReplyChunk(thought=as_string(delta.get("thinking")))
             case "input_json_delta":
-                self.call(index, arguments=as_string(delta.get("partial_json")))
+                self.add_call(index, arguments=as_string(delta.get("partial_json")))
         return ReplyChunk()
 
-    def _ended(self, told: JsonObject) -> None:
-        reason = as_string(told.get("stop_reason"))
+    def _set_finish(self, data: JsonObject) -> None:
+        reason = as_string(data.get("stop_reason"))
         if reason:
             self.finish = _FINISH_REASONS.get(reason, "other")
 
-    def _count(self, usage: JsonObject) -> None:
-        """Keep the latest of each number. `input_tokens` are those that were neither read from a cache nor written."""
-        self._told |= {key: value for key, value in usage.items() if value is not None}
-        if not self._told:
+    def _set_usage(self, usage: JsonObject) -> None:
+        """Keep the latest of each number. `input_tokens` excludes tokens read from or written to the cache."""
+        self._usage_fields |= {key: value for key, value in usage.items() if value is not None}
+        if not self._usage_fields:
             return
-        read, written = (as_count(self._told.get(f"cache_{way}_input_tokens")) for way in ("read", "creation"))
-        details = as_object(self._told.get("output_tokens_details"))
+        read, written = (as_count(self._usage_fields.get(f"cache_{way}_input_tokens")) for way in ("read", "creation"))
+        details = as_object(self._usage_fields.get("output_tokens_details"))
         self.usage = make_usage(
-            prompt=as_count(self._told.get("input_tokens")) + read + written,
+            prompt=as_count(self._usage_fields.get("input_tokens")) + read + written,
             cached=read,
-            completion=as_count(self._told.get("output_tokens")),
+            completion=as_count(self._usage_fields.get("output_tokens")),
             reasoning=as_count(details.get("thinking_tokens")),
         )

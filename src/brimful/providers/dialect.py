@@ -26,7 +26,7 @@ JsonObject = dict[str, Any]
 
 
 class _CallDraft(msgspec.Struct, kw_only=True):
-    """A call of which more may come."""
+    """A tool call that may be incomplete."""
 
     id: str = ""
     name: str = ""
@@ -34,15 +34,14 @@ class _CallDraft(msgspec.Struct, kw_only=True):
 
 
 class Draft(ABC):
-    """What has been said so far. A dialect says how to `take` what its server sends, at once or piece by piece.
+    """A reply in progress. Each dialect implements `add` for what its server sends, whole or in pieces.
 
-    `begun` says that something of an answer was there, `finish` why it ended, if it has. `seed` tells answers apart
-    where they have no id.
+    `has_started` is True once there is something of an answer, `finish` is why it ended. `seed` distinguishes answers
+    without an id.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
-        self.begun = False
+        self.has_started = False
         self.finish: FinishReason | None = None
         self.usage: Usage | None = None
         self.model = ""
@@ -52,31 +51,31 @@ class Draft(ABC):
         self._calls: dict[int, _CallDraft] = {}
 
     @abstractmethod
-    def take(self, said: JsonObject) -> ReplyChunk:
-        """Take in what a server sent, and return what is new in it. Fields of no use are passed over."""
+    def add(self, data: JsonObject) -> ReplyChunk:
+        """Add what a server sent, and return what is new. Unknown fields are ignored."""
 
-    def reply(self, unended: FinishReason = "other") -> Reply:
-        """Return the answer as far as it has come; `unended` is its finish where none was told."""
-        parts = tuple(part for index, told in enumerate(self._parts) if (part := self._part(index, told)) is not None)
-        finish = self.finish or unended
+    def reply(self, default_finish: FinishReason = "other") -> Reply:
+        """Return the reply so far; `default_finish` is used if the server gave no reason."""
+        parts = tuple(part for index, draft in enumerate(self._parts) if (part := self._part(index, draft)) is not None)
+        finish = self.finish or default_finish
         if finish == "stop" and any(isinstance(part, ToolCall) for part in parts):
-            finish = "tool-calls"  # not every server tells the two apart
+            finish = "tool-calls"  # not every server distinguishes the two
         return Reply(parts=parts, finish=finish, usage=self.usage, model=self.model, id=self.id)
 
-    def say(self, text: str) -> str:
-        """Add to what is said, and return it."""
+    def add_text(self, text: str) -> str:
+        """Add text, and return it."""
         if text:
             if not self._parts or isinstance(self._parts[-1], _CallDraft):
                 self._parts.append([])
-            told = self._parts[-1]
-            if isinstance(told, list):
-                told.append(text)
+            last = self._parts[-1]
+            if isinstance(last, list):
+                last.append(text)
         return text
 
-    def call(self, key: int | None, *, id: str = "", name: str = "", arguments: str = "") -> None:
-        """Add to the call of this key, or begin one that is whole (None).
+    def add_call(self, key: int | None, *, id: str = "", name: str = "", arguments: str = "") -> None:
+        """Add to the tool call with this key, or start a complete one (None).
 
-        Where calls are streamed in bits, the name comes first, then the arguments.
+        In streams, the name comes first, then the arguments in pieces.
         """
         call = None if key is None else self._calls.get(key)
         if call is None or (id and call.id and id != call.id):  # some servers give all calls one index
@@ -89,22 +88,22 @@ class Draft(ABC):
         if arguments:
             call.arguments.append(arguments)
 
-    def _part(self, index: int, told: list[str] | _CallDraft) -> Text | ToolCall | None:
-        if isinstance(told, list):
-            return Text(text="".join(told))
-        if not told.name:
+    def _part(self, index: int, draft: list[str] | _CallDraft) -> Text | ToolCall | None:
+        if isinstance(draft, list):
+            return Text(text="".join(draft))
+        if not draft.name:
             return None
-        arguments = "".join(told.arguments) or "{}"
-        return ToolCall(id=told.id or self._call_id(index, told.name), name=told.name, arguments=arguments)
+        arguments = "".join(draft.arguments) or "{}"
+        return ToolCall(id=draft.id or self._call_id(index, draft.name), name=draft.name, arguments=arguments)
 
     def _call_id(self, index: int, name: str) -> str:
-        """Make up an id where a server gives none, the same each time that this answer is read."""
+        """Make an id if the server gave none; it is the same each time that this answer is read."""
         digest = hashlib.blake2b(f"{self.id}{self.seed}:{index}:{name}".encode(), digest_size=8)
         return f"call_{digest.hexdigest()}"
 
 
 def make_usage(*, prompt: int, cached: int = 0, completion: int, reasoning: int = 0) -> Usage:
-    """Return a usage that holds together, whatever a server tells: no part is larger than its whole.
+    """Return a consistent usage, whatever a server reports: no part is larger than the whole.
 
     >>> make_usage(prompt=9, cached=12, completion=2)
     Usage(prompt=9, cached=9, completion=2, reasoning=0)
@@ -114,28 +113,28 @@ def make_usage(*, prompt: int, cached: int = 0, completion: int, reasoning: int 
 
 
 def join_pieces(pieces: Iterable[ReplyChunk]) -> ReplyChunk:
-    """Return several pieces as one."""
-    told = list(pieces)
-    return ReplyChunk(text="".join(piece.text for piece in told), thought="".join(piece.thought for piece in told))
+    """Join several chunks."""
+    chunks = list(pieces)
+    return ReplyChunk(text="".join(piece.text for piece in chunks), thought="".join(piece.thought for piece in chunks))
 
 
 def as_object(value: object) -> JsonObject:
-    """Return an object, or an empty one in place of anything else."""
+    """Return an object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def as_objects(value: object) -> list[JsonObject]:
-    """Return the objects of a list, and none of anything else."""
+    """Return the objects of a list; an empty list for anything else."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def as_string(value: object) -> str:
-    """Return a text, or an empty one in place of anything else."""
+    """Return a string; an empty one for anything else."""
     return value if isinstance(value, str) else ""
 
 
 def as_count(value: object) -> int:
-    """Return a whole number from 0 on, of tokens or a place, or 0 in place of anything else."""
+    """Return a non-negative integer; 0 for anything else."""
     return value if type(value) is int and 0 <= value <= MAX_INTEGER else 0
 
 
@@ -144,47 +143,45 @@ _STOP_EVENT: Final = "message_stop"  # Anthropic's word for it
 
 
 class Dialect(Protocol):
-    """One sort of API. Nothing of it does any I/O but `count`."""
+    """The API of one family of servers. Only `count` does I/O."""
 
     @property
     def wire(self) -> Wire:
-        """The form of its requests."""
+        """The format of its requests."""
         ...
 
     def headers(self, key: str) -> Mapping[str, str]:
-        """Return the headers that every request needs, with the key in them if there is one."""
+        """Return the headers of every request, including the API key if there is one."""
         ...
 
     def path(self, request: Request, *, stream: bool) -> str:
-        """Return where a request goes, below the server's address."""
+        """Return the path of a request, relative to the server's URL."""
         ...
 
     def body(self, request: Request, *, stream: bool) -> bytes:
-        """Write a request for an answer at once or piece by piece; all fields of it go through."""
+        """Encode a request; all of its fields are kept."""
         ...
 
     def read(self, body: bytes, route: str = "") -> Reply:
-        """Read an answer that came at once; raise `ProviderError` and its kinds if it is none."""
+        """Parse a complete answer; raise a `ProviderError` if it is an error or invalid."""
         ...
 
     def reader(self, route: str = "") -> "Reader":
-        """Return a reader for one answer that comes piece by piece."""
+        """Return a reader for one streamed answer."""
         ...
 
     async def count(self, connection: "Connection", request: Request) -> int | None:
-        """Ask the server for the tokens of a request's prompt; None if it cannot tell."""
+        """Let the server count the tokens of a prompt; return None if it cannot."""
         ...
 
 
 class Reader:
-    """Reads one stream: `feed` it the bytes as they come, cut anywhere; `end` it when no more do.
+    """Reads one stream: `feed` it bytes as they arrive, and call `end` at the end.
 
-    It raises `ProviderError` and its kinds for an error that stands in the stream. Events and fields that it does not
-    know are passed over.
+    Raises a `ProviderError` for an error in the stream. Unknown events and fields are ignored.
     """
 
     def __init__(self, draft: Draft, frames: EventDecoder, route: str) -> None:
-        """Take what the dialect's answers are made of."""
         self._draft = draft
         self._frames = frames
         self._route = route
@@ -192,38 +189,38 @@ class Reader:
         self._error: ProviderError | None = None
 
     @property
-    def so_far(self) -> Reply:
-        """What has come of the answer, whether or not it is all."""
+    def partial_reply(self) -> Reply:
+        """The reply so far, complete or not."""
         return self._draft.reply("other" if self._done else "broken-off")
 
     @property
-    def over(self) -> bool:
-        """Whether the server said that this is all."""
+    def is_done(self) -> bool:
+        """Whether the server marked the end."""
         return self._done
 
     def feed(self, chunk: bytes) -> list[ReplyChunk]:
-        """Take in some bytes, and return what can be said now."""
+        """Add bytes, and return the new chunks."""
         return self._read(self._frames.feed(chunk))
 
-    def last(self) -> list[ReplyChunk]:
-        """Return what can still be said when no more bytes come: not every server ends its last event as it should."""
+    def flush(self) -> list[ReplyChunk]:
+        """Return the chunks of an unterminated last event, which some servers send."""
         return self._read([event for event in self._frames.end() if _is_complete(event.data)])
 
     def end(self) -> Reply:
-        """Return the whole answer; raise `ProviderUnavailable` if the stream ended before it did."""
-        self.last()
-        if self._draft.finish is None and not (self._done and self._draft.begun):
-            raise ProviderUnavailable(self._route, "the answer broke off: the stream ended before it was whole")
+        """Return the complete reply; raise `ProviderUnavailable` if the stream ended too early."""
+        self.flush()
+        if self._draft.finish is None and not (self._done and self._draft.has_started):
+            raise ProviderUnavailable(self._route, "the answer broke off: the stream ended before it was complete")
         return self._draft.reply()
 
     def _read(self, events: list[StreamEvent]) -> list[ReplyChunk]:
-        """Read events. What was said before an error is told first: the error comes with the next call."""
+        """Read events. Chunks before an error are returned first; the error is raised by the next call."""
         if self._error is not None:
             raise self._error
         pieces: list[ReplyChunk] = []
         for event in events:
             try:
-                piece = self._take(event)
+                piece = self._read_event(event)
             except ProviderError as error:
                 if not pieces:
                     raise
@@ -233,7 +230,7 @@ class Reader:
                 pieces.append(piece)
         return pieces
 
-    def _take(self, event: StreamEvent) -> ReplyChunk | None:
+    def _read_event(self, event: StreamEvent) -> ReplyChunk | None:
         if event.data.strip() == _DONE or event.name == _STOP_EVENT:
             self._done = True
             return None
@@ -249,36 +246,36 @@ def _is_complete(data: bytes) -> bool:
 
 
 def parse_reply(draft: Draft, body: bytes, route: str) -> Reply:
-    """Read an answer that came at once."""
+    """Parse a complete answer into a draft."""
     feed_draft(draft, body, route)
-    if not draft.begun:
-        raise ProviderError(route, "the answer has nothing in it that could be read", body=body)
+    if not draft.has_started:
+        raise ProviderError(route, "the answer is empty or unreadable", body=body)
     return draft.reply()
 
 
 def parse_count(body: bytes, field: str) -> int | None:
-    """Return the number in the field of an answer that tells a count; None if there is none.
+    """Return the number in a field of an answer; None if there is none.
 
     >>> parse_count(b'{"input_tokens": 812}', "input_tokens"), parse_count(b"<html>", "input_tokens")
     (812, None)
     """
     try:
-        told = decode_json(body)
+        data = decode_json(body)
     except ValueError:
         return None
-    return as_count(as_object(told).get(field)) or None
+    return as_count(as_object(data).get(field)) or None
 
 
 def feed_draft(draft: Draft, data: bytes, route: str, *, failed: bool = False) -> ReplyChunk:
-    """Put a JSON object into a draft; raise if it is an error, or nothing that can be read."""
+    """Add a JSON object to a draft; raise if it is an error or unreadable."""
     if failed:
         raise make_provider_error(ErrorSource(route=route), None, data)
     try:
-        said = decode_json(data)
+        value = decode_json(data)
     except ValueError as error:
         raise ProviderError(route, f"the answer cannot be read: it {error}", body=data) from None
-    if not isinstance(said, dict):
-        raise ProviderError(route, "the answer cannot be read: it is no object", body=data)
-    if said.get("error"):
+    if not isinstance(value, dict):
+        raise ProviderError(route, "the answer cannot be read: it is not a JSON object", body=data)
+    if value.get("error"):
         raise make_provider_error(ErrorSource(route=route), None, data)
-    return draft.take(said)
+    return draft.add(value)

@@ -11,11 +11,12 @@ from brimful.providers.address import parse_address
 
 
 class KnownServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server known by `name`, which runs the models of the `makers` that the registry names.
+    """A server known by `name`, which runs the models of these `makers`.
 
-    `keys` are the environment variables that may hold its key, the first one first; none means that it needs none.
-    `prefixes` are first parts of models' names that mean this server, beside its own name; `own` are models in whose
-    names it is no prefix. The last two fields are its ways with OpenAI's dialect.
+    - `keys`: environment variables that may hold its API key, in order; empty if it needs none.
+    - `prefixes`: prefixes of model names that mean this server, besides its own name.
+    - `own`: models whose names contain the server's name without meaning it as a prefix.
+    - `uses_max_tokens`, `requests_usage`: see the OpenAI dialect.
     """
 
     name: str
@@ -26,21 +27,21 @@ class KnownServer(msgspec.Struct, frozen=True, kw_only=True):
     prefixes: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     source: str
-    renames_limit: bool = True
-    asks_usage: bool = True
+    uses_max_tokens: bool = True
+    requests_usage: bool = True
 
-    def is_named(self, first: str) -> bool:
-        """Whether the first part of a model's name means this server."""
-        return first.lower() in (self.name, *self.prefixes)
+    def matches_prefix(self, prefix: str) -> bool:
+        """Whether the prefix of a model name means this server."""
+        return prefix.lower() in (self.name, *self.prefixes)
 
-    def name_there(self, model: str) -> str:
-        """Return a model's name as this server knows it, without the server's before it.
+    def local_name(self, model: str) -> str:
+        """Return the name of a model on this server, without the server's prefix.
 
-        >>> KNOWN_SERVERS["openrouter"].name_there("openrouter/qwen/qwen3-8b")
+        >>> KNOWN_SERVERS["openrouter"].local_name("openrouter/qwen/qwen3-8b")
         'qwen/qwen3-8b'
         """
         first, rest = split_model_name(model)
-        return rest if rest and self.is_named(first) and model not in self.own else model
+        return rest if rest and self.matches_prefix(first) and model not in self.own else model
 
 
 KNOWN_SERVERS: Final = {
@@ -51,7 +52,7 @@ KNOWN_SERVERS: Final = {
             url="https://api.openai.com/v1",
             keys=("OPENAI_API_KEY",),
             makers=("openai",),
-            renames_limit=False,
+            uses_max_tokens=False,
             source="https://platform.openai.com/docs/api-reference",
         ),
         KnownServer(
@@ -90,7 +91,7 @@ KNOWN_SERVERS: Final = {
             url="https://api.mistral.ai/v1",
             keys=("MISTRAL_API_KEY",),
             makers=("mistral",),
-            asks_usage=False,  # it refuses fields that it does not know, and tells the usage in any case
+            requests_usage=False,  # it rejects unknown fields, and always reports usage
             source="https://docs.mistral.ai/api",
         ),
         KnownServer(
@@ -129,7 +130,7 @@ KNOWN_SERVERS: Final = {
             url="https://api.cohere.ai/compatibility/v1",
             keys=("COHERE_API_KEY",),
             makers=("cohere",),
-            asks_usage=False,  # it refuses `stream_options`
+            requests_usage=False,  # it rejects `stream_options`
             source="https://docs.cohere.com/docs/compatibility-api",
         ),
         KnownServer(
@@ -137,7 +138,7 @@ KNOWN_SERVERS: Final = {
             url="https://openrouter.ai/api/v1",
             keys=("OPENROUTER_API_KEY",),
             own=("openrouter/auto",),
-            renames_limit=False,
+            uses_max_tokens=False,
             source="https://openrouter.ai/docs/api-reference/overview",
         ),
         KnownServer(
@@ -169,24 +170,24 @@ KNOWN_SERVERS: Final = {
         ),
     )
 }
-"""All of them, by name."""
+"""All known servers, by name."""
 
 _OTHER_HOSTS: Final = (
     "azure bedrock databricks deepinfra github google-vertex hosted_vllm huggingface litellm_proxy lm_studio nebius "
     "novita nvidia_nim perplexity sambanova vercel_ai_gateway vertexai vllm"
 )
 OTHER_HOST_PREFIXES: Final = frozenset(_OTHER_HOSTS.split())
-"""First parts of models' names that mean a server which is not known here: it has an address for each customer, say."""
+"""Prefixes of model names that mean a server without a fixed URL, such as one per customer."""
 
 DEFAULT_KEY_VARIABLE: Final = "BRIMFUL_PROVIDER_KEY"
-"""The variable that holds the key for any other server."""
+"""The variable with the API key of any other server."""
 
 KEY_VARIABLES: Final = (*(key for known in KNOWN_SERVERS.values() for key in known.keys), DEFAULT_KEY_VARIABLE)
-"""Every variable that is looked at."""
+"""All variables that are read."""
 
 
 def find_server_by_url(url: str) -> KnownServer | None:
-    """Return the server whose address this is. Its key goes to no other host, and never in the clear.
+    """Return the server at a URL. Its API key is sent to no other host, and never unencrypted.
 
     >>> find_server_by_url("https://api.openai.com/v1").name
     'openai'
@@ -198,17 +199,17 @@ def find_server_by_url(url: str) -> KnownServer | None:
 
 
 def find_server_by_maker(maker: str) -> KnownServer | None:
-    """Return the server that a maker of models runs."""
+    """Return the server of a maker of models."""
     return next((known for known in KNOWN_SERVERS.values() if maker in known.makers), None)
 
 
-def find_server_by_prefix(first: str) -> KnownServer | None:
-    """Return the server that the first part of a model's name means."""
-    return next((known for known in KNOWN_SERVERS.values() if known.is_named(first)), None)
+def find_server_by_prefix(prefix: str) -> KnownServer | None:
+    """Return the server that the prefix of a model name means."""
+    return next((known for known in KNOWN_SERVERS.values() if known.matches_prefix(prefix)), None)
 
 
 def split_model_name(model: str) -> tuple[str, str]:
-    """Part a model's name at its first slash or colon; without one, all of it is the first part.
+    """Split a model name at its first slash or colon.
 
     >>> split_model_name("openrouter/qwen/qwen3-8b"), split_model_name("gpt-4o")
     (('openrouter', 'qwen/qwen3-8b'), ('gpt-4o', ''))

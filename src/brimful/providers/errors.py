@@ -15,15 +15,11 @@ import msgspec
 from brimful.core.decode import decode_json
 from brimful.errors import ContextOverflow, ProviderError, ProviderUnavailable
 
-_MAX_MESSAGE: Final = 4_000  # characters of a message that are looked at
+_MAX_MESSAGE: Final = 4_000  # characters of a message that are searched
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
-    """An error as a server told it.
-
-    `message` is its sentence, `kinds` are the words by which programs know it (type, code, status), `code` is an HTTP
-    status within it, `facts` are all fields of it.
-    """
+    """The error in a response: its message, its kinds (type, code, status), an HTTP status in it, and all fields."""
 
     message: str
     kinds: frozenset[str] = frozenset()
@@ -32,7 +28,7 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_error_body(body: bytes) -> ErrorBody:
-    """Read the body of an error, whatever it is.
+    """Parse the body of an error response in any format.
 
     >>> parse_error_body(b'{"error": {"message": "No.", "type": "invalid_request_error", "code": 400}}').message
     'No.'
@@ -40,23 +36,23 @@ def parse_error_body(body: bytes) -> ErrorBody:
     ('model not found', '<html>Bad Gateway')
     """
     try:
-        told = decode_json(body)
+        data = decode_json(body)
     except ValueError:
         return ErrorBody(message=_get_plain_text(body))
-    if isinstance(told, list) and told:  # Gemini, where no events were asked for
-        told = told[0]
-    if not isinstance(told, dict):
+    if isinstance(data, list) and data:  # Gemini, if not streamed as events
+        data = data[0]
+    if not isinstance(data, dict):
         return ErrorBody(message=_get_plain_text(body))
-    error = told.get("error")
-    inner = error if isinstance(error, dict) else told
-    message = _find_message(error) or _find_message(told) or _get_plain_text(body)
+    error = data.get("error")
+    inner = error if isinstance(error, dict) else data
+    message = _find_message(error) or _find_message(data) or _get_plain_text(body)
     return ErrorBody(
-        message=message[:_MAX_MESSAGE], kinds=_find_kinds(told, inner), code=_find_status(inner), facts=inner
+        message=message[:_MAX_MESSAGE], kinds=_find_kinds(data, inner), code=_find_status(inner), facts=inner
     )
 
 
 def _find_message(value: object) -> str:
-    """Return the sentence: a text, or the field of an object that holds it, with what a router passes on behind it."""
+    """Return the message: a string, or a field of an object, followed by what a router forwards."""
     if isinstance(value, str):
         return value
     if not isinstance(value, dict):
@@ -68,13 +64,13 @@ def _find_message(value: object) -> str:
 
 
 def _find_kinds(*objects: dict[str, Any]) -> frozenset[str]:
-    words = (found.get(key) for found in objects for key in ("type", "code", "status", "error_type", "param"))
+    words = (item.get(key) for item in objects for key in ("type", "code", "status", "error_type", "param"))
     return frozenset(word for word in words if isinstance(word, str))
 
 
 def _find_status(inner: dict[str, Any]) -> int | None:
     code = inner.get("code")
-    return code if type(code) is int and 400 <= code <= 599 else None  # noqa: PLR2004 - statuses of errors
+    return code if type(code) is int and 400 <= code <= 599 else None  # noqa: PLR2004 - error statuses
 
 
 def _get_plain_text(body: bytes) -> str:
@@ -109,7 +105,7 @@ _TOTAL_PATTERNS: Final = tuple(
         r"tokens in the request cannot exceed «W» - received «P»",  # Cohere
     )
 )
-"""Sentences whose limit is one of prompt and completion together, or that do not say of what it is."""
+"""Messages whose limit applies to prompt and completion together, or is not specified."""
 
 _INPUT_PATTERNS: Final = tuple(
     _compile_pattern(sentence)
@@ -124,7 +120,7 @@ _INPUT_PATTERNS: Final = tuple(
         r"maximum allowed input length of «W» tokens",
     )
 )
-"""Sentences whose limit is one of the prompt alone."""
+"""Messages whose limit applies to the prompt alone."""
 
 _NO_LIMIT_PATTERN: Final = re.compile(
     r"exceeds? (?:the )?(?:model'?s )?(?:context window|maximum context length|(?:maximum )?context length)"
@@ -141,7 +137,7 @@ _NO_LIMIT_PATTERN: Final = re.compile(
     r"|requires [\d,]+ patches after processing, exceeding the limit",  # OpenAI's images: patches are no tokens
     re.IGNORECASE,
 )
-"""Sentences without a limit in tokens."""
+"""Messages without a limit in tokens."""
 
 _DETAIL_PATTERNS: Final = tuple(
     _compile_pattern(sentence)
@@ -157,7 +153,7 @@ _DETAIL_PATTERNS: Final = tuple(
         r"is too large: «C»\.",  # vLLM
     )
 )
-"""Numbers beside the limit, wherever they stand in a message of the first form."""
+"""Further numbers in a message with a limit."""
 
 _OVERFLOW_KINDS: Final = frozenset(
     {
@@ -173,7 +169,7 @@ _UNRELATED_STATUSES: Final = frozenset({401, 402, 403, 404, 408, 429, 502, 503, 
 
 
 class Overflow(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers that a server told, if any; `input_only` says that the window is one of the prompt alone."""
+    """An overflow with the numbers that the server gave, if any; `input_only`: the window is for the prompt alone."""
 
     window: int | None = None
     prompt: int | None = None
@@ -182,9 +178,9 @@ class Overflow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_overflow(status: int | None, body: bytes) -> Overflow | None:
-    """Return what a refusal says of a prompt that is too long; None if it is about something else.
+    """Return the overflow that an error response reports; None if it is another error.
 
-    `status` is that of HTTP, or None for an error within a stream.
+    `status` is None for an error in a stream.
 
     >>> find_overflow(400, b'{"error": {"message": "prompt is too long: 209,003 tokens > 200,000 maximum"}}')
     Overflow(window=200000, prompt=209003, completion=None, input_only=False)
@@ -194,26 +190,26 @@ def find_overflow(status: int | None, body: bytes) -> Overflow | None:
     return find_overflow_in_error(parse_error_body(body), status)
 
 
-def find_overflow_in_error(said: ErrorBody, status: int | None = None) -> Overflow | None:
-    """Return what an error says of a prompt that is too long, once it was read."""
-    if status in _UNRELATED_STATUSES or _RATE_LIMIT_PATTERN.search(said.message):
+def find_overflow_in_error(error: ErrorBody, status: int | None = None) -> Overflow | None:
+    """Return the overflow that a parsed error reports; None if it is another error."""
+    if status in _UNRELATED_STATUSES or _RATE_LIMIT_PATTERN.search(error.message):
         return None
-    found = _parse_overflow(said)
+    found = _parse_overflow(error)
     if found is None:
-        known = said.kinds & _OVERFLOW_KINDS or _NO_LIMIT_PATTERN.search(said.message)
+        known = error.kinds & _OVERFLOW_KINDS or _NO_LIMIT_PATTERN.search(error.message)
         return Overflow() if known else None
     return found
 
 
-def _parse_overflow(said: ErrorBody) -> Overflow | None:
-    window, prompt = _positive_int(said.facts.get("n_ctx")), _positive_int(said.facts.get("n_prompt_tokens"))
-    if window is not None and said.kinds & _OVERFLOW_KINDS:  # llama.cpp tells them beside the sentence
+def _parse_overflow(error: ErrorBody) -> Overflow | None:
+    window, prompt = _positive_int(error.facts.get("n_ctx")), _positive_int(error.facts.get("n_prompt_tokens"))
+    if window is not None and error.kinds & _OVERFLOW_KINDS:  # llama.cpp tells them beside the sentence
         return Overflow(window=window, prompt=prompt)
     for forms, input_only in ((_INPUT_PATTERNS, True), (_TOTAL_PATTERNS, False)):
         for form in forms:
-            found = form.search(said.message)
+            found = form.search(error.message)
             if found:
-                numbers = _parse_details(said.message) | _parse_numbers(found)
+                numbers = _parse_details(error.message) | _parse_numbers(found)
                 return Overflow(**numbers, input_only=input_only)
     return None
 
@@ -235,9 +231,9 @@ def _positive_int(value: object) -> int | None:
     return value if type(value) is int and value > 0 else None
 
 
-_MAX_SHOWN: Final = 300  # characters of what a server says
+_MAX_SHOWN: Final = 300  # characters of an error message
 _QUOTA_KINDS: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-"""Words for an empty account: a 429 that no waiting mends."""
+"""Kinds of an exhausted quota: a 429 that does not pass."""
 
 _TEMPORARY_KINDS: Final = frozenset(
     {
@@ -255,15 +251,15 @@ _TEMPORARY_KINDS: Final = frozenset(
         "UNAVAILABLE",
     }
 )
-"""Words for a trouble that passes, where an error stands in a stream and has no status."""
+"""Kinds of temporary errors, for errors in a stream, which have no status."""
 
-_MIN_SECRET: Final = 8  # characters; what is given for a key to a server without one may be any word
+_MIN_SECRET: Final = 8  # characters; servers without keys may be given any word as a key
 _SECRET_HEADERS: Final = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
-_DELAY: Final = re.compile(r'"retryDelay":\s*"(\d+(?:\.\d+)?)s"')  # Google tells the wait in the body
+_DELAY: Final = re.compile(r'"retryDelay":\s*"(\d+(?:\.\d+)?)s"')  # Google sends the delay in the body
 
 
 class ErrorSource(msgspec.Struct, frozen=True, kw_only=True):
-    """Who was asked: the route, the name of the key's variable, and the secrets that no message may show."""
+    """Where an error came from: the route, the variable of the API key, and secrets that no message may show."""
 
     route: str
     key_name: str = ""
@@ -271,30 +267,30 @@ class ErrorSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_provider_error(
-    asked: ErrorSource, status: int | None, body: bytes, *, retry_after: float | None = None
+    source: ErrorSource, status: int | None, body: bytes, *, retry_after: float | None = None
 ) -> ProviderError:
-    """Return the error for a body that came with this status, or within a stream (None).
+    """Return the error for an error response, or for an error in a stream (status None).
 
     >>> error = make_provider_error(ErrorSource(route="r"), 401, b'{"error": {"message": "no such key"}}')
     >>> print(error)
     r: answered 401 (check the key): no such key
     """
-    body = _redact(body, asked.secrets)
-    said = parse_error_body(body)
-    status = said.code if status is None else status
-    reason = f"answered {_describe_status(status, asked)}: {shorten(said.message) or 'nothing more'}"
-    overflow = find_overflow_in_error(said, status)
+    body = _redact(body, source.secrets)
+    error = parse_error_body(body)
+    status = error.code if status is None else status
+    reason = f"answered {_describe_status(status, source)}: {shorten(error.message) or 'no message'}"
+    overflow = find_overflow_in_error(error, status)
     if overflow is not None:
         numbers = msgspec.structs.asdict(overflow)
-        return ContextOverflow(asked.route, reason, status=status, body=body, **numbers)
-    if _is_temporary(status, said):
+        return ContextOverflow(source.route, reason, status=status, body=body, **numbers)
+    if _is_temporary(status, error):
         wait = retry_after if retry_after is not None else _parse_delay(body)
-        return ProviderUnavailable(asked.route, reason, status=status, body=body, retry_after=wait)
-    return ProviderError(asked.route, reason, status=status, body=body)
+        return ProviderUnavailable(source.route, reason, status=status, body=body, retry_after=wait)
+    return ProviderError(source.route, reason, status=status, body=body)
 
 
 def find_secrets(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what must not be shown of the headers of a request.
+    """Return the secrets in the headers of a request.
 
     >>> find_secrets({"Authorization": "Bearer sk-1", "accept": "*/*"})
     ('sk-1',)
@@ -304,38 +300,38 @@ def find_secrets(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def shorten(text: str) -> str:
-    """Return as much of a server's words as a line can hold."""
+    """Shorten a message to one line."""
     return " ".join(text.split())[:_MAX_SHOWN]
 
 
 def _redact(body: bytes, secrets: Iterable[str]) -> bytes:
-    """Take the secrets out, for some servers repeat the key that they refuse."""
+    """Remove secrets, since some servers repeat the key that they reject."""
     for secret in secrets:
         if len(secret) >= _MIN_SECRET:
             body = body.replace(secret.encode(), "…".encode())
     return body
 
 
-def _describe_status(status: int | None, asked: ErrorSource) -> str:
+def _describe_status(status: int | None, source: ErrorSource) -> str:
     match status:
         case None:
             return "with an error"
         case 401 | 403:
-            return f"{status} (check the key{': ' if asked.key_name else ''}{asked.key_name})"
+            return f"{status} (check the key{': ' if source.key_name else ''}{source.key_name})"
         case status if 300 <= status < 400:  # noqa: PLR2004 - redirections
-            return f"{status} (the address leads elsewhere: give the one that it leads to)"
+            return f"{status} (redirected: use the URL that it redirects to)"
         case 404:
-            return "404 (check the model's name and the address)"
+            return "404 (check the model name and the URL)"
         case _:
             return str(status)
 
 
-def _is_temporary(status: int | None, said: ErrorBody) -> bool:
-    if said.kinds & _QUOTA_KINDS:
+def _is_temporary(status: int | None, error: ErrorBody) -> bool:
+    if error.kinds & _QUOTA_KINDS:
         return False
     if status is None:
-        return bool(said.kinds & _TEMPORARY_KINDS)
-    return status in (408, 409, 425, 429) or status >= 500  # noqa: PLR2004 - the server's own errors
+        return bool(error.kinds & _TEMPORARY_KINDS)
+    return status in (408, 409, 425, 429) or status >= 500  # noqa: PLR2004 - server errors
 
 
 def _parse_delay(body: bytes) -> float | None:

@@ -14,26 +14,26 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"  # of UTF-8, which may stand before al
 
 
 class StreamEvent(msgspec.Struct, frozen=True):
-    """What a server sent at a time: its data, and the name it gave to it."""
+    """An event: its data and its name."""
 
     data: bytes
     name: str = ""
 
 
 class EventDecoder(Protocol):
-    """Cuts a stream into events, wherever its chunks end."""
+    """Splits a stream into events, whatever its chunks."""
 
     def feed(self, chunk: bytes) -> list[StreamEvent]:
-        """Return the events that are whole now."""
+        """Add a chunk, and return the events that are complete now."""
         ...
 
     def end(self) -> list[StreamEvent]:
-        """Return what is left when nothing more comes."""
+        """Return the rest at the end of the stream."""
         ...
 
 
 class LineDecoder:
-    r"""Cuts bytes into lines. They end with `\n`, `\r\n` or `\r`, as both formats of streams allow.
+    r"""Splits bytes into lines. They end with `\n`, `\r\n` or `\r`, as both formats allow.
 
     >>> lines = LineDecoder()
     >>> lines.feed(b"a\r"), lines.feed(b"\nb\n\nc"), lines.end()
@@ -41,15 +41,14 @@ class LineDecoder:
     """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._parts: list[bytes] = []
         self._after_return = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that are whole now. Each byte is looked at once, however long a line is."""
+        """Add a chunk, and return the lines that are complete now. Each byte is scanned once."""
         if not chunk:
             return []
-        if self._after_return and chunk[:1] == b"\n":  # the second half of a line's end
+        if self._after_return and chunk[:1] == b"\n":  # the second half of a line end
             chunk = chunk[1:]
             self._after_return = False
             if not chunk:
@@ -64,48 +63,46 @@ class LineDecoder:
         return lines
 
     def end(self) -> list[bytes]:
-        """Return the last line, if nothing ended it."""
+        """Return the last line, if it is not terminated."""
         rest, self._parts = b"".join(self._parts), []
         return [rest] if rest else []
 
 
 class JsonLinesDecoder:
-    """One JSON value a line: Ollama's streams."""
+    """One JSON value per line, as in Ollama's streams."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._lines = LineDecoder()
 
     def feed(self, chunk: bytes) -> list[StreamEvent]:
-        """Return the values that are whole now."""
+        """Add a chunk, and return the values that are complete now."""
         return [StreamEvent(line) for line in self._lines.feed(chunk) if line.strip()]
 
     def end(self) -> list[StreamEvent]:
-        """Return a last value without a line's end."""
+        """Return an unterminated last value."""
         return [StreamEvent(line) for line in self._lines.end() if line.strip()]
 
 
 class ServerEventDecoder:
-    r"""Server-sent events: all other streams. Comments, ids and unknown fields are passed over.
+    r"""Server-sent events, as in all other streams. Comments, ids and unknown fields are ignored.
 
     >>> events = ServerEventDecoder()
     >>> events.feed(b": wait\n\nevent: ping\ndata: {}\n\ndata: [DO") + events.feed(b"NE]\n\n")
-    [Event(data=b'{}', name='ping'), Event(data=b'[DONE]', name='')]
+    [StreamEvent(data=b'{}', name='ping'), StreamEvent(data=b'[DONE]', name='')]
     """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._lines = LineDecoder()
         self._name = ""
         self._data: list[bytes] = []
-        self._begun = False
+        self._has_started = False
 
     def feed(self, chunk: bytes) -> list[StreamEvent]:
-        """Return the events that are whole now."""
+        """Add a chunk, and return the events that are complete now."""
         return self._read(self._lines.feed(chunk))
 
     def end(self) -> list[StreamEvent]:
-        """Return a last event, for not every server ends it with an empty line."""
+        """Return the last event, which some servers do not end with an empty line."""
         return self._read([*self._lines.end(), b""])
 
     def _read(self, lines: list[bytes]) -> list[StreamEvent]:
@@ -121,8 +118,8 @@ class ServerEventDecoder:
         return events
 
     def _field(self, line: bytes) -> None:
-        if not self._begun:
-            self._begun = True
+        if not self._has_started:
+            self._has_started = True
             line = line.removeprefix(_BYTE_ORDER_MARK)
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")

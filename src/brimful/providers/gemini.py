@@ -41,7 +41,7 @@ _FINISH_REASONS: Final[dict[str, FinishReason]] = {
 
 
 class Gemini(msgspec.Struct, frozen=True, kw_only=True):
-    """How Gemini is asked. The model stands in the path."""
+    """The dialect of Gemini. The model is part of the path."""
 
     wire: Wire = "gemini"
 
@@ -50,16 +50,16 @@ class Gemini(msgspec.Struct, frozen=True, kw_only=True):
         return {"x-goog-api-key": key} if key else {}
 
     def path(self, request: Request, *, stream: bool) -> str:
-        """Return where a request goes."""
+        """Return the path of a request."""
         return _get_path(request, "streamGenerateContent?alt=sse" if stream else "generateContent")
 
     def body(self, request: Request, *, stream: bool) -> bytes:
-        """Write a request; whether it streams stands in the path."""
+        """Encode a request; the path says whether to stream."""
         del stream
         return request_bytes({key: value for key, value in request.items() if key != "model"})
 
     def read(self, body: bytes, route: str = "") -> Reply:
-        """Read a whole answer."""
+        """Parse a complete answer."""
         return parse_reply(_Draft(), body, route)
 
     def reader(self, route: str = "") -> Reader:
@@ -67,27 +67,29 @@ class Gemini(msgspec.Struct, frozen=True, kw_only=True):
         return Reader(_Draft(), ServerEventDecoder(), route)
 
     async def count(self, connection: "Connection", request: Request) -> int | None:
-        """Ask for the tokens of a prompt."""
-        asked = {"generateContentRequest": request | {"model": _get_model_path(request)}}
-        answer = await connection.post(_get_path(request, "countTokens"), request_bytes(asked))
+        """Count the tokens of a prompt."""
+        body = {"generateContentRequest": request | {"model": _get_model_path(request)}}
+        answer = await connection.post(_get_path(request, "countTokens"), request_bytes(body))
         return parse_count(answer.body, "totalTokens")
 
 
 class _Draft(Draft):
-    """A whole answer and each event of a stream have one form."""
+    """A complete answer and each event of a stream have the same form."""
 
-    def take(self, said: JsonObject) -> ReplyChunk:
-        self.id = self.id or as_string(said.get("responseId"))
-        self.model = self.model or as_string(said.get("modelVersion"))
-        if said.get("usageMetadata"):
-            self.usage = _parse_usage(as_object(said["usageMetadata"]))
-        if as_object(said.get("promptFeedback")).get("blockReason"):
-            self.begun, self.finish = True, "filtered"
-        pieces = [self._candidate(found) for found in as_objects(said.get("candidates")) if not found.get("index")]
+    def add(self, data: JsonObject) -> ReplyChunk:
+        self.id = self.id or as_string(data.get("responseId"))
+        self.model = self.model or as_string(data.get("modelVersion"))
+        if data.get("usageMetadata"):
+            self.usage = _parse_usage(as_object(data["usageMetadata"]))
+        if as_object(data.get("promptFeedback")).get("blockReason"):
+            self.has_started, self.finish = True, "filtered"
+        pieces = [
+            self._candidate(candidate) for candidate in as_objects(data.get("candidates")) if not candidate.get("index")
+        ]
         return join_pieces(pieces)
 
     def _candidate(self, candidate: JsonObject) -> ReplyChunk:
-        self.begun = True
+        self.has_started = True
         text = thought = ""
         for part in as_objects(as_object(candidate.get("content")).get("parts")):
             if "functionCall" in part:
@@ -95,25 +97,25 @@ class _Draft(Draft):
             elif part.get("thought"):
                 thought += as_string(part.get("text"))
             else:
-                text += self.say(as_string(part.get("text")))
+                text += self.add_text(as_string(part.get("text")))
         reason = as_string(candidate.get("finishReason"))
         if reason:
             self.finish = _FINISH_REASONS.get(reason, "other")
         return ReplyChunk(text=text, thought=thought)
 
     def _call(self, call: JsonObject) -> None:
-        """Take a call, which comes whole, mostly without an id."""
+        """Add a call, which arrives complete, usually without an id."""
         arguments = json_text(as_object(call.get("args")))
-        self.call(None, id=as_string(call.get("id")), name=as_string(call.get("name")), arguments=arguments)
+        self.add_call(None, id=as_string(call.get("id")), name=as_string(call.get("name")), arguments=arguments)
 
 
-def _parse_usage(told: JsonObject) -> Usage:
-    """Return what was told of tokens: thoughts are counted beside the answer, and cached ones within the prompt."""
-    thoughts = as_count(told.get("thoughtsTokenCount"))
+def _parse_usage(data: JsonObject) -> Usage:
+    """Return the usage: thoughts are not part of the candidates count, cached tokens are part of the prompt."""
+    thoughts = as_count(data.get("thoughtsTokenCount"))
     return make_usage(
-        prompt=as_count(told.get("promptTokenCount")),
-        cached=as_count(told.get("cachedContentTokenCount")),
-        completion=as_count(told.get("candidatesTokenCount")) + thoughts,
+        prompt=as_count(data.get("promptTokenCount")),
+        cached=as_count(data.get("cachedContentTokenCount")),
+        completion=as_count(data.get("candidatesTokenCount")) + thoughts,
         reasoning=thoughts,
     )
 

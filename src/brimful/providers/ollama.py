@@ -31,25 +31,25 @@ _FINISH_REASONS: Final[dict[str, FinishReason]] = {"stop": "stop", "length": "le
 
 
 class Ollama(msgspec.Struct, frozen=True, kw_only=True):
-    """How Ollama is asked."""
+    """The dialect of Ollama."""
 
     wire: Wire = "ollama"
 
     def headers(self, key: str) -> Mapping[str, str]:
-        """Return the headers of every request; a key is for its cloud alone."""
+        """Return the headers of every request; only Ollama's cloud needs a key."""
         return {"authorization": f"Bearer {key}"} if key else {}
 
     def path(self, request: Request, *, stream: bool) -> str:
-        """Return where a request goes."""
+        """Return the path of a request."""
         del request, stream
         return "/api/chat"
 
     def body(self, request: Request, *, stream: bool) -> bytes:
-        """Write a request; without a word on it, Ollama would stream."""
+        """Encode a request. Ollama streams by default, so `stream` is always set."""
         return request_bytes(request | {"stream": stream})
 
     def read(self, body: bytes, route: str = "") -> Reply:
-        """Read a whole answer."""
+        """Parse a complete answer."""
         return parse_reply(_Draft(), body, route)
 
     def reader(self, route: str = "") -> Reader:
@@ -57,34 +57,36 @@ class Ollama(msgspec.Struct, frozen=True, kw_only=True):
         return Reader(_Draft(), JsonLinesDecoder(), route)
 
     async def count(self, connection: "Connection", request: Request) -> int | None:
-        """Tell nothing: Ollama cannot count without answering."""
+        """Return None: Ollama cannot count without answering."""
         del connection, request
         return None
 
 
 class _Draft(Draft):
-    """A whole answer and each line of a stream have one form."""
+    """A complete answer and each line of a stream have the same form."""
 
-    def take(self, said: JsonObject) -> ReplyChunk:
-        self.model = self.model or as_string(said.get("model"))
-        self.seed = self.seed or as_string(said.get("created_at"))
-        message = as_object(said.get("message"))
-        self.begun = self.begun or bool(message)
+    def add(self, data: JsonObject) -> ReplyChunk:
+        self.model = self.model or as_string(data.get("model"))
+        self.seed = self.seed or as_string(data.get("created_at"))
+        message = as_object(data.get("message"))
+        self.has_started = self.has_started or bool(message)
         for call in as_objects(message.get("tool_calls")):
             self._call(call)
-        if said.get("done"):
-            self.finish = _FINISH_REASONS.get(as_string(said.get("done_reason")) or "stop", "other")
-            self.usage = _parse_usage(said)
-        return ReplyChunk(text=self.say(as_string(message.get("content"))), thought=as_string(message.get("thinking")))
+        if data.get("done"):
+            self.finish = _FINISH_REASONS.get(as_string(data.get("done_reason")) or "stop", "other")
+            self.usage = _parse_usage(data)
+        return ReplyChunk(
+            text=self.add_text(as_string(message.get("content"))), thought=as_string(message.get("thinking"))
+        )
 
     def _call(self, call: JsonObject) -> None:
-        """Take a call, which comes whole; older servers give it no id."""
+        """Add a call, which arrives complete; older servers give it no id."""
         function = as_object(call.get("function"))
         arguments = json_text(as_object(function.get("arguments")))
-        self.call(None, id=as_string(call.get("id")), name=as_string(function.get("name")), arguments=arguments)
+        self.add_call(None, id=as_string(call.get("id")), name=as_string(function.get("name")), arguments=arguments)
 
 
-def _parse_usage(said: JsonObject) -> Usage | None:
-    if "prompt_eval_count" not in said and "eval_count" not in said:
+def _parse_usage(data: JsonObject) -> Usage | None:
+    if "prompt_eval_count" not in data and "eval_count" not in data:
         return None
-    return make_usage(prompt=as_count(said.get("prompt_eval_count")), completion=as_count(said.get("eval_count")))
+    return make_usage(prompt=as_count(data.get("prompt_eval_count")), completion=as_count(data.get("eval_count")))

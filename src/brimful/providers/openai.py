@@ -44,39 +44,39 @@ _UNSUPPORTED_STATUSES: Final = (404, 405, 501)
 
 
 class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server that speaks OpenAI's dialect is asked; with the wire `text`, its completions without messages.
+    """The dialect of OpenAI and compatible servers. The wire `text` is for completions without messages.
 
-    OpenAI itself wants the completion's limit as `max_completion_tokens`. Others know that name, pass it over, or
-    refuse it, but all know `max_tokens`: `renames_limit` says to use that. `asks_usage` is False for servers that
-    refuse the question for the usage of a stream.
+    OpenAI itself wants the limit of a completion as `max_completion_tokens`. Other servers may accept, ignore or reject
+    that name, but all know `max_tokens`: `uses_max_tokens` is True for them. `requests_usage` is False for servers that
+    reject a request for the usage of a stream.
     """
 
     wire: Wire = "openai"
-    renames_limit: bool = False
-    asks_usage: bool = True
+    uses_max_tokens: bool = False
+    requests_usage: bool = True
 
     def headers(self, key: str) -> Mapping[str, str]:
         """Return the headers of every request."""
         return {"authorization": f"Bearer {key}"} if key else {}
 
     def path(self, request: Request, *, stream: bool) -> str:
-        """Return where a request goes."""
+        """Return the path of a request."""
         del request, stream
         return "/completions" if self.wire == "text" else "/chat/completions"
 
     def body(self, request: Request, *, stream: bool) -> bytes:
-        """Write a request; a stream is asked for its usage."""
-        asked = {key: value for key, value in request.items() if key not in ("stream", "stream_options")}
+        """Encode a request; a stream should report its usage."""
+        fields = {key: value for key, value in request.items() if key not in ("stream", "stream_options")}
         if stream:
-            asked["stream"] = True
-            if self.asks_usage:
-                asked["stream_options"] = as_object(request.get("stream_options")) | {"include_usage": True}
-        if self.renames_limit:
-            asked = {"max_tokens" if key == _LIMIT_FIELD else key: value for key, value in asked.items()}
-        return request_bytes(asked)
+            fields["stream"] = True
+            if self.requests_usage:
+                fields["stream_options"] = as_object(request.get("stream_options")) | {"include_usage": True}
+        if self.uses_max_tokens:
+            fields = {"max_tokens" if key == _LIMIT_FIELD else key: value for key, value in fields.items()}
+        return request_bytes(fields)
 
     def read(self, body: bytes, route: str = "") -> Reply:
-        """Read a whole answer."""
+        """Parse a complete answer."""
         return parse_reply(_Draft(), body, route)
 
     def reader(self, route: str = "") -> Reader:
@@ -84,7 +84,7 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
         return Reader(_Draft(), ServerEventDecoder(), route)
 
     async def count(self, connection: "Connection", request: Request) -> int | None:
-        """Ask as llama.cpp's server is asked; OpenAI's own has no such question for chat completions."""
+        """Use the endpoint of llama.cpp's server; OpenAI has none for chat completions."""
         try:
             answer = await connection.post(f"{self.path(request, stream=False)}/input_tokens", request_bytes(request))
         except ProviderError as error:
@@ -95,42 +95,42 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Draft(Draft):
-    """Of several choices, the first is the answer."""
+    """The first choice is the answer."""
 
-    def take(self, said: JsonObject) -> ReplyChunk:
-        self.id = self.id or as_string(said.get("id"))
-        self.model = self.model or as_string(said.get("model"))
-        self.usage = _parse_usage(said) or self.usage
-        first = (choice for choice in as_objects(said.get("choices")) if not choice.get("index"))
+    def add(self, data: JsonObject) -> ReplyChunk:
+        self.id = self.id or as_string(data.get("id"))
+        self.model = self.model or as_string(data.get("model"))
+        self.usage = _parse_usage(data) or self.usage
+        first = (choice for choice in as_objects(data.get("choices")) if not choice.get("index"))
         pieces = [self._choice(choice) for choice in first]
         return join_pieces(pieces)
 
     def _choice(self, choice: JsonObject) -> ReplyChunk:
-        self.begun = True
-        told = as_object(choice.get("delta")) or as_object(choice.get("message")) or {"content": choice.get("text")}
-        thought = as_string(told.get("reasoning_content")) or as_string(told.get("reasoning"))
-        text, more = _split_content(told.get("content"))
-        self.say(text)
-        refused = self.say(as_string(told.get("refusal")))
-        for position, call in enumerate(as_objects(told.get("tool_calls"))):
+        self.has_started = True
+        message = as_object(choice.get("delta")) or as_object(choice.get("message")) or {"content": choice.get("text")}
+        thought = as_string(message.get("reasoning_content")) or as_string(message.get("reasoning"))
+        text, more = _split_content(message.get("content"))
+        self.add_text(text)
+        refusal = self.add_text(as_string(message.get("refusal")))
+        for position, call in enumerate(as_objects(message.get("tool_calls"))):
             self._call(call, position)
         reason = as_string(choice.get("finish_reason"))
-        if refused:
+        if refusal:
             self.finish = "filtered"
         elif reason and self.finish != "filtered":
             self.finish = _FINISH_REASONS.get(reason, "other")
-        return ReplyChunk(text=text + refused, thought=thought + more)
+        return ReplyChunk(text=text + refusal, thought=thought + more)
 
     def _call(self, call: JsonObject, position: int) -> None:
         function = as_object(call.get("function"))
-        given = function.get("arguments")
-        arguments = json_text(given) if isinstance(given, dict) else as_string(given)
+        value = function.get("arguments")
+        arguments = json_text(value) if isinstance(value, dict) else as_string(value)
         key = as_count(call["index"]) if "index" in call else position
-        self.call(key, id=as_string(call.get("id")), name=as_string(function.get("name")), arguments=arguments)
+        self.add_call(key, id=as_string(call.get("id")), name=as_string(function.get("name")), arguments=arguments)
 
 
 def _split_content(content: object) -> tuple[str, str]:
-    """Return text and thought of a content, which is a text, or blocks of either (Mistral)."""
+    """Return text and thought of a content, which is a string, or a list of blocks (Mistral)."""
     if isinstance(content, str):
         return content, ""
     text = thought = ""
@@ -140,24 +140,24 @@ def _split_content(content: object) -> tuple[str, str]:
     return text, thought
 
 
-def _parse_usage(said: JsonObject) -> Usage | None:
-    """Return what was told of tokens: `usage`, and what llama.cpp tells as `timings`."""
-    told, timings = as_object(said.get("usage")), as_object(said.get("timings"))
-    if not told and not timings:
+def _parse_usage(data: JsonObject) -> Usage | None:
+    """Return the usage from `usage` and from the `timings` of llama.cpp."""
+    usage, timings = as_object(data.get("usage")), as_object(data.get("timings"))
+    if not usage and not timings:
         return None
     cached = _first_count(
-        as_object(told.get("prompt_tokens_details")).get("cached_tokens"),
-        told.get("prompt_cache_hit_tokens"),  # DeepSeek
-        told.get("cached_tokens"),  # Moonshot
+        as_object(usage.get("prompt_tokens_details")).get("cached_tokens"),
+        usage.get("prompt_cache_hit_tokens"),  # DeepSeek
+        usage.get("cached_tokens"),  # Moonshot
         timings.get("cache_n"),
     )
     prompt = _first_count(
-        told.get("prompt_tokens"), as_count(timings.get("prompt_n")) + as_count(timings.get("cache_n"))
+        usage.get("prompt_tokens"), as_count(timings.get("prompt_n")) + as_count(timings.get("cache_n"))
     )
-    completion = _first_count(told.get("completion_tokens"), timings.get("predicted_n"))
-    reasoning = as_count(as_object(told.get("completion_tokens_details")).get("reasoning_tokens"))
-    if as_count(told.get("total_tokens")) == prompt + completion + reasoning:
-        completion += reasoning  # xAI counts thoughts beside the answer, all others within it
+    completion = _first_count(usage.get("completion_tokens"), timings.get("predicted_n"))
+    reasoning = as_count(as_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    if as_count(usage.get("total_tokens")) == prompt + completion + reasoning:
+        completion += reasoning  # xAI does not include thoughts in the completion, all others do
     return make_usage(prompt=prompt, cached=cached, completion=completion, reasoning=reasoning)
 
 

@@ -30,45 +30,44 @@ from brimful.records.reply import Reply, ReplyChunk
 
 
 class HttpProvider:
-    """Asks a server for answers. Belongs to the event loop in which it is first used.
+    """A provider over HTTP. It belongs to the event loop in which it is first used.
 
-    A server that is `known` is asked for models as it knows them: `openrouter/qwen/qwen3-8b` is `qwen/qwen3-8b` there.
+    A `known` server gets model names without its own prefix: `openrouter/qwen/qwen3-8b` becomes `qwen/qwen3-8b`.
     """
 
     def __init__(self, connection: Connection, dialect: Dialect, *, known: KnownServer | None = None) -> None:
-        """Take a connection and the dialect that is spoken at its other end."""
         self.connection: Final = connection
         self.dialect: Final = dialect
         self._known = known
-        self._counts = True
+        self._can_count = True
 
     def __repr__(self) -> str:
-        """Show the route alone."""
+        """Show only the route."""
         return f"HttpProvider({self.route!r})"
 
     @property
     def route(self) -> str:
-        """Which server it is, without any secret."""
+        """The name of the server, without secrets."""
         return self.connection.route
 
     @property
     def wire(self) -> Wire:
-        """The form of request that it takes."""
+        """The format of its requests."""
         return self.dialect.wire
 
     async def send(self, request: Request) -> Reply:
-        """Return the whole answer."""
-        named = self._named(request)
-        body = self.dialect.body(named, stream=False)
-        answer = await self.connection.post(self.dialect.path(named, stream=False), body)
+        """Return the complete reply."""
+        renamed = self.with_local_name(request)
+        body = self.dialect.body(renamed, stream=False)
+        answer = await self.connection.post(self.dialect.path(renamed, stream=False), body)
         return self.dialect.read(answer.body, self.route)
 
     async def stream(self, request: Request) -> AsyncGenerator[ReplyChunk, None]:
-        """Yield the answer piece by piece; the last holds all of it. Closing the generator frees the connection."""
-        named = self._named(request)
-        body = self.dialect.body(named, stream=True)
-        async with self.connection.stream(self.dialect.path(named, stream=True), body) as answer:
-            if _came_whole(answer):
+        """Yield the reply in chunks; the last one holds all of it. Closing the generator frees the connection."""
+        renamed = self.with_local_name(request)
+        body = self.dialect.body(renamed, stream=True)
+        async with self.connection.stream(self.dialect.path(renamed, stream=True), body) as answer:
+            if _is_complete_json(answer):
                 reply = self.dialect.read(await answer.read(), self.route)
                 yield ReplyChunk(text=reply.text)
             else:
@@ -76,32 +75,33 @@ class HttpProvider:
                 async for chunk in answer.chunks:
                     for piece in reader.feed(chunk):
                         yield piece
-                for piece in reader.last():
+                for piece in reader.flush():
                     yield piece
                 reply = reader.end()
         yield ReplyChunk(reply=reply)
 
     async def count(self, request: Request) -> int | None:
-        """Return the tokens of the request's prompt as the server counts them; None if it cannot count."""
-        if not self._counts:
+        """Return the server's token count of a prompt; None if it cannot count."""
+        if not self._can_count:
             return None
-        tokens = await self.dialect.count(self.connection, self._named(request))
-        self._counts = tokens is not None  # one that does not know the question is not asked again
+        tokens = await self.dialect.count(self.connection, self.with_local_name(request))
+        self._can_count = tokens is not None  # a server that cannot count is not asked again
         return tokens
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         await self.connection.close()
 
-    def _named(self, request: Request) -> Request:
+    def with_local_name(self, request: Request) -> Request:
+        """Return a request with the model's name on this server."""
         name = request.get("model")
         if self._known is None or not isinstance(name, str):
             return request
-        return request | {"model": self._known.name_there(name)}
+        return request | {"model": self._known.local_name(name)}
 
 
-def _came_whole(answer: HttpStream) -> bool:
-    """Whether a server took no notice of the wish for a stream."""
+def _is_complete_json(answer: HttpStream) -> bool:
+    """Whether a server ignored the request for a stream."""
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
 
@@ -119,10 +119,10 @@ def make_provider(
     limits: Limits | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Provider:
-    """Return the provider that is meant: a name, `WIRE:URL`, or the URL of a server that speaks OpenAI's dialect.
+    """Return a provider by name, by `WIRE:URL`, or by the URL of an OpenAI-compatible server.
 
-    Without a `key`, the one in the environment is taken: a known server's own variable for that server alone, and
-    `BRIMFUL_PROVIDER_KEY` for any other. Nothing is asked before its first use.
+    The `key` defaults to the one in the environment: a known server's own variable, or `BRIMFUL_PROVIDER_KEY` for any
+    other server. Nothing is sent before the first use.
 
     >>> make_provider("http://127.0.0.1:8081/v1").route
     'openai:127.0.0.1:8081'
@@ -145,25 +145,26 @@ def make_provider_for_model(
     limits: Limits | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Provider:
-    """Return the provider that runs a model: the host in its name, Ollama for its tags, or else its maker.
+    """Return the provider that runs a model: the host in its name, Ollama for Ollama tags, or else its maker.
 
-    `openrouter/qwen/qwen3-8b` is asked of OpenRouter as `qwen/qwen3-8b`.
+    For example, `openrouter/qwen/qwen3-8b` runs at OpenRouter as `qwen/qwen3-8b`.
     """
     first, rest = split_model_name(model.id)
     named = find_server_by_prefix(first) if rest else None
     chosen = KNOWN_SERVERS["ollama"] if model.wire == "ollama" else named or find_server_by_maker(model.provider)
     if chosen is None or (rest and first.lower() in OTHER_HOST_PREFIXES):
-        raise InvalidValue("provider", f"no server is known that runs {model.id!r}; name one, such as {_EXAMPLES}")
+        raise InvalidValue("provider", f"no known server runs {model.id!r}; name one, such as {_EXAMPLES}")
     return _make_http_provider(chosen.wire, chosen.url, key, limits, environ)
 
 
 def make_dialect(wire: Wire, url: str) -> Dialect:
-    """Return the dialect of a wire, as the server at that address speaks it."""
+    """Return the dialect of a wire for the server at a URL."""
     match wire:
         case "openai" | "text":
             known = find_server_by_url(url)
-            renames = known.renames_limit if known else not _is_azure(url)
-            return OpenAI(wire=wire, renames_limit=renames, asks_usage=known.asks_usage if known else True)
+            uses_max_tokens = known.uses_max_tokens if known else not _is_azure(url)
+            requests_usage = known.requests_usage if known else True
+            return OpenAI(wire=wire, uses_max_tokens=uses_max_tokens, requests_usage=requests_usage)
         case "anthropic":
             return Anthropic()
         case "gemini":
@@ -175,16 +176,16 @@ def make_dialect(wire: Wire, url: str) -> Dialect:
 
 
 def find_api_key(url: str, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """Return the key for a server from the environment, empty if there is none, and the variable to set.
+    """Return the API key of a server from the environment, empty if there is none, and the variable to set.
 
     >>> find_api_key("http://localhost:8081/v1", {"OPENAI_API_KEY": "sk-1", "BRIMFUL_PROVIDER_KEY": "mine"})
     ('mine', 'BRIMFUL_PROVIDER_KEY')
     """
-    given = os.environ if environ is None else environ
+    variables = os.environ if environ is None else environ
     known = find_server_by_url(url)
     names = known.keys if known else (DEFAULT_KEY_VARIABLE,)
     for name in names:
-        if key := given.get(name, "").strip():
+        if key := variables.get(name, "").strip():
             return key, name
     return "", " or ".join(names)
 
@@ -200,8 +201,8 @@ def _make_http_provider(
     used = found if key is None else key.strip()
     known = find_server_by_url(url)
     if known and known.keys and not used:
-        raise InvalidValue("provider", f"{known.name} needs a key: set {name}, or give one")
-    base = re.sub(r"/v1/?$", "", url) if wire == "anthropic" else url  # its paths begin with the version
+        raise InvalidValue("provider", f"{known.name} needs an API key: set {name}, or pass `key`")
+    base = re.sub(r"/v1/?$", "", url) if wire == "anthropic" else url  # its paths include the version
     dialect = make_dialect(wire, url)
     connection = Connection(
         base,
@@ -222,4 +223,4 @@ def _parse_wire(name: str | None) -> Wire:
 
 
 def _is_azure(url: str) -> bool:
-    return re.search(r"\.azure\.com(?=[:/]|$)", url) is not None  # OpenAI's own models behind it
+    return re.search(r"\.azure\.com(?=[:/]|$)", url) is not None  # runs OpenAI's own models

@@ -13,8 +13,8 @@ from brimful.errors import ProviderError
 from brimful.providers.connection import Connection
 from brimful.providers.directory import find_server_by_url
 
-LIST_TIMEOUT: Final = 3.0  # seconds for a list of models
-CACHE_SECONDS: Final = 300.0  # seconds for which a list holds; servers of one's own are restarted with other windows
+LIST_TIMEOUT: Final = 3.0  # seconds to list the models
+CACHE_SECONDS: Final = 300.0  # self-hosted servers are restarted with other windows
 LIST_PATHS: Final[dict[Wire, str]] = {"openai": "/models", "text": "/models", "anthropic": "/v1/models"}
 _WINDOW_FIELDS: Final = (
     "max_model_len",
@@ -23,11 +23,11 @@ _WINDOW_FIELDS: Final = (
     "context_window",
     "max_context_length",
 )
-"""Where servers tell a window: vLLM, OpenRouter, LM Studio, Groq and others."""
+"""Fields with the window, as sent by vLLM, OpenRouter, LM Studio, Groq and others."""
 
 
 class ServerModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model on offer. `llama` says that llama.cpp runs it, and `only` that it answers to any name a request bears."""
+    """A model of a server. `llama`: llama.cpp runs it. `only`: it answers to any model name."""
 
     id: str
     window: int | None = None
@@ -36,51 +36,50 @@ class ServerModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _CachedModels(msgspec.Struct, frozen=True, kw_only=True):
-    offers: tuple[ServerModel, ...]
+    models: tuple[ServerModel, ...]
     at: float
 
 
 class ServerModels:
-    """Asks servers of one's own for their models, and keeps the answers for a while."""
+    """Asks self-hosted servers for their models, and caches the answers."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Take what tells the time."""
         self._clock = clock
-        self._listed: dict[str, _CachedModels] = {}
-        self._asking = asyncio.Lock()
+        self._cache: dict[str, _CachedModels] = {}
+        self._lock = asyncio.Lock()
 
-    async def of(self, connection: Connection, wire: Wire, model: str) -> ServerModel | None:
-        """Return what a server says of a model; None where it says nothing, or is too well known to be asked."""
+    async def find(self, connection: Connection, wire: Wire, model: str) -> ServerModel | None:
+        """Return what a server says about a model; None if it says nothing, or is a known public server."""
         if wire not in LIST_PATHS or find_server_by_url(connection.url) is not None:
             return None
-        listed = self._listed.get(connection.route)
-        if listed is None or not 0 <= self._clock() - listed.at < CACHE_SECONDS:
-            async with self._asking:
-                offers = await _fetch_models(connection, LIST_PATHS[wire])
-                listed = self._listed[connection.route] = _CachedModels(offers=offers, at=self._clock())
-        named = (offer for offer in listed.offers if offer.id == model)
-        return next(named, None) or next((offer for offer in listed.offers if offer.only), None)
+        cached = self._cache.get(connection.route)
+        if cached is None or not 0 <= self._clock() - cached.at < CACHE_SECONDS:
+            async with self._lock:
+                models = await _fetch_models(connection, LIST_PATHS[wire])
+                cached = self._cache[connection.route] = _CachedModels(models=models, at=self._clock())
+        named = (each for each in cached.models if each.id == model)
+        return next(named, None) or next((each for each in cached.models if each.only), None)
 
 
 def parse_server_models(body: bytes) -> tuple[ServerModel, ...]:
-    """Read a list of models, whatever else stands in it.
+    """Parse a list of models, ignoring everything else.
 
     >>> parse_server_models(b'{"data": [{"id": "qwen", "max_model_len": 32768}]}')
-    (Offer(id='qwen', window=32768, llama=False, only=False),)
+    (ServerModel(id='qwen', window=32768, llama=False, only=False),)
     """
     try:
-        said = decode_json(body)
+        data = decode_json(body)
     except ValueError:
         return ()
-    rows = said.get("data") if isinstance(said, dict) else None
-    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return tuple(_parse_model(row, only=len(found) == 1) for row in found if isinstance(row.get("id"), str))
+    rows = data.get("data") if isinstance(data, dict) else None
+    models = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return tuple(_parse_model(row, only=len(models) == 1) for row in models if isinstance(row.get("id"), str))
 
 
 def _parse_model(row: dict[str, Any], *, only: bool) -> ServerModel:
     meta = row.get("meta")
-    told = [row.get(field) for field in _WINDOW_FIELDS] + [meta.get("n_ctx") if isinstance(meta, dict) else None]
-    windows = [window for window in told if is_whole_number(window) and isinstance(window, int)]
+    values = [row.get(field) for field in _WINDOW_FIELDS] + [meta.get("n_ctx") if isinstance(meta, dict) else None]
+    windows = [window for window in values if is_whole_number(window) and isinstance(window, int)]
     llama = row.get("owned_by") == "llamacpp"
     return ServerModel(id=row["id"], window=min(windows, default=None), llama=llama, only=only and llama)
 

@@ -39,9 +39,9 @@ class UpstreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     connect: _Seconds = 10.0
     read: _Seconds = 600.0
     write: _Seconds = 60.0
-    connections: _PositiveInt = 1_000
-    attempts: Annotated[int, Meta(ge=1, le=10)] = 2
-    longest_wait: _Seconds = 1.0
+    max_connections: _PositiveInt = 1_000
+    max_attempts: Annotated[int, Meta(ge=1, le=10)] = 2
+    max_wait: _Seconds = 1.0
 
     def to_limits(self) -> Limits:
         """Return the limits of a connection."""

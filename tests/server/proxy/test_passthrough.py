@@ -18,7 +18,7 @@ def test_models_are_listed_as_the_upstream_lists_them(start):
 
 def test_of_several_upstreams_there_is_one_list(start, upstream):
     local = {"name": "local", "url": f"{upstream.address}/v1"}
-    dead = {"name": "dead", "url": "http://127.0.0.1:1/v1", "limits": {"attempts": 1}}
+    dead = {"name": "dead", "url": "http://127.0.0.1:1/v1", "limits": {"max_attempts": 1}}
     client = start(upstreams=[local, local | {"name": "twin"}, dead])
     assert [row["id"] for row in client.get("/v1/models").json()["data"]] == ["gpt-4o"]
     assert start(upstreams=[dead]).get("/v1/models").status_code == 502

@@ -250,7 +250,9 @@ async def _open_upstream(request: ProxyRequest, prepared: PreparedRequest[bytes]
     path = COMPLETION_PATHS[request.wire] + (f"?{request.query}" if request.query else "")
     headers = upstream.headers(request.headers)
     with hide_own_key(upstream):
-        async with upstream.connection.stream(path, prepared.payload, headers=headers, sent=prepared.on_sent) as stream:
+        async with upstream.connection.stream(
+            path, prepared.payload, headers=headers, on_sent=prepared.on_sent
+        ) as stream:
             yield stream
 
 

@@ -51,7 +51,9 @@ class ModelResolver:
     async def of(self, upstream: Upstream, name: str, calibrator: Calibrator) -> ResolvedModel:
         """Return what is known about the model of a request."""
         is_configured = upstream.config.window is not None
-        server_model = None if is_configured else await self._server_models.of(upstream.connection, upstream.wire, name)
+        server_model = (
+            None if is_configured else await self._server_models.find(upstream.connection, upstream.wire, name)
+        )
         info = self._model_info(upstream, name, server_model)
         calibrated = await self._calibration(upstream, info, calibrator)
         reported = upstream.config.window or (server_model.window if server_model else None)

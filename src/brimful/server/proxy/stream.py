@@ -160,7 +160,7 @@ class FullListener:
     @property
     def ended(self) -> bool:
         """Whether the upstream sent the end of the answer."""
-        return self._valid and self._reader.over
+        return self._valid and self._reader.is_done
 
     def feed(self, chunk: bytes) -> None:
         """Receive some bytes; ignore the rest after something that cannot be parsed."""
@@ -173,18 +173,18 @@ class FullListener:
     def reply(self) -> Reply | None:
         """Return the answer as far as it was received."""
         try:
-            self._reader.last()
+            self._reader.flush()
         except ProviderError:
             self._valid = False
         if self._valid:
             try:
                 reply = self._reader.end()
             except ProviderError:
-                self.interrupted = self._reader.so_far.finish == "broken-off"
-                return self._reader.so_far
+                self.interrupted = self._reader.partial_reply.finish == "broken-off"
+                return self._reader.partial_reply
             self.complete = True
             return reply
-        return self._reader.so_far
+        return self._reader.partial_reply
 
 
 _STREAM_OPTIONS: Final = "stream_options"

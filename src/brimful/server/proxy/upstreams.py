@@ -58,7 +58,7 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
         if mode != "remember":
             return False
         known = find_server_by_url(self.config.url)
-        return known is not None and known.asks_usage
+        return known is not None and known.requests_usage
 
     def headers(self, client_headers: Mapping[str, str]) -> dict[str, str]:
         """Return the client headers to forward. Our own API keys are never forwarded, in any header."""
