@@ -65,7 +65,7 @@ def test_what_is_no_text_holds_up_nobody(tmp_path):
     command = [sys.executable, "-m", "brimful", "chat", "--db", f"sqlite:///{tmp_path}/chat.db", "--embedder", "none"]
     strict = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}
     typed = b"/nonsense \xff\xfe\n/help\n"
-    done = subprocess.run(command, input=typed, capture_output=True, env=strict, timeout=60, check=False)
+    done = subprocess.run(command, input=typed, capture_output=True, env=strict, timeout=120, check=False)
     assert done.returncode == 1, "a command failed"
     assert CHAT_HELP in done.stdout.decode()
 

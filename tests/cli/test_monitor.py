@@ -258,7 +258,7 @@ def test_a_process_follows_and_ends_with_ctrl_c():
         asyncio.run(answered(World([])))
         then = [json.loads(process.stdout.readline()) for _ in range(2)]
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=120)
     assert [event["event"] for event in first + then] == ["build", "answer"] * 2
     assert (process.returncode, errors) == (130, "")
 
@@ -269,7 +269,7 @@ def test_it_ends_when_nobody_reads_it_any_more():
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as monitor:
         assert monitor.stdout.readline()
         monitor.stdout.close()
-        monitor.wait(60)
+        monitor.wait(120)
     assert monitor.returncode in (0, 141)
 
 

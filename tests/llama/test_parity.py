@@ -28,7 +28,7 @@ SEEDS = st.integers(0, 2**32)
 
 @pytest.fixture(scope="module")
 def http():
-    with httpx2.Client(timeout=60) as client:
+    with httpx2.Client(timeout=120) as client:
         yield client
 
 

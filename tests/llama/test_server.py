@@ -17,7 +17,7 @@ HI = {"messages": [{"role": "user", "content": "Hi!"}], "max_tokens": 4, "temper
 
 def test_smollm2_answers(llama):
     smol = llama("smollm2")
-    answer = httpx2.post(f"{smol.address}/v1/chat/completions", json=HI, timeout=60).json()
+    answer = httpx2.post(f"{smol.address}/v1/chat/completions", json=HI, timeout=120).json()
     assert answer["choices"][0]["message"]["content"]
     assert answer["usage"]["completion_tokens"] == 4
 

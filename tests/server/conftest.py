@@ -35,7 +35,7 @@ def start(upstream, tmp_path):
         entered = serving(create_app(parse_config(data, "brimful.toml"), environ=environ))
         address, _ = entered.__enter__()
         running.append(entered)
-        client = httpx2.Client(base_url=address, timeout=30)
+        client = httpx2.Client(base_url=address, timeout=120)
         running.append(client)
         return client
 

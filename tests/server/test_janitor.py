@@ -26,7 +26,7 @@ def test_rooms_of_all_tenants_are_put_in_order(start, tmp_path):
 
     async def tidied():
         """Look until both tenants have their line."""
-        async with connect(url) as database, asyncio.timeout(30):
+        async with connect(url) as database, asyncio.timeout(120):
             lines = []
             while len(lines) != 2:
                 lines = [each.content for name in ("one", "two") for each in await database.tenant(name).summaries("r")]

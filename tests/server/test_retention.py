@@ -28,7 +28,7 @@ def test_records_older_than_that_go(start, tmp_path):
 
     async def pruned():
         """Look until both tenants have lost what is old."""
-        async with connect(url) as database, asyncio.timeout(30):
+        async with connect(url) as database, asyncio.timeout(120):
             left = []
             while len(left) != 2:
                 left = [each.id for name in ("one", "two") for each in await database.tenant(name).builds()]

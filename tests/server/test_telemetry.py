@@ -96,7 +96,7 @@ class Told(InMemorySpanExporter):
             return spans if spans.keys() >= {*names} else None
 
         with self.more:
-            return self.more.wait_for(named, timeout=30)
+            return self.more.wait_for(named, timeout=120)
 
 
 @pytest.fixture(scope="module")

@@ -186,7 +186,7 @@ def test_copying_ends_soon_after_nobody_waits_for_it(url, tmp_path, run, monkeyp
             written.append((done, total))
             if len(written) == 1:
                 loop.call_soon_threadsafe(cancel)
-                known.wait(10)
+                known.wait(120)
 
         monkeypatch.setattr("brimful.stores.admin.backup._insert_rows", lambda *_, **__: told(0, 1))
         task = asyncio.ensure_future(copying(told))

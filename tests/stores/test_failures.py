@@ -75,10 +75,10 @@ def test_who_reads_and_writes_in_turn_needs_one_connection_and_who_does_so_at_on
             await database.tenant("acme").history("general", limit=10)
 
     async def at_once():
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(120), asyncio.TaskGroup() as group:
             met = threading.Barrier(2)
             for _ in range(2):
-                group.create_task(database._driver.read("acme", lambda _: met.wait()))  # noqa: SLF001
+                group.create_task(database._driver.read("acme", lambda _: met.wait(120)))  # noqa: SLF001
 
     run(in_turn())
     connections = database._driver._open  # noqa: SLF001
@@ -102,7 +102,7 @@ def test_a_program_may_go_to_another_folder(tmp_path, run, monkeypatch):
             met = threading.Barrier(2)
 
             def found(session):
-                met.wait(10)  # so that each has a connection of its own
+                met.wait(120)  # so that each has a connection of its own
                 return session.row("SELECT count(*) FROM messages WHERE tenant = :tenant")
 
             return await asyncio.gather(*(database._driver.read("acme", found) for _ in range(2)))  # noqa: SLF001

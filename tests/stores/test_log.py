@@ -196,7 +196,7 @@ def test_two_writers_that_end_out_of_order_hide_nothing(postgres_url, run):
             def slowly(session):
                 save_snapshots(session, [snapshot(context, id="slow")])
                 loop.call_soon_threadsafe(begun.set)
-                asyncio.run_coroutine_threadsafe(go.wait(), loop).result(30)
+                asyncio.run_coroutine_threadsafe(go.wait(), loop).result(120)
 
             writing = asyncio.create_task(slow.write("acme", slowly))
             await begun.wait()

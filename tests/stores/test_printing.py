@@ -26,5 +26,5 @@ asyncio.run(main(sys.argv[1]))
 
 
 def test_a_program_without_a_log_shows_no_lines_of_the_pool_of_connections(postgres_url):
-    done = subprocess.run([sys.executable, "-c", LOST, postgres_url], capture_output=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", LOST, postgres_url], capture_output=True, check=False, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

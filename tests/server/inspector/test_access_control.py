@@ -194,7 +194,7 @@ def test_who_listens_to_events_with_a_key_that_is_revoked_is_sent_away(tmp_path)
     config = parse_config({"store": url, "require_keys": True, "upstreams": []}, "brimful.toml")
     with serving(create_app(config, environ={}, clock=lambda: now[0])) as (address, _):
         headers = {"x-brimful-key": key}
-        with httpx2.stream("GET", f"{address}{ROOT}/events", headers=headers, timeout=5) as answer:
+        with httpx2.stream("GET", f"{address}{ROOT}/events", headers=headers, timeout=120) as answer:
             lines = answer.iter_lines()
             assert next(lines) == "retry: 2000"
             assert asyncio.run(with_callers(lambda callers: callers.revoke(caller.id, at=2.0)))

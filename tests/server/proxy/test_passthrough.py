@@ -68,7 +68,7 @@ def test_what_is_no_list_of_models_tells_nothing(body):
 )
 def test_a_models_name_leads_to_no_other_place_of_the_upstream(start, name):
     address = start().base_url
-    with socket.create_connection((address.host, address.port), timeout=10) as line:  # as it is: clients tidy paths up
+    with socket.create_connection((address.host, address.port), timeout=120) as line:  # as it is: clients tidy paths up
         line.sendall(f"GET /v1/models/{name} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
         answer = b"".join(iter(lambda: line.recv(65_536), b""))
     assert answer.startswith(b"HTTP/1.1 404 ")

@@ -165,7 +165,7 @@ def test_of_a_stream_that_the_client_leaves_what_came_is_kept(client, upstream, 
         for chunk in answer.iter_bytes():
             assert chunk
             break
-    assert upstream.left.wait(10)
+    assert upstream.left.wait(120)
     record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
     assert record["answers"][0]["finish"] == "broken-off"
     (question, (role, text)) = room()
