@@ -382,7 +382,7 @@ def test_everything_that_a_user_may_name_is_documented(page, what, wanted):
         ("counting.md", "## Media rules", MEDIA_RULES),
         ("models.md", "## Keys of a model file", MODEL_FILE),
         ("embeddings.md", "## Choose an embedder", embedding.FORMS),
-        ("providers.md", "## Choose an embedder", providers.PROVIDER_FORMS),
+        ("providers.md", "## Choosing one", providers.PROVIDER_FORMS),
         ("providers.md", "### Limits", properties(providers.Limits)),
         ("providers.md", "## Dialects", get_args(Wire)),
         ("index.md", "## Public names", brimful.__all__),
