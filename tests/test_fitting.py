@@ -390,7 +390,7 @@ def test_any_list_of_messages_is_fitted_or_refused_with_its_numbers(messages, wi
         ({"model": MODEL}, "messages: must be a list"),
         ({"model": MODEL, "messages": []}, "messages: must not be empty"),
         ({"model": MODEL, "messages": ["Hi"]}, "messages[0]: must be an object"),
-        ({"model": MODEL, "messages": [{"content": "Hi"}]}, "messages[0].role: must be a text"),
+        ({"model": MODEL, "messages": [{"content": "Hi"}]}, "messages[0].role: must be a string"),
         ({"model": MODEL, "messages": [says("user", object())]}, "messages[0]: must be plain JSON data"),
     ],
 )

@@ -78,7 +78,7 @@ def test_reports_that_make_no_sense_are_told(run, run_json, keep):
     keep(msgspec.structs.replace(each, model=HIDDEN.id) for each in online(mixed("odd", 12), lambda _: 8_000))
     assert "the reported usage is ignored" in run("stats", "--counts").stdout
     [row] = run_json("stats", "--counts")
-    assert (row["believed"], row["learned_from"]) == (False, 0)
+    assert (row["plausible"], row["learned_from"]) == (False, 0)
 
 
 def test_what_was_cached_is_a_share_of_the_prompts(run, keep):

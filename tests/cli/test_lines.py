@@ -34,7 +34,7 @@ GOOD = '{"kind": "note", "content": "fine"}'
             '{"role": "king", "content": "x"}',
             "role: must be one of system, developer, user, assistant, tool, not 'king'",
         ),
-        ('{"role": "tool", "content": "x"}', "tool_call_id: must be a text, and is missing"),
+        ('{"role": "tool", "content": "x"}', "tool_call_id: must be a string, but is missing"),
         (
             '{"role": "tool", "tool_call_id": "c", "content": "x", "tool_calls": 5}',
             "tool_calls: only an assistant message may call tools",
@@ -63,7 +63,7 @@ def test_items_of_an_array(fails):
 def test_messages_of_a_request(fails):
     request = {"messages": [{"role": "user", "content": "x"}, {"role": "user", "content": 7}]}
     complaint = fails("fill", "-", "-m", "gpt-4o", stdin=json.dumps(request))
-    assert complaint == "<stdin>: messages[1]: content: must be a text or a list of parts, not a number"
+    assert complaint == "<stdin>: messages[1]: content: must be a string or a list of parts, not a number"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from brimful import Text, assemble, package, replay
 from brimful.core.prompt import Message, Prompt
-from brimful.counting import MAX_OBSERVATIONS, calibrate, counter_for, learn_calibration, learned_window
+from brimful.counting import MAX_REPORTS, calibrate, counter_for, learn_calibration, learned_window
 from brimful.counting.features import FEATURES
 from brimful.models import default_registry
 from brimful.records.usage import UsageReport
@@ -44,7 +44,7 @@ def test_the_margin_shrinks_as_evidence_grows():
     seen = online(mixed(7, 81), billed("qwen3:8b"))
     after = [learn_calibration(HIDDEN, seen[-count:], route=ROUTE) for count in (1, 20, 80)]
     assert after[0].interval > after[1].interval > after[2].interval
-    assert [each.observations for each in after] == [1, 20, 80]
+    assert [each.reports for each in after] == [1, 20, 80]
 
 
 def test_the_margin_covers_the_errors_that_were_seen():
@@ -78,7 +78,7 @@ def test_the_prior_says_where_it_comes_from_and_stands_between_steps():
 def test_in_a_long_history_it_changes_rarely_though_the_window_moves():
     seen = online(mixed(2, 40), billed("qwen3:8b"))[::-1]
     many = [msgspec.structs.replace(seen[8 + n % 32], id=f"x{n}", at=float(n)) for n in range(500)]
-    priors = [calibrate(HIDDEN, many[:end][::-1][:MAX_OBSERVATIONS], route=ROUTE).prior for end in range(300, 500)]
+    priors = [calibrate(HIDDEN, many[:end][::-1][:MAX_REPORTS], route=ROUTE).prior for end in range(300, 500)]
     assert sum(one != other for one, other in pairwise(priors)) <= 20
 
 
@@ -162,11 +162,12 @@ def test_a_server_that_counts_otherwise_is_noticed_within_three_requests(factor)
     noticed = learn_calibration(HIDDEN, seen[-33:], route=ROUTE)
     later = learn_calibration(HIDDEN, seen, route=ROUTE)
     assert steady.drift is None
-    assert (noticed.drift.at, noticed.drift.forgotten) == (30.0, 30)
+    assert (noticed.drift.at, noticed.drift.ignored) == (30.0, 30)
     assert (noticed.drift.step > 0) == (factor > 1)
     assert noticed.interval > steady.interval
-    assert "30 older ones set aside" in noticed.model.prior.source
-    assert f"on {ROUTE} reports {100 * noticed.drift.step:+.0f} % tokens since its last 3 requests" in noticed.note
+    assert "30 older ones ignored" in noticed.model.prior.source
+    assert f"{ROUTE} counts {HIDDEN.id} differently since the last 3 requests" in noticed.note
+    assert f"({100 * noticed.drift.step:+.0f} %)" in noticed.note
     assert (steady.note, later.note) == ("", "")
     assert later.drift.at == 30.0
     assert fmean(abs(each.error) for each in seen[:15]) < 0.03
@@ -214,7 +215,7 @@ def test_what_no_tokenizer_could_count_teaches_nothing(model):
     seen = online(mixed(16, 12), lambda _: 8_000, model)
     told = learn_calibration(model, seen, route=ROUTE)
     assert told.model is model
-    assert "nothing is learned from it" in told.note
+    assert "no tokenizer would produce these counts" in told.note
 
 
 def test_a_server_that_reports_less_changes_no_exact_count():

@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 
 from brimful import counter
-from brimful.counting import MAX_OBSERVATIONS
+from brimful.counting import MAX_REPORTS
 from brimful.engine.calibration import REFRESH_SECONDS, Calibrator
 from brimful.models.registry import unknown_model
 from brimful.records.usage import UsageReport
@@ -100,7 +100,7 @@ def test_a_window_that_a_server_told_stays_known_after_many_requests(run, new_en
         async with new_engine(embedder="none") as engine:
             lessons, model = Calibrator(engine.store), unknown_model("m")
             await lessons.observe(seen(0, kind="overflow", window=4096), now=0.0)
-            for number in range(1, MAX_OBSERVATIONS + 5):
+            for number in range(1, MAX_REPORTS + 5):
                 await lessons.observe(seen(number, reported=100), now=0.0)
             kept = await lessons.learned(model, "r", now=0.0)
             read = await Calibrator(engine.store).learned(model, "r", now=0.0)

@@ -152,10 +152,10 @@ DAMAGE = [
     (b'"text"', "must be a JSON object, not a text"),
     (b"{}", "has neither a role, as a message has, nor a list of messages"),
     (b'{"role": "robot"}', "role: must be one of system, developer, user, assistant, tool, not 'robot'"),
-    (b'{"role": "user", "content": 7}', "content: must be a text or a list of parts, not a number"),
+    (b'{"role": "user", "content": 7}', "content: must be a string or a list of parts, not a number"),
     (b'{"role": "user", "content": "x", "id": "a\\u0000b"}', "id: must not contain a null character"),
     (b'{"messages": 7}', "has neither a role, as a message has, nor a list of messages"),
-    (b'{"role": "tool", "content": "x"}', "tool_call_id: must be a text, and is missing"),
+    (b'{"role": "tool", "content": "x"}', "tool_call_id: must be a string, but is missing"),
 ]
 
 

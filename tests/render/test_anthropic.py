@@ -208,12 +208,12 @@ def test_invalid_messages_are_named(case):
 
 
 INVALID_REQUESTS = [
-    ({"max_tokens": None}, "max_tokens: must be a whole number above 0, and is missing"),
-    ({"max_tokens": -1}, "max_tokens: must be a whole number above 0"),
-    ({"model": 7}, "model: must be a text, not a number"),
+    ({"max_tokens": None}, "max_tokens: must be a positive integer, but is missing"),
+    ({"max_tokens": -1}, "max_tokens: must be a positive integer"),
+    ({"model": 7}, "model: must be a string, not a number"),
     ({"system": [text(" ")]}, "system[0].text: must not be empty"),
     ({"system": [{"type": "image", "text": "a"}]}, "system[0].type: must be one of text, not 'image'"),
-    ({"tools": [{"name": "f"}]}, "tools[0].input_schema: must be an object, and is missing"),
+    ({"tools": [{"name": "f"}]}, "tools[0].input_schema: must be an object, but is missing"),
     ({"tools": [{"name": "f", "input_schema": {"type": "array"}}]},
      "tools[0].input_schema.type: must be 'object', not 'array'"),
     ({"tools": [{"name": "", "input_schema": {"type": "object"}}]},

@@ -119,7 +119,7 @@ ONE_OF = "must have exactly one of text, inlineData, fileData, functionCall, fun
 NAME = "must be a letter or _ and up to 63 of a-z, A-Z, 0-9, _, ., : and -"
 INVALID_CONTENTS = [
     ([], "contents: must not be empty"),
-    (None, "contents: must be a list, and is missing"),
+    (None, "contents: must be a list, but is missing"),
     ([model({"text": "Hi"}), HI], "contents[0]: the first turn must be the user's"),
     ([HI, HI], "contents[1]: two user turns in a row"),
     ([HI, model({"text": "Hi"})], "contents: the last turn must be the user's"),
@@ -145,7 +145,7 @@ INVALID_CONTENTS = [
      "contents[0].parts[0].inlineData.mimeType: must be a type of image, audio or video, not 'text/html'",
      "contents[0].parts[0].inlineData.data: must not be empty"),
     ([user({"fileData": {"mimeType": "image/png"}})],
-     "contents[0].parts[0].fileData.fileUri: must be a text, and is missing"),
+     "contents[0].parts[0].fileData.fileUri: must be a string, but is missing"),
 ]  # fmt: skip
 
 
@@ -156,14 +156,14 @@ def test_invalid_contents_are_named(case):
 
 
 INVALID_REQUESTS = [
-    ({"model": None}, "model: must be a text, and is missing"),
+    ({"model": None}, "model: must be a string, but is missing"),
     ({"generationConfig": {"maxOutputTokens": 0}},
-     "generationConfig.maxOutputTokens: must be a whole number above 0"),
+     "generationConfig.maxOutputTokens: must be a positive integer"),
     ({"generationConfig": []}, "generationConfig: must be an object, not a list"),
     ({"systemInstruction": "Be kind."}, "systemInstruction: must be an object, not a text"),
     ({"systemInstruction": {"parts": [{"inlineData": {}}]}},
      "systemInstruction.parts[0]: inlineData has no place in a system turn"),
-    ({"tools": [{}]}, "tools[0].functionDeclarations: must be a list, and is missing"),
+    ({"tools": [{}]}, "tools[0].functionDeclarations: must be a list, but is missing"),
     ({"tools": [{"functionDeclarations": [{"name": "2fa"}]}]},
      "tools[0].functionDeclarations[0].name: must begin with a letter or _, not '2fa'"),
     ({"tools": [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": 1}]}]},

@@ -81,12 +81,12 @@ INVALID_MESSAGES = [
     ([], "messages: must not be empty"),
     ([{"role": "model", "content": "Hi"}],
      "messages[0].role: must be one of system, user, assistant, tool, not 'model'"),
-    ([{"role": "user"}], "messages[0].content: must be a text, and is missing"),
+    ([{"role": "user"}], "messages[0].content: must be a string, but is missing"),
     ([{"role": "user", "content": ""}], "messages[0]: must have content, images or tool calls"),
     ([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
-     "messages[0].content: must be a text, not a list"),
+     "messages[0].content: must be a string, not a list"),
     ([{**HI, "images": ["data:image/png;base64,iVBO"]}], "messages[0].images[0]: must be bare base64, not a URL"),
-    ([{**HI, "images": [7]}], "messages[0].images[0]: must be a text, not a number"),
+    ([{**HI, "images": [7]}], "messages[0].images[0]: must be a string, not a number"),
     ([HI, result()], "messages[1]: tool result for 'f' without its call"),
     ([calling(call(), call()), result()], "messages[0]: tool call 'f' without its result"),
     ([calling(call(id="c1")), HI, result(tool_call_id="c1")],
@@ -95,10 +95,10 @@ INVALID_MESSAGES = [
      "messages[0]: tool call id 'c1' is used twice"),
     ([calling({"function": {"name": "f", "arguments": "{}"}}), result()],
      "messages[0].tool_calls[0].function.arguments: must be an object, not a text"),
-    ([calling({"name": "f"})], "messages[0].tool_calls[0].function: must be an object, and is missing"),
+    ([calling({"name": "f"})], "messages[0].tool_calls[0].function: must be an object, but is missing"),
     ([{**HI, "tool_calls": [call()]}, result()], "messages[0].tool_calls: only an assistant message may call tools"),
     ([calling(call(id="c1")), {"role": "tool", "tool_call_id": "c1", "content": "ok"}],
-     "messages[1].tool_name: must be a text, and is missing"),
+     "messages[1].tool_name: must be a string, but is missing"),
 ]  # fmt: skip
 
 
@@ -110,9 +110,9 @@ def test_invalid_messages_are_named(case):
 
 INVALID_REQUESTS = [
     ({"model": " "}, "model: must not be empty"),
-    ({"options": None}, "options: must be an object, and is missing"),
-    ({"options": {}}, "options.num_ctx: must be a whole number above 0, and is missing"),
-    ({"options": {"num_ctx": 9, "num_predict": 0}}, "options.num_predict: must be a whole number above 0"),
+    ({"options": None}, "options: must be an object, but is missing"),
+    ({"options": {}}, "options.num_ctx: must be a positive integer, but is missing"),
+    ({"options": {"num_ctx": 9, "num_predict": 0}}, "options.num_predict: must be a positive integer"),
     ({"stream": "no"}, "stream: must be true or false"),
     ({"tools": [{"type": "tool", "function": {"name": "f"}}]}, "tools[0].type: must be one of function, not 'tool'"),
 ]

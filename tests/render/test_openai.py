@@ -116,7 +116,7 @@ def test_reading_takes_the_forms_that_others_write():
 def test_reading_refuses_an_invalid_request_with_all_its_faults():
     with pytest.raises(InvalidRequest) as caught:
         openai.parse({"messages": []})
-    assert caught.value.violations == ("model: must be a text, and is missing", "messages: must not be empty")
+    assert caught.value.violations == ("model: must be a string, but is missing", "messages: must not be empty")
 
 
 def call(id="c1", **changed):
@@ -134,14 +134,14 @@ def result(id="c1", content="ok"):
 HI = {"role": "user", "content": "Hi"}
 INVALID_MESSAGES = [
     ([], "messages: must not be empty"),
-    (None, "messages: must be a list, and is missing"),
+    (None, "messages: must be a list, but is missing"),
     (["Hi"], "messages[0]: must be an object, not a text"),
     ([{"role": "wizard", "content": "Hi"}],
      "messages[0].role: must be one of system, developer, user, assistant, tool, not 'wizard'"),
-    ([{"role": "user"}], "messages[0].content: must be a text or a list of parts, and is missing"),
+    ([{"role": "user"}], "messages[0].content: must be a string or a list of parts, but is missing"),
     ([{"role": "assistant", "content": None}],
-     "messages[0].content: must be a text or a list of parts, and is missing"),
-    ([{"role": "user", "content": 7}], "messages[0].content: must be a text or a list of parts, not a number"),
+     "messages[0].content: must be a string or a list of parts, but is missing"),
+    ([{"role": "user", "content": 7}], "messages[0].content: must be a string or a list of parts, not a number"),
     ([{"role": "user", "content": []}], "messages[0].content: must not be empty"),
     ([{**HI, "name": "Ada L"}],
      "messages[0].name: must be 1 to 64 characters without spaces, <, |, \\, / and >, not 'Ada L'"),
@@ -157,12 +157,12 @@ INVALID_MESSAGES = [
      "messages[0].tool_calls[0].id: must have at most 40 characters, not 41"),
     ([calling(call(function={"name": "a b", "arguments": {}})), result()],
      "messages[0].tool_calls[0].function.name: must be 1 to 64 of a-z, A-Z, 0-9, _ and -, not 'a b'",
-     "messages[0].tool_calls[0].function.arguments: must be a text, not an object"),
+     "messages[0].tool_calls[0].function.arguments: must be a string, not an object"),
     ([{**HI, "tool_calls": [call()]}, result()],
      "messages[0].tool_calls: only an assistant message may call tools"),
     ([calling(*(call(f"c{n}") for n in range(129))), *(result(f"c{n}") for n in range(129))],
      "messages[0].tool_calls: has 129 calls, at most 128 are allowed"),
-    ([calling(call()), result(content=None)], "messages[1].content: must be a text, and is missing"),
+    ([calling(call()), result(content=None)], "messages[1].content: must be a string, but is missing"),
     ([{"role": "system", "content": [{"type": "image_url", "image_url": {"url": "https://a.example"}}]}],
      "messages[0].content[0].type: must be one of text, not 'image_url'"),
     ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "cat.png", "detail": "best"}}]}],
@@ -186,14 +186,14 @@ def tool(**function):
 
 INVALID_REQUESTS = [
     ({"model": ""}, "model: must not be empty"),
-    ({"max_completion_tokens": 0}, "max_completion_tokens: must be a whole number above 0"),
-    ({"max_tokens": True}, "max_tokens: must be a whole number above 0"),
+    ({"max_completion_tokens": 0}, "max_completion_tokens: must be a positive integer"),
+    ({"max_tokens": True}, "max_tokens: must be a positive integer"),
     ({"tools": []}, "tools: must not be empty"),
     ({"tools": [tool(), tool()]}, "tools[1].function.name: 'f' is used twice"),
     ({"tools": [tool(name="web.search")]},
      "tools[0].function.name: must be 1 to 64 of a-z, A-Z, 0-9, _ and -, not 'web.search'"),
     ({"tools": [tool(parameters="{}")]}, "tools[0].function.parameters: must be an object, not a text"),
-    ({"tools": [{"type": "function"}]}, "tools[0].function: must be an object, and is missing"),
+    ({"tools": [{"type": "function"}]}, "tools[0].function: must be an object, but is missing"),
 ]  # fmt: skip
 
 

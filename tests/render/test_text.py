@@ -39,13 +39,13 @@ def test_an_empty_prompt_still_asks_for_an_answer():
 
 INVALID = [
     ([], "request: must be an object, not a list"),
-    ({"prompt": "Hi"}, "model: must be a text, and is missing"),
+    ({"prompt": "Hi"}, "model: must be a string, but is missing"),
     ({"model": "", "prompt": "Hi"}, "model: must not be empty"),
-    ({"model": "m"}, "prompt: must be a text, and is missing"),
+    ({"model": "m"}, "prompt: must be a string, but is missing"),
     ({"model": "m", "prompt": "\n"}, "prompt: must not be empty"),
-    ({"model": "m", "prompt": ["Hi"]}, "prompt: must be a text, not a list"),
-    ({"model": "m", "prompt": "Hi", "max_tokens": 0}, "max_tokens: must be a whole number above 0"),
-    ({"model": "m", "prompt": "Hi", "max_tokens": 1.5}, "max_tokens: must be a whole number above 0"),
+    ({"model": "m", "prompt": ["Hi"]}, "prompt: must be a string, not a list"),
+    ({"model": "m", "prompt": "Hi", "max_tokens": 0}, "max_tokens: must be a positive integer"),
+    ({"model": "m", "prompt": "Hi", "max_tokens": 1.5}, "max_tokens: must be a positive integer"),
 ]
 
 

@@ -61,7 +61,7 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     inputs = Inputs(
         packages=package_turns(
             given.system,
-            [turn.said for turn in given.turns],
+            [turn.messages for turn in given.turns],
             frame,
             counter=counter_for(info, chosen.counting),
             names=not info.names_in_text,

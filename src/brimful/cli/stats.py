@@ -26,12 +26,12 @@ from brimful.cli.terminal import Column, Table, columns
 from brimful.core.model import Prior
 from brimful.core.notice import NoticeKind
 from brimful.counting import (
-    MAX_OBSERVATIONS,
+    MAX_REPORTS,
     LearnedCalibration,
+    canonical_model_id,
     default_calibration,
     learn_calibration,
     learned_window,
-    observed_model_id,
 )
 from brimful.errors import MissingExtra
 from brimful.models import Spending, default_registry, spending
@@ -260,8 +260,8 @@ class CountAccuracy(msgspec.Struct, frozen=True, kw_only=True):
             **msgspec.to_builtins(self.accuracy),
             "tokenizer": learned.model.tokenizer,
             "prior": _prior(learned.model.prior),
-            "learned_from": learned.observations if learned.believed else 0,
-            "believed": learned.believed,
+            "learned_from": learned.reports if learned.plausible else 0,
+            "plausible": learned.plausible,
             "learned_error": learned.error,
             "interval": learned.interval,
             "drift": msgspec.to_builtins(learned.drift),
@@ -273,7 +273,7 @@ def show_counts(*, since: float | None, model: str | None, db: str, tenant: str,
     """Show how accurately prompts were counted, by model and server (route)."""
 
     async def read(store: "Store") -> list[CountAccuracy]:
-        named = None if model is None else observed_model_id(default_registry().resolve(model))
+        named = None if model is None else canonical_model_id(default_registry().resolve(model))
         found = await store.accuracy(since=since, model=named)
         return [await _load_accuracy(store, each) for each in found]
 
@@ -289,7 +289,7 @@ def show_counts(*, since: float | None, model: str | None, db: str, tenant: str,
 
 
 async def _load_accuracy(store: "Store", accuracy: Accuracy) -> CountAccuracy:
-    observations = await store.usage_reports(accuracy.model, accuracy.route, limit=MAX_OBSERVATIONS)
+    observations = await store.usage_reports(accuracy.model, accuracy.route, limit=MAX_REPORTS)
     info = default_registry().resolve(accuracy.model)
     return CountAccuracy(
         accuracy=accuracy,
@@ -324,9 +324,9 @@ def _counted_by(each: CountAccuracy) -> str:
     info = default_registry().resolve(each.accuracy.model)
     known, now = default_calibration(info), default_calibration(each.learned.model)
     first = info.tokenizer or f"{known.tokenizer} × {known.factor:g} ± {format_percent(known.margin)}"
-    if not each.learned.observations or not each.learned.believed:
+    if not each.learned.reports or not each.learned.plausible:
         return first
-    return f"{first} → × {now.factor:g} ± {format_percent(each.learned.interval)}, from {each.learned.observations}"
+    return f"{first} → × {now.factor:g} ± {format_percent(each.learned.interval)}, from {each.learned.reports}"
 
 
 def _prior(prior: Prior | None) -> dict[str, Any] | None:
@@ -344,9 +344,9 @@ def _accuracy_notes(each: CountAccuracy) -> list[str]:
         notes.append(
             f"{name}: the server has counted {format_percent(drift.step, sign=True)} differently since "
             f"{output.format_time(drift.at)}; "
-            f"{drift.forgotten} older observations are ignored, and the margin is wider"
+            f"{drift.ignored} older observations are ignored, and the margin is wider"
         )
-    if not each.learned.believed:
+    if not each.learned.plausible:
         notes.append(f"{name}: the reported usage is ignored, since no tokenizer would count like that")
     if each.window is not None:
         notes.append(f"{name}: the server reported a window of {each.window:,} tokens when it rejected a prompt")

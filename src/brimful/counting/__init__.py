@@ -1,4 +1,4 @@
-"""Tokens: how many a text, a medium, a message or a whole prompt is, for a given model."""
+"""Count the tokens of texts, media, messages and whole prompts, for a given model."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -8,6 +8,7 @@ from brimful.counting.calibration import Calibration, default_calibration
 from brimful.counting.chat_template import template_names
 from brimful.counting.counters import counter_for, vocabulary_for
 from brimful.counting.media import MediaCounter, media_rules
+from brimful.counting.text_counters import count_raw, find_uncounted, remember_counts, texts_in
 from brimful.counting.tokenizers import (
     count_text,
     count_texts,
@@ -20,23 +21,23 @@ from brimful.counting.vocabularies import is_verified
 
 if TYPE_CHECKING:
     from brimful.counting.learning import (
-        MAX_OBSERVATIONS,
+        MAX_REPORTS,
         LearnedCalibration,
         calibrate,
         learn_calibration,
         learned_window,
     )
-    from brimful.counting.stored_counts import count_raw, find_uncounted, remember_counts, texts_in
-    from brimful.counting.usage import make_observation, make_overflow_observation, observed_model_id
+    from brimful.counting.usage import canonical_model_id, make_overflow_report, make_usage_report
 
 __all__ = [
-    "MAX_OBSERVATIONS",
+    "MAX_REPORTS",
     "Calibration",
     "LearnedCalibration",
     "MediaCounter",
     "approximate_message",
     "approximate_text",
     "calibrate",
+    "canonical_model_id",
     "count_raw",
     "count_text",
     "count_texts",
@@ -48,10 +49,9 @@ __all__ = [
     "is_verified",
     "learn_calibration",
     "learned_window",
-    "make_observation",
-    "make_overflow_observation",
+    "make_overflow_report",
+    "make_usage_report",
     "media_rules",
-    "observed_model_id",
     "preload",
     "remember_counts",
     "template_names",
@@ -62,17 +62,13 @@ __all__ = [
 
 _LAZY: Final = {
     "LearnedCalibration": "brimful.counting.learning",
-    "MAX_OBSERVATIONS": "brimful.counting.learning",
+    "MAX_REPORTS": "brimful.counting.learning",
     "calibrate": "brimful.counting.learning",
-    "count_raw": "brimful.counting.stored_counts",
-    "find_uncounted": "brimful.counting.stored_counts",
     "learn_calibration": "brimful.counting.learning",
     "learned_window": "brimful.counting.learning",
-    "make_observation": "brimful.counting.usage",
-    "make_overflow_observation": "brimful.counting.usage",
-    "observed_model_id": "brimful.counting.usage",
-    "remember_counts": "brimful.counting.stored_counts",
-    "texts_in": "brimful.counting.stored_counts",
+    "make_usage_report": "brimful.counting.usage",
+    "make_overflow_report": "brimful.counting.usage",
+    "canonical_model_id": "brimful.counting.usage",
 }
 """Names that need records and rendering. They are imported on first use: counting plain text needs neither."""
 

@@ -29,17 +29,17 @@ from brimful.counting.features import (
 )
 from brimful.errors import InvalidModel
 
-MIN_SHARE: Final = 0.5  # of the base count times its factor: no weights bring a text below it
+MIN_SHARE: Final = 0.5  # of the base count times the factor: weights never reduce a text's count further
 
 Weights = tuple[tuple[str, float], ...]
-"""Tokens for one of each feature, by its name; one that is missing weighs nothing."""
+"""Tokens per unit of each feature. A missing feature has the weight 0."""
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """How a base tokenizer's count becomes a model's: times `factor`; `margin` is the share that it may miss.
+    """Turns a base tokenizer's count into a model's: times `factor`, with `margin` as the relative error.
 
-    It starts as the registry's prior. Observed usage replaces it by a better one, with `weights`: what each sign of a
-    sort and each thing in a request costs on top; `spread` is what each of them adds to the margin.
+    It starts as the registry's prior. Learned calibrations also have `weights`, the extra tokens per character class
+    and request feature, and `spread`, what each of them adds to the margin.
 
     >>> Calibration(tokenizer="o200k_base", factor=1.5, margin=0.1).scale(100)
     Count(tokens=150, basis='calibrated', tokenizer='o200k_base*1.5+10%', margin=15)
@@ -53,29 +53,29 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def name(self) -> str:
-        """The name of the counts: equal names give equal numbers."""
+        """The name of the counts. Equal names give equal counts."""
         plain = f"{self.tokenizer}*{self.factor:g}+{self.margin * 100:g}%"
         return f"{plain}~{self._digest}" if self.learned else plain
 
     @property
     def learned(self) -> bool:
-        """Whether there is more to it than a factor and a margin."""
+        """Whether it has more than a factor and a margin."""
         return bool(self.weights or self.spread)
 
-    def scale(self, base: int, signs: CharacterCounts = ()) -> Count:
-        """Turn the base tokenizer's count of a text into the model's, both parts rounded up; `signs` are the text's."""
+    def scale(self, base: int, characters: CharacterCounts = ()) -> Count:
+        """Convert the base tokenizer's count of a text with these characters. Tokens and margin are rounded up."""
         plain = base * self.factor
         tokens, spread = plain, 0.0
-        if signs:
-            tokens = max(plain * MIN_SHARE, plain + _dot(self._signs[0], signs))
-            spread = _dot(self._signs[1], signs)
+        if characters:
+            tokens = max(plain * MIN_SHARE, plain + _dot(self._character_weights, characters))
+            spread = _dot(self._character_spread, characters)
         whole = round_up(tokens)
         return Count(
             tokens=whole, basis="calibrated", tokenizer=self.name, margin=round_up(whole * self.margin + spread)
         )
 
     def count(self, features: Mapping[str, float]) -> Count:
-        """Count a request by its features: its `tokens` by the base tokenizer, what is `fixed`, and all that weighs."""
+        """Count a request by its features: `tokens` of the base tokenizer, `fixed` tokens, and weighted features."""
         plain = features.get("tokens", 0.0) * self.factor
         text = max(plain * MIN_SHARE, plain + weighted_sum(features, CHARACTER_CLASSES, self._weights))
         around = features.get("fixed", 0.0) + features.get("media", 0.0)
@@ -84,12 +84,12 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Count(tokens=tokens, basis="calibrated", tokenizer=self.name, margin=margin)
 
     def correction(self, features: Mapping[str, float]) -> float:
-        """Return what was learned of things in a request: the tokens that they cost beyond what is counted for them."""
+        """Return the learned extra tokens of the request's features, apart from its texts."""
         return weighted_sum(features, REQUEST_FEATURES, self._weights)
 
-    def of_thing(self, thing: str) -> tuple[float, float]:
-        """Return what one of a thing in a request weighs, and what it adds to the margin."""
-        return self._weights.get(thing, 0.0), self._spread.get(thing, 0.0)
+    def weight_of(self, feature: str) -> tuple[float, float]:
+        """Return the weight of a feature, and what it adds to the margin."""
+        return self._weights.get(feature, 0.0), self._spread.get(feature, 0.0)
 
     @cached_property
     def _weights(self) -> dict[str, float]:
@@ -100,10 +100,12 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return dict(self.spread)
 
     @cached_property
-    def _signs(self) -> tuple[list[float], list[float]]:
-        return [self._weights.get(sign, 0.0) for sign in CHARACTER_CLASSES], [
-            self._spread.get(sign, 0.0) for sign in CHARACTER_CLASSES
-        ]
+    def _character_weights(self) -> list[float]:
+        return [self._weights.get(name, 0.0) for name in CHARACTER_CLASSES]
+
+    @cached_property
+    def _character_spread(self) -> list[float]:
+        return [self._spread.get(name, 0.0) for name in CHARACTER_CLASSES]
 
     @cached_property
     def _digest(self) -> str:
@@ -111,10 +113,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def default_calibration(model: ModelInfo) -> Calibration:
-    """Return what is known of the model: what was learned of it, the registry's prior, or the default one.
-
-    A model with a public tokenizer needs no factor.
-    """
+    """Return the model's prior as a calibration, or the one for unknown models. A public tokenizer needs no factor."""
     if model.prior is None and model.tokenizer is not None:
         return Calibration(tokenizer=model.tokenizer)
     prior = model.prior or UNKNOWN_PRIOR
@@ -131,7 +130,7 @@ def default_calibration(model: ModelInfo) -> Calibration:
 
 
 def round_up(value: float) -> int:
-    """Round up, but not what is a whole number on paper: 100 * 1.1 is 110.00000000000001.
+    """Round up, ignoring floating-point noise: 100 * 1.1 is 110.00000000000001.
 
     >>> round_up(100 * 1.1), round_up(100.2)
     (110, 101)
@@ -143,12 +142,12 @@ def _bounded(tokens: int) -> int:
     return min(max(0, tokens), validation.MAX_INTEGER)
 
 
-def _dot(weights: Sequence[float], signs: CharacterCounts) -> float:
-    return sum(weight * sign for weight, sign in zip(weights, signs, strict=True) if sign)
+def _dot(weights: Sequence[float], characters: CharacterCounts) -> float:
+    return sum(weight * count for weight, count in zip(weights, characters, strict=True) if count)
 
 
 class MeasuringCounter(TokenCounter, Protocol):
-    """A counter that tells what its counts are made of."""
+    """A counter that can also return the features of a prompt."""
 
     def measure(self, prompt: Prompt) -> Features:
         """Return the features of a prompt."""
@@ -156,14 +155,13 @@ class MeasuringCounter(TokenCounter, Protocol):
 
 
 class CalibratedCounter:
-    """A `TokenCounter`: texts as another one counts them, and what was learned of messages, tools and requests.
+    """A `TokenCounter` with learned corrections for messages, tools and requests.
 
-    A whole prompt is counted by its features, as they were learned. What its parts are charged is never less: each is
-    rounded up by itself.
+    A whole prompt is counted by its features. The sum of its parts is never less, because each is rounded up.
     """
 
     def __init__(self, counter: MeasuringCounter, learned: Calibration) -> None:
-        """Count by `counter`, whose texts know of what was learned already, and add the rest."""
+        """Add corrections to `counter`, whose texts are already calibrated."""
         self._counter = counter
         self._learned = learned
 
@@ -181,7 +179,7 @@ class CalibratedCounter:
         return self._counter.texts(texts)
 
     def media(self, part: Media) -> Count:
-        """Count an image, a sound or a video: each token of it weighs what was learned."""
+        """Count an image, audio clip or video, with the learned weight of its tokens."""
         count = self._counter.media(part)
         return self._added("media", count, count.tokens)
 
@@ -190,11 +188,11 @@ class CalibratedCounter:
         return self._added("calls", self._counter.tool_calls(calls), len(calls))
 
     def message_overhead(self, role: Role, name: str = "") -> int:
-        """Return what stands around a message, and what that may have missed."""
+        """Return the overhead of a message, including its margin."""
         return self._around("messages", self._counter.message_overhead(role, name))
 
     def request_overhead(self) -> int:
-        """Return what a request costs beside its messages and tools, and what that may have missed."""
+        """Return the overhead of a request, including its margin."""
         return self._around("request", self._counter.request_overhead())
 
     def prompt(self, prompt: Prompt) -> Count:
@@ -202,15 +200,15 @@ class CalibratedCounter:
         return self._learned.count(self._counter.measure(prompt))
 
     def measure(self, prompt: Prompt) -> Features:
-        """Return what the count of a prompt is made of."""
+        """Return the features of a prompt."""
         return self._counter.measure(prompt)
 
-    def _around(self, thing: str, tokens: int) -> int:
-        weight, spread = self._learned.of_thing(thing)
+    def _around(self, feature: str, tokens: int) -> int:
+        weight, spread = self._learned.weight_of(feature)
         return round_up(max(0.0, tokens + weight) * (1 + self._learned.margin) + spread)
 
-    def _added(self, thing: str, count: Count, times: int) -> Count:
-        weight, spread = self._learned.of_thing(thing)
+    def _added(self, feature: str, count: Count, times: int) -> Count:
+        weight, spread = self._learned.weight_of(feature)
         tokens = max(0, round_up(count.tokens + times * weight))
         margin = max(0, round_up(count.margin + times * spread))
         return Count(tokens=tokens, basis="calibrated", tokenizer=self.tokenizer, margin=margin)

@@ -4,20 +4,20 @@ Rendering is deterministic: the date is an argument, never the clock.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, NoReturn, TypedDict, Unpack
 
 from brimful.core.content import Text, ToolCall, ToolResult
 from brimful.core.model import Runtime
 from brimful.core.prompt import Message, Tool
-from brimful.counting.llama_cpp import add_answer_head, to_native
+from brimful.counting import llama_cpp
 from brimful.errors import CountingError, InvalidModel
 
 DEFAULT_DATE: Final = date(2024, 7, 26)
-"""The date that templates print. Any other has as many tokens; Llama 3.1's own template falls back to this one."""
+"""The date that templates print. Any date has as many tokens; Llama 3.1's template defaults to this one."""
 
 _TEMPLATES: Final = Path(__file__).with_name("templates")
 
@@ -25,11 +25,11 @@ WireMessage = dict[str, Any]
 
 
 class TemplateRefused(CountingError):
-    """A chat template does not take these messages: a role, an order or a tool call that it has no form for."""
+    """A chat template rejects these messages: it has no form for a role, an order or a tool call."""
 
 
 class TemplateOptions(TypedDict, total=False):
-    """What a template depends on beside its source and the messages."""
+    """What the output depends on besides the template's source and the messages."""
 
     bos: str
     eos: str
@@ -39,7 +39,7 @@ class TemplateOptions(TypedDict, total=False):
 
 
 class ChatTemplate:
-    r"""A chat template that can be rendered.
+    r"""A compiled chat template.
 
     >>> chatml = ChatTemplate.named("chatml")
     >>> chatml.render([{"role": "user", "content": "hi"}])
@@ -56,24 +56,22 @@ class ChatTemplate:
         runtime: Runtime = "transformers",
         thinking: bool | None = None,
     ) -> None:
-        """Compile the source; `bos` and `eos` are the tokens that begin and end a text."""
-        from brimful.counting.sandbox import compile_template  # noqa: PLC0415 - jinja2 loads for those who need it
-
-        self._render = compile_template(source, today, runtime)
+        """Compile the source; `bos` and `eos` are the tokens at the beginning and end of a text."""
+        self._render = _compile(source, today, runtime)
         self._variables: dict[str, object] = {"bos_token": bos, "eos_token": eos}
-        self._as_llama_cpp = runtime == "llama.cpp"
-        if thinking is not None or self._as_llama_cpp:
+        self._is_llama_cpp = runtime == "llama.cpp"
+        if thinking is not None or self._is_llama_cpp:
             self._variables["enable_thinking"] = thinking is not False
 
     @classmethod
     def named(cls, name: str, **options: Unpack[TemplateOptions]) -> "ChatTemplate":
-        """Return the template of that name, or the one in the file of that path."""
+        """Return a built-in template by name, or a template file by path."""
         return cls(_read_template(name), **options)
 
     @property
     def continues(self) -> bool:
-        """Whether a last message of the assistant's is gone on with, instead of answered."""
-        return self._as_llama_cpp
+        """Whether a final assistant message is continued instead of answered."""
+        return self._is_llama_cpp
 
     def render(
         self,
@@ -82,12 +80,12 @@ class ChatTemplate:
         *,
         answer: bool = True,
     ) -> str:
-        """Return the text that the model reads; with `answer`, it ends where the model's answer begins."""
-        shown: dict[str, Any] = {"messages": list(messages), "tools": list(tools) or None}
+        """Return the text that the model reads, with `answer` up to the start of the model's answer."""
+        variables: dict[str, Any] = {"messages": list(messages), "tools": list(tools) or None}
         try:
-            if self._as_llama_cpp:
-                return self._rendered_by_llama_cpp(shown, answer=answer)
-            return self._render(**shown, **self._variables, add_generation_prompt=answer)
+            if self._is_llama_cpp:
+                return self._render_as_llama_cpp(variables, answer=answer)
+            return self._render(**variables, **self._variables, add_generation_prompt=answer)
         except (
             TypeError,
             ValueError,
@@ -96,16 +94,16 @@ class ChatTemplate:
             ArithmeticError,
             RecursionError,
         ) as error:
-            # A template is a program: what it does not foresee shows as any of these.
+            # A template is a program: input that it does not expect raises any of these.
             raise TemplateRefused(f"the chat template refused the messages: {error}") from error
 
-    def _rendered_by_llama_cpp(self, shown: dict[str, Any], *, answer: bool) -> str:
-        rendered = self._render(**to_native(shown), **self._variables, add_generation_prompt=answer)
-        return add_answer_head(rendered) if answer else rendered
+    def _render_as_llama_cpp(self, variables: dict[str, Any], *, answer: bool) -> str:
+        rendered = self._render(**llama_cpp.to_native(variables), **self._variables, add_generation_prompt=answer)
+        return llama_cpp.add_answer_head(rendered) if answer else rendered
 
 
 def template_names() -> tuple[str, ...]:
-    """Return the names of the templates at hand.
+    """Return the names of the built-in templates.
 
     >>> "llama-3.1" in template_names()
     True
@@ -121,15 +119,69 @@ def _read_template(name: str) -> str:
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         known = ", ".join(template_names())
-        reason = f"no template {name!r} and no readable file of that path ({error}); known: {known}"
+        reason = f"{name!r} is neither a built-in template nor a readable file ({error}); built-in: {known}"
         raise InvalidModel("model", "chat_template", reason) from error
 
 
-_SHORT_ID: Final = 9  # Mistral's templates refuse ids of any other length
+# -- rendering: Jinja as Hugging Face's `apply_chat_template` or llama.cpp defines it --------------------------------
+
+
+@cache
+def _compile(source: str, today: date, runtime: Runtime) -> Callable[..., str]:
+    """Return a function that renders the template in a sandbox. It raises `ValueError` if the template refuses."""
+    from jinja2 import TemplateError  # noqa: PLC0415 - loaded only for models with a chat template
+    from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415
+
+    def raise_exception(message: str) -> NoReturn:
+        raise TemplateError(message)
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.loopcontrols"],
+        finalize=llama_cpp.printed_value if runtime == "llama.cpp" else None,
+    )
+    environment.filters |= _FILTERS[runtime]
+    environment.globals["raise_exception"] = raise_exception
+    environment.globals["strftime_now"] = today.strftime
+    try:
+        template = environment.from_string(source)
+    except TemplateError as error:
+        raise InvalidModel("model", "chat_template", f"is not a valid template: {error}") from error
+
+    def render(**variables: Any) -> str:
+        try:
+            return template.render(**variables)
+        except TemplateError as error:
+            raise ValueError(error.message) from error
+
+    return render
+
+
+def _to_json(
+    value: object,
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - Hugging Face's signature
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,  # noqa: FBT001, FBT002 - Hugging Face's signature
+) -> str:
+    # Unlike Jinja's own filter, this one does not escape HTML.
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+_FILTERS: Final[dict[Runtime, dict[str, Callable[..., object]]]] = {
+    "transformers": {"tojson": _to_json},
+    "llama.cpp": {"tojson": llama_cpp.to_json, "trim": llama_cpp.trim, "dictsort": llama_cpp.dictsort},
+}
+
+
+# -- messages and tools as chat templates expect them ----------------------------------------------------------------
+
+_SHORT_ID: Final = 9  # characters; Mistral's templates refuse any other length
 
 
 def wire_messages(messages: Sequence[Message]) -> list[WireMessage]:
-    """Return the messages in the form of the chat completion APIs. Names are not sent: the text already holds them.
+    """Convert messages to the chat completions format. Names are omitted, because they are already in the text.
 
     >>> wire_messages([Message(role="user", parts=(Text(text="Hi"),), name="Ada")])
     [{'role': 'user', 'content': 'Hi'}]
@@ -138,7 +190,7 @@ def wire_messages(messages: Sequence[Message]) -> list[WireMessage]:
 
 
 def wire_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """Return the tools in the form of the chat completion APIs."""
+    """Convert tools to the chat completions format."""
     return [
         {
             "type": "function",
@@ -149,7 +201,7 @@ def wire_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 
 
 def with_short_ids(messages: Sequence[WireMessage]) -> list[WireMessage]:
-    """Return the messages with ids of tool calls cut or filled to nine characters, as Mistral's servers do.
+    """Cut or pad the ids of tool calls to nine characters, as Mistral's servers do.
 
     >>> with_short_ids([{"role": "tool", "content": "4", "tool_call_id": "call_7"}])[0]["tool_call_id"]
     '000call_7'
@@ -183,7 +235,7 @@ def _wire_messages(message: Message) -> Iterator[WireMessage]:
 
 
 def _wire_turn(message: Message) -> WireMessage:
-    # Neighbouring texts are joined by an empty line, as the requests' renderers do.
+    # Joined by an empty line, as in rendered requests.
     turn: WireMessage = {
         "role": message.role,
         "content": "\n\n".join(part.text for part in message.parts if isinstance(part, Text)),

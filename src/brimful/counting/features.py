@@ -1,7 +1,7 @@
-"""What a count can be learned from: sums over texts and requests in which tokenizers and chat templates differ.
+"""Features for learning calibrations: quantities in which tokenizers and chat templates differ.
 
-Each is a sum over texts or over messages, so that packages can be measured one by one. Signs are told apart by the
-first byte of their UTF-8 form: that parts the world's scripts well enough, and one pass over the bytes is quick.
+Each is a sum over texts or messages, so that packages can be measured one by one. Characters are classified by the
+first byte of their UTF-8 encoding, which separates scripts well enough and needs only one fast pass.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,9 +12,9 @@ from brimful.core.prompt import Message, Prompt
 from brimful.counting.count_cache import CountCache
 
 CharacterCounts = tuple[int, ...]
-"""How many signs of each sort a text has, in the order of `CHARACTER_CLASSES`."""
+"""The number of characters per class, in the order of `CHARACTER_CLASSES`."""
 Features = dict[str, float]
-"""Numbers by name; one that is missing is zero."""
+"""Feature values by name. A missing feature is zero."""
 
 
 def _byte_range(first: int, last: int) -> bytes:
@@ -40,14 +40,14 @@ _NON_ASCII: Final[dict[str, bytes]] = {
 _CHUNK: Final = 32_768  # characters: a tenth of a millisecond's work
 _NO_NON_ASCII: Final = (0,) * len(_NON_ASCII)
 CHARACTER_CLASSES: Final = (*_ASCII, *_NON_ASCII, "indents")
-"""Sorts of signs in a text; `indents` are pairs of spaces."""
+"""Classes of characters; `indents` are pairs of spaces."""
 REQUEST_FEATURES: Final = ("messages", "calls", "tools", "toolset", "media", "request")
-"""Things in a request: messages, tool calls and tools; whether it has tools; tokens of media; the request itself."""
+"""Features of a request: messages, tool calls, tools, whether there are tools, media tokens, and the request itself."""
 FEATURES: Final = (*CHARACTER_CLASSES, *REQUEST_FEATURES)
 
 
 def count_characters(texts: Sequence[str]) -> list[CharacterCounts]:
-    """Return how many signs of each sort each text has.
+    """Count the characters of each class in each text.
 
     >>> dict(zip(CHARACTER_CLASSES, count_characters(["Tea at 5, 日本"])[0]))["han"]
     2
@@ -56,34 +56,34 @@ def count_characters(texts: Sequence[str]) -> list[CharacterCounts]:
 
 
 def sum_characters(texts: Sequence[str]) -> CharacterCounts:
-    """Return how many signs of each sort texts have together."""
+    """Count the characters of each class in all texts together."""
     return tuple(map(sum, zip(*count_characters(texts), strict=True))) if texts else (0,) * len(CHARACTER_CLASSES)
 
 
 def request_features(prompt: Prompt) -> Features:
-    """Return what a prompt has beside its texts; media are left to who knows their rules.
+    """Return the request features of a prompt, except its media tokens.
 
     >>> request_features(Prompt(model="m", messages=(Message(role="user", parts=()),)))
     {'messages': 1.0, 'request': 1.0}
     """
-    found = {
+    features = {
         "messages": float(sum(map(_wire_message_count, prompt.messages))),
         "calls": float(sum(isinstance(part, ToolCall) for message in prompt.messages for part in message.parts)),
         "tools": float(len(prompt.tools)),
         "toolset": float(bool(prompt.tools)),
         "request": 1.0,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in features.items() if value}
 
 
 def _wire_message_count(message: Message) -> int:
-    """Return as how many messages one goes over the wire, where every tool result is one."""
+    """Return the number of messages that are sent for one: every tool result is a message."""
     results = sum(isinstance(part, ToolResult) for part in message.parts)
     return results + (results < len(message.parts) or not results)
 
 
 def weighted_sum(features: Mapping[str, float], names: Iterable[str], weights: Mapping[str, float]) -> float:
-    """Return the sum of the features of these names, each times its weight.
+    """Return the weighted sum of the named features.
 
     >>> weighted_sum({"han": 10, "digits": 2}, CHARACTER_CLASSES, {"han": 0.5, "kana": 1.0})
     5.0
@@ -96,7 +96,7 @@ def _count_all_characters(texts: Sequence[str]) -> list[CharacterCounts]:
 
 
 def _count_in_chunks(text: str) -> CharacterCounts:
-    """Count a long text piece by piece: other threads may run in between, as they may not while bytes are read."""
+    """Count a long text in chunks, so that other threads can run in between."""
     pieces = (_count_characters(text[start : start + _CHUNK]) for start in range(0, len(text), _CHUNK))
     return tuple(map(sum, zip(*pieces, strict=True)))
 

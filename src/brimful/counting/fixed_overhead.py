@@ -1,6 +1,5 @@
 """Token counter for APIs that add a fixed number of tokens per message: OpenAI, Anthropic, Gemini."""
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Final
@@ -13,7 +12,7 @@ from brimful.core.prompt import Message, Prompt, Tool
 from brimful.core.tokens import Basis, Count, sum_counts
 from brimful.counting.features import Features, request_features
 from brimful.counting.media import MediaCounter
-from brimful.counting.overheads import Overheads, tool_texts
+from brimful.counting.overheads import Overheads, call_json, tool_texts
 from brimful.counting.text_counters import CalibratedTextCounter, TextCounter
 
 _MAX_CACHED_BYTES: Final = 4 * 2**20  # of tool calls
@@ -173,8 +172,3 @@ def _frame_names(message: Message) -> list[str]:
 
 def _tool_calls(message: Message) -> list[ToolCall]:
     return [part for part in message.parts if isinstance(part, ToolCall)]
-
-
-def call_json(call: ToolCall) -> str:
-    """Return a call as who counts strictly counts it."""
-    return json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)

@@ -1,8 +1,8 @@
-"""Learn calibrations from the usage that providers report. Pure functions of observations.
+"""Learn calibrations from the usage that providers report. Pure functions of usage reports.
 
 A calibration decides where a history begins, and moving that point breaks prompt caches. So calibrations are refitted
-only at certain steps (after 1, 2, 3, 5, 8, 13 … observations), and when a report falls outside the margin: that
-report and the next two may show that the server has started to count differently (drift).
+only at certain steps (after 1, 2, 3, 5, 8, 13 … reports), and when a report falls outside the margin: that report and
+the next two may show that the server has started to count differently (drift).
 """
 
 import hashlib
@@ -19,15 +19,15 @@ from brimful.counting.features import FEATURES
 from brimful.counting.regression import CALIBRATED, EXACT, Fit, Sample, fit, is_plausible
 from brimful.records.usage import UsageReport
 
-CONFIRMATIONS: Final = 3  # observations in a row, so that a single odd one changes nothing
-MIN_BEFORE_DRIFT: Final = 5  # observations that must have taught something, before that can be wrong
-MIN_DRIFT_STEP: Final = 0.04  # of a prompt: makers change their tokenizers by more, and smaller steps the margin bears
+CONFIRMATIONS: Final = 3  # consecutive reports, so that a single outlier changes nothing
+MIN_BEFORE_DRIFT: Final = 5  # reports to learn from before a drift can be detected
+MIN_DRIFT_STEP: Final = 0.04  # of a prompt: new tokenizers differ by more, and the margin covers smaller steps
 
 
 def find_drift_step(expected: Sequence[Count], reported: Sequence[int]) -> float | None:
-    """Return by what share a server reports more or less than what was learned before lets expect; None if it does not.
+    """Return the relative change if a server now reports more or fewer tokens than expected, otherwise None.
 
-    All reports must lie beyond the margin, on the same side.
+    All reports must lie outside the margin, on the same side.
 
     >>> counts = [Count(tokens=tokens, basis="calibrated", margin=30) for tokens in (1000, 2000, 1500)]
     >>> find_drift_step(counts, [1300, 2600, 1950])
@@ -41,7 +41,7 @@ def find_drift_step(expected: Sequence[Count], reported: Sequence[int]) -> float
 
 
 def upper_median(values: Iterable[float]) -> float:
-    """Return the value in the middle, the upper one of two: the library's median takes long to import.
+    """Return the median, or the upper of the two middle values. Importing `statistics` would slow down the start.
 
     >>> upper_median([3.0, 1.0, 2.0]), upper_median([1.0, 2.0])
     (2.0, 2.0)
@@ -50,48 +50,48 @@ def upper_median(values: Iterable[float]) -> float:
     return ordered[len(ordered) // 2]
 
 
-MAX_OBSERVATIONS: Final = 256  # observations that are learned from: what is older says little of what a server does now
-_REFIT_STEPS: Final = (1, 2, 3, 5, 8, 13, 20, 32, 50, 80, 128)  # observations after which all is learned anew
-_REFIT_INTERVAL: Final = 32  # … and from then on after so many
-_MAX_RATIO: Final = 10  # times as many tokens as were counted: a report that means something else
-_MIN_OVERCOUNT: Final = 0.01  # of a prompt: counts that are too high by less are no reason to learn anew
+MAX_REPORTS: Final = 256  # reports to learn from: older ones say little about the server's present behavior
+_REFIT_STEPS: Final = (1, 2, 3, 5, 8, 13, 20, 32, 50, 80, 128)  # numbers of reports at which to refit
+_REFIT_INTERVAL: Final = 32  # reports between later refits
+_MAX_RATIO: Final = 10  # of reported and counted tokens; a report beyond it must mean something else
+_MIN_OVERCOUNT: Final = 0.01  # of a prompt: a smaller overcount is no reason to refit
 
 
-def select_observations(observations: Sequence[UsageReport], tokenizer: str) -> list[UsageReport]:
-    """Return those that are to be learned from now, oldest first; they are given newest first.
+def select_reports(reports: Sequence[UsageReport], tokenizer: str) -> list[UsageReport]:
+    """Return the reports to fit now, oldest first. `reports` are newest first.
 
-    They have features by this tokenizer, if any is named, and a report of the whole prompt.
+    They cover the whole prompt, and their features were measured with `tokenizer`, unless it is empty.
     """
     usable = [
         each
-        for each in reversed(observations[:MAX_OBSERVATIONS])
+        for each in reversed(reports[:MAX_REPORTS])
         if _is_plausible_report(each) and (not tokenizer or each.tokenizer == tokenizer)
     ]
-    if len(observations) >= MAX_OBSERVATIONS:
+    if len(reports) >= MAX_REPORTS:
         usable = usable[_stable_start(usable) :]
     alarmed = set(find_alarms(usable))
     return usable[: next((at for at in range(len(usable), 0, -1) if _is_refit_step(at) or at in alarmed), 0)]
 
 
 def find_alarms(usable: Sequence[UsageReport]) -> list[int]:
-    """Return after how many observations, oldest first, there is reason to ask whether the server counts otherwise."""
-    escapes = [at for at, each in enumerate(usable, start=1) if _is_outside_margin(each)]
-    return sorted({at + more for at in escapes for more in range(CONFIRMATIONS) if at + more <= len(usable)})
+    """Return the numbers of reports, oldest first, after which to check for drift."""
+    outside = [at for at, each in enumerate(usable, start=1) if _is_outside_margin(each)]
+    return sorted({at + more for at in outside for more in range(CONFIRMATIONS) if at + more <= len(usable)})
 
 
 def _is_plausible_report(each: UsageReport) -> bool:
-    """Say whether a report can be meant as the tokens of the prompt."""
+    """Whether the report can be the token count of the prompt."""
     likely = each.counted < _MAX_RATIO * each.reported and each.reported < _MAX_RATIO * each.counted
     return each.kind == "usage" and bool(each.features) and likely
 
 
 def _stable_start(usable: Sequence[UsageReport]) -> int:
-    """Return where to begin in a history that goes on before: at a place that stays the same while new ones come."""
-    return next((at for at, each in enumerate(usable[: MAX_OBSERVATIONS // 2]) if _is_anchor(each.id)), 0)
+    """Return a start that stays the same while new reports come in and old ones fall out of the window."""
+    return next((at for at, each in enumerate(usable[: MAX_REPORTS // 2]) if _is_anchor(each.id)), 0)
 
 
 def _is_anchor(id: str) -> bool:
-    """Choose one id in so many, whoever asks and whenever."""
+    """Whether an id is one of a fixed sample of all ids."""
     return hashlib.blake2b(id.encode(), digest_size=1).digest()[0] % _REFIT_INTERVAL == 0
 
 
@@ -100,86 +100,82 @@ def _is_refit_step(count: int) -> bool:
 
 
 def _is_outside_margin(each: UsageReport) -> bool:
-    """Say whether the margin did not cover what was reported, or the count was far too high."""
+    """Whether the report exceeds count and margin, or the count was far too high."""
     gap = each.counted - each.reported
     return -gap > each.margin or gap > each.margin + _MIN_OVERCOUNT * each.reported
 
 
-_MIN_AFTER_DRIFT: Final = 20  # observations after a drift, from which on it is no news
-_WEIGHT_DIGITS: Final = 4  # of a weight: more would say nothing
-_UNEXPLAINED_SHARE: Final = 0.4  # of a step that is left when old and new are learned from together: then it is drift
-_MAX_LEARNED: Final = 256  # models and routes of which a process keeps at hand what it learned
+_MIN_AFTER_DRIFT: Final = 20  # reports after a drift, until which it is worth a note
+_WEIGHT_DIGITS: Final = 4  # decimal digits of a weight
+_UNEXPLAINED_SHARE: Final = 0.4  # of a step: if a fit to old and new reports leaves more of it, it is drift
+_MAX_LEARNED: Final = 256  # cached calibrations
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
-    """Since the time `at` a server counts otherwise: by so large a share `step`. `forgotten` are older observations."""
+    """A change in how a server counts: since `at`, by the share `step`. `ignored` counts unused older reports."""
 
     at: float
     step: float
-    forgotten: int
+    ignored: int
 
 
 class LearnedCalibration(msgspec.Struct, frozen=True, kw_only=True):
-    """A model with what was learned of it on a route, from so many observations.
+    """A model with the calibration learned for it on a route, from a number of `reports`.
 
-    `error` is what they miss on average, each counted by what the others taught, and `interval` the margin that they
-    would get, both as shares. What no tokenizer and no template could explain is not `believed`: the model is then left
-    as it was.
+    `error` is the mean leave-one-out error and `interval` the mean margin, both as shares. If no tokenizer and template
+    could produce the reports, they are not `plausible`, and the model is unchanged.
     """
 
     model: ModelInfo
     route: str
-    observations: int = 0
+    reports: int = 0
     error: float = 0.0
     interval: float = 0.0
     drift: Drift | None = None
-    believed: bool = True
+    plausible: bool = True
 
     @property
     def note(self) -> str:
-        """What a context should say: that a server has begun to count otherwise, or that its reports make no sense."""
-        if not self.believed:
-            return (
-                f"what {self.route} reports for {self.model.id} is not what any tokenizer would count: nothing is "
-                "learned from it"
-            )
-        if self.drift is None or self.observations >= _MIN_AFTER_DRIFT:
+        """A note for contexts, if the server has changed how it counts, or if its reports are not plausible."""
+        if not self.plausible:
+            return f"ignoring what {self.route} reports for {self.model.id}: no tokenizer would produce these counts"
+        if self.drift is None or self.reports >= _MIN_AFTER_DRIFT:
             return ""
         return (
-            f"{self.model.id} on {self.route} reports {100 * self.drift.step:+.0f} % tokens since its last "
-            f"{self.observations} requests: it counts otherwise than before, and margins are wide until that is learned"
+            f"{self.route} counts {self.model.id} differently since the last {self.reports} requests "
+            f"({100 * self.drift.step:+.0f} %); margins are wider for a while"
         )
 
 
-def calibrate(model: ModelInfo, observations: Sequence[UsageReport], *, route: str) -> ModelInfo:
-    """Return the model with a prior learned from what was observed of it on a route, newest first; or as it is.
+def calibrate(model: ModelInfo, reports: Sequence[UsageReport], *, route: str) -> ModelInfo:
+    """Return the model with a prior learned from the reports on a route, newest first.
 
-    Put it into `assemble`: so the record holds what was learned, and replays to itself. Give it the model as the
-    registry knows it, and the newest `WINDOW` observations.
+    Pass the model as it is in the registry, and the newest `MAX_REPORTS` reports. Use the result in `assemble`: the
+    context then records what was learned, and can be replayed.
     """
-    return learn_calibration(model, observations, route=route).model
+    return learn_calibration(model, reports, route=route).model
 
 
-def learn_calibration(model: ModelInfo, observations: Sequence[UsageReport], *, route: str) -> LearnedCalibration:
-    """Return what is learned of a model on a route, and how.
+def learn_calibration(model: ModelInfo, reports: Sequence[UsageReport], *, route: str) -> LearnedCalibration:
+    """Learn a model's calibration on a route, with details.
 
-    A model with a public tokenizer is left as it is, unless the server reports more than was counted, and not just
-    once: then a correction is learned for it, too, and its counts are no longer called exact.
+    A model with a public tokenizer stays unchanged, unless the server repeatedly reports more than was counted. Then a
+    correction is learned for it too, and its counts are no longer called exact.
     """
     base = default_calibration(model)
-    usable = tuple(select_observations(observations, base.tokenizer if model.tokenizer is None else ""))
+    usable = tuple(select_reports(reports, base.tokenizer if model.tokenizer is None else ""))
     if not usable or (model.tokenizer is not None and sum(map(_is_undercounted, usable)) < CONFIRMATIONS):
         return LearnedCalibration(model=model, route=route)
     return _cached_learn(model, base, usable, route)
 
 
-def learned_window(observations: Sequence[UsageReport]) -> int | None:
-    """Return the window that a server told when it refused a prompt; None if it never did, or took more since then.
+def learned_window(reports: Sequence[UsageReport]) -> int | None:
+    """Return the window that a server stated when it refused a prompt, unless it accepted a longer one since then.
 
-    `observations` are of one model on one route, newest first.
+    `reports` are of one model on one route, newest first.
     """
     largest = 0
-    for each in observations:
+    for each in reports:
         if each.kind == "overflow" and each.window is not None:
             return each.window if largest <= each.window else None
         if each.kind == "usage":
@@ -190,7 +186,7 @@ def learned_window(observations: Sequence[UsageReport]) -> int | None:
 def _cached_learn(
     model: ModelInfo, base: Calibration, usable: tuple[UsageReport, ...], route: str
 ) -> LearnedCalibration:
-    """Learn, unless the same was learned before: from one request to the next, it mostly was."""
+    """Learn from reports, cached: from one request to the next they are mostly the same."""
     key = (model, route, usable[-1].id)
     known = _learned_cache.get(key)
     if known is not None and known[0] == usable:
@@ -202,13 +198,13 @@ def _cached_learn(
 
 def _learn(model: ModelInfo, base: Calibration, usable: Sequence[UsageReport], route: str) -> LearnedCalibration:
     drift = _find_drift(model, base, usable)
-    fitted = _fit_calibration(model, base, usable[drift.forgotten if drift else 0 :])
-    used, believed = fitted.residuals, is_plausible(fitted, 1.0 if model.tokenizer else base.factor)
+    fitted = _fit_calibration(model, base, usable[drift.ignored if drift else 0 :])
+    used, plausible = fitted.residuals, is_plausible(fitted, 1.0 if model.tokenizer else base.factor)
     return LearnedCalibration(
-        model=msgspec.structs.replace(model, prior=_make_prior(base, fitted, route, drift)) if believed else model,
+        model=msgspec.structs.replace(model, prior=_make_prior(base, fitted, route, drift)) if plausible else model,
         route=route,
-        believed=believed,
-        observations=len(used),
+        plausible=plausible,
+        reports=len(used),
         error=sum(map(abs, used)) / len(used),
         interval=fitted.interval,
         drift=drift,
@@ -216,7 +212,7 @@ def _learn(model: ModelInfo, base: Calibration, usable: Sequence[UsageReport], r
 
 
 def _find_drift(model: ModelInfo, base: Calibration, usable: Sequence[UsageReport]) -> Drift | None:
-    """Return the last drift. It is looked for as it was when the observations came: what was noticed stays so."""
+    """Return the last drift. Each alarm is checked with the reports known at that time, so that results are stable."""
     drift, start = None, 0
     for end in find_alarms(usable):
         first = end - CONFIRMATIONS
@@ -227,7 +223,7 @@ def _find_drift(model: ModelInfo, base: Calibration, usable: Sequence[UsageRepor
             _fit_calibration(model, base, usable[start:end]), base, usable[first:end], step
         ):
             start = first
-            drift = Drift(at=usable[start].at, step=round(step, _WEIGHT_DIGITS), forgotten=start)
+            drift = Drift(at=usable[start].at, step=round(step, _WEIGHT_DIGITS), ignored=start)
     return drift
 
 
@@ -237,17 +233,17 @@ def _drift_step(fitted: Fit, base: Calibration, latest: Sequence[UsageReport]) -
 
 
 def _is_explained_by(fitted: Fit, base: Calibration, latest: Sequence[UsageReport], step: float) -> bool:
-    """Say whether a fit to old and new together meets the new ones: then they were of another sort, and no drift."""
+    """Whether a fit to old and new reports explains the new ones: then their content changed, and not the server."""
     calibration = _make_calibration(base, fitted)
     left = upper_median(each.reported / max(1, calibration.count(each.features).tokens) - 1 for each in latest)
     return abs(left) < _UNEXPLAINED_SHARE * abs(step)
 
 
 def _fit_calibration(model: ModelInfo, base: Calibration, usable: Sequence[UsageReport]) -> Fit:
-    seen = [_sample(each) for each in usable]
+    samples = [_sample(each) for each in usable]
     if model.tokenizer is None:
-        return fit(seen, factor=base.factor, widest=base.margin, doubt=CALIBRATED)
-    return fit(seen, factor=1.0, widest=0.0, doubt=EXACT)
+        return fit(samples, factor=base.factor, max_margin=base.margin, error_prior=CALIBRATED)
+    return fit(samples, factor=1.0, max_margin=0.0, error_prior=EXACT)
 
 
 def _sample(each: UsageReport) -> Sample:
@@ -273,13 +269,13 @@ def _make_calibration(base: Calibration, fitted: Fit) -> Calibration:
 
 
 def _make_prior(base: Calibration, fitted: Fit, route: str, drift: Drift | None) -> Prior:
-    since = f", {drift.forgotten} older ones set aside: it counts otherwise since then" if drift else ""
+    since = f"; {drift.ignored} older ones ignored, because it counts differently now" if drift else ""
     source = f"learned from {len(fitted.residuals)} requests on {route}{since}"
     return Prior(source=source, **msgspec.structs.asdict(_make_calibration(base, fitted)))
 
 
 def _nonzero_weights(weights: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    """Return the weights that weigh something, in the order of the features."""
+    """Return the weights that are not zero, in the order of the features."""
     rounded = ((name, round(weights[name], _WEIGHT_DIGITS)) for name in FEATURES)
     return tuple((name, weight) for name, weight in rounded if weight)
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from brimful.core.content import ToolCall
 from brimful.core.decode import preload_types
 from brimful.core.prompt import Tool
 from brimful.core.tokens import Basis
@@ -83,6 +84,11 @@ def tool_json(tool: Tool) -> str:
     '{"name":"now","description":"","parameters":{}}'
     """
     return _compact_json({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
+
+
+def call_json(call: ToolCall) -> str:
+    """Return a tool call as JSON, which is how strict counters count it."""
+    return json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)
 
 
 def tool_texts(tools: Sequence[Tool], costs: ToolCosts) -> list[ToolText]:

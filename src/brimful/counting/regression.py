@@ -1,8 +1,8 @@
-"""A calibration fitted to what was observed: ridge regression around what was known before, and how far it may miss.
+"""Fit a calibration to usage reports: ridge regression around a prior, with an error margin.
 
-Every weight has an expectation, which is the prior's, and a width: how much public tokenizers and chat templates differ
-in it. With one observation little moves but the factor; with many, the data speak. Errors are taken as shares of the
-prompt, with `FLOOR` tokens added to it, so that tiny prompts do not outweigh all others.
+Every weight has a prior mean and a width, which is how much public tokenizers and chat templates differ in it. A single
+report changes little but the factor; many reports determine the result. Errors are relative to the prompt's length plus
+`FLOOR` tokens, so that tiny prompts do not outweigh all others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[np.float64]
 
-FLOOR: Final = 100.0  # tokens added to each prompt before an error is taken as a share of it
-PRIOR_WIDTHS: Final[
-    Mapping[str, float]
-] = {  # tokens for one of each; measured on public tokenizers and templates, rounded
+FLOOR: Final = 100.0  # tokens added to each prompt before a relative error is computed
+PRIOR_WIDTHS: Final[Mapping[str, float]] = {  # tokens each; measured on public tokenizers and templates, rounded
     "digits": 0.25,
     "punctuation": 0.1,
     "newlines": 0.4,
@@ -45,22 +43,22 @@ PRIOR_WIDTHS: Final[
 }
 FACTOR_WIDTH: Final = 0.3  # of the base tokenizer's count
 _MIN_FACTOR: Final = 0.1  # no tokenizer needs ten times fewer tokens than another
-COVERAGE: Final = 0.99  # the share of prompts that the margin is to cover
-_SIGMAS: Final = 2.0  # of the errors seen, that the margin covers at least
-_UNSEEN_SIGMAS: Final = 2.0  # of what is not known of a feature yet
-_PRIOR_OBSERVATIONS: Final = 3.0  # observations that the assumed error counts for, beside those that were made
-_OUTLIER: Final = 3.0  # robust deviations from where on an observation counts for less
-_REWEIGHTING_ROUNDS: Final = 3  # of fitting with outliers weighed down
-_MIN_FOR_OUTLIERS: Final = 5  # observations, before one of them can be called odd
-_MAX_WIDTHS: Final = 15.0  # by which a thing may be cheaper or dearer than expected
-_MAX_CHARACTER_WIDTHS: Final = 60.0  # … and a sign: they come together, so that one makes up for another
-_MAX_FACTOR_RATIO: Final = 3.0  # … and a word
-_UNBOUNDED: Final = ("tools", "toolset", "request")  # to which a server may add whatever it likes
-_MAX_LEVERAGE: Final = 0.99  # of an observation on its own fit: beyond it nothing is left to be wrong
+COVERAGE: Final = 0.99  # share of prompts that the margin covers
+_SIGMAS: Final = 2.0  # standard deviations of the errors that the margin covers at least
+_UNSEEN_SIGMAS: Final = 2.0  # standard deviations of features that were not observed yet
+_PRIOR_SAMPLES: Final = 3.0  # weight of the assumed error, in samples
+_OUTLIER: Final = 3.0  # robust deviations beyond which a sample gets less weight
+_REWEIGHTING_ROUNDS: Final = 3  # fits with reweighted outliers
+_MIN_FOR_OUTLIERS: Final = 5  # samples needed to call one of them an outlier
+_MAX_WIDTHS: Final = 15.0  # by which the weight of a request feature may differ from the prior
+_MAX_CHARACTER_WIDTHS: Final = 60.0  # for a character class: they are correlated and compensate for each other
+_MAX_FACTOR_RATIO: Final = 3.0  # for the factor
+_UNBOUNDED: Final = ("tools", "toolset", "request")  # servers may add any number of tokens to these
+_MAX_LEVERAGE: Final = 0.99  # of a sample on its own fit; beyond it no residual is left
 
 
 class ErrorPrior(msgspec.Struct, frozen=True, kw_only=True):
-    """What is assumed of errors before they are seen: of a single count (`noise`), and of a fit to few of them."""
+    """Assumed relative errors: of a single count (`noise`), and of a fit to few samples (`assumed`)."""
 
     noise: float
     assumed: float
@@ -71,7 +69,7 @@ EXACT: Final = ErrorPrior(noise=0.0005, assumed=0.0)
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """One observation: its features, what is fixed in it, and what was reported."""
+    """One usage report: its features, its fixed tokens, and the reported tokens."""
 
     features: Mapping[str, float]
     fixed: float
@@ -79,10 +77,10 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """What was fitted: `factor` of the base count, `weights` of the features, the margin's share and its `spread`.
+    """The result: `factor` of the base count, `weights` of the features, the `margin` as a share and its `spread`.
 
-    `interval` is the whole margin as a share of the prompts that were seen. `residuals` are what each of them would
-    have missed if it had not been among them, as shares; above zero where more was reported than counted.
+    `interval` is the mean total margin of the samples, as a share. `residuals` are the relative leave-one-out errors,
+    positive if more was reported than counted.
     """
 
     factor: float
@@ -93,26 +91,26 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     residuals: tuple[float, ...]
 
 
-def fit(seen: Sequence[Sample], *, factor: float, widest: float, doubt: ErrorPrior) -> Fit:
-    """Fit a calibration around `factor` to what was seen.
+def fit(samples: Sequence[Sample], *, factor: float, max_margin: float, error_prior: ErrorPrior) -> Fit:
+    """Fit a calibration around `factor`.
 
-    `widest` is the margin before anything was learned: the new one is not wider, unless the errors seen are.
+    `max_margin` is the margin of the prior. The new margin is not wider, unless the observed errors are.
     """
-    import numpy as np  # noqa: PLC0415 - whoever learns nothing does not load it
+    import numpy as np  # noqa: PLC0415 - loaded only for learning
 
-    columns = np.array([[each.features.get(name, 0.0) for name in ("tokens", *FEATURES)] for each in seen])
-    fixed = np.array([each.fixed for each in seen])
-    reported = np.array([each.reported for each in seen])
+    columns = np.array([[each.features.get(name, 0.0) for name in ("tokens", *FEATURES)] for each in samples])
+    fixed = np.array([each.fixed for each in samples])
+    reported = np.array([each.reported for each in samples])
     widths = np.array([FACTOR_WIDTH, *(PRIOR_WIDTHS[name] for name in FEATURES)])
-    units = (reported + FLOOR) * doubt.noise
+    units = (reported + FLOOR) * error_prior.noise
     rows = columns / units[:, None]
-    missed = (reported - fixed - factor * columns[:, 0]) / units
-    weights, misses, known = _solve(rows, missed, widths)
-    residuals = misses * doubt.noise
-    share = _margin_share(residuals, doubt.assumed)
-    unseen = _UNSEEN_SIGMAS / np.sqrt(known)
+    target = (reported - fixed - factor * columns[:, 0]) / units
+    weights, residuals, precision = _solve(rows, target, widths)
+    residuals = residuals * error_prior.noise
+    share = _margin_share(residuals, error_prior.assumed)
+    unseen = _UNSEEN_SIGMAS / np.sqrt(precision)
     counted = np.maximum(1.0, fixed + columns @ weights + factor * columns[:, 0])
-    unseen *= _scale_down(float(np.mean(columns @ unseen / counted)), max(widest, share) - share)
+    unseen *= _scale_down(float(np.mean(columns @ unseen / counted)), max(max_margin, share) - share)
     margins = share * (counted + FLOOR) + columns @ unseen
     fitted = max(_MIN_FACTOR, factor + float(weights[0]))
     return Fit(
@@ -126,10 +124,10 @@ def fit(seen: Sequence[Sample], *, factor: float, widest: float, doubt: ErrorPri
 
 
 def is_plausible(fitted: Fit, factor: float) -> bool:
-    """Say whether a tokenizer and a template could count like that, where `factor` was expected.
+    """Whether a tokenizer and a template could produce this fit, if `factor` was expected.
 
-    Numbers that hang on nothing that was sent can be fitted, too: by messages that give tokens back, or by words that
-    cost ten times as much. Only what a server may add to each request, or to its tools, has no bounds.
+    Arbitrary numbers can be fitted too, with negative costs per message or ten times the tokens per word. Only what a
+    server adds to each request, or to its tools, is unbounded.
     """
     if fitted.margin > _MAX_FACTOR_RATIO or not 1 / _MAX_FACTOR_RATIO < fitted.factor / factor < _MAX_FACTOR_RATIO:
         return False
@@ -138,25 +136,25 @@ def is_plausible(fitted: Fit, factor: float) -> bool:
     return signs and all(-_MAX_WIDTHS < shares[t] < (inf if t in _UNBOUNDED else _MAX_WIDTHS) for t in REQUEST_FEATURES)
 
 
-def _solve(rows: "Array", missed: "Array", widths: "Array") -> "tuple[Array, Array, Array]":
-    """Return the weights, what each row misses when it is left out, and how much is known of each weight by itself."""
+def _solve(rows: "Array", target: "Array", widths: "Array") -> "tuple[Array, Array, Array]":
+    """Return the weights, the leave-one-out residuals, and the precision of each weight by itself."""
     import numpy as np  # noqa: PLC0415 - see above
 
-    rows = rows * widths  # in units of what is not known, so that all weights are alike before anything is seen
+    rows = rows * widths  # in units of the prior widths, so that all weights have the same prior
     trust = np.ones(len(rows))
     for _ in range(_REWEIGHTING_ROUNDS if len(rows) >= _MIN_FOR_OUTLIERS else 1):
         scaled = rows * np.sqrt(trust)[:, None]
         inverse = _inverse(scaled.T @ scaled)
-        weights = inverse @ (scaled.T @ (missed * np.sqrt(trust)))
+        weights = inverse @ (scaled.T @ (target * np.sqrt(trust)))
         leverage = np.einsum("ij,jk,ik->i", scaled, inverse, scaled)
-        misses = (missed - rows @ weights) / (1.0 - np.minimum(leverage, _MAX_LEVERAGE))
-        odd = _OUTLIER * max(1.0, 1.4826 * float(np.median(np.abs(misses))))
-        trust = np.minimum(1.0, odd / np.maximum(np.abs(misses), 1e-9))
-    return weights * widths, misses, (1.0 + (scaled**2).sum(axis=0)) / widths**2
+        residuals = (target - rows @ weights) / (1.0 - np.minimum(leverage, _MAX_LEVERAGE))
+        limit = _OUTLIER * max(1.0, 1.4826 * float(np.median(np.abs(residuals))))
+        trust = np.minimum(1.0, limit / np.maximum(np.abs(residuals), 1e-9))
+    return weights * widths, residuals, (1.0 + (scaled**2).sum(axis=0)) / widths**2
 
 
 def _inverse(gram: "Array") -> "Array":
-    """Return the inverse of a Gram matrix and the unit matrix together, whatever numbers are in it."""
+    """Return the inverse of the Gram matrix plus the identity, even if the matrix is ill-conditioned."""
     import numpy as np  # noqa: PLC0415 - see above
 
     values, vectors = np.linalg.eigh(gram)
@@ -165,22 +163,22 @@ def _inverse(gram: "Array") -> "Array":
 
 
 def _margin_share(residuals: "Array", assumed: float) -> float:
-    """Return the share that covers what was missed: the errors at the wanted rank, and some deviations at least."""
+    """Return the relative margin: the error at the covered rank, and at least some standard deviations."""
     import numpy as np  # noqa: PLC0415 - see above
 
     count = len(residuals)
     rank = min(count, int(np.ceil(COVERAGE * (count + 1))))
     usual = np.minimum(np.abs(residuals), 5 * float(np.median(np.abs(residuals))) + 1e-9)
     errors: Any = usual if count >= _MIN_FOR_OUTLIERS else residuals
-    deviation = np.sqrt((_PRIOR_OBSERVATIONS * assumed**2 + float((errors**2).sum())) / (_PRIOR_OBSERVATIONS + count))
+    deviation = np.sqrt((_PRIOR_SAMPLES * assumed**2 + float((errors**2).sum())) / (_PRIOR_SAMPLES + count))
     return max(0.0, float(np.sort(residuals)[rank - 1]), _SIGMAS * float(deviation))
 
 
-def _scale_down(share: float, most: float) -> float:
-    """Return what brings a share down to the most that it may be."""
-    return 1.0 if share <= most else most / share
+def _scale_down(share: float, max_share: float) -> float:
+    """Return the factor that reduces a share to its maximum."""
+    return 1.0 if share <= max_share else max_share / share
 
 
 def _add_floor_margin(spread: dict[str, float], share: float) -> dict[str, float]:
-    """Add the margin of the tokens that every prompt was taken to be larger."""
+    """Add the margin of the `FLOOR` tokens to that of each request."""
     return spread | {"request": spread["request"] + share * FLOOR}

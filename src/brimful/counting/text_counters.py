@@ -2,37 +2,39 @@
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
+from brimful.core.content import Part, Text, ToolCall, ToolResult
 from brimful.core.tokens import Count, sum_counts
 from brimful.counting.calibration import Calibration, round_up
 from brimful.counting.count_cache import CountCache
 from brimful.counting.features import CHARACTER_CLASSES, Features, count_characters, sum_characters
+from brimful.counting.overheads import call_json
 from brimful.counting.tokenizers import count_texts, count_with_special_tokens
 from brimful.counting.vocabularies import is_verified
 
 UNVERIFIED_MARGIN: Final = 0.01
-"""The share added where a vocabulary is the model's own, but no independent implementation was at hand to compare."""
+"""The margin of a vocabulary that could not be compared with an independent implementation."""
 
-_MARKERS: Final = re.compile(r"<[|｜][^<>|｜\s]{1,40}[|｜]>")  # <|im_start|>, <｜User｜> and their like
+_MARKERS: Final = re.compile(r"<[|｜][^<>|｜\s]{1,40}[|｜]>")  # such as <|im_start|> and <｜User｜>
 
 _caches: dict[str, CountCache[int]] = {}
 _caches_lock = threading.Lock()
 
 
 class TextCounter(Protocol):
-    """Counts texts; `rendered` counts a text in which special tokens mean themselves."""
+    """Counts texts. In `rendered`, special tokens count as single tokens."""
 
     @property
     def name(self) -> str:
-        """The name of the counts: equal names give equal numbers."""
+        """The name of the counts. Equal names give equal counts."""
         ...
 
     @property
     def base(self) -> str:
-        """The tokenizer that is loaded."""
+        """The vocabulary that counts."""
         ...
 
     def text(self, text: str) -> Count:
@@ -53,21 +55,22 @@ class TextCounter(Protocol):
 
 
 class ExactTextCounter:
-    """Counts by the model's own tokenizer; one that no reference has confirmed is called calibrated.
+    """Counts with the model's own tokenizer.
 
-    So is one of which a server has reported other counts: `learned` then tells the margin.
+    The counts are called calibrated if the vocabulary is not verified, or if a server has reported other counts:
+    `learned` then has the margin.
 
     >>> ExactTextCounter("o200k_base").text("Hello world")
     Count(tokens=2, basis='exact', tokenizer='o200k_base', margin=0)
     """
 
     def __init__(self, tokenizer: str, learned: Calibration | None = None) -> None:
-        """Count by the vocabulary of that name."""
+        """Count with the vocabulary of that name."""
         self.base = tokenizer
         self.name = learned.name if learned else tokenizer
         self._margin = (learned.margin if learned else 0.0) + (0.0 if is_verified(tokenizer) else UNVERIFIED_MARGIN)
         self._exact = learned is None and is_verified(tokenizer)
-        self._memo = get_count_cache(tokenizer)
+        self._cache = get_count_cache(tokenizer)
 
     def text(self, text: str) -> Count:
         """Count one text."""
@@ -75,11 +78,11 @@ class ExactTextCounter:
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
         """Count many texts."""
-        return [self._count(tokens) for tokens in self._memo.counts(texts)]
+        return [self._count(tokens) for tokens in self._cache.counts(texts)]
 
     def total(self, texts: Sequence[str]) -> Count:
         """Count many texts together."""
-        return self._count(sum(self._memo.counts(texts)))
+        return self._count(sum(self._cache.counts(texts)))
 
     def rendered(self, text: str) -> Count:
         """Count a rendered chat template."""
@@ -92,18 +95,18 @@ class ExactTextCounter:
 
 
 class CalibratedTextCounter:
-    """Counts by another tokenizer, times a factor.
+    """Counts with another tokenizer, times a factor.
 
     >>> CalibratedTextCounter(Calibration(tokenizer="o200k_base", factor=1.5, margin=0.1)).text("Hello world").upper
     4
     """
 
     def __init__(self, calibration: Calibration) -> None:
-        """Count as the calibration says."""
+        """Count with a calibration."""
         self.name = calibration.name
         self.base = calibration.tokenizer
         self._calibration = calibration
-        self._memo = get_count_cache(calibration.tokenizer)
+        self._cache = get_count_cache(calibration.tokenizer)
 
     def text(self, text: str) -> Count:
         """Count one text."""
@@ -111,26 +114,26 @@ class CalibratedTextCounter:
 
     def texts(self, texts: Sequence[str]) -> list[Count]:
         """Count many texts."""
-        counts = self._memo.counts(texts)
+        counts = self._cache.counts(texts)
         scale = self._calibration.scale
         if not self._calibration.learned:
             return [scale(tokens) for tokens in counts]
-        return [scale(tokens, signs) for tokens, signs in zip(counts, count_characters(texts), strict=True)]
+        return [scale(tokens, characters) for tokens, characters in zip(counts, count_characters(texts), strict=True)]
 
     def total(self, texts: Sequence[str]) -> Count:
         """Count many texts together, rounded once."""
-        signs = sum_characters(texts) if self._calibration.learned else ()
-        return self._calibration.scale(sum(self._memo.counts(texts)), signs)
+        characters = sum_characters(texts) if self._calibration.learned else ()
+        return self._calibration.scale(sum(self._cache.counts(texts)), characters)
 
     def rendered(self, text: str) -> Count:
-        """Count a rendered chat template; a marker is one token in any vocabulary, and no factor changes that."""
+        """Count a rendered chat template. A marker is one token in any vocabulary, without a factor."""
         pieces = _MARKERS.split(text)
         return sum_counts([self.total(pieces), Count(tokens=len(pieces) - 1, basis="calibrated")], self.name)
 
     def measure(self, texts: Sequence[str]) -> Features:
         """Return the features of many texts together."""
-        signs = dict(zip(CHARACTER_CLASSES, map(float, sum_characters(texts)), strict=True))
-        return {"tokens": sum(self._memo.counts(texts)), "fixed": 0.0, **signs}
+        characters = dict(zip(CHARACTER_CLASSES, map(float, sum_characters(texts)), strict=True))
+        return {"tokens": sum(self._cache.counts(texts)), "fixed": 0.0, **characters}
 
     def measure_rendered(self, text: str) -> Features:
         """Return the features of a rendered chat template."""
@@ -139,8 +142,50 @@ class CalibratedTextCounter:
 
 
 def get_count_cache(tokenizer: str) -> CountCache[int]:
-    """Return what this process remembers of a vocabulary's counts."""
+    """Return this process's cache of a vocabulary's counts."""
     with _caches_lock:
         if tokenizer not in _caches:
             _caches[tokenizer] = CountCache(partial(count_texts, tokenizer))
         return _caches[tokenizer]
+
+
+def texts_in(content: str | tuple[Part, ...]) -> list[str]:
+    """Return every text of a content that a counter may have to count.
+
+    >>> texts_in("Hello"), texts_in((Text(text="One"), ToolResult(id="c1", content="Two")))
+    (['Hello'], ['One', 'Two'])
+    """
+    if isinstance(content, str):
+        return [content]
+    return [text for part in content for text in _texts_in_part(part)]
+
+
+def remember_counts(vocabulary: str, counts: Mapping[str, int]) -> None:
+    """Cache known counts of texts, so that they need not be counted."""
+    get_count_cache(vocabulary).add(counts)
+
+
+def find_uncounted(vocabulary: str, texts: Sequence[str]) -> list[str]:
+    """Return the texts whose counts are not cached."""
+    return get_count_cache(vocabulary).missing(texts)
+
+
+def count_raw(vocabulary: str, texts: Sequence[str]) -> list[int]:
+    """Count texts with a vocabulary, without calibration: these are the counts to store.
+
+    >>> count_raw("o200k_base", ["Fill the window.", ""])
+    [4, 0]
+    """
+    return get_count_cache(vocabulary).counts(texts)
+
+
+def _texts_in_part(part: Part) -> list[str]:
+    match part:
+        case Text():
+            return [part.text]
+        case ToolResult():
+            return [part.content]
+        case ToolCall():
+            return [part.name, part.arguments, call_json(part)]
+        case _:
+            return []

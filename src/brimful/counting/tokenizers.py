@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def trie_pattern(words: Iterable[str]) -> str:
     r"""Return a pattern that matches the longest of the words.
 
-    Words that begin alike share their beginning, as in a trie: a text full of `<|<|<|` is read once, not once a word.
+    Words with a common prefix share it, as in a trie: a text full of `<|<|<|` is scanned once, not once per word.
 
     >>> trie_pattern(["<s>", "<sep>", "</s>"])
     '<(?:/s>|s(?:>|ep>))'
@@ -47,9 +47,9 @@ def _first_character(word: str) -> str:
     return word[0]
 
 
-_BYTES_PER_ID: Final = 4  # the flat calls return 32-bit ids
-_UNUSUAL_WORD: Final = "qxzjvkwq"  # no vocabulary has it as one token
-_LONG_TEXT: Final = 65_536  # characters; from here on the call that lets other threads run is worth its price
+_BYTES_PER_ID: Final = 4  # the flat methods return 32-bit ids
+_UNUSUAL_WORD: Final = "qxzjvkwq"  # more than one token in every vocabulary
+_LONG_TEXT: Final = 65_536  # characters; from here on, releasing the GIL is worth the overhead
 
 _Result = TypeVar("_Result")
 
@@ -59,12 +59,12 @@ _preloaded: set[str] = set()
 
 
 def tokenizer_names() -> tuple[str, ...]:
-    """Return the names of all vocabularies at hand."""
+    """Return the names of all vocabularies."""
     return tuple(VOCABULARIES)
 
 
 def count_text(tokenizer: str, text: str) -> int:
-    """Count an ordinary text: special tokens spelled out in it are plain text.
+    """Count a text. Special tokens spelled out in it are counted as plain text.
 
     >>> count_text("o200k_base", "Fill the context window to the brim.")
     8
@@ -75,7 +75,7 @@ def count_text(tokenizer: str, text: str) -> int:
 
 
 def count_texts(tokenizer: str, texts: Sequence[str]) -> list[int]:
-    """Count many ordinary texts at once.
+    """Count many texts at once.
 
     >>> count_texts("cl100k_base", ["one", "", "one two"])
     [1, 0, 2]
@@ -84,7 +84,7 @@ def count_texts(tokenizer: str, texts: Sequence[str]) -> list[int]:
 
 
 def count_with_special_tokens(tokenizer: str, text: str) -> int:
-    """Count a rendered chat template: the model's own special tokens are single tokens.
+    """Count a rendered chat template, in which the model's special tokens are single tokens.
 
     >>> count_with_special_tokens("llama3", "<|eot_id|>"), count_with_special_tokens("llama3", "<|think|>")
     (1, 5)
@@ -93,17 +93,17 @@ def count_with_special_tokens(tokenizer: str, text: str) -> int:
 
 
 def is_preloaded(tokenizer: str) -> bool:
-    """Say whether a vocabulary was made ready."""
+    """Whether a vocabulary is fully loaded."""
     return tokenizer in _preloaded
 
 
 def preload(tokenizer: str) -> None:
-    """Load a vocabulary with all that it needs, and let other threads run meanwhile.
+    """Load a vocabulary completely, without blocking other threads.
 
-    The table for words of several tokens is made when the first one is met, and that takes longer than to load the
-    vocabulary. Wherever such a word is counted by itself, everybody would wait for it.
+    The table for words of several tokens is built when the first such word is counted, which takes longer than loading
+    the vocabulary and would block all threads.
     """
-    _get_tokenizer(tokenizer).make_ready()
+    _get_tokenizer(tokenizer).preload()
     _preloaded.add(tokenizer)
 
 
@@ -121,16 +121,16 @@ class _Tokenizer:
         self._matched = re.compile(trie_pattern(matched))
         self._beginnings = tuple(sorted({token[:2] for token in matched}))
 
-    def make_ready(self) -> None:
-        """Meet a word of several tokens, by the call that lets other threads run."""
+    def preload(self) -> None:
+        """Count a word of several tokens with the method that releases the GIL."""
         _map_errors(lambda: self._splintr.encode_batch_flat((_UNUSUAL_WORD,)))
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Count ordinary texts."""
+        """Count plain texts."""
         return _map_errors(lambda: self._count([clean_text(text) for text in texts]))
 
     def count_special(self, text: str) -> int:
-        """Count a text in which the model's special tokens mean themselves."""
+        """Count a text in which special tokens are single tokens."""
         pieces = self._special.split(clean_text(text))
         return len(pieces) - 1 + sum(_map_errors(lambda: self._count([piece for piece in pieces if piece])))
 
@@ -154,7 +154,7 @@ class _Tokenizer:
         return len(ids) // _BYTES_PER_ID
 
     def _spells_out_a_token(self, text: str) -> bool:
-        # Few texts have even the beginning of one, and looking for two characters is next to free.
+        # Few texts contain even the first two characters of one, and looking for those is almost free.
         for beginning in self._beginnings:
             if beginning in text:
                 return self._matched.search(text) is not None
@@ -172,20 +172,20 @@ def _get_tokenizer(name: str) -> _Tokenizer:
 
 
 def _load(vocabulary: Vocabulary) -> _Tokenizer:
-    # Imported on first use: a program that never counts exactly does not pay for 38 MB of vocabularies.
+    # Imported on first use: the vocabularies take 38 MB.
     from splintr import Tokenizer, base_vocab_size  # noqa: PLC0415
 
     return _Tokenizer(Tokenizer.from_pretrained(vocabulary.loads), vocabulary, base_vocab_size(vocabulary.loads))
 
 
 def _map_errors(call: Callable[[], _Result]) -> _Result:
-    """Run `call`; whatever splintr raises, a Rust panic included, becomes a `CountingError`."""
+    """Run `call`, and turn everything that splintr raises, including Rust panics, into a `CountingError`."""
     try:
         return call()
     except Exception as error:
         raise CountingError(f"the tokenizer failed: {error}") from error
     except BaseException as error:
-        # A panic in Rust arrives as pyo3's PanicException, which cannot be imported and is no Exception.
+        # A Rust panic arrives as pyo3's PanicException, which cannot be imported and is not an Exception.
         if type(error).__name__ != "PanicException":
             raise
         raise CountingError(f"the tokenizer panicked: {error}") from error

@@ -1,4 +1,4 @@
-"""Compare reported usage with our counts: observations to learn from, and silently truncated prompts.
+"""Compare reported usage with our counts: reports to learn from, and silently truncated prompts.
 
 Ollama and some other servers cut a prompt that exceeds their window without an error. The only sign is a reported
 prompt count that is smaller than ours by more than the counts can be wrong.
@@ -21,12 +21,12 @@ from brimful.records import Usage
 from brimful.records.usage import UsageReport
 from brimful.render import renderer_of
 
-_SLACK_SHARE: Final = 0.03  # of a count: templates of servers differ from the makers' own by a few tokens a message
-_SLACK_TOKENS: Final = 32  # … and by a system prompt that a template adds or leaves out
+_SLACK_SHARE: Final = 0.03  # of a count: servers' templates differ from the makers' by a few tokens per message
+_SLACK_TOKENS: Final = 32  # for a default system prompt that a template adds or omits
 
 
 class Truncation(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt that was cut: what was sent by our count, what was read by the server's, what is missing at least."""
+    """A truncated prompt: tokens sent by our count, tokens read by the server's, and the minimum that is missing."""
 
     sent: int
     read: int
@@ -34,11 +34,11 @@ class Truncation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_truncation(count: Count, usage: Usage | None, *, shared: int = 0, unsure: int = 0) -> Truncation | None:
-    """Say whether the reported usage of a prompt means that the server cut it; None if it does not, or cannot tell.
+    """Return a truncation if the reported usage shows that the server cut the prompt.
 
-    `count` is ours of the whole prompt. `shared` are the tokens at its start that the server may have kept from the
-    request before: old servers report what they read anew, and such a report is no cut. `unsure` are tokens that a
-    server may count otherwise: those of images.
+    `count` is our count of the whole prompt. `shared` is the prefix that the server may have cached from the previous
+    request: older servers report only the uncached tokens. `unsure` are tokens that a server may count differently,
+    such as those of images.
 
     >>> exact = Count(tokens=12_000, basis="exact")
     >>> find_truncation(exact, Usage(prompt=2_050))
@@ -47,7 +47,7 @@ def find_truncation(count: Count, usage: Usage | None, *, shared: int = 0, unsur
     (None, None)
     """
     if usage is None or usage.prompt == 0:
-        return None  # nothing was said: some servers leave it out where all was cached
+        return None  # some servers omit it if the whole prompt was cached
     missing = _lower_bound(count) - unsure - _slack(count) - usage.prompt
     if missing <= 0 or is_uncached_only(count, usage, shared=shared):
         return None
@@ -55,7 +55,7 @@ def find_truncation(count: Count, usage: Usage | None, *, shared: int = 0, unsur
 
 
 def is_uncached_only(count: Count, usage: Usage, *, shared: int) -> bool:
-    """Say whether what was reported are only the tokens after those that the server kept from the request before.
+    """Whether the server reported only the tokens after the prefix cached from the previous request.
 
     >>> is_uncached_only(Count(tokens=12_000, basis="exact"), Usage(prompt=400), shared=11_600)
     True
@@ -68,21 +68,23 @@ def _slack(count: Count) -> int:
 
 
 def _lower_bound(count: Count) -> int:
-    """Return what the true count is at least."""
+    """Return the minimum of the true count."""
     match count.basis:
         case "exact" | "provider":
             return count.tokens
         case "calibrated":
-            return max(0, count.tokens - 2 * count.margin)  # the margin covers misses upwards; be wider downwards
+            return max(
+                0, count.tokens - 2 * count.margin
+            )  # the margin covers undercounts; allow twice as much for overcounts
         case "approximate":
             return count.tokens // 2
         case "bound":
-            return 0  # at most so many: nothing follows for the least
+            return 0  # an upper bound says nothing about the minimum
         case _:
             assert_never(count.basis)
 
 
-def make_observation(
+def make_usage_report(
     context: Context,
     usage: Usage,
     *,
@@ -93,11 +95,11 @@ def make_observation(
     expected_cached: int = 0,
     snapshot: str | None = None,
 ) -> UsageReport:
-    """Return what is to be kept of an answered request: write it with `store.observe`. Pure.
+    """Return a report of an answered request, to be stored with `store.observe`. Pure.
 
-    `id` makes it one: the response's id will do. `expected_cached` is the prefix that should have been in the cache.
-    Whether the provider cut the prompt silently is told by its `kind`. `snapshot` is the context's id in the store,
-    where that is another. Of a server that reports only what it read anew, nothing is to be learned.
+    `id` must be unique, for example the id of the response. `expected_cached` is the prefix that should have been in
+    the provider's cache. `snapshot` is the context's id in the store, if it differs. The report's kind says whether the
+    prompt was truncated. If the server reports only uncached tokens, there is nothing to learn from.
     """
     count = _verified_count(context)
     measured = _measured_features(context)
@@ -105,7 +107,7 @@ def make_observation(
     media = int(measured.get("media", 0.0))
     return UsageReport(
         id=id,
-        model=observed_model_id(context.inputs.model),
+        model=canonical_model_id(context.inputs.model),
         route=route,
         at=at,
         kind="cut" if find_truncation(count, usage, shared=expected_cached, unsure=media) else "usage",
@@ -124,14 +126,14 @@ def make_observation(
     )
 
 
-def make_overflow_observation(
+def make_overflow_report(
     context: Context, error: ContextOverflow, *, route: str, at: float, id: str, room: str | None = None
 ) -> UsageReport:
-    """Return what is to be kept of a request that was refused as too long. Pure."""
+    """Return a report of a request that was refused as too long. Pure."""
     count = _verified_count(context)
     return UsageReport(
         id=id,
-        model=observed_model_id(context.inputs.model),
+        model=canonical_model_id(context.inputs.model),
         route=route,
         at=at,
         kind="overflow",
@@ -145,8 +147,8 @@ def make_overflow_observation(
     )
 
 
-def observed_model_id(model: ModelInfo) -> str:
-    """Return the name under which a model is observed: one for all of its spellings."""
+def canonical_model_id(model: ModelInfo) -> str:
+    """Return the id under which usage is stored, the same for all spellings of a model's name."""
     return model.canonical or model.id
 
 
@@ -156,7 +158,7 @@ def _verified_count(context: Context) -> Count:
 
 
 def _measured_features(context: Context) -> Features:
-    """Return what the count of the request is made of. An exact count is not made twice: it stands in the record."""
+    """Return the features of the request. An exact count is taken from the record instead of being repeated."""
     model, method = context.inputs.model, context.inputs.method
     if method == "approximate":
         return {}

@@ -9,12 +9,10 @@ import msgspec
 from brimful.cache import LRU
 from brimful.core.model import ModelInfo
 from brimful.core.notice import Notice
-from brimful.counting import MAX_OBSERVATIONS as _LEARNED_OBSERVATIONS
-from brimful.counting import learn_calibration, learned_window, observed_model_id
+from brimful.counting import MAX_REPORTS, canonical_model_id, learn_calibration, learned_window
 from brimful.records.usage import UsageReport
 from brimful.stores import Store
 
-MAX_OBSERVATIONS: Final = _LEARNED_OBSERVATIONS  # observations of a model on a route: so many are learned from
 MAX_MODELS: Final = 1_024  # models on routes that a process remembers, least recently learned first to go
 FEW_OBSERVATIONS: Final = 64  # observations, up to which each one may teach something new
 NEW_SHARE: Final = 0.05  # of what was observed: beyond that, so much more is learned from again
@@ -60,7 +58,7 @@ class Calibrator:
     async def learned(self, model: ModelInfo, route: str, *, now: float) -> CalibratedModel:
         """Return what is known of a model on a route; without one, at its maker's."""
         named = route or get_default_route(model)
-        observations = await self._observed(observed_model_id(model), named, now)
+        observations = await self._observed(canonical_model_id(model), named, now)
         known = self._learned.get((model, named))
         if known is None or _needs_update(observations, known):
             lesson = (
@@ -83,14 +81,14 @@ class Calibrator:
     async def _observed(self, model: str, route: str, now: float) -> Sequence[UsageReport]:
         seen = self._seen.get((model, route))
         if seen is None or not 0 <= now - seen.at < REFRESH_SECONDS:
-            found = await self._store.usage_reports(model, route, limit=MAX_OBSERVATIONS)
-            refused = await self._store.usage_reports(model, route, unusual=True, limit=MAX_OBSERVATIONS)
-            older = (each for each in refused if len(found) == MAX_OBSERVATIONS and each.at < found[-1].at)
+            found = await self._store.usage_reports(model, route, limit=MAX_REPORTS)
+            refused = await self._store.usage_reports(model, route, unusual=True, limit=MAX_REPORTS)
+            older = (each for each in refused if len(found) == MAX_REPORTS and each.at < found[-1].at)
             seen = self._see(model, route, (*found, *older), now)
         return seen.observations
 
     def _see(self, model: str, route: str, observations: tuple[UsageReport, ...], now: float) -> _RecentObservations:
-        recent, before = observations[:MAX_OBSERVATIONS], observations[MAX_OBSERVATIONS:]
+        recent, before = observations[:MAX_REPORTS], observations[MAX_REPORTS:]
         refused = (each for each in before if each.kind != "usage")  # a window that a server told stays known
         seen = _RecentObservations(observations=(*recent, *refused), at=now)
         self._seen[model, route] = seen

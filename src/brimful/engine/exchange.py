@@ -12,7 +12,7 @@ import msgspec
 
 from brimful.core.context import Context
 from brimful.core.notice import Notice
-from brimful.counting import make_observation, make_overflow_observation
+from brimful.counting import make_overflow_report, make_usage_report
 from brimful.engine.calibration import get_default_route
 from brimful.engine.events import EventName, get_response_facts
 from brimful.engine.prompt_cache import LastRequests
@@ -99,7 +99,7 @@ class Exchange(Generic[P]):
             prepared.cancel()
 
     async def _shrink(self, context: Context, overflow: ContextOverflow) -> PreparedRequest[P] | None:
-        report = make_overflow_observation(
+        report = make_overflow_report(
             context, overflow, id=new_id("obs"), route=self._route, room=self._room, at=self._clock()
         )
         await self._learn(report)
@@ -215,7 +215,7 @@ class ResponseRecorder:
     def _compare_usage(
         self, context: Context, details: ResponseDetails, usage: Usage, target: ResponseTarget
     ) -> UsageReport:
-        return make_observation(
+        return make_usage_report(
             context,
             usage,
             id=f"{target.id}/usage",

@@ -20,9 +20,9 @@ def message(
     current: bool = False,
     **options: Unpack[PackageOptions],
 ) -> ContentPackage:
-    """Package one message, the user's if no role is given; `name` is its sender's.
+    """Package one message, from the user by default; `name` is the sender's.
 
-    Where a provider has no field for a name, the message is sent as "name: text".
+    If a provider has no field for a name, the message is sent as "name: text".
     """
     kind = "message-current" if current else "message-recent"
     whole: PackageOptions = {"role": "user", **options}
@@ -37,22 +37,21 @@ def tool_turn(
     text: str = "",
     **options: Unpack[PackageOptions],
 ) -> list[ContentPackage]:
-    """Package an assistant's tool calls and what the tools answered: one unit, kept or dropped whole.
+    """Package an assistant's tool calls and their results as one unit, which is kept or dropped as a whole.
 
-    Media that a tool showed stand behind its result.
-
-    Without an id, it gets one from all that was said and from its time: some clients use the ids of calls again.
+    Media that a tool returned follow its result. The default id is derived from all parts and the time, because some
+    clients reuse the ids of calls.
     """
     _check_turn(calls, results)
-    said: tuple[Part, ...] = (Text(text=text), *calls) if text else tuple(calls)
-    name = options["id"] if "id" in options else derived_id("tool-call", (*said, *results), options)
+    parts: tuple[Part, ...] = (Text(text=text), *calls) if text else tuple(calls)
+    name = options["id"] if "id" in options else derived_id("tool-call", (*parts, *results), options)
     at = options.get("position", 0)
     validation.require_position(at)
     call: PackageOptions = {"group": name, **options, "id": name, "position": at}
-    turn = [package("tool-call", said, counter=counter, **call)]
-    for step, (result, parts) in enumerate(group_tool_results(results), start=1):
+    turn = [package("tool-call", parts, counter=counter, **call)]
+    for step, (result, with_media) in enumerate(group_tool_results(results), start=1):
         answer: PackageOptions = {**call, "id": f"{name}/{result.id}", "position": at + step}
-        turn.append(package("tool-result", parts, counter=counter, **answer))
+        turn.append(package("tool-result", with_media, counter=counter, **answer))
     return turn
 
 
@@ -64,12 +63,11 @@ def conversation(
     id_prefix: str = "msg-",
     min_tokens: int | None = None,
 ) -> list[ContentPackage]:
-    """Package a whole conversation, oldest first. Its order is kept by position.
+    """Package a whole conversation, oldest first.
 
-    System messages are required, and so is the last message of the user and whatever ends the conversation: without
-    them there would be nothing to answer. The system messages that begin it are its system prompt; a later one stays
-    where it was said. With `min_tokens`, a message may be cut down to that many tokens: the oldest one that is in fills
-    the window to the brim.
+    System messages, the last user message and whatever ends the conversation are required. System messages at the start
+    are the system prompt; later ones keep their position. With `min_tokens`, messages may be shortened to that many
+    tokens.
     """
     turns = _require_messages(messages)
     when = to_timestamp(start)
@@ -96,12 +94,12 @@ def conversation(
 def _check_turn(calls: object, results: object) -> None:
     for name, parts, kind in (("calls", calls, ToolCall), ("results", results, ToolResult | Media)):
         if not isinstance(parts, Sequence) or not all(isinstance(part, kind) for part in parts):
-            wanted = "ToolCall" if name == "calls" else "ToolResult, each with the Media that it showed"
+            wanted = "ToolCall" if name == "calls" else "ToolResult, each followed by its Media"
             raise InvalidPackage(name, f"must be a list of {wanted}, not {validation.preview(parts)}")
         if name == "results" and parts and isinstance(parts[0], Media):
-            raise InvalidPackage(name, "must begin with a ToolResult: media stand behind the result that showed them")
+            raise InvalidPackage(name, "must start with a ToolResult; media follow the result they belong to")
     if not calls:
-        raise InvalidPackage("calls", "must not be empty: results alone are no turn")
+        raise InvalidPackage("calls", "must not be empty")
 
 
 def _require_messages(messages: object) -> list[Message]:
@@ -120,13 +118,13 @@ def _require_messages(messages: object) -> list[Message]:
 
 
 def _message_content(entry: Message) -> str | tuple[Part, ...]:
-    """Return plain text as plain text: it is counted once per tokenizer, where parts hang on the model's rules, too."""
+    """Return a single text as a string: its count depends on the tokenizer only, not on the model."""
     first = entry.parts[0] if len(entry.parts) == 1 else None
     return first.text if isinstance(first, Text) else entry.parts
 
 
 def _last_turn(messages: Sequence[Message]) -> Iterator[int]:
-    """Yield the positions of what ends the conversation: one message, or a tool call and its results."""
+    """Yield the positions of the end of the conversation: one message, or a tool call and its results."""
     start = len(messages) - 1
     while start >= 0 and messages[start].role == "tool":
         start -= 1

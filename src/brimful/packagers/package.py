@@ -30,7 +30,7 @@ from brimful.errors import InvalidPackage, InvalidValue
 
 
 class KindDefaults(msgspec.Struct, frozen=True):
-    """The implied values of a kind."""
+    """The default values of a kind."""
 
     priority: int
     importance: float
@@ -57,11 +57,11 @@ KIND_DEFAULTS: Final = {
     "media-audio": KindDefaults(3, 0.3),
     "media-video": KindDefaults(3, 0.3),
 }
-"""By the founding documents where they speak of a kind; ours for the others."""
+"""The defaults of known kinds."""
 
 
 def get_defaults(kind: str) -> KindDefaults:
-    """Return what a kind implies.
+    """Return the defaults of a kind.
 
     >>> get_defaults("memory-semantic").priority, get_defaults("something-new").priority
     (8, 5)
@@ -70,7 +70,7 @@ def get_defaults(kind: str) -> KindDefaults:
 
 
 class PackageOptions(TypedDict, total=False):
-    """What may be said of any package. What is not said follows from its kind."""
+    """The options of every package. The defaults depend on the kind."""
 
     id: str
     role: Role
@@ -99,14 +99,14 @@ _OPTION_NAMES: Final = dict.fromkeys(PackageOptions.__annotations__)
 def package(
     kind: str, content: str | tuple[Part, ...] | list[Part], *, counter: TokenCounter, **options: Unpack[PackageOptions]
 ) -> ContentPackage:
-    """Return the package, its content counted by `counter`; its texts are cleaned of lone surrogates.
+    """Package content and count it with `counter`. Lone surrogates in texts are replaced.
 
-    Without an id, it gets one from its content and its time: the same thing packaged twice is one thing.
-    A number given as `tokens` is the caller's upper bound, and is not counted again.
+    The default id is derived from the content and the time, so that packaging the same content twice gives the same id.
+    A number passed as `tokens` is an upper bound, and is not counted again.
     """
     for option in options.keys() - _OPTION_NAMES.keys():
-        raise InvalidPackage(option, f"is no option of a package; known: {', '.join(_OPTION_NAMES)}")
-    implied = get_defaults(validation.require_id("kind", kind))
+        raise InvalidPackage(option, f"is not an option of packages; known: {', '.join(_OPTION_NAMES)}")
+    defaults = get_defaults(validation.require_id("kind", kind))
     clean = _clean_content(content)
     options["name"] = clean_text(validation.require_text("name", options.get("name", "")))
     when = to_timestamp(options.get("timestamp", 0.0))
@@ -117,13 +117,13 @@ def package(
         tokens=_resolve_count(clean, counter, options.get("tokens")),
         role=options.get("role"),
         name=options["name"],
-        importance=options.get("importance", implied.importance),
+        importance=options.get("importance", defaults.importance),
         timestamp=when,
         position=options.get("position", 0),
         relevance=options.get("relevance"),
         flex=Flex(
-            can_drop=options.get("can_drop", implied.can_drop),
-            priority=options.get("priority", implied.priority),
+            can_drop=options.get("can_drop", defaults.can_drop),
+            priority=options.get("priority", defaults.priority),
             min_tokens=options.get("min_tokens"),
         ),
         cluster=options.get("cluster"),
@@ -138,21 +138,21 @@ def package(
 
 
 def derived_id(kind: str, content: tuple[Part, ...], options: PackageOptions) -> str:
-    """Return the id that a package of this content gets where none is given."""
+    """Return the default id of a package with this content."""
     named: PackageOptions = {**options, "name": clean_text(validation.require_text("name", options.get("name", "")))}
     return _content_id(kind, _clean_content(content), to_timestamp(options.get("timestamp", 0.0)), named)
 
 
 def copy_metadata(options: PackageOptions) -> dict[str, Any]:
-    """Return the metadata that were given, as a dict of its own."""
-    given: object = options.get("metadata", {})
-    if type(given) is not dict and not isinstance(given, Mapping):
-        raise InvalidPackage("metadata", f"must be a dict, not {validation.preview(given)}")
-    return dict(given)
+    """Return a copy of the metadata."""
+    metadata: object = options.get("metadata", {})
+    if type(metadata) is not dict and not isinstance(metadata, Mapping):
+        raise InvalidPackage("metadata", f"must be a dict, not {validation.preview(metadata)}")
+    return dict(metadata)
 
 
 def to_timestamp(when: float | datetime) -> float:
-    """Return a time as seconds since 1970. A datetime must know its time zone.
+    """Return a time as seconds since 1970. A datetime must have a time zone.
 
     >>> from datetime import UTC
     >>> to_timestamp(datetime(2026, 11, 1, tzinfo=UTC))
@@ -161,7 +161,7 @@ def to_timestamp(when: float | datetime) -> float:
     if type(when) is float or not isinstance(when, datetime):
         return validation.require_timestamp("timestamp", when)
     if when.tzinfo is None:
-        raise InvalidPackage("timestamp", f"needs a time zone: {when.isoformat()} could be any of 38 moments")
+        raise InvalidPackage("timestamp", f"needs a time zone, but {when.isoformat()} has none")
     return when.timestamp()
 
 
@@ -189,7 +189,7 @@ def _clean_part(part: Part) -> Part:
 
 
 def _ordered_ids(covers: object) -> tuple[str, ...]:
-    """Return ids in a certain order: that of the caller, unless it is a set, which has none."""
+    """Return ids in a stable order: as passed, or sorted if they are a set."""
     if type(covers) is tuple:
         return covers
     if isinstance(covers, str | bytes | Mapping) or not isinstance(covers, Iterable):
@@ -231,7 +231,7 @@ def memory(
 def lorebook_entry(
     text: str, *, counter: TokenCounter, book: str = "", constant: bool = False, **options: Unpack[PackageOptions]
 ) -> ContentPackage:
-    """Package an entry. A constant one is pinned: it stands in the stable part of the prompt."""
+    """Package a lorebook entry. A constant entry is pinned: it is part of the stable prefix."""
     source = clean_text(validation.require_text("book", book)) or "lorebook"
     metadata = {"source": source, **copy_metadata(options)}
     whole: PackageOptions = {"pinned": constant, **options, "metadata": metadata}
@@ -239,15 +239,15 @@ def lorebook_entry(
 
 
 def note(text: str, *, counter: TokenCounter, depth: int = 0, **options: Unpack[PackageOptions]) -> ContentPackage:
-    """Package a note: as many messages as its `depth` says stand behind it; with 0 it comes last. It is required."""
+    """Package a note, which is required. `depth` messages follow it; with 0 it comes last."""
     if type(depth) is not int or depth < 0:
-        raise InvalidPackage("depth", f"must be a whole number of messages, not {depth!r}")
+        raise InvalidPackage("depth", f"must be a number of messages, not {depth!r}")
     whole: PackageOptions = {**options, "metadata": {DEPTH_KEY: depth, **copy_metadata(options)}}
     return package(NOTE_KIND, text, counter=counter, **whole)
 
 
 def summary(text: str, *, of: str, counter: TokenCounter, **options: Unpack[PackageOptions]) -> ContentPackage:
-    """Package a summary of the cluster `of`; `covers` names the ids that it covers, if that is not all of it."""
+    """Package a summary of the cluster `of`. `covers` lists the ids it covers, if not the whole cluster."""
     whole: PackageOptions = {**options, "cluster": of}
     return package("summary", text, counter=counter, **whole)
 
@@ -258,7 +258,7 @@ _VISION_WORDS = re.compile(
 
 
 def needs_vision(message: str) -> bool:
-    """Say whether a message speaks of something to look at, by the founding documents' pattern.
+    """Whether a message is about something to look at.
 
     >>> needs_vision("What's in this screenshot?"), needs_vision("Thanks!")
     (True, False)
@@ -267,7 +267,7 @@ def needs_vision(message: str) -> bool:
 
 
 def media(part: Media, *, counter: TokenCounter, **options: Unpack[PackageOptions]) -> ContentPackage:
-    """Package one image, sound or video, counted by the model's rule for its size."""
+    """Package one image, audio clip or video, counted by the model's rule for its size."""
     if not isinstance(part, Media):
         raise InvalidPackage("content", f"must be a Media, not {validation.preview(part)}")
     metadata = {"source": "media", **({"url": part.url} if part.url else {}), **copy_metadata(options)}
@@ -278,7 +278,7 @@ def media(part: Media, *, counter: TokenCounter, **options: Unpack[PackageOption
 def media_if_needed(
     parts: Iterable[Media], message: str, *, counter: TokenCounter, needed: Callable[[str], bool] = needs_vision
 ) -> list[ContentPackage]:
-    """Package media only if the message needs them; `needed` decides."""
+    """Package media only if `needed` returns true for the message."""
     if not isinstance(parts, Iterable):
         raise InvalidValue("parts", f"must be a list of Media, not {validation.preview(parts)}")
     return [media(part, counter=counter) for part in parts] if needed(message) else []

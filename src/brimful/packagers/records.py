@@ -21,7 +21,7 @@ _FAMILIES: Final = ("message", "memory", "summary")
 
 
 def qualified_id(family: str, id: str) -> str:
-    """Return the id of what bears the same one as something else that is no relative of it.
+    """Return an id that distinguishes records of different families with the same id.
 
     >>> qualified_id("memory", "tea")
     'memory/tea'
@@ -30,22 +30,20 @@ def qualified_id(family: str, id: str) -> str:
 
 
 def context_ids(id: str) -> list[str]:
-    """Return all ids under which a record may stand in contexts."""
+    """Return all ids that a record may have in contexts."""
     return [id, id + RECALLED_SUFFIX, *(qualified_id(family, id) for family in _FAMILIES)]
 
 
-_EXAMPLES_SUFFIX: Final = "/examples"  # how the ids of a character's examples end: they may go where a window is small
+_EXAMPLES_SUFFIX: Final = "/examples"  # of the ids of a character's examples, which are excluded from small windows
 _SOURCE: Final = frozenset({"source"})
-"""Metadata of a package that its label shows. In a record, they are the author's own."""
-MAX_EXAMPLES_SHARE: Final = (
-    0.25  # of what the rest of the beginning leaves: history and memories tell more than examples
-)
+"""Metadata of a package that its label shows. They are removed from a record's own metadata."""
+MAX_EXAMPLES_SHARE: Final = 0.25  # of the tokens left by the rest of the header: history and memories matter more
 
 
 def package_message(
     record: Message, *, counter: TokenCounter, current: bool = False, cluster: str | None = None
 ) -> ContentPackage:
-    """Package a message of the recent history, where it stands as a message; `current` is what is to be answered."""
+    """Package a message of the recent history. `current` is the message to answer."""
     options: PackageOptions = {
         "id": record.id,
         "role": record.role,
@@ -62,7 +60,7 @@ def package_message(
 def package_recalled_message(
     record: Message, *, counter: TokenCounter, source: str = "", **options: Unpack[PackageOptions]
 ) -> ContentPackage:
-    """Package an older message that retrieval found: it stands in a labelled block, as text."""
+    """Package an older message found by retrieval, as text for a labeled block."""
     whole: PackageOptions = {
         "id": record.id,
         "name": record.sender or ("tool" if record.role == "tool" else ""),
@@ -97,10 +95,10 @@ def package_memory(record: Memory, *, counter: TokenCounter, **options: Unpack[P
 def package_lore_entry(
     record: LoreEntry, *, counter: TokenCounter, book: str = "", **options: Unpack[PackageOptions]
 ) -> ContentPackage:
-    """Package a lorebook entry; its order is its position, so that entries stand as their author meant.
+    """Package a lorebook entry. Its order is its position.
 
-    One that is told in every context is pinned: it stands in the stable part of the prompt. One that only may be, does
-    not, for whatever comes and goes there breaks the prefix.
+    An entry that is in every context is pinned, as part of the stable prefix. Others are not, because entries that come
+    and go would break the prefix.
     """
     whole: PackageOptions = {
         "id": record.id,
@@ -113,7 +111,7 @@ def package_lore_entry(
 
 
 def package_summary(record: Summary, *, counter: TokenCounter, **options: Unpack[PackageOptions]) -> ContentPackage:
-    """Package a summary of messages; without named ones, it covers all of its cluster."""
+    """Package a summary of messages. If it lists none, it covers its whole cluster."""
     whole: PackageOptions = {"id": record.id, "timestamp": record.at, "covers": record.covers, **options}
     return summary(record.content, of=record.cluster, counter=counter, **whole)
 
@@ -121,10 +119,10 @@ def package_summary(record: Summary, *, counter: TokenCounter, **options: Unpack
 def package_header(
     persona: Persona | None, room: Room, *, counter: TokenCounter, user: User | None = None, available: int
 ) -> list[ContentPackage]:
-    """Package what begins every context of a persona in a room.
+    """Package the header of every context of a persona in a room.
 
-    A character's examples are held back where they would take much of the tokens that are `available` beside the rest.
-    History plays no part in that: examples that came and went with it would break the prefix that caches keep.
+    A character's examples are excluded if they take too much of the tokens that the rest of the header leaves of
+    `available`. History does not matter for that: examples that come and go with it would break the cached prefix.
     """
     packages = [
         package("system-prompt", text, counter=counter, id=id, position=at, can_drop=id.endswith(_EXAMPLES_SUFFIX))
@@ -137,14 +135,14 @@ def package_header(
 def _exclude_if_large(examples: ContentPackage, left: int) -> ContentPackage:
     if examples.tokens.upper <= left * MAX_EXAMPLES_SHARE:
         return examples
-    why = f"more than {MAX_EXAMPLES_SHARE:.0%} of the {max(0, left):,} tokens that the rest of the beginning leaves"
+    why = f"more than {MAX_EXAMPLES_SHARE:.0%} of the {max(0, left):,} tokens left by the rest of the header"
     return msgspec.structs.replace(examples, excluded=f"it takes {examples.tokens.upper:,} tokens, {why}")
 
 
 def header_texts(persona: Persona | None, room: Room, user: User | None = None) -> dict[str, str]:
-    """Return what begins every context: what the persona is told to be, the room's headers, and its goal, by their ids.
+    """Return the header of every context by id: the persona's prompt, the room's headers and its goal.
 
-    A character's own prompt stands where the persona has none. Notes without a depth stand behind all that.
+    A character's prompt is used if the persona has none. Notes without a depth come last.
     """
     texts = {} if persona is None else _persona_texts(persona, persona.character or Character())
     texts |= {f"room/{room.id}/header-{at}": header for at, header in enumerate(room.headers, start=1)}
@@ -154,14 +152,14 @@ def header_texts(persona: Persona | None, room: Room, user: User | None = None) 
 
 
 def collect_notes(persona: Persona | None, room: Room, user: User | None) -> dict[str, Note]:
-    """Return all notes that a context may hold, by their ids; of one depth, the persona's come last."""
+    """Return all notes of a context by id. At the same depth, the persona's notes come last."""
     owners = ((f"room/{room.id}", room), *(((f"user/{user.id}", user),) if user else ()))
     owners += ((f"persona/{persona.id}", persona),) if persona else ()
     return dict(each for name, owner in owners for each in _with_note_ids(name, owner.notes))
 
 
 def package_notes(notes: dict[str, Note], turn: int, *, counter: TokenCounter) -> list[ContentPackage]:
-    """Package the notes that stand at a depth; one that is not told in this turn is held back, and on the record."""
+    """Package the notes that have a depth. Notes that are not due in this turn are excluded, and recorded."""
     return [
         note(
             each.text,
@@ -192,7 +190,7 @@ def _persona_texts(persona: Persona, character: Character) -> dict[str, str]:
 
 
 def plain_text(content: Content) -> str:
-    r"""Return what a content says, in words: a call by name and arguments, a medium by its kind.
+    r"""Return content as plain text, with a call as its name and arguments, and media as their modality.
 
     >>> plain_text((Text(text="Look:"), Media(modality="image", url="https://example.org/cat.png")))
     'Look:\n[image]'

@@ -11,7 +11,7 @@ from importlib import import_module
 from brimful.core.context import Inputs
 from brimful.core.model import Wire
 from brimful.core.verify import Renderer as AnyRenderer
-from brimful.render.incoming.request import ClientFieldsRenderer, IncomingRenderer
+from brimful.render.incoming import ClientFieldsRenderer, IncomingRenderer
 from brimful.render.openai import read_history
 from brimful.render.renderer import Renderer
 from brimful.render.tools import read_tool, request_bytes

@@ -107,7 +107,7 @@ def _write_source(media: Media) -> dict[str, str]:
 def _set_breakpoints(tools: Sequence[Block], marked: Sequence[Block]) -> None:
     """Mark the first block, the most stable one, and the latest, which save the most; the tools if a mark is left.
 
-    Tools come before all else, so a change of the system prompt need not cost them their place in the cache.
+    Tools come before all else, so a change of the system prompt need not cost them their path in the cache.
     """
     kept = [*marked[:1], *marked[1:][-(MAX_BREAKPOINTS - 1) :]]
     if tools and kept and len(kept) < MAX_BREAKPOINTS:
@@ -203,14 +203,14 @@ def find_violations(request: object) -> list[str]:
 
     >>> asked = {"role": "user", "content": [{"type": "text", "text": ""}]}
     >>> find_violations({"model": "claude-sonnet-5", "messages": [asked]})
-    ['max_tokens: must be a whole number above 0, and is missing', 'messages[0].content[0].text: must not be empty']
+    ['max_tokens: must be a positive integer, but is missing', 'messages[0].content[0].text: must not be empty']
     """
     report = Report()
-    body = report.want_object("request", request)
+    body = report.require_object("request", request)
     if body is None:
         return report.violations
-    report.want_filled("model", body.get("model"))
-    report.want_positive("max_tokens", body.get("max_tokens"))
+    report.require_nonblank("model", body.get("model"))
+    report.require_positive("max_tokens", body.get("max_tokens"))
     if body.get("tools") is not None:
         check_tools(report, _check_tool_schemas(report, body["tools"]))
     if body.get("system") is not None:
@@ -221,56 +221,56 @@ def find_violations(request: object) -> list[str]:
 
 
 def _check_tool_schemas(report: Report, tools: object) -> Iterator[tuple[str, Object]]:
-    for place, tool in report.want_objects("tools", tools):
-        schema = report.want_object(f"{place}.input_schema", tool.get("input_schema"))
+    for path, tool in report.require_objects("tools", tools):
+        schema = report.require_object(f"{path}.input_schema", tool.get("input_schema"))
         if schema is not None and schema.get("type") != "object":
-            report.add(f"{place}.input_schema.type", f"must be 'object', {describe_value(schema.get('type'))}")
-        yield place, tool
+            report.add(f"{path}.input_schema.type", f"must be 'object', {describe_value(schema.get('type'))}")
+        yield path, tool
 
 
 def _check_system(report: Report, system: object) -> None:
     if isinstance(system, str):
         return
-    for place, block in report.want_objects("system", system):
-        report.want_one_of(f"{place}.type", block.get("type"), ("text",))
-        report.want_filled(f"{place}.text", block.get("text"))
+    for path, block in report.require_objects("system", system):
+        report.require_one_of(f"{path}.type", block.get("type"), ("text",))
+        report.require_nonblank(f"{path}.text", block.get("text"))
 
 
 def _check_turns(report: Report, messages: object) -> None:
     pairing = CallPairing(report)
-    turns = list(report.want_objects("messages", messages))
+    turns = list(report.require_objects("messages", messages))
     before = "assistant"
-    for place, turn in turns:
-        role = report.want_one_of(f"{place}.role", turn.get("role"), ("user", "assistant", "system"))
+    for path, turn in turns:
+        role = report.require_one_of(f"{path}.role", turn.get("role"), ("user", "assistant", "system"))
         if role is None:
             continue
-        _check_order(report, place, role, before)
+        _check_order(report, path, role, before)
         before = role
-        _check_turn(report, pairing, place, turn)
+        _check_turn(report, pairing, path, turn)
     pairing.close()
     if turns and before == "assistant":
         _check_last(report, *turns[-1])
 
 
-def _check_order(report: Report, place: str, role: str, before: str) -> None:
-    if role != "user" and place == "messages[0]":
-        report.add(place, "the first turn must be the user's")
+def _check_order(report: Report, path: str, role: str, before: str) -> None:
+    if role != "user" and path == "messages[0]":
+        report.add(path, "the first turn must be the user's")
     elif role == before:
-        report.add(place, f"two {role} turns in a row")
+        report.add(path, f"two {role} turns in a row")
     elif role == "system" and before == "assistant":
-        report.add(place, "a system turn must follow one of the user's")
+        report.add(path, "a system turn must follow one of the user's")
     elif role == "user" and before == "system":
-        report.add(place, "after a system turn the assistant must speak")
+        report.add(path, "after a system turn the assistant must speak")
 
 
-def _check_turn(report: Report, pairing: CallPairing, place: str, turn: Object) -> None:
+def _check_turn(report: Report, pairing: CallPairing, path: str, turn: Object) -> None:
     role, content = turn["role"], turn.get("content")
     if isinstance(content, str):
-        report.want_filled(f"{place}.content", content)
+        report.require_nonblank(f"{path}.content", content)
     else:
         results_over = False
-        for at, block in report.want_objects(f"{place}.content", content):
-            type = report.want_one_of(f"{at}.type", block.get("type"), _ALLOWED[role])
+        for at, block in report.require_objects(f"{path}.content", content):
+            type = report.require_one_of(f"{at}.type", block.get("type"), _ALLOWED[role])
             if type == "tool_result" and results_over:
                 report.add(at, "tool results must come first in a user turn")
             results_over = results_over or type != "tool_result"
@@ -280,46 +280,46 @@ def _check_turn(report: Report, pairing: CallPairing, place: str, turn: Object) 
         pairing.close()
 
 
-def _check_text(report: Report, _: CallPairing, place: str, block: Object) -> None:
-    report.want_filled(f"{place}.text", block.get("text"))
+def _check_text(report: Report, _: CallPairing, path: str, block: Object) -> None:
+    report.require_nonblank(f"{path}.text", block.get("text"))
 
 
-def _check_image(report: Report, _: CallPairing, place: str, block: Object) -> None:
-    source = report.want_object(f"{place}.source", block.get("source"))
+def _check_image(report: Report, _: CallPairing, path: str, block: Object) -> None:
+    source = report.require_object(f"{path}.source", block.get("source"))
     if source is None:
         return
-    match report.want_one_of(f"{place}.source.type", source.get("type"), ("base64", "url")):
+    match report.require_one_of(f"{path}.source.type", source.get("type"), ("base64", "url")):
         case "url":
-            url = report.want_filled(f"{place}.source.url", source.get("url"))
+            url = report.require_nonblank(f"{path}.source.url", source.get("url"))
             if url is not None and not url.startswith("https://"):
-                report.add(f"{place}.source.url", f"must start with https://, {describe_value(url)}")
+                report.add(f"{path}.source.url", f"must start with https://, {describe_value(url)}")
         case "base64":
-            report.want_one_of(f"{place}.source.media_type", source.get("media_type"), IMAGE_TYPES)
-            report.want_filled(f"{place}.source.data", source.get("data"))
+            report.require_one_of(f"{path}.source.media_type", source.get("media_type"), IMAGE_TYPES)
+            report.require_nonblank(f"{path}.source.data", source.get("data"))
 
 
-def _check_call(report: Report, pairing: CallPairing, place: str, block: Object) -> None:
-    id = report.want_filled(f"{place}.id", block.get("id"))
+def _check_call(report: Report, pairing: CallPairing, path: str, block: Object) -> None:
+    id = report.require_nonblank(f"{path}.id", block.get("id"))
     if id is not None:
         if not _ID_CHARACTERS.issuperset(id):
-            report.add(f"{place}.id", f"must be of a-z, A-Z, 0-9, _ and -, {describe_value(id)}")
-        pairing.call(place, id)
+            report.add(f"{path}.id", f"must be of a-z, A-Z, 0-9, _ and -, {describe_value(id)}")
+        pairing.call(path, id)
     if not is_tool_name(block.get("name")):
-        report.add(f"{place}.name", f"must be 1 to 64 of a-z, A-Z, 0-9, _ and -, {describe_value(block.get('name'))}")
-    report.want_object(f"{place}.input", block.get("input"))
+        report.add(f"{path}.name", f"must be 1 to 64 of a-z, A-Z, 0-9, _ and -, {describe_value(block.get('name'))}")
+    report.require_object(f"{path}.input", block.get("input"))
 
 
-def _check_result(report: Report, pairing: CallPairing, place: str, block: Object) -> None:
-    id = report.want_filled(f"{place}.tool_use_id", block.get("tool_use_id"))
+def _check_result(report: Report, pairing: CallPairing, path: str, block: Object) -> None:
+    id = report.require_nonblank(f"{path}.tool_use_id", block.get("tool_use_id"))
     if id is not None:
-        pairing.result(place, id)
+        pairing.result(path, id)
     if not isinstance(block.get("is_error", False), bool):
-        report.add(f"{place}.is_error", f"must be true or false, {describe_value(block['is_error'])}")
+        report.add(f"{path}.is_error", f"must be true or false, {describe_value(block['is_error'])}")
     content = block.get("content")
     if content is None or isinstance(content, str):
         return
-    for at, inner in report.want_objects(f"{place}.content", content):
-        match report.want_one_of(f"{at}.type", inner.get("type"), ("text", "image")):
+    for at, inner in report.require_objects(f"{path}.content", content):
+        match report.require_one_of(f"{at}.type", inner.get("type"), ("text", "image")):
             case "text":
                 _check_text(report, pairing, at, inner)
             case "image":
@@ -334,12 +334,12 @@ _CHECKS: Final[dict[str, Callable[[Report, CallPairing, str, Object], None]]] = 
 }
 
 
-def _check_last(report: Report, place: str, turn: Object) -> None:
+def _check_last(report: Report, path: str, turn: Object) -> None:
     content: Any = turn.get("content")
     last = content[-1] if isinstance(content, list) and content else content
     text = last.get("text") if isinstance(last, dict) else last
     if isinstance(text, str) and text != text.rstrip():
-        report.add(f"{place}.content", "the last turn, if the assistant's, must not end with white space")
+        report.add(f"{path}.content", "the last turn, if the assistant's, must not end with white space")
 
 
 def _check_breakpoints(report: Report, body: Object) -> None:

@@ -196,10 +196,10 @@ def find_violations(request: object) -> list[str]:
     ["contents[0]: the first turn must be the user's", "contents: the last turn must be the user's"]
     """
     report = Report()
-    body = report.want_object("request", request)
+    body = report.require_object("request", request)
     if body is None:
         return report.violations
-    report.want_filled("model", body.get("model"))
+    report.require_nonblank("model", body.get("model"))
     _check_config(report, body.get("generationConfig"))
     if body.get("tools") is not None:
         check_tools(report, _check_declarations(report, body["tools"]))
@@ -212,25 +212,25 @@ def find_violations(request: object) -> list[str]:
 def _check_config(report: Report, value: object) -> None:
     if value is None:
         return
-    config = report.want_object("generationConfig", value)
+    config = report.require_object("generationConfig", value)
     if config is not None and config.get("maxOutputTokens") is not None:
-        report.want_positive("generationConfig.maxOutputTokens", config["maxOutputTokens"])
+        report.require_positive("generationConfig.maxOutputTokens", config["maxOutputTokens"])
 
 
 def _check_declarations(report: Report, tools: object) -> Iterator[tuple[str, Object]]:
-    for place, tool in report.want_objects("tools", tools):
-        for at, declared in report.want_objects(f"{place}.functionDeclarations", tool.get("functionDeclarations")):
+    for path, tool in report.require_objects("tools", tools):
+        for at, declared in report.require_objects(f"{path}.functionDeclarations", tool.get("functionDeclarations")):
             name = declared.get("name")
             if isinstance(name, str) and name[:1].isdigit():
                 report.add(f"{at}.name", f"must begin with a letter or _, {describe_value(name)}")
             for schema in ("parameters", "parametersJsonSchema"):
                 if declared.get(schema) is not None:
-                    report.want_object(f"{at}.{schema}", declared[schema])
+                    report.require_object(f"{at}.{schema}", declared[schema])
             yield at, declared
 
 
 def _check_system(report: Report, value: object) -> None:
-    system = report.want_object("systemInstruction", value)
+    system = report.require_object("systemInstruction", value)
     if system is not None:
         _check_parts(report, CallPairing(report), "systemInstruction", system, "system")
 
@@ -238,15 +238,15 @@ def _check_system(report: Report, value: object) -> None:
 def _check_contents(report: Report, contents: object) -> None:
     pairing = CallPairing(report)
     before = "model"
-    for place, content in report.want_objects("contents", contents):
-        role = report.want_one_of(f"{place}.role", content.get("role"), ("user", "model"))
+    for path, content in report.require_objects("contents", contents):
+        role = report.require_one_of(f"{path}.role", content.get("role"), ("user", "model"))
         if role is None:
             continue
         if role == before:
-            first = place == "contents[0]"
-            report.add(place, "the first turn must be the user's" if first else f"two {role} turns in a row")
+            first = path == "contents[0]"
+            report.add(path, "the first turn must be the user's" if first else f"two {role} turns in a row")
         before = role
-        _check_parts(report, pairing, place, content, role)
+        _check_parts(report, pairing, path, content, role)
         if role == "user":
             pairing.close()
     pairing.close()
@@ -254,72 +254,72 @@ def _check_contents(report: Report, contents: object) -> None:
         report.add("contents", "the last turn must be the user's")
 
 
-def _check_parts(report: Report, pairing: CallPairing, place: str, content: Object, role: str) -> None:
-    for at, part in report.want_objects(f"{place}.parts", content.get("parts")):
+def _check_parts(report: Report, pairing: CallPairing, path: str, content: Object, role: str) -> None:
+    for at, part in report.require_objects(f"{path}.parts", content.get("parts")):
         kinds = [kind for kind in _PART_KINDS if kind in part]
         if len(kinds) != 1:
             report.add(at, f"must have exactly one of {', '.join(_PART_KINDS)}")
         elif kinds[0] not in _ALLOWED[role]:
-            report.add(at, f"{kinds[0]} has no place in a {role} turn")
+            report.add(at, f"{kinds[0]} has no path in a {role} turn")
         else:
             _CHECKS[kinds[0]](report, pairing, f"{at}.{kinds[0]}", part[kinds[0]])
 
 
-def _check_text(report: Report, _: CallPairing, place: str, value: object) -> None:
-    report.want_filled(place, value)
+def _check_text(report: Report, _: CallPairing, path: str, value: object) -> None:
+    report.require_nonblank(path, value)
 
 
-def _check_data(report: Report, _: CallPairing, place: str, value: object) -> None:
-    data = report.want_object(place, value)
+def _check_data(report: Report, _: CallPairing, path: str, value: object) -> None:
+    data = report.require_object(path, value)
     if data is not None:
-        _check_type(report, f"{place}.mimeType", data.get("mimeType"))
-        report.want_filled(f"{place}.data", data.get("data"))
+        _check_type(report, f"{path}.mimeType", data.get("mimeType"))
+        report.require_nonblank(f"{path}.data", data.get("data"))
 
 
-def _check_file(report: Report, _: CallPairing, place: str, value: object) -> None:
-    file = report.want_object(place, value)
+def _check_file(report: Report, _: CallPairing, path: str, value: object) -> None:
+    file = report.require_object(path, value)
     if file is not None:
-        _check_type(report, f"{place}.mimeType", file.get("mimeType"))
-        report.want_filled(f"{place}.fileUri", file.get("fileUri"))
+        _check_type(report, f"{path}.mimeType", file.get("mimeType"))
+        report.require_nonblank(f"{path}.fileUri", file.get("fileUri"))
 
 
-def _check_type(report: Report, place: str, value: object) -> None:
+def _check_type(report: Report, path: str, value: object) -> None:
     if not (isinstance(value, str) and value.startswith(MIME_FAMILIES)):
-        report.add(place, f"must be a type of image, audio or video, {describe_value(value)}")
+        report.add(path, f"must be a type of image, audio or video, {describe_value(value)}")
 
 
-def _check_call(report: Report, pairing: CallPairing, place: str, value: object) -> None:
-    call = report.want_object(place, value)
+def _check_call(report: Report, pairing: CallPairing, path: str, value: object) -> None:
+    call = report.require_object(path, value)
     if call is None:
         return
-    name = _check_name(report, place, call)
+    name = _check_name(report, path, call)
     if call.get("args") is not None:
-        report.want_object(f"{place}.args", call["args"])
+        report.require_object(f"{path}.args", call["args"])
     if call.get("id") is not None:
-        id = report.want_filled(f"{place}.id", call["id"])
+        id = report.require_nonblank(f"{path}.id", call["id"])
         if id is not None:
-            pairing.call(place, id)
+            pairing.call(path, id)
     elif name is not None:
-        pairing.call_by_name(place, name)
+        pairing.call_by_name(path, name)
 
 
-def _check_response(report: Report, pairing: CallPairing, place: str, value: object) -> None:
-    answer = report.want_object(place, value)
+def _check_response(report: Report, pairing: CallPairing, path: str, value: object) -> None:
+    answer = report.require_object(path, value)
     if answer is None:
         return
-    name = _check_name(report, place, answer)
-    report.want_object(f"{place}.response", answer.get("response"))
-    key = report.want_filled(f"{place}.id", answer["id"]) if answer.get("id") is not None else name
+    name = _check_name(report, path, answer)
+    report.require_object(f"{path}.response", answer.get("response"))
+    key = report.require_nonblank(f"{path}.id", answer["id"]) if answer.get("id") is not None else name
     if key is not None:
-        pairing.result(place, key)
+        pairing.result(path, key)
 
 
-def _check_name(report: Report, place: str, function: Object) -> str | None:
+def _check_name(report: Report, path: str, function: Object) -> str | None:
     name = function.get("name")
     if isinstance(name, str) and _FUNCTION_NAME.fullmatch(name):
         return name
     report.add(
-        f"{place}.name", f"must be a letter or _ and up to 63 of a-z, A-Z, 0-9, _, ., : and -, {describe_value(name)}"
+        f"{path}.name", f"must be a letter or _ and up to 63 of a-z, A-Z, 0-9, _, ., : and -, {describe_value(name)}"
     )
     return None
 

@@ -192,13 +192,13 @@ def find_violations(request: object) -> list[str]:
     ["messages[0]: tool result for 'c2' without its call"]
     """
     report = Report()
-    body = report.want_object("request", request)
+    body = report.require_object("request", request)
     if body is None:
         return report.violations
-    report.want_filled("model", body.get("model"))
+    report.require_nonblank("model", body.get("model"))
     for limit in ("max_completion_tokens", "max_tokens"):
         if body.get(limit) is not None:
-            report.want_positive(limit, body[limit])
+            report.require_positive(limit, body[limit])
     if body.get("tools") is not None:
         check_tools(report, check_functions(report, body["tools"]))
     _check_messages(report, CallPairing(report), body.get("messages"))
@@ -213,7 +213,7 @@ def find_malformed(messages: object) -> list[str]:
     >>> find_malformed([{"role": "tool", "tool_call_id": "c2", "content": "tea"}])
     []
     >>> find_malformed([{"role": "user", "content": 7}])
-    ['messages[0].content: must be a text or a list of parts, not a number']
+    ['messages[0].content: must be a string or a list of parts, not a number']
     """
     report = Report()
     _check_messages(report, CallPairing(Report()), messages, shown_by_tools=_TEXT_AND_MEDIA)
@@ -223,14 +223,14 @@ def find_malformed(messages: object) -> list[str]:
 def _check_messages(
     report: Report, pairing: CallPairing, messages: object, *, shown_by_tools: tuple[str, ...] = _TEXT_ONLY
 ) -> None:
-    for index, item in enumerate(report.want_list("messages", messages)):
+    for index, item in enumerate(report.require_list("messages", messages)):
         if _is_plain(item):
             pairing.close()
             continue
-        place = f"messages[{index}]"
-        message = report.want_object(place, item)
+        path = f"messages[{index}]"
+        message = report.require_object(path, item)
         if message is not None:
-            _check_message(report, pairing, place, message, shown_by_tools)
+            _check_message(report, pairing, path, message, shown_by_tools)
     pairing.close()
 
 
@@ -243,110 +243,110 @@ def _is_plain(item: object) -> bool:
 
 
 def _check_message(
-    report: Report, pairing: CallPairing, place: str, message: Object, shown_by_tools: tuple[str, ...]
+    report: Report, pairing: CallPairing, path: str, message: Object, shown_by_tools: tuple[str, ...]
 ) -> None:
-    role = report.want_one_of(f"{place}.role", message.get("role"), _ROLES)
+    role = report.require_one_of(f"{path}.role", message.get("role"), _ROLES)
     if role == "tool":
-        _check_result(report, pairing, place, message, shown_by_tools)
+        _check_result(report, pairing, path, message, shown_by_tools)
         return
     pairing.close()
     if role is not None:
-        _check_spoken(report, pairing, place, message)
+        _check_spoken(report, pairing, path, message)
 
 
 def _check_result(
-    report: Report, pairing: CallPairing, place: str, message: Object, shown_by_tools: tuple[str, ...]
+    report: Report, pairing: CallPairing, path: str, message: Object, shown_by_tools: tuple[str, ...]
 ) -> None:
-    id = report.want_filled(f"{place}.tool_call_id", message.get("tool_call_id"))
+    id = report.require_nonblank(f"{path}.tool_call_id", message.get("tool_call_id"))
     if id is not None:
-        pairing.result(place, id)
+        pairing.result(path, id)
     if message.get("tool_calls") is not None:
-        report.add(f"{place}.tool_calls", "only an assistant message may call tools")
+        report.add(f"{path}.tool_calls", "only an assistant message may call tools")
     content = message.get("content")
     if isinstance(content, list):
-        _check_blocks(report, f"{place}.content", content, shown_by_tools)
+        _check_blocks(report, f"{path}.content", content, shown_by_tools)
     else:
-        report.want_text(f"{place}.content", content)
+        report.require_string(f"{path}.content", content)
 
 
-def _check_spoken(report: Report, pairing: CallPairing, place: str, message: Object) -> None:
+def _check_spoken(report: Report, pairing: CallPairing, path: str, message: Object) -> None:
     name = message.get("name")
     if name is not None and not (isinstance(name, str) and fits_name_field(name)):
         report.add(
-            f"{place}.name", f"must be 1 to 64 characters without spaces, <, |, \\, / and >, {describe_value(name)}"
+            f"{path}.name", f"must be 1 to 64 characters without spaces, <, |, \\, / and >, {describe_value(name)}"
         )
     calls = message.get("tool_calls")
     if calls is not None:
-        _check_calls(report, pairing, place, message)
+        _check_calls(report, pairing, path, message)
     if message.get("content") is not None:
-        _check_content(report, place, message)
+        _check_content(report, path, message)
     elif message["role"] != "assistant" or calls is None:
-        report.add(f"{place}.content", "must be a text or a list of parts, and is missing")
+        report.add(f"{path}.content", "must be a string or a list of parts, but is missing")
 
 
-def _check_calls(report: Report, pairing: CallPairing, place: str, message: Object) -> None:
+def _check_calls(report: Report, pairing: CallPairing, path: str, message: Object) -> None:
     if message["role"] != "assistant":
-        report.add(f"{place}.tool_calls", "only an assistant message may call tools")
-    calls = list(report.want_objects(f"{place}.tool_calls", message["tool_calls"]))
+        report.add(f"{path}.tool_calls", "only an assistant message may call tools")
+    calls = list(report.require_objects(f"{path}.tool_calls", message["tool_calls"]))
     if len(calls) > _MAX_CALLS:
-        report.add(f"{place}.tool_calls", f"has {len(calls)} calls, at most {_MAX_CALLS} are allowed")
+        report.add(f"{path}.tool_calls", f"has {len(calls)} calls, at most {_MAX_CALLS} are allowed")
     for at, call in calls:
-        report.want_one_of(f"{at}.type", call.get("type"), ("function",))
-        id = report.want_filled(f"{at}.id", call.get("id"))
+        report.require_one_of(f"{at}.type", call.get("type"), ("function",))
+        id = report.require_nonblank(f"{at}.id", call.get("id"))
         if id is not None:
             if len(id) > _MAX_ID_CHARACTERS:
                 report.add(f"{at}.id", f"must have at most {_MAX_ID_CHARACTERS} characters, not {len(id)}")
-            pairing.call(place, id)
+            pairing.call(path, id)
         _check_function(report, f"{at}.function", call.get("function"))
 
 
-def _check_function(report: Report, place: str, value: object) -> None:
-    function = report.want_object(place, value)
+def _check_function(report: Report, path: str, value: object) -> None:
+    function = report.require_object(path, value)
     if function is not None:
         if not is_tool_name(function.get("name")):
             report.add(
-                f"{place}.name", f"must be 1 to 64 of a-z, A-Z, 0-9, _ and -, {describe_value(function.get('name'))}"
+                f"{path}.name", f"must be 1 to 64 of a-z, A-Z, 0-9, _ and -, {describe_value(function.get('name'))}"
             )
-        report.want_text(f"{place}.arguments", function.get("arguments"))
+        report.require_string(f"{path}.arguments", function.get("arguments"))
 
 
-def _check_content(report: Report, place: str, message: Object) -> None:
+def _check_content(report: Report, path: str, message: Object) -> None:
     content = message["content"]
     if isinstance(content, str):
         return
     if not isinstance(content, list):
-        report.add(f"{place}.content", f"must be a text or a list of parts, {describe_value(content)}")
+        report.add(f"{path}.content", f"must be a string or a list of parts, {describe_value(content)}")
         return
-    _check_blocks(report, f"{place}.content", content, _TEXT_AND_MEDIA if message["role"] == "user" else _TEXT_ONLY)
+    _check_blocks(report, f"{path}.content", content, _TEXT_AND_MEDIA if message["role"] == "user" else _TEXT_ONLY)
 
 
-def _check_blocks(report: Report, place: str, blocks: object, allowed: tuple[str, ...]) -> None:
-    for at, block in report.want_objects(place, blocks):
-        match report.want_one_of(f"{at}.type", block.get("type"), allowed):
+def _check_blocks(report: Report, path: str, blocks: object, allowed: tuple[str, ...]) -> None:
+    for at, block in report.require_objects(path, blocks):
+        match report.require_one_of(f"{at}.type", block.get("type"), allowed):
             case "text":
-                report.want_text(f"{at}.text", block.get("text"))
+                report.require_string(f"{at}.text", block.get("text"))
             case "image_url":
                 _check_image(report, f"{at}.image_url", block.get("image_url"))
             case "input_audio":
                 _check_audio(report, f"{at}.input_audio", block.get("input_audio"))
 
 
-def _check_image(report: Report, place: str, value: object) -> None:
-    image = report.want_object(place, value)
+def _check_image(report: Report, path: str, value: object) -> None:
+    image = report.require_object(path, value)
     if image is None:
         return
-    url = report.want_filled(f"{place}.url", image.get("url"))
+    url = report.require_nonblank(f"{path}.url", image.get("url"))
     if url is not None and not url.startswith(("https://", "http://", "data:")):
-        report.add(f"{place}.url", f"must start with https:, http: or data:, {describe_value(url)}")
+        report.add(f"{path}.url", f"must start with https:, http: or data:, {describe_value(url)}")
     if image.get("detail") is not None:
-        report.want_one_of(f"{place}.detail", image["detail"], DETAILS)
+        report.require_one_of(f"{path}.detail", image["detail"], DETAILS)
 
 
-def _check_audio(report: Report, place: str, value: object) -> None:
-    sound = report.want_object(place, value)
+def _check_audio(report: Report, path: str, value: object) -> None:
+    sound = report.require_object(path, value)
     if sound is not None:
-        report.want_filled(f"{place}.data", sound.get("data"))
-        report.want_one_of(f"{place}.format", sound.get("format"), tuple(AUDIO_FORMATS.values()))
+        report.require_nonblank(f"{path}.data", sound.get("data"))
+        report.require_one_of(f"{path}.format", sound.get("format"), tuple(AUDIO_FORMATS.values()))
 
 
 def read_history(messages: object) -> tuple[Message, ...]:

@@ -42,12 +42,12 @@ def read_request(request: Request) -> Prompt:
 def find_violations(request: object) -> list[str]:
     """List what a completion API would refuse."""
     report = Report()
-    body = report.want_object("request", request)
+    body = report.require_object("request", request)
     if body is not None:
-        report.want_filled("model", body.get("model"))
-        report.want_filled("prompt", body.get("prompt"))
+        report.require_nonblank("model", body.get("model"))
+        report.require_nonblank("prompt", body.get("prompt"))
         if body.get("max_tokens") is not None:
-            report.want_positive("max_tokens", body["max_tokens"])
+            report.require_positive("max_tokens", body["max_tokens"])
     return report.violations
 
 

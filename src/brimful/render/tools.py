@@ -106,7 +106,7 @@ def read_function(function: dict[str, Any]) -> Tool:
     )
 
 
-def read_tool(tool: dict[str, Any], place: str) -> Tool:
+def read_tool(tool: dict[str, Any], path: str) -> Tool:
     """Read a tool that a caller gives in OpenAI's form.
 
     >>> read_tool({"type": "function", "function": {"name": "now"}}, "tools[0]").name
@@ -114,22 +114,22 @@ def read_tool(tool: dict[str, Any], place: str) -> Tool:
     >>> read_tool({"type": "function", "function": {"name": 7}}, "t[0]")
     Traceback (most recent call last):
     ...
-    brimful.errors.InvalidRequest: openai would refuse this request: t[0].function.name: must be a text, not a number
+    brimful.errors.InvalidRequest: openai would refuse this request: t[0].function.name: must be a string, not a number
     """
     report = Report()
     for _, function in check_functions(report, [tool]):
-        report.want_filled("tools[0].function.name", function.get("name"))
+        report.require_nonblank("tools[0].function.name", function.get("name"))
     if report.violations:
-        raise InvalidRequest("openai", [finding.replace("tools[0]", place, 1) for finding in report.violations])
+        raise InvalidRequest("openai", [finding.replace("tools[0]", path, 1) for finding in report.violations])
     return read_function(tool["function"])
 
 
 def check_functions(report: Report, tools: object) -> Iterator[tuple[str, Object]]:
     """Go through the functions of a list of tools, and check their schemas."""
-    for place, tool in report.want_objects("tools", tools):
-        report.want_one_of(f"{place}.type", tool.get("type"), ("function",))
-        function = report.want_object(f"{place}.function", tool.get("function"))
+    for path, tool in report.require_objects("tools", tools):
+        report.require_one_of(f"{path}.type", tool.get("type"), ("function",))
+        function = report.require_object(f"{path}.function", tool.get("function"))
         if function is not None:
             if function.get("parameters") is not None:
-                report.want_object(f"{place}.function.parameters", function["parameters"])
-            yield f"{place}.function", function
+                report.require_object(f"{path}.function.parameters", function["parameters"])
+            yield f"{path}.function", function

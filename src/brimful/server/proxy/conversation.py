@@ -46,7 +46,7 @@ def parse_conversation(request: ProxyRequest) -> Conversation:
     check_storable(messages, request.wire)
     incoming = read_incoming(request.body | {"messages": without_reasoning(messages, request.wire)}, request.wire)
     room = conversation_room(request)
-    numbered = [(at, message) for at, turn in enumerate(incoming.turns) for message in turn.said]
+    numbered = [(at, message) for at, turn in enumerate(incoming.turns) for message in turn.messages]
     prompts = [*incoming.system, *(message for _, message in numbered if message.role == "system")]
     turns = [(at, message) for at, message in numbered if message.role != "system" and _has_content(message)]
     if not turns:

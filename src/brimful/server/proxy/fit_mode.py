@@ -23,7 +23,7 @@ from brimful.engine.prompt_cache import LastRequests
 from brimful.engine.writer import new_id
 from brimful.records import Response, Snapshot
 from brimful.records.usage import UsageReport
-from brimful.render.incoming.request import requested_max_output
+from brimful.render.incoming import requested_max_output
 from brimful.server.background import BackgroundTasks, log_failure
 from brimful.server.config import Config
 from brimful.server.proxy.conversation import named_room, opening_digest

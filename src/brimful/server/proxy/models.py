@@ -7,7 +7,7 @@ import msgspec
 
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo
 from brimful.core.notice import Notice
-from brimful.counting import count_raw, observed_model_id, vocabulary_for
+from brimful.counting import canonical_model_id, count_raw, vocabulary_for
 from brimful.engine.calibration import CalibratedModel, Calibrator
 from brimful.errors import StoreError
 from brimful.models.registry import Registry
@@ -64,7 +64,7 @@ class ModelResolver:
 
     def cap(self, upstream: Upstream, model: ModelInfo, window: int) -> None:
         """Remember the smaller window that an overflow revealed."""
-        self._caps[upstream.route, observed_model_id(model)] = _WindowCap(window, self._clock())
+        self._caps[upstream.route, canonical_model_id(model)] = _WindowCap(window, self._clock())
 
     async def _calibration(self, upstream: Upstream, info: ModelInfo, calibrator: Calibrator) -> CalibratedModel:
         """Return the calibration; if the store fails, none."""
@@ -85,5 +85,5 @@ class ModelResolver:
         return msgspec.structs.replace(info, id=named, wire=upstream.wire, runtime=runtime)
 
     def _cap(self, upstream: Upstream, model: ModelInfo) -> int | None:
-        cap = self._caps.get((upstream.route, observed_model_id(model)))
+        cap = self._caps.get((upstream.route, canonical_model_id(model)))
         return cap.window if cap is not None and 0 <= self._clock() - cap.at < CAP_SECONDS else None

@@ -12,8 +12,7 @@ import msgspec
 from brimful.core.counter import TokenCounter
 from brimful.core.frame import part_text
 from brimful.core.prompt import Request
-from brimful.render.incoming import IncomingWire
-from brimful.render.incoming.parts import read_unknown
+from brimful.render.incoming import IncomingWire, read_unknown
 
 WireMessage = dict[str, Any]
 

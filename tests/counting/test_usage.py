@@ -10,8 +10,8 @@ from brimful.counting import (
     counter_for,
     default_calibration,
     find_uncounted,
-    make_observation,
-    make_overflow_observation,
+    make_overflow_report,
+    make_usage_report,
 )
 from brimful.counting.features import CHARACTER_CLASSES
 from brimful.errors import ContextOverflow
@@ -36,7 +36,7 @@ def built(model, **options):
 
 def seen(context, reported, **fields):
     usage = Usage(prompt=reported, cached=3, completion=5, reasoning=2)
-    return make_observation(context, usage, **{"route": ROUTE, "at": 7.0, "id": "res-1"} | fields)
+    return make_usage_report(context, usage, **{"route": ROUTE, "at": 7.0, "id": "res-1"} | fields)
 
 
 CALIBRATED = [HIDDEN, LEARNED, resolve("claude-sonnet-4-5"), resolve("smollm2")]
@@ -133,7 +133,7 @@ def test_requests_that_others_wrote_are_observed_too():
 def test_an_overflow_tells_the_window():
     context = built(HIDDEN)
     error = ContextOverflow(ROUTE, "too long", window=4096, prompt=5000)
-    observation = make_overflow_observation(context, error, route=ROUTE, at=1.0, id="over-1", room="general")
+    observation = make_overflow_report(context, error, route=ROUTE, at=1.0, id="over-1", room="general")
     assert (observation.kind, observation.window, observation.reported) == ("overflow", 4096, 5000)
-    bare = make_overflow_observation(context, ContextOverflow(ROUTE, "too long"), route=ROUTE, at=1.0, id="over-2")
+    bare = make_overflow_report(context, ContextOverflow(ROUTE, "too long"), route=ROUTE, at=1.0, id="over-2")
     assert (bare.window, bare.reported) == (None, 0)

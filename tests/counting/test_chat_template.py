@@ -74,5 +74,5 @@ def test_a_template_may_be_a_file(tmp_path):
 
 
 def test_a_template_that_is_none():
-    with pytest.raises(InvalidModel, match="not a template"):
+    with pytest.raises(InvalidModel, match="not a valid template"):
         ChatTemplate("{% if %}")

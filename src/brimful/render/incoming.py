@@ -1,0 +1,565 @@
+"""Requests that a client wrote: read as they are, and written again with some of their messages.
+
+These readers are more tolerant than the others. The request is the client's, and the provider decides whether it is
+valid; here it only has to be counted, and what belongs together has to stay together.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+
+from brimful.core.chat_rules import OPENING
+from brimful.core.content import clean_text
+from brimful.core.frame import SYSTEM_ID, Frame, fill_holes, message_index, part_text, replace_with_holes
+from brimful.core.prompt import (
+    Media,
+    Message,
+    Part,
+    Prompt,
+    Request,
+    Role,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    clean_data,
+)
+from brimful.core.validation import is_whole_number, preview
+from brimful.errors import InvalidRequest, InvalidValue
+from brimful.render.anthropic import MAX_BREAKPOINTS
+from brimful.render.normalize import decode_data_url
+from brimful.render.renderer import Renderer
+from brimful.render.tools import json_text
+
+IncomingWire = Literal["openai", "anthropic"]
+INCOMING_WIRES: Final[tuple[IncomingWire, ...]] = get_args(IncomingWire)
+
+_SHORT_BYTES: Final = 1_024  # of a message; most are shorter
+_LONG_BYTES: Final = 16_384  # longer messages are not cached
+
+
+class IncomingTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A message of the request as one or two neutral messages, and its frame.
+
+    Two are needed if a turn contains both tool results and the user's words. The frame is None for a role and a text.
+    """
+
+    messages: tuple[Message, ...]
+    frame: Any
+
+
+class IncomingRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A parsed request: its separate system prompt, if any, its turns, its tools, and its messages as JSON (`raw`)."""
+
+    model: str
+    system: tuple[Message, ...]
+    turns: tuple[IncomingTurn, ...]
+    raw: tuple[bytes, ...]
+    tools: tuple[Tool, ...]
+    completion: int | None
+
+    @property
+    def prompt(self) -> Prompt:
+        """The whole request, for counting."""
+        messages = [message for turn in self.turns for message in turn.messages]
+        return Prompt(
+            model=self.model, messages=(*self.system, *messages), tools=self.tools, max_output=self.completion
+        )
+
+
+def read_incoming(request: object, wire: IncomingWire) -> IncomingRequest:
+    """Read a request. Only input that is not a request at all is refused.
+
+    >>> message = {"role": "user", "content": "Hi", "mood": "good"}
+    >>> read_incoming({"model": "m", "messages": [message]}, "openai").turns[0].messages[0].parts
+    (Text(text='Hi'),)
+    >>> read_incoming({"messages": "Hi"}, "openai")
+    Traceback (most recent call last):
+    ...
+    brimful.errors.InvalidRequest: openai would refuse this request: messages: must be a list of messages, not 'Hi'
+    """
+    if wire not in INCOMING_WIRES:
+        raise InvalidValue("wire", f"must be one of {', '.join(INCOMING_WIRES)}, not {preview(wire)}")
+    if not isinstance(request, dict):
+        raise InvalidRequest(wire, [f"must be an object, not {preview(request)}"])
+    model = request.get("model")
+    messages = _require_messages(request.get("messages"), wire)
+    raw = tuple([encode_json(message, wire, f"messages[{at}]") for at, message in enumerate(messages)])
+    last_user = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    return IncomingRequest(
+        model=clean_text(model) if isinstance(model, str) else "",
+        system=_read_system_prompt(request, wire),
+        turns=tuple([_cached_turn(each, wire, at > last_user) for at, each in enumerate(raw)]),
+        raw=raw,
+        tools=read_tools(request, wire),
+        completion=requested_max_output(request),
+    )
+
+
+def _require_messages(messages: object, wire: IncomingWire) -> list[dict[str, Any]]:
+    if not isinstance(messages, list):
+        raise InvalidRequest(wire, [f"messages: must be a list of messages, not {preview(messages)}"])
+    if not messages:
+        raise InvalidRequest(wire, ["messages: must not be empty"])
+    for at, message in enumerate(messages):
+        if not isinstance(message, dict):
+            raise InvalidRequest(wire, [f"messages[{at}]: must be an object, not {preview(message)}"])
+        if not isinstance(message.get("role"), str):
+            raise InvalidRequest(wire, [f"messages[{at}].role: must be a string, not {preview(message.get('role'))}"])
+    return messages
+
+
+def _cached_turn(raw: bytes, wire: IncomingWire, current: bool) -> IncomingTurn:  # noqa: FBT001 - part of the cache key
+    """Read a message, cached: clients resend the whole conversation with every turn."""
+    if len(raw) <= _SHORT_BYTES:
+        return _read_short_turn(raw, wire, current)
+    return _read_long_turn(raw, wire, current) if len(raw) <= _LONG_BYTES else _read_turn(raw, wire, current)
+
+
+def _read_turn(raw: bytes, wire: IncomingWire, current: bool) -> IncomingTurn:  # noqa: FBT001
+    message = msgspec.json.decode(raw)
+    messages = _TURN_READERS[wire](message, current=current)
+    return IncomingTurn(messages=messages, frame=_make_message_frame(message, messages))
+
+
+_read_short_turn: Final = lru_cache(16_384)(_read_turn)
+_read_long_turn: Final = lru_cache(2_048)(_read_turn)
+
+
+def _make_message_frame(message: dict[str, Any], said: tuple[Message, ...]) -> Any:
+    match message, said[0].parts:
+        case {"role": role, "content": str(text)}, (Text(text=read),) if list(message) == ["role", "content"]:
+            if role == said[0].role and text == read:
+                return None
+    return replace_with_holes(message, [part_text(part) for each in said for part in each.parts])
+
+
+def _read_system_prompt(request: Request, wire: IncomingWire) -> tuple[Message, ...]:
+    if wire != "anthropic" or not request.get(SYSTEM_ID):
+        return ()
+    return _cached_system(encode_json(request[SYSTEM_ID], wire, SYSTEM_ID))
+
+
+def read_tools(request: Request, wire: IncomingWire) -> tuple[Tool, ...]:
+    """Return the tools of a request, whatever their form."""
+    offered = {key: request[key] for key in ("tools", "functions") if request.get(key)}
+    return _cached_tools(encode_json(offered, wire, "tools"), wire) if offered else ()
+
+
+@lru_cache(256)
+def _cached_system(raw: bytes) -> tuple[Message, ...]:
+    return _read_anthropic_system(msgspec.json.decode(raw))
+
+
+@lru_cache(256)
+def _cached_tools(raw: bytes, wire: IncomingWire) -> tuple[Tool, ...]:
+    return tuple(_TOOL_READERS[wire](msgspec.json.decode(raw)))
+
+
+def encode_json(value: object, wire: IncomingWire, place: str) -> bytes:
+    """Encode a value as JSON. Lone surrogates, which no provider accepts, are replaced."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(clean_data(value))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidRequest(wire, [f"{place}: must be plain JSON data ({error})"]) from None
+
+
+def requested_max_output(request: Request) -> int | None:
+    """Return the request's output limit, if it is a valid number."""
+    for field in ("max_completion_tokens", "max_tokens"):
+        if is_whole_number(request.get(field)):
+            return int(request[field])
+    return None
+
+
+_SYSTEM_ROLES: Final = ("system", "developer")  # roles that are not of the conversation
+
+
+# -- reading OpenAI's messages -----------------------------------------------------------------------------------------
+
+_OPENAI_ROLES: Final[dict[str, Role]] = {"developer": "system", "system": "system", "assistant": "assistant"}
+_NAME_ID_PREFIX: Final = "function "  # starts the id of a call that has none
+_AUDIO_TYPES: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "thinking")
+"""Where servers put a model's reasoning. Templates repeat it only until the next user message."""
+
+
+def _read_openai_turn(message: dict[str, Any], *, current: bool) -> tuple[Message, ...]:
+    """Read a message. `current` means that no user message follows it."""
+    if (id := _answered_call_id(message)) is not None:
+        return (_openai_result(message, id),)
+    thoughts = (
+        [Text(text=text_or_empty(message[key])) for key in _REASONING_FIELDS if message.get(key)] if current else []
+    )
+    said = (*thoughts, *_openai_parts(message.get("content")), *read_unknown(message.get("refusal")))
+    calls = (*_openai_calls(message.get("tool_calls")), *_function_call(message.get("function_call")))
+    role = _OPENAI_ROLES.get(message["role"], "user")
+    return (Message(role=role, name=text_or_empty(message.get("name")), parts=(*said, *calls)),)
+
+
+def _read_openai_tools(offered: dict[str, Any]) -> Iterator[Tool]:
+    """Read the tools, including the older `functions`. Unknown kinds of tools are counted as JSON."""
+    for tools in offered.values():
+        yield from (read_tool_definition(tool, "parameters") for tool in _openai_functions(tools))
+
+
+def _openai_functions(tools: object) -> Iterator[dict[str, Any]]:
+    for tool in tools if isinstance(tools, list) else ():
+        match tool:
+            case {"function": dict(function)} | dict(function):
+                yield function
+
+
+def _answered_call_id(message: dict[str, Any]) -> str | None:
+    """Return the id of the call that a message answers. Calls of the older kind have no id and are matched by name."""
+    match message:
+        case {"role": "tool", "tool_call_id": str(id)}:
+            return clean_text(id)
+        case {"role": "function", "name": str(name)}:
+            return _NAME_ID_PREFIX + clean_text(name)
+        case _:
+            return None
+
+
+def _openai_result(message: dict[str, Any], id: str) -> Message:
+    said = list(_openai_parts(message.get("content")))
+    text = "".join(part.text for part in said if isinstance(part, Text))
+    shown = (part for part in said if isinstance(part, Media))
+    return Message(
+        role="tool", parts=(ToolResult(id=id, content=text, name=text_or_empty(message.get("name"))), *shown)
+    )
+
+
+def _openai_parts(content: object) -> Iterator[Part]:
+    if isinstance(content, str):
+        yield Text(text=clean_text(content))
+        return
+    for block in content if isinstance(content, list) else read_unknown(content):
+        if isinstance(block, dict):
+            yield from _openai_block(block)
+        else:
+            yield from read_unknown(block)
+
+
+def _openai_block(block: dict[str, Any]) -> Iterator[Part]:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            yield Text(text=clean_text(text))
+        case {"type": "image_url", "image_url": {"url": str(url), **shown}}:
+            yield from read_image(url, shown.get("detail"))
+        case {"type": "image_url", "image_url": str(url)}:
+            yield from read_image(url)
+        case {"type": "input_audio", "input_audio": {"data": str(data), **rest}} if data:
+            form = _AUDIO_TYPES.get(text_or_empty(rest.get("format")), "")
+            yield Media(modality="audio", data=clean_text(data), media_type=form)
+        case _:
+            yield from read_unknown(block)
+
+
+def _openai_calls(calls: object) -> Iterator[Part]:
+    for call in calls if isinstance(calls, list) else ():
+        match call:
+            case {"id": str(id), "function": {"name": str(name), "arguments": arguments}}:
+                written = text_or_empty(arguments) if isinstance(arguments, str) else json_text(arguments)
+                yield ToolCall(id=clean_text(id), name=clean_text(name), arguments=written)
+            case _:
+                yield from read_unknown(call)
+
+
+def _function_call(call: object) -> Iterator[Part]:
+    match call:
+        case {"name": str(name), "arguments": str(arguments)}:
+            yield ToolCall(
+                id=_NAME_ID_PREFIX + clean_text(name), name=clean_text(name), arguments=clean_text(arguments)
+            )
+
+
+# -- reading Anthropic's messages --------------------------------------------------------------------------------------
+
+_ANTHROPIC_ROLES: Final[dict[str, Role]] = {"assistant": "assistant", "system": "system"}
+
+
+def _read_anthropic_system(system: object) -> tuple[Message, ...]:
+    """Read the separate system prompt."""
+    blocks = _anthropic_blocks(system)
+    parts = tuple(part for block in blocks for part in _anthropic_block(block))
+    return (Message(role="system", parts=parts, cache=_has_cache_mark(blocks)),)
+
+
+def _read_anthropic_turn(message: dict[str, Any], *, current: bool) -> tuple[Message, ...]:
+    """Read a turn: tool results first, then everything else."""
+    del current
+    blocks = _anthropic_blocks(message.get("content"))
+    answers = [block for block in blocks if _is_anthropic_result(block)]
+    rest = tuple([part for block in blocks if not _is_anthropic_result(block) for part in _anthropic_block(block)])
+    spoken = Message(role=_ANTHROPIC_ROLES.get(message["role"], "user"), parts=rest, cache=_has_cache_mark(blocks))
+    if not answers:
+        return (spoken,)
+    parts = tuple([part for block in answers for part in _anthropic_result(block)])
+    results = Message(role="tool", parts=parts, cache=_has_cache_mark(answers))
+    return (results, spoken) if rest else (results,)
+
+
+def _read_anthropic_tools(offered: dict[str, Any]) -> Iterator[Tool]:
+    """Read the tools. Those that the provider runs itself are counted as JSON."""
+    return (read_tool_definition(tool, "input_schema") for tool in _anthropic_blocks(offered.get("tools")))
+
+
+def _has_cache_mark(blocks: list[dict[str, Any]]) -> bool:
+    """Whether the client set a cache breakpoint."""
+    return any(block.get("cache_control") is not None for block in blocks)
+
+
+def _anthropic_blocks(content: object) -> list[dict[str, Any]]:
+    if isinstance(content, list):
+        return [block if isinstance(block, dict) else {"type": "text", "text": block} for block in content]
+    return [] if content is None else [{"type": "text", "text": content}]
+
+
+def _anthropic_block(block: dict[str, Any]) -> Iterator[Part]:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            yield Text(text=clean_text(text))
+        case {"type": "image", "source": {"type": "url", "url": url}}:
+            yield from read_image(url)
+        case {"type": "image", "source": {"type": "base64", "data": str(data), **rest}} if data:
+            yield Media(modality="image", data=clean_text(data), media_type=text_or_empty(rest.get("media_type")))
+        case {"type": "tool_use", "id": str(id), "name": str(name)}:
+            yield ToolCall(id=clean_text(id), name=clean_text(name), arguments=json_text(block.get("input", {})))
+        case _:
+            yield from read_unknown(block)
+
+
+def _is_anthropic_result(block: dict[str, Any]) -> bool:
+    return block.get("type") == "tool_result" and isinstance(block.get("tool_use_id"), str)
+
+
+def _anthropic_result(block: dict[str, Any]) -> Iterator[Part]:
+    """Yield a tool result and the images in it."""
+    inner = [part for each in _anthropic_blocks(block.get("content")) for part in _anthropic_block(each)]
+    said = "".join(part.text for part in inner if isinstance(part, Text))
+    yield ToolResult(id=clean_text(block["tool_use_id"]), content=said, is_error=block.get("is_error") is True)
+    yield from (part for part in inner if isinstance(part, Media))
+
+
+# -- reading parts of any form -----------------------------------------------------------------------------------------
+
+_MIN_DATA_CHARACTERS: Final = 256  # without a space; from here on, a string is taken for encoded data
+_IGNORED_FIELDS: Final = frozenset(("type", "id", "cache_control", "signature", "format", "detail", "media_type"))
+"""Fields of a block that are not content."""
+_PLAIN_TOOL_FIELDS: Final = frozenset(("name", "description", "strict", "parameters", "input_schema", "cache_control"))
+"""Fields of a tool without arguments. A tool with other fields is of an unknown kind."""
+
+
+def text_or_empty(value: object) -> str:
+    """Return a string without lone surrogates, or an empty one for any other value.
+
+    >>> text_or_empty("tea"), text_or_empty(None)
+    ('tea', '')
+    """
+    return clean_text(value) if isinstance(value, str) else ""
+
+
+def read_image(url: object, detail: object = "auto") -> Iterator[Part]:
+    """Yield an image, if there is a URL."""
+    if isinstance(url, str) and url:
+        yield decode_data_url(Media(modality="image", url=clean_text(url), detail=text_or_empty(detail) or "auto"))
+
+
+def read_unknown(value: object) -> Iterator[Part]:
+    """Yield the content of a block of unknown form: its texts, and its data as an image of unknown size.
+
+    >>> list(read_unknown({"type": "refusal", "refusal": "No."}))
+    [Text(text='No.')]
+    """
+    if isinstance(value, str):
+        yield _read_string(clean_text(value))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key not in _IGNORED_FIELDS:
+                yield from read_unknown(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from read_unknown(item)
+
+
+def _read_string(text: str) -> Part:
+    encoded = (
+        len(text) >= _MIN_DATA_CHARACTERS and text.isascii() and not any(map(str.isspace, text[:_MIN_DATA_CHARACTERS]))
+    )
+    if not encoded:
+        return Text(text=text)
+    return (
+        decode_data_url(Media(modality="image", url=text))
+        if text.startswith("data:")
+        else Media(modality="image", data=text)
+    )
+
+
+def read_tool_definition(described: dict[str, Any], schema: str) -> Tool:
+    """Return a tool whose JSON schema is in the field `schema`, or any other kind of tool with all of its fields.
+
+    >>> read_tool_definition({"name": "look_up", "parameters": {"type": "object"}}, "parameters")
+    Tool(name='look_up', description='', parameters={'type': 'object'})
+    >>> read_tool_definition({"name": "now", "description": "The time."}, "parameters")
+    Tool(name='now', description='The time.', parameters={})
+    """
+    name, parameters = text_or_empty(described.get("name")) or "tool", described.get(schema) or {}
+    if isinstance(parameters, dict) and (parameters or _PLAIN_TOOL_FIELDS.issuperset(described)):
+        return Tool(name=name, description=text_or_empty(described.get("description")), parameters=parameters)
+    return Tool(name=name, parameters={key: item for key, item in described.items() if key != "name"})
+
+
+_TURN_READERS: Final[dict[IncomingWire, Callable[..., tuple[Message, ...]]]] = {
+    "openai": _read_openai_turn,
+    "anthropic": _read_anthropic_turn,
+}
+_TOOL_READERS: Final[dict[IncomingWire, Callable[[dict[str, Any]], Iterator[Tool]]]] = {
+    "openai": _read_openai_tools,
+    "anthropic": _read_anthropic_tools,
+}
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def make_frame(request: Request, given: IncomingRequest, wire: IncomingWire, *, user_first: bool) -> Frame:
+    """Return the request without the content that was read from it."""
+    system = [part_text(part) for message in given.system for part in message.parts]
+    said = {key: None if key == "messages" else value for key, value in request.items()}
+    fields = msgspec.json.decode(encode_json(said, wire, "request"))
+    if system:
+        fields[SYSTEM_ID] = replace_with_holes(fields[SYSTEM_ID], system)
+    return Frame(wire=wire, fields=fields, messages=tuple([turn.frame for turn in given.turns]), user_first=user_first)
+
+
+class IncomingRenderer(msgspec.Struct, frozen=True):
+    """Writes a client's request with the messages of a prompt, and reads it back.
+
+    `raw` are the messages of the request as JSON, if they are available and none of them was shortened.
+    """
+
+    frame: Frame
+    raw: Sequence[bytes] = ()
+
+    @property
+    def names_in_text(self) -> bool:
+        """Names stay where the client put them."""
+        return False
+
+    def stand_in(self, media: Media, role: Role) -> Text | None:
+        """Return None: the provider decides whether it accepts the media."""
+        del media, role
+        return None
+
+    def render(self, prompt: Prompt, *, window: int) -> Request:
+        """Write the request with the messages of the prompt. Everything else is unchanged."""
+        del window
+        said = _parts_by_position(prompt.messages)
+        system = [part_text(part) for _, part in said.pop(-1, ())]
+        messages = [self._message(place, said[place]) for place in sorted(said)]
+        if self._wants_opening(messages, said):
+            at = next(at for at, message in enumerate(messages) if message["role"] not in _SYSTEM_ROLES)
+            messages.insert(at, {"role": "user", "content": OPENING})
+        fields = self.frame.fields
+        return {
+            key: messages if key == "messages" else fill_holes(value, system) if key == SYSTEM_ID else value
+            for key, value in fields.items()
+        }
+
+    def parse(self, request: Request) -> Prompt:
+        """Read it back for counting."""
+        return read_incoming(request, self.frame.wire).prompt
+
+    def _message(self, place: int, said: Sequence[tuple[Role, Part]]) -> dict[str, Any]:
+        if self.raw:
+            original: dict[str, Any] = msgspec.json.decode(self.raw[place])
+            return original
+        frame = self.frame.messages[place]
+        if frame is None:
+            role, part = said[0]
+            return {"role": role, "content": part_text(part)}
+        message: dict[str, Any] = fill_holes(frame, [part_text(part) for _, part in said])
+        return message
+
+    def _wants_opening(self, messages: Sequence[dict[str, Any]], kept: Collection[int]) -> bool:
+        """Whether the conversation must start with the user and no longer does."""
+        if not self.frame.user_first or len(kept) == len(self.frame.messages):
+            return False
+        first = next((message["role"] for message in messages if message["role"] not in _SYSTEM_ROLES), "user")
+        return first != "user"
+
+
+def _parts_by_position(messages: Sequence[Message]) -> dict[int, list[tuple[Role, Part]]]:
+    said: dict[int, list[tuple[Role, Part]]] = {}
+    for message in messages:
+        for source in message.sources:
+            said.setdefault(message_index(source), []).extend((message.role, part) for part in message.parts)
+    return said
+
+
+_OUR_FIELDS: Final = ("system", "messages")
+
+
+class ClientFieldsRenderer(msgspec.Struct, frozen=True):
+    """Writes the messages of a prompt in a wire format, and all other fields as the client sent them.
+
+    The client's tools are counted in any form; the provider decides whether they are valid.
+    """
+
+    wire: Renderer
+    frame: Frame
+
+    @property
+    def names_in_text(self) -> bool:
+        """Whether names are written into the text, as in the wire format."""
+        return self.wire.names_in_text
+
+    def stand_in(self, media: Media, role: Role) -> Text | None:
+        """Return the text that replaces media, as in the wire format."""
+        return self.wire.stand_in(media, role)
+
+    def render(self, prompt: Prompt, *, window: int) -> Request:
+        """Write the request."""
+        written = self.wire.render(
+            _limit_breakpoints(prompt, MAX_BREAKPOINTS - _breakpoints(self.frame.fields)), window=window
+        )
+        theirs = {key: value for key, value in self.frame.fields.items() if key not in _OUR_FIELDS}
+        return theirs | {key: written[key] for key in _OUR_FIELDS if key in written}
+
+    def parse(self, request: Request) -> Prompt:
+        """Read the request back: messages by the rules of the wire format, tools in any form."""
+        ours = {key: value for key, value in request.items() if key in _OUR_FIELDS}
+        prompt = self.wire.parse({"model": "(any)", "max_tokens": 1} | ours)
+        model = request.get("model")
+        return msgspec.structs.replace(
+            prompt,
+            model=model if isinstance(model, str) else "",
+            tools=read_tools(request, self.frame.wire),
+            max_output=requested_max_output(request),
+        )
+
+
+def _breakpoints(fields: dict[str, Any]) -> int:
+    """Count the client's cache breakpoints, on tools or on the whole request."""
+    tools = fields.get("tools")
+    marked = [fields, *(tools if isinstance(tools, list) else ())]
+    return sum(isinstance(each, dict) and each.get("cache_control") is not None for each in marked)
+
+
+def _limit_breakpoints(prompt: Prompt, left: int) -> Prompt:
+    """Return a prompt with at most `left` breakpoints: the first, which is the most stable, and the latest ones."""
+    marked = [at for at, message in enumerate(prompt.messages) if message.cache]
+    if len(marked) <= left:
+        return prompt
+    kept = {*marked[: min(1, max(0, left))], *marked[len(marked) - max(0, left - 1) :]}
+    messages = tuple(_with_cache_mark(message, at in kept) for at, message in enumerate(prompt.messages))
+    return msgspec.structs.replace(prompt, messages=messages)
+
+
+def _with_cache_mark(message: Message, cache: bool) -> Message:  # noqa: FBT001 - the new value
+    return message if message.cache == cache else msgspec.structs.replace(message, cache=cache)
