@@ -257,7 +257,7 @@ EXPECTED = {
         "fake": testing.__all__,
         "feature that is learned from": FEATURES,
         "field of Learned": properties(LearnedCalibration),
-        "function that learns": ("calibrated", "learn_from", "learned_window", "observation_of", "overflow_of"),
+        "function that learns": ("calibrated", "learn_calibration", "learned_window", "make_usage_report", "make_overflow_report"),
     },
     "models.md": {
         "field of ModelInfo": properties(ModelInfo),
@@ -375,7 +375,7 @@ def test_everything_that_a_user_may_name_is_documented(page, what, wanted):
         ("packages.md", "## Kinds", KNOWN_KINDS),
         ("record.md", "## Outcomes", get_args(Outcome)),
         ("record.md", "## Reasons", get_args(Reason)),
-        ("requests.md", "## Wires", get_args(Wire)),
+        ("requests.md", "## Wire formats", get_args(Wire)),
         ("counting.md", "## Methods", get_args(Method)),
         ("counting.md", "## Basis", get_args(Basis)),
         ("counting.md", "## Tokenizers", VOCABULARIES),
@@ -411,7 +411,7 @@ def test_the_table_of_tokenizers_tells_what_each_is_compared_with():
 
 
 def test_the_overheads_of_families_are_as_told():
-    rows = dict(ROW.findall(section(DOCS / "counting.md", "## Overheads")))
+    rows = dict(ROW.findall(section(DOCS / "counting.md", "## Overhead")))
     for family in ("openai", "openai-cl100k", "anthropic", "gemini"):
         costs = get_overheads(family)
         cells = [cell.strip() for cell in rows[family].split("|")][:2]

@@ -183,7 +183,7 @@ INVALID_MESSAGES = [
      "messages[1].content[0].id: must be of a-z, A-Z, 0-9, _ and -, not 'c 1'"),
     ([HI, told(use(name="a b", input="{}")), asked(answer())],
      "messages[1].content[0].name: must be 1 to 64 of a-z, A-Z, 0-9, _ and -, not 'a b'",
-     "messages[1].content[0].input: must be an object, not a text"),
+     "messages[1].content[0].input: must be an object, not a string"),
     ([HI, told(use()), asked(answer(is_error="yes"))],
      "messages[2].content[0].is_error: must be true or false, not 'yes'"),
     ([asked(use())], "messages[0].content[0].type: must be one of text, image, tool_result, not 'tool_use'"),

@@ -94,7 +94,7 @@ INVALID_MESSAGES = [
     ([calling(call(id="c1"), call(id="c1")), result(tool_call_id="c1"), result(tool_call_id="c1")],
      "messages[0]: tool call id 'c1' is used twice"),
     ([calling({"function": {"name": "f", "arguments": "{}"}}), result()],
-     "messages[0].tool_calls[0].function.arguments: must be an object, not a text"),
+     "messages[0].tool_calls[0].function.arguments: must be an object, not a string"),
     ([calling({"name": "f"})], "messages[0].tool_calls[0].function: must be an object, but is missing"),
     ([{**HI, "tool_calls": [call()]}, result()], "messages[0].tool_calls: only an assistant message may call tools"),
     ([calling(call(id="c1")), {"role": "tool", "tool_call_id": "c1", "content": "ok"}],

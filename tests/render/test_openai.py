@@ -135,7 +135,7 @@ HI = {"role": "user", "content": "Hi"}
 INVALID_MESSAGES = [
     ([], "messages: must not be empty"),
     (None, "messages: must be a list, but is missing"),
-    (["Hi"], "messages[0]: must be an object, not a text"),
+    (["Hi"], "messages[0]: must be an object, not a string"),
     ([{"role": "wizard", "content": "Hi"}],
      "messages[0].role: must be one of system, developer, user, assistant, tool, not 'wizard'"),
     ([{"role": "user"}], "messages[0].content: must be a string or a list of parts, but is missing"),
@@ -192,7 +192,7 @@ INVALID_REQUESTS = [
     ({"tools": [tool(), tool()]}, "tools[1].function.name: 'f' is used twice"),
     ({"tools": [tool(name="web.search")]},
      "tools[0].function.name: must be 1 to 64 of a-z, A-Z, 0-9, _ and -, not 'web.search'"),
-    ({"tools": [tool(parameters="{}")]}, "tools[0].function.parameters: must be an object, not a text"),
+    ({"tools": [tool(parameters="{}")]}, "tools[0].function.parameters: must be an object, not a string"),
     ({"tools": [{"type": "function"}]}, "tools[0].function: must be an object, but is missing"),
 ]  # fmt: skip
 

@@ -260,7 +260,7 @@ def _check_parts(report: Report, pairing: CallPairing, path: str, content: Objec
         if len(kinds) != 1:
             report.add(at, f"must have exactly one of {', '.join(_PART_KINDS)}")
         elif kinds[0] not in _ALLOWED[role]:
-            report.add(at, f"{kinds[0]} has no path in a {role} turn")
+            report.add(at, f"{kinds[0]} is not allowed in a {role} turn")
         else:
             _CHECKS[kinds[0]](report, pairing, f"{at}.{kinds[0]}", part[kinds[0]])
 
