@@ -257,7 +257,13 @@ EXPECTED = {
         "fake": testing.__all__,
         "feature that is learned from": FEATURES,
         "field of Learned": properties(LearnedCalibration),
-        "function that learns": ("calibrated", "learn_calibration", "learned_window", "make_usage_report", "make_overflow_report"),
+        "function that learns": (
+            "calibrate",
+            "learn_calibration",
+            "learned_window",
+            "make_usage_report",
+            "make_overflow_report",
+        ),
     },
     "models.md": {
         "field of ModelInfo": properties(ModelInfo),

@@ -95,7 +95,7 @@ def make_usage_report(
     expected_cached: int = 0,
     snapshot: str | None = None,
 ) -> UsageReport:
-    """Return a report of an answered request, to be stored with `store.observe`. Pure.
+    """Return a report of an answered request. Pure.
 
     `id` must be unique, for example the id of the response. `expected_cached` is the prefix that should have been in
     the provider's cache. `snapshot` is the context's id in the store, if it differs. The report's kind says whether the
