@@ -112,7 +112,7 @@ def test_tokens_and_durations_are_measured(sqlite_url, seen):
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "gpt-4o",
     }
-    (share,) = seen.points("brimful.context.window_share")
+    (share,) = seen.points("brimful.context.budget_share")
     assert 0.5 < share.max <= 1
 
 

@@ -23,8 +23,8 @@ def test_contexts_and_answers_are_counted(sqlite_url):
     assert value("brimful_contexts_total", GPT) == 2
     assert value("brimful_context_tokens_total", GPT) > last.context.tokens
     assert value("brimful_left_out_total", GPT) > 0
-    assert value("brimful_window_share_count", GPT) == 2
-    assert value("brimful_window_share_bucket", GPT | {"le": "0.5"}) == 0
+    assert value("brimful_budget_share_count", GPT) == 2
+    assert value("brimful_budget_share_bucket", GPT | {"le": "0.5"}) == 0
     assert value("brimful_build_seconds_sum", GPT) > 0
     assert value("brimful_answers_total", ROUTE | {"finish": "stop"}) == 2
     assert value("brimful_prompt_tokens_total", ROUTE) == 1800
@@ -71,7 +71,7 @@ def test_tenants_are_told_apart_only_where_that_is_wanted(sqlite_url):
 def test_callers_cannot_make_metrics_grow_without_end():
     hook = Prometheus()
     for number in range(500):
-        facts = {"model": f"made-up-{number}", "policy": "fit", "tokens": 1, "window": 2, "left_out": 0}
+        facts = {"model": f"made-up-{number}", "policy": "fit", "tokens": 1, "window": 2, "available": 2, "left_out": 0}
         hook(Event(name="assembled", at=NOW, tenant="t", facts=facts | {"degraded": [], "seconds": 0.1}))
     lines = [line for line in hook.expose().decode().splitlines() if line.startswith("brimful_contexts_total{")]
     assert len(lines) == 51

@@ -97,6 +97,7 @@ def get_build_facts(context: Context, *, seconds: float) -> dict[str, Any]:
         "policy": context.inputs.policy.name,
         "tokens": context.tokens,
         "window": context.budget.window,
+        "available": context.budget.available,
         "candidates": len(context.decisions),
         "left_out": sum(not decision.included for decision in context.decisions),
         "degraded": [notice.kind for notice in context.inputs.degraded],

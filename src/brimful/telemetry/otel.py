@@ -63,7 +63,7 @@ class OpenTelemetry:
             explicit_bucket_boundaries_advisory=_DURATION_BUCKETS,
         )
         self._share = meter.create_histogram(
-            "brimful.context.window_share", unit="1", description="Share of the window used by contexts."
+            "brimful.context.budget_share", unit="1", description="Share of the token budget used by contexts."
         )
         self._left_out = meter.create_counter(
             "brimful.context.left_out", unit="{candidate}", description="Candidates left out of contexts."
@@ -115,7 +115,7 @@ class OpenTelemetry:
         }
         self._span("brimful.assemble", self._span_kinds.INTERNAL, event, attributes)
         labels = {"gen_ai.request.model": self._names.model(facts["model"]), "brimful.policy": facts["policy"]}
-        self._share.record(facts["tokens"] / facts["window"], labels)
+        self._share.record(facts["tokens"] / max(1, facts["available"]), labels)
         self._left_out.add(facts["left_out"], labels)
 
     def _responded(self, event: Event) -> None:

@@ -16,7 +16,7 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """The content type of the text format."""
 MetricKind = Literal["counter", "histogram", "gauge"]
 
-_SHARE_BUCKETS: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)  # of the window
+_SHARE_BUCKETS: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)  # of the budget
 _SHORT_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
 _LONG_BUCKETS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0)  # seconds
 
@@ -25,7 +25,7 @@ METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float,
     "brimful_context_tokens": ("counter", "Tokens of contexts, as counted by Brimful.", ("model", "policy"), ()),
     "brimful_left_out": ("counter", "Candidates left out of contexts.", ("model", "policy"), ()),
     "brimful_degraded": ("counter", "Degraded contexts.", ("model", "policy"), ()),
-    "brimful_window_share": ("histogram", "Share of the window used by contexts.", ("model", "policy"), _SHARE_BUCKETS),
+    "brimful_budget_share": ("histogram", "Share of the token budget used by contexts.", ("model", "policy"), _SHARE_BUCKETS),
     "brimful_build_seconds": (
         "histogram",
         "Time to build a context.",
@@ -121,7 +121,7 @@ class Prometheus:
         self._metric("brimful_context_tokens", event, *labels).inc(facts["tokens"])
         self._metric("brimful_left_out", event, *labels).inc(facts["left_out"])
         self._metric("brimful_degraded", event, *labels).inc(bool(facts["degraded"]))
-        self._metric("brimful_window_share", event, *labels).observe(facts["tokens"] / facts["window"])
+        self._metric("brimful_budget_share", event, *labels).observe(facts["tokens"] / max(1, facts["available"]))
         self._metric("brimful_build_seconds", event, *labels).observe(facts["seconds"])
         if "breaker" in facts:
             for state in get_args(State):

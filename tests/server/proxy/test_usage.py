@@ -77,7 +77,7 @@ def test_what_is_not_known_to_take_the_question_is_not_asked(start, upstream, mo
 def test_who_is_asked(upstream, fit, remember):
     config = parse_config({"upstreams": [{"name": "up", **upstream}]}, "brimful.toml")
     line = Upstreams(config, environ={"OPENAI_API_KEY": "sk-1", "MISTRAL_API_KEY": "sk-2"}).find("openai", "gpt-4o")
-    assert (line.requests_usage("fit"), line.asks_usage("remember")) == (fit, remember)
+    assert (line.requests_usage("fit"), line.requests_usage("remember")) == (fit, remember)
 
 
 @given(st.lists(st.sampled_from(["a", "usage", "long", "comment"]), max_size=6), st.integers(1, 200), st.booleans())
