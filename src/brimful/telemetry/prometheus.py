@@ -16,42 +16,30 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """The content type of the text format."""
 MetricKind = Literal["counter", "histogram", "gauge"]
 
-_SHARE_BUCKETS: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)  # of the budget
-_SHORT_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
-_LONG_BUCKETS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0)  # seconds
+_SHARES: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)  # of the budget
+_SHORT: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds
+_LONG: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0)  # seconds
+
+_BUILD: Final = ("model", "policy")  # labels of contexts
+_CALL: Final = ("model", "route")  # labels of answers
 
 METRICS: Final[Mapping[str, tuple[MetricKind, str, tuple[str, ...], tuple[float, ...]]]] = {
-    "brimful_contexts": ("counter", "Contexts built.", ("model", "policy"), ()),
-    "brimful_context_tokens": ("counter", "Tokens of contexts, as counted by Brimful.", ("model", "policy"), ()),
-    "brimful_left_out": ("counter", "Candidates left out of contexts.", ("model", "policy"), ()),
-    "brimful_degraded": ("counter", "Degraded contexts.", ("model", "policy"), ()),
-    "brimful_budget_share": ("histogram", "Share of the token budget used by contexts.", ("model", "policy"), _SHARE_BUCKETS),
-    "brimful_build_seconds": (
-        "histogram",
-        "Time to build a context.",
-        ("model", "policy"),
-        _SHORT_BUCKETS,
-    ),
+    "brimful_contexts": ("counter", "Contexts built.", _BUILD, ()),
+    "brimful_context_tokens": ("counter", "Tokens of contexts, as counted by Brimful.", _BUILD, ()),
+    "brimful_left_out": ("counter", "Candidates left out of contexts.", _BUILD, ()),
+    "brimful_degraded": ("counter", "Degraded contexts.", _BUILD, ()),
+    "brimful_budget_share": ("histogram", "Share of the token budget used by contexts.", _BUILD, _SHARES),
+    "brimful_build_seconds": ("histogram", "Time to build a context.", _BUILD, _SHORT),
     "brimful_answers": ("counter", "Answers by finish reason.", ("model", "route", "finish"), ()),
-    "brimful_prompt_tokens": ("counter", "Prompt tokens reported by providers.", ("model", "route"), ()),
-    "brimful_cached_tokens": ("counter", "Cached prompt tokens reported by providers.", ("model", "route"), ()),
-    "brimful_expected_cached_tokens": ("counter", "Prompt tokens expected in the cache.", ("model", "route"), ()),
-    "brimful_completion_tokens": ("counter", "Completion tokens reported by providers.", ("model", "route"), ()),
-    "brimful_answer_seconds": (
-        "histogram",
-        "Time from the request to the end of the answer.",
-        ("model", "route"),
-        _LONG_BUCKETS,
-    ),
-    "brimful_overflows": ("counter", "Prompts rejected as too long.", ("model", "route"), ()),
+    "brimful_prompt_tokens": ("counter", "Prompt tokens reported by providers.", _CALL, ()),
+    "brimful_cached_tokens": ("counter", "Cached prompt tokens reported by providers.", _CALL, ()),
+    "brimful_expected_cached_tokens": ("counter", "Prompt tokens expected in the cache.", _CALL, ()),
+    "brimful_completion_tokens": ("counter", "Completion tokens reported by providers.", _CALL, ()),
+    "brimful_answer_seconds": ("histogram", "Time from the request to the end of the answer.", _CALL, _LONG),
+    "brimful_overflows": ("counter", "Prompts rejected as too long.", _CALL, ()),
     "brimful_provider_errors": ("counter", "Failed calls to providers.", ("route", "error"), ()),
     "brimful_rejected_requests": ("counter", "Requests rejected by the server.", ("kind",), ()),
-    "brimful_proxy_overhead_seconds": (
-        "histogram",
-        "Time before a request is forwarded.",
-        ("mode", "route"),
-        _SHORT_BUCKETS,
-    ),
+    "brimful_proxy_overhead_seconds": ("histogram", "Time before a request is forwarded.", ("mode", "route"), _SHORT),
     "brimful_circuit_breaker": ("gauge", "1 for the current state of the embedder's circuit breaker.", ("state",), ()),
 }
 """All metrics: kind, description, labels and buckets. Counters get the suffix `_total`."""
