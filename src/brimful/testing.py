@@ -1,4 +1,4 @@
-"""The fakes that our tests use, for yours too."""
+"""Fakes for tests: a counter, an embedder and a provider without a model."""
 
 import hashlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["HashEmbedder", "ScriptedProvider", "WordCounter"]
 
-MEDIA_TOKENS = 100  # for any medium of any size
+MEDIA_TOKENS = 100  # for any media item
 
 
 class WordCounter:
-    """A counter that a person can check by eye: a word is a token, a message costs 2 more, a request 1.
+    """A counter with simple rules: a word is a token, a message costs 2 more, a request 1 more.
 
     >>> WordCounter().text("three little words").tokens
     3
@@ -42,7 +42,7 @@ class WordCounter:
         return [self.text(text) for text in texts]
 
     def media(self, part: Media) -> Count:
-        """Count every medium the same."""
+        """Count every media item the same."""
         del part
         return Count(tokens=MEDIA_TOKENS, basis="exact", tokenizer=self.tokenizer)
 
@@ -51,16 +51,16 @@ class WordCounter:
         return self.text(" ".join(f"{call.name} {call.arguments}" for call in calls))
 
     def message_overhead(self, role: Role, name: str = "") -> int:
-        """Two for the message, and the words of the name."""
+        """Return two tokens, and one for each word of the name."""
         del role
         return 2 + len(name.split())
 
     def request_overhead(self) -> int:
-        """One for the request."""
+        """Return one token."""
         return 1
 
     def prompt(self, prompt: Prompt) -> Count:
-        """Count everything that is in the prompt."""
+        """Count everything in the prompt."""
         tokens = self.request_overhead()
         for message in prompt.messages:
             tokens += self.message_overhead(message.role, message.name)
@@ -82,9 +82,9 @@ class WordCounter:
 
 
 class HashEmbedder:
-    """An embedder without a model: each word points somewhere, so texts that share words are near each other.
+    """An embedder without a model: each word has a random vector, so texts that share words are similar.
 
-    Set `fail_with` to an error, and every call raises it; set `hang`, and a call waits until it is cancelled. `calls`
+    Set `fail_with` to make every call raise an error, or `hang` to make calls wait until they are cancelled. `calls`
     holds the texts and the purpose of each call.
 
     >>> import asyncio
@@ -94,7 +94,7 @@ class HashEmbedder:
     """
 
     def __init__(self, dims: int = 32) -> None:
-        """Take how long a vector is."""
+        """Create an embedder with vectors of this length."""
         self.id = f"hash-{dims}@1"
         self.dims = dims
         self.fail_with: Exception | None = None
@@ -104,8 +104,8 @@ class HashEmbedder:
         self._known: dict[str, Vectors] = {}
 
     async def embed(self, texts: Sequence[str], purpose: "Purpose") -> "Vectors":
-        """Return one row a text; zeros for a text without words."""
-        import asyncio  # noqa: PLC0415 - who only counts words waits for neither
+        """Return one row per text; zeros for a text without words."""
+        import asyncio  # noqa: PLC0415 - slow to import, and a WordCounter needs neither
 
         import numpy as np  # noqa: PLC0415
 
@@ -117,17 +117,17 @@ class HashEmbedder:
         rows = np.zeros((len(texts), self.dims), np.float32)
         for at, text in enumerate(texts):
             for word in text.lower().split():
-                rows[at] += self._pointing(word)
+                rows[at] += self._vector(word)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         rows /= np.where(lengths > 0, lengths, 1)
         return rows
 
     async def close(self) -> None:
-        """Remember that it was closed."""
+        """Set `closed`."""
         self.closed = True
 
-    def _pointing(self, word: str) -> "Vectors":
-        import numpy as np  # noqa: PLC0415 - who only counts words does not wait for it
+    def _vector(self, word: str) -> "Vectors":
+        import numpy as np  # noqa: PLC0415 - slow to import
 
         if word not in self._known:
             self._known[word] = np.random.default_rng(_seed(word)).standard_normal(self.dims, np.float32)
@@ -139,16 +139,16 @@ def _seed(word: str) -> int:
 
 
 ScriptLine = str | Reply | Exception
-"""What a scripted provider does: say a text, give a whole reply, or raise an error."""
+"""What a scripted provider does for one request: return a text or a reply, or raise an error."""
 
 
 class ScriptedProvider:
-    """A provider without a model: it answers from a script, one line a request, and keeps the requests it was sent.
+    """A provider without a model: it answers from a script, one line per request, and records the requests.
 
-    `script` is any iterable, so `itertools.repeat("Yes.")` never ends. With `tokens`, which counts a request, texts are
-    answered with their usage, and a request of more than `window` tokens is an overflow, which takes no line of the
-    script. After `hold()`, whoever asks waits until `release()`; `waiting` says how many do. Words are streamed one by
-    one; `aborted` counts the streams that were left before their end.
+    `script` is any iterable, so `itertools.repeat("Yes.")` never ends. If `tokens` is given, which counts a request,
+    answers report their usage, and a request of more than `window` tokens is an overflow, which uses no line of the
+    script. After `hold()`, requests wait until `release()`; `waiting` is their number. Streams send word by word;
+    `aborted` counts the streams that were closed before their end.
 
     >>> import asyncio
     >>> provider = ScriptedProvider(["Thursday."])
@@ -165,7 +165,7 @@ class ScriptedProvider:
         tokens: Callable[[Request], int] | None = None,
         window: int | None = None,
     ) -> None:
-        """Take the script, and how to pretend a window."""
+        """Create a provider for a script."""
         self.wire: Wire = wire
         self.route = route
         self.tokens = tokens
@@ -184,7 +184,7 @@ class ScriptedProvider:
         return self._next(request)
 
     async def stream(self, request: Request) -> AsyncGenerator[ReplyChunk, None]:
-        """Yield the next answer of the script word by word, then all of it."""
+        """Yield the next answer of the script word by word, then the whole reply."""
         self.requests.append(request)
         await self._released()
         reply, whole = self._next(request), False
@@ -198,21 +198,21 @@ class ScriptedProvider:
             self.aborted += not whole
 
     async def count(self, request: Request) -> int | None:
-        """Return the tokens of the request, if it knows how to count."""
+        """Return the tokens of the request if `tokens` was given."""
         return self.tokens(request) if self.tokens else None
 
     async def close(self) -> None:
-        """Remember that it was closed."""
+        """Set `closed`."""
         self.closed = True
 
     def hold(self) -> None:
-        """From now on, let everybody wait."""
-        import asyncio  # noqa: PLC0415 - who only counts words does not wait for it
+        """Make requests wait until `release()`."""
+        import asyncio  # noqa: PLC0415 - slow to import
 
         self._held = self._held or asyncio.Event()
 
     def release(self) -> None:
-        """Let those who wait go on, and nobody wait any more."""
+        """Let waiting requests continue."""
         if self._held is not None:
             self._held.set()
             self._held = None
@@ -233,7 +233,7 @@ class ScriptedProvider:
             raise ContextOverflow(self.route, reason, status=400, window=self.window, prompt=prompt)
         line = next(self._script, None)
         if line is None:
-            raise ProviderError(self.route, "the script has ended; give it a line for each request")
+            raise ProviderError(self.route, "the script has no more lines; it needs one per request")
         if isinstance(line, Exception):
             raise line
         if isinstance(line, Reply):
@@ -245,7 +245,7 @@ class ScriptedProvider:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield the words of a text, each with the space behind it.
+    """Yield the words of a text, each with the space after it.
 
     >>> list(_words("Tea at four."))
     ['Tea ', 'at ', 'four.']

@@ -104,7 +104,7 @@ def test_what_is_told_does_not_hang_on_the_window(run, new_engine):
             return small, large
 
     small, large = run(story())
-    assert small.whys == large.whys == {"tower": "sticky until message 121"}
+    assert small.explanations == large.explanations == {"tower": "sticky until message 121"}
 
 
 def test_lore_that_comes_and_goes_leaves_the_prefix_alone(run, new_engine):
@@ -302,7 +302,7 @@ def test_keys_are_looked_for_in_messages_that_the_window_does_not_hold(run, new_
             return await engine.assemble(room="r", message="Go on.", now=NOW)
 
     context = run(story())
-    assert context.whys["tower"].startswith("keyword 'tower' in message 'msg-")
+    assert context.explanations["tower"].startswith("keyword 'tower' in message 'msg-")
 
 
 def test_a_users_own_notes_keep_no_message_out(run, new_engine):
@@ -314,4 +314,4 @@ def test_a_users_own_notes_keep_no_message_out(run, new_engine):
 
     context = run(story())
     assert "m1" in context.kept
-    assert context.whys == {}
+    assert context.explanations == {}

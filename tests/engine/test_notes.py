@@ -257,6 +257,6 @@ def test_examples_give_way_before_history_and_do_so_in_every_turn(run, new_engin
     small, later, large = run(story())
     for context in (small, later):
         assert context.decision("persona/nova/examples").reason == "excluded"
-        assert "more than 25% of the" in context.whys["persona/nova/examples"]
+        assert "more than 25% of the" in context.explanations["persona/nova/examples"]
     assert [entry for entry in read(small) if entry.startswith("said")] == [f"said {at}" for at in range(4)]
     assert large.decision("persona/nova/examples").included

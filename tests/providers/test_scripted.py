@@ -31,7 +31,7 @@ async def test_lines_are_said_given_or_raised_in_their_order():
     assert caught.value is error
     assert await provider.send(ASKED) is reply
     assert provider.requests == [ASKED] * 3
-    with pytest.raises(ProviderError, match="script has ended"):
+    with pytest.raises(ProviderError, match="script has no more lines"):
         await provider.send(ASKED)
 
 

@@ -156,7 +156,7 @@ def test_only_contexts_can_be_compared():
         brimful.diff(build(pile()), "ctx-1")
 
 
-@pytest.mark.parametrize("broken", [b"", b"{}", b"[]", b"\xff", '{"form": "brimful/1"}', b'{"form":"brimful/2"}'])
+@pytest.mark.parametrize("broken", [b"", b"{}", b"[]", b"\xff", '{"format": "brimful/1"}', b'{"format":"brimful/2"}'])
 def test_a_broken_record_is_refused(broken):
     with pytest.raises(brimful.errors.InvalidRecord, match=r"^context: "):
         Context.from_json(broken)

@@ -29,7 +29,7 @@ WIRES: Final[tuple[str, ...]] = get_args(Wire)
 
 
 def resolve_model(model: str | ModelInfo, wire: Wire | None = None) -> ModelInfo:
-    """Return what is known of a model, for a wire other than its own if one is named."""
+    """Return a model by name, with another wire format if one is given."""
     if not isinstance(model, str | ModelInfo):
         raise InvalidValue("model", f"must be a name or a ModelInfo, not {preview(model)}")
     require_unicode("model", model if isinstance(model, str) else model.id, InvalidValue)
@@ -40,27 +40,27 @@ def resolve_model(model: str | ModelInfo, wire: Wire | None = None) -> ModelInfo
 
 
 def resolve_policy(policy: str | Path | Policy, overrides: Mapping[str, Any] | Overrides | None) -> Policy:
-    """Return a policy with all that changes it: the environment, and the overrides."""
+    """Return a policy with overrides from the environment and the caller applied."""
     keys = overrides.keys() if isinstance(overrides, Overrides) else overrides
     return load_policy(policy, overrides=keys, environ=os.environ)
 
 
 def resolve_tools(tools: Sequence[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
-    """Return tools, ours or in OpenAI's form, as ours."""
+    """Convert tools in OpenAI's format to `Tool`."""
     ours = []
     for at, tool in enumerate(require_list("tools", tools)):
         if not isinstance(tool, Tool | Mapping):
-            raise InvalidValue(f"tools[{at}]", f"must be a Tool or a tool in OpenAI's form, not {preview(tool)}")
+            raise InvalidValue(f"tools[{at}]", f"must be a Tool or a tool in OpenAI's format, not {preview(tool)}")
         ours.append(tool if isinstance(tool, Tool) else read_tool(dict(tool), f"tools[{at}]"))
     return tuple(ours)
 
 
 def make_frame(fields: Mapping[str, Any], wire: Wire) -> Frame:
-    """Return a caller's fields as a frame for messages that are not the caller's."""
+    """Return a frame with a caller's fields for messages of our own."""
     if not isinstance(fields, Mapping):
         raise InvalidValue("fields", f"must be the fields of a request, not {preview(fields)}")
     if wire not in INCOMING_WIRES:
-        raise InvalidValue("fields", f"can be given for the wires {', '.join(INCOMING_WIRES)}, not {wire}")
+        raise InvalidValue("fields", f"are supported for the wire formats {', '.join(INCOMING_WIRES)}, not {wire}")
     try:
         plain = clean_data({key: value for key, value in fields.items() if key not in ("system", "messages")})
     except (TypeError, RecursionError) as error:
@@ -70,9 +70,9 @@ def make_frame(fields: Mapping[str, Any], wire: Wire) -> Frame:
 
 
 def resolve_previous(previous: Context | HistoryStart | None) -> HistoryStart | None:
-    """Return where history began in the context before."""
+    """Return where history began in the previous context."""
     if previous is not None and not isinstance(previous, Context | HistoryStart):
-        raise InvalidValue("previous", f"must be the context before this one, not {type(previous).__name__}")
+        raise InvalidValue("previous", f"must be the previous context, not {type(previous).__name__}")
     return previous.history if isinstance(previous, Context) else previous
 
 
@@ -95,7 +95,7 @@ def _resolve_notice(at: int, notice: object) -> Notice:
 
 
 def to_timestamp(now: float | datetime) -> float:
-    """Return a moment as seconds since 1970."""
+    """Return a time as seconds since 1970."""
     try:
         return _package_timestamp(now)
     except InvalidValue as error:
@@ -103,14 +103,14 @@ def to_timestamp(now: float | datetime) -> float:
 
 
 def require_positive(field: str, value: int | None) -> int | None:
-    """Return a number of tokens, or nothing where nothing was said."""
+    """Return a number of tokens, or None."""
     if value is not None and not is_whole_number(value):
         raise InvalidValue(field, f"must be a positive whole number of tokens, not {preview(value)}")
     return value
 
 
 def require_list(field: str, values: object) -> list[Any]:
-    """Return a list of what was given."""
+    """Return an iterable as a list."""
     if isinstance(values, Mapping) or not isinstance(values, Iterable):
         raise InvalidValue(field, f"must be a list, not {preview(values)}")
     return list(values)

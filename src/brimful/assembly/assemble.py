@@ -62,12 +62,15 @@ def assemble(  # noqa: PLR0913 - every one has a default but the first two
 ) -> Context:
     """Fill the model's window with the best of the packages, and return the verified request with its record.
 
-    `previous` is the context before this one in the same conversation: history then begins where it began, so that
-    the provider's prompt cache holds. `now` ages the packages; the clock is read only if it is not given.
-    `tools` are ours or in OpenAI's form. `window` and `completion` replace the model's window and the policy's reserve;
-    `wire` the form of the request. `origin` tells apart what is built from the same for different rooms. `fields` are
-    those of a request beside its messages, as a caller wrote them: they are passed on, known or not, and stand in the
-    place of ours.
+    - `previous`: the previous context of the same conversation. History then begins at the same message, so that the
+      provider's prompt cache can be reused.
+    - `now`: the time from which the age of packages is measured; by default the current time.
+    - `tools`: tools as `Tool` or in OpenAI's format.
+    - `window`, `completion`: override the model's window and the policy's reserve for the answer.
+    - `wire`: overrides the format of the request.
+    - `degraded`: notices about what the caller had to do without, which go on the record.
+    - `origin`: distinguishes contexts that would otherwise be equal, for example of different rooms.
+    - `fields`: further fields of the request, which are passed through and override ours.
     """
     info = resolve_model(model, wire)
     chosen = resolve_policy(policy, overrides)
@@ -98,7 +101,7 @@ def replay(
     completion: int | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
 ) -> Context:
-    """Build a recorded context again, from its record alone: to itself, or under another model, window or policy."""
+    """Build a context again from its record, unchanged or with another model, window or policy."""
     if not isinstance(context, Context):
         raise InvalidValue("context", f"must be a Context, not {preview(context)}")
     return build_context(
@@ -117,7 +120,7 @@ def with_overrides(
     completion: int | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
 ) -> Inputs:
-    """Return recorded inputs under another model, window or policy: what is not said stays as it was."""
+    """Return recorded inputs with another model, window or policy."""
     chosen = (
         inputs.policy if policy is None and overrides is None else resolve_policy(policy or inputs.policy, overrides)
     )
@@ -139,7 +142,7 @@ def package(
     model: str | ModelInfo,
     **options: Unpack[PackageOptions],
 ) -> ContentPackage:
-    """Package anything for a model: counted once, with the model's tokenizer."""
+    """Make a package, counted with the model's tokenizer."""
     return package_content(kind, content, counter=counter(model), **options)
 
 
@@ -150,24 +153,24 @@ def conversation(
     start: float | datetime = 0.0,
     min_tokens: int | None = None,
 ) -> list[ContentPackage]:
-    """Package a list of messages in OpenAI's form, tool calls and images included.
+    """Make packages from a list of messages in OpenAI's format, including tool calls and images.
 
-    It may be broken, as histories are: a result without its call becomes a candidate that the fill refuses. With
-    `min_tokens`, messages may be cut down to so many tokens where that fills the window.
+    Histories may be incomplete: a tool result without its call becomes a candidate that is dropped. With `min_tokens`,
+    messages may be shortened to that many tokens to fill the window.
     """
     history = read_history(require_list("messages", messages))
     return package_conversation(history, counter=counter(model), start=start, min_tokens=min_tokens)
 
 
 def counter(model: str | ModelInfo, *, method: Method = "hybrid") -> TokenCounter:
-    """Return the counter for a model: `hybrid` takes the best one at hand, and each count says which that was."""
+    """Return the token counter for a model. `hybrid` uses the best one available; each count has its basis."""
     if method not in METHODS:
         raise InvalidValue("method", f"must be one of {', '.join(METHODS)}, not {preview(method)}")
     return counter_for(resolve_model(model), method)
 
 
 def count(text: str, *, model: str | ModelInfo, method: Method = "hybrid") -> Count:
-    """Count a text for a model.
+    """Count the tokens of a text for a model.
 
     >>> count("Fill the window to the brim.", model="gpt-4o")
     Count(tokens=7, basis='exact', tokenizer='o200k_base', margin=0)
@@ -183,7 +186,7 @@ def budget(
     completion: int | None = None,
     overrides: Mapping[str, Any] | Overrides | None = None,
 ) -> ContextBudget:
-    """Divide a model's window as a policy says, without filling it.
+    """Divide a model's window by a policy, without filling it.
 
     >>> budget(model="gpt-4", policy="window", completion=3000).limit("recent")
     3753
@@ -197,9 +200,9 @@ def budget(
 
 
 def build_context(inputs: Inputs, *, raw: Sequence[bytes] = ()) -> Context:
-    """Build the context of whole inputs: with the model's counter, and the renderer of its wire or of its frame.
+    """Build a context with the counter and the renderer that its inputs need.
 
-    `raw` are the messages of a given request as JSON, where none of them can be cut.
+    `raw` are the messages of a caller's request as JSON, if none of them may be shortened.
     """
     inputs = _keep_turns(inputs)
     renderer = renderer_of(inputs, raw)
@@ -207,14 +210,14 @@ def build_context(inputs: Inputs, *, raw: Sequence[bytes] = ()) -> Context:
 
 
 def prepare_candidates(inputs: Inputs) -> Candidates:
-    """Make the candidates of whole inputs ready, to be filled into any number of windows."""
+    """Prepare the candidates of some inputs to fill any number of windows."""
     inputs = _keep_turns(inputs)
     return prepare(inputs, counter=counter_for(inputs.model, inputs.method), renderer=renderer_of(inputs, ()))
 
 
 def _keep_turns(inputs: Inputs) -> Inputs:
-    """Return inputs whose given request stays as its caller wrote it: no turns are merged in it."""
-    if not inputs.given:
+    """Return inputs that do not merge the turns of a caller's own request."""
+    if not inputs.is_fitted:
         return inputs
     return msgspec.structs.replace(inputs, model=msgspec.structs.replace(inputs.model, alternate=False))
 
@@ -225,5 +228,5 @@ def _require_packages(packages: Iterable[ContentPackage]) -> tuple[ContentPackag
         if not isinstance(entry, ContentPackage):
             raise InvalidValue(f"packages[{at}]", f"must be a ContentPackage, not {type(entry).__name__}")
     if not given:
-        raise InvalidValue("packages", "must not be empty: there is nothing to send")
+        raise InvalidValue("packages", "must not be empty")
     return given

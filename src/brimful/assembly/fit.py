@@ -46,12 +46,12 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
     degraded: Sequence[Notice | str] = (),
     origin: str = "",
 ) -> Context:
-    """Make a given request fit, and return it with the record of what was left out; `request` of that is to be sent.
+    """Make a request fit its window. Returns a context: send its `request`.
 
-    Fields and messages are passed on as they are, known or not. System messages, the last words of the user and
-    whatever ends the conversation are required; a tool call and its results are one. `completion` is the request's own
-    limit for the answer, unless it is given. With `min_tokens`, texts may be cut down to so many tokens. `previous` is
-    the context of the conversation's last request: history then begins where it began, for the sake of prompt caches.
+    Fields and messages are passed through unchanged. System messages, the user's last message and the end of the
+    conversation are required, and a tool call is kept or dropped with its results. `completion` is the request's own
+    output limit by default. With `min_tokens`, texts may be shortened to that many tokens. `previous` is the context of
+    the conversation's last request: history then begins at the same message, so that prompt caches can be reused.
     """
     given = read_incoming(request, wire)
     info = resolve_model(given.model if model is None else model, wire)
@@ -90,6 +90,6 @@ def fit(  # noqa: PLR0913 - every one has a default but the request
 
 
 def _with_smaller_reserve(inputs: Inputs) -> Inputs | None:
-    """Return the same with the policy's reserve, where the request asks for more."""
+    """Return inputs with the policy's reserve if the request asks for more."""
     note = reduced_reserve_notice(inputs.policy, inputs.model, window=inputs.window, completion=inputs.completion)
     return None if note is None else msgspec.structs.replace(inputs, completion=None, degraded=(*inputs.degraded, note))

@@ -513,7 +513,7 @@ def _show_decisions(title: str, context: Context, decisions: list[Decision]) -> 
 def _why(context: Context, decision: Decision) -> str:
     """Return why an entry is included or left out."""
     if decision.included:
-        return context.whys.get(decision.id, "")
+        return context.explanations.get(decision.id, "")
     return context.explain(decision.id).removeprefix("dropped: ").removeprefix("excluded, ")
 
 

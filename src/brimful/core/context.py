@@ -50,8 +50,8 @@ _OPENING: Final = b'{"packages":'  # the beginning of inputs as JSON
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a context depends on. Equal inputs give equal contexts, byte for byte.
 
-    `origin` says for whom it was built, so that two rooms in which the same was said have two contexts. `frame` is the
-    caller's own request around the packages, where they were read from one.
+    `origin` distinguishes contexts that would otherwise be equal, such as those of two rooms with the same messages.
+    `frame` is the caller's own request around the packages, if they were read from one.
     """
 
     packages: tuple[ContentPackage, ...]
@@ -68,7 +68,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     frame: Frame | None = None
 
     @property
-    def given(self) -> bool:
+    def is_fitted(self) -> bool:
         """Whether the packages are the messages of a caller's own request, with ids made from their indices."""
         return self.frame is not None and bool(self.frame.messages)
 
@@ -108,7 +108,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     request: Request
     history: HistoryStart | None
     warnings: tuple[Notice, ...]
-    form: Literal["brimful/1"] = FORMAT
+    format: Literal["brimful/1"] = FORMAT
 
     @property
     def tokens(self) -> int:
@@ -136,12 +136,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def decision(self, id: str) -> Decision:
         """Return the decision on a candidate. If several have the same id, return the one that is in."""
-        if id not in self.fates:
+        if id not in self.decisions_by_id:
             raise UnknownRecord("candidate", id)
-        return self.fates[id]
+        return self.decisions_by_id[id]
 
     @cached_property
-    def fates(self) -> dict[str, Decision]:
+    def decisions_by_id(self) -> dict[str, Decision]:
         """All decisions by id. If several candidates have the same id, the one that is in."""
         found: dict[str, Decision] = {}
         for decision in self.decisions:
@@ -150,7 +150,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return found
 
     @cached_property
-    def whys(self) -> dict[str, str]:
+    def explanations(self) -> dict[str, str]:
         """What made each package a candidate, or excluded it, by id, for packages that say so."""
         reasons = ((each.id, _why(each)) for each in self.inputs.packages)
         return {id: why for id, why in reasons if why}
@@ -192,7 +192,7 @@ def _why(package: ContentPackage) -> str:
 def make_id_function(packages: tuple[ContentPackage, ...]) -> Callable[[Inputs], str]:
     """Return a function that returns the id of a context with these packages: a hash of its inputs as JSON.
 
-    The packages come first in it, and are most of it: they are written and hashed once, whatever else is asked of them.
+    The packages come first in it and are most of it, so they are encoded and hashed only once.
     """
     begun = hashlib.sha256(_OPENING)
     begun.update(msgspec.json.encode(packages))

@@ -63,7 +63,7 @@ class DecisionLines:
     def __init__(self, context: Context) -> None:
         """Describe the decisions of this context."""
         self._context = context
-        self._whys = context.whys
+        self._whys = context.explanations
         self._headlines: dict[tuple[Reason, str, str, str], str] = {}
 
     def of(self, decision: Decision) -> str:
@@ -77,7 +77,7 @@ class DecisionLines:
 
 def describe_decision(context: Context, decision: Decision) -> str:
     """Return one line that says what happened to a candidate, with the numbers that decided it."""
-    return _describe(_headline(context, decision), decision, context.whys)
+    return _describe(_headline(context, decision), decision, context.explanations)
 
 
 def _describe(headline: str, decision: Decision, whys: Mapping[str, str]) -> str:
@@ -169,7 +169,7 @@ def diff(before: Context, after: Context) -> Difference:
     for field, value in (("before", before), ("after", after)):
         if not hasattr(value, "decisions"):
             raise InvalidValue(field, f"must be a Context, not {type(value).__name__}")
-    entered, left, changed = _changes(before.fates, after.fates)
+    entered, left, changed = _changes(before.decisions_by_id, after.decisions_by_id)
     a, b = msgspec.json.encode(before.request), msgspec.json.encode(after.request)
     common = _common_prefix(a, b)
     return Difference(
@@ -208,7 +208,7 @@ def _headline(context: Context, decision: Decision) -> str:
         "trimmed": f"trimmed from {named} to fit the window",
         "no-pool": f"no pool of policy {context.budget.policy!r} takes kind {decision.kind!r}",
         "verbatim": "not needed, what it covers is in or out by itself",
-        "excluded": f"excluded, {context.whys.get(decision.id, 'for an unknown reason')}",
+        "excluded": f"excluded, {context.explanations.get(decision.id, 'for an unknown reason')}",
         "unpaired": "a tool call without its result, or a result without its call",
     }
     return lines[decision.reason]

@@ -44,7 +44,7 @@ class ChangeViews:
 
     def __init__(self, before: Context, after: Context) -> None:
         self.difference = diff(before, after)
-        self._before, self._after = before.fates, after.fates
+        self._before, self._after = before.decisions_by_id, after.decisions_by_id
         self._packages = packages_by_id(before) | packages_by_id(after)
 
     def views(self, changes: Iterable[Change]) -> tuple[ChangeView, ...]:

@@ -207,7 +207,7 @@ def save_snapshot(session: Session, snapshot: Snapshot) -> LogEvent | None:
     )
     if row is None:
         return None
-    if not context.inputs.given:
+    if not context.inputs.is_fitted:
         session.many(_INCLUDE, _inclusion_rows(snapshot, row[0]))
     record_access(session, _included_memories(context), at=snapshot.at)
     return build_event(digest, context)
