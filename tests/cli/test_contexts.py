@@ -89,7 +89,9 @@ def test_contexts_are_written_as_parquet(run, tmp_path):
     for row, line in zip(rows, lines, strict=True):
         assert row["decisions"][0]["outcome"] == line["decisions"][0]["outcome"]
         assert (row["answers"] == []) == (line["answers"] == [])
-        same = [name for name in row if name not in ("decisions", "answers")]
+        same = [name for name in row if name not in ("decisions", "answers", "warnings", "degraded")]
+        for name in ("warnings", "degraded"):
+            assert row[name] == [{"kind": each["kind"], "text": each["text"]} for each in line[name]]
         assert {name: row[name] for name in same} == {name: line[name] for name in same}
     assert rows[1]["decisions"][0]["score"] is None or rows[1]["decisions"][0]["score"]["total"] >= 0
 
