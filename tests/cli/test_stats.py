@@ -183,7 +183,7 @@ def test_openings_of_the_breaker_come_from_the_engine(run_json, run):
     assert figures["breaker_openings"] == 1
     assert sum(figures["warnings"].get(kind, 0) for kind in ("vector-search-failed", "vector-search-off")) == 5
     assert figures["vector_uptime"] == 0.0
-    assert figures["warnings"]["memories-off"] == figures["warnings"]["vectors-off"]
+    assert figures["memories"]["missing_without_vectors"] == figures["warnings"]["vector-search-off"]
     assert "Breaker opened:           once" in run("stats").stdout
 
 

@@ -99,14 +99,14 @@ def by_hand(pairs):
     timed = [each.seconds for each, _ in answers if each.seconds is not None]
     known = [(each, of) for each, of in told if of is not None]
     tokens = [context.tokens for context in contexts]
-    shares = [context.tokens / context.budget.available for context in contexts]
+    shares = [context.percent / 100 for context in contexts]
     many = max(1, len(contexts))
     return {
         "contexts": len(contexts),
         "mean": sum(tokens) / many,
         "max": max(tokens, default=0),
         "min": min(tokens, default=0),
-        "shares": (max(shares, default=0.0), min(shares, default=0.0)),
+        "shares": (pytest.approx(max(shares, default=0.0)), pytest.approx(min(shares, default=0.0))),
         "share": sum(tokens) / max(1, sum(context.budget.available for context in contexts)),
         "components": {
             name: sum(context.component(name).tokens for context in contexts) / many

@@ -50,9 +50,9 @@ _STATISTICS_COLUMNS: Final = (
 )
 _PROBLEM_KINDS: Final[tuple[NoticeKind, ...]] = ("margin-used", "required-shrunk", "pins-dropped")
 _USAGE_LINES: Final = (
-    ("Average Token Usage", "mean", "{} of all windows together"),
-    ("Max Token Usage", "max", "at most {} of a window"),
-    ("Min Token Usage", "min", "at least {} of a window"),
+    ("Average Token Usage", "mean", "{} of all budgets together"),
+    ("Max Token Usage", "max", "at most {} of a budget"),
+    ("Min Token Usage", "min", "at least {} of a budget"),
 )
 """The largest context does not always take the largest share of its window."""
 _SPARE_COLUMNS: Final = ("memories", "warned", "max", "error", "cached", "saved")

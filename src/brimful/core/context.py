@@ -123,7 +123,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def percent(self) -> float:
         """How much of the budget the request takes. The budget is the window without the reserve and the margin."""
-        return 100 * self.tokens / max(1, self.budget.available)
+        return 100 * self.tokens / self.budget.available if self.budget.available else 100.0
 
     @property
     def kept(self) -> tuple[str, ...]:

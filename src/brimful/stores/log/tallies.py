@@ -95,7 +95,7 @@ _SUMS: Final = tuple(
 
 def tally_build(build: Build, context: Context) -> Tally:
     """Return what a build adds."""
-    share = build.tokens / max(1, build.available)
+    share = build.tokens / build.available if build.available else 1.0
     seen = [each for each in context.decisions if each.included and each.kind.startswith(_MEMORY)]
     relevance = {package.id: package.relevance for package in context.inputs.packages}
     rated = [found for each in seen if (found := relevance.get(each.id)) is not None]
