@@ -1,5 +1,6 @@
 """The fill by example: what gets in, what stays out, and what is said of it."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from brimful.core.cost import base_cost
 from brimful.core.forms import make_shrinker
 from brimful.core.selection import HistoryStart
 from brimful.core.units import make_units
+from brimful.errors import InvalidPackage
 from brimful.packagers import lorebook_entry, media, memory, message, package, summary, tool_turn
 from brimful.policies import load_policy
 from strategies import COUNTER, NOW
@@ -206,6 +208,23 @@ def test_the_same_id_twice_is_one_candidate_and_the_required_one_wins():
     ]
     assert "new" in str(context.request)
     assert context.explain("x").startswith("kept")
+    # In a record that lists the duplicate last, too.
+    listed = sorted(context.decisions, key=lambda decision: decision.outcome != "kept")
+    assert msgspec.structs.replace(context, decisions=tuple(listed)).decision("x").outcome == "kept"
+
+
+def test_what_is_excluded_does_not_compete_and_says_why():
+    pile = [memory("Ada sails", counter=COUNTER, id="x", excluded="it is a secret"), *history(1)]
+    context = build(pile)
+    assert outcomes(context)["x"] == ("dropped", "excluded")
+    assert "it is a secret" in context.explain("x")
+    assert "sails" not in str(context.request)
+
+
+@pytest.mark.parametrize("field", ["pinned", "always_on"])
+def test_a_flag_is_true_or_false(field):
+    with pytest.raises(InvalidPackage, match=f"{field}: must be true or false, not 1"):
+        memory("Ada sails", counter=COUNTER, **{field: 1})
 
 
 def test_the_same_text_is_retrieved_once_but_said_twice():
