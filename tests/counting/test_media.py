@@ -75,7 +75,7 @@ def test_any_image_costs_something_and_lying_down_as_much_as_standing_up(rule, w
 
 
 @pytest.mark.parametrize(
-    ("rule", "most"),
+    ("rule", "maximum"),
     [
         ("openai-tiles-85-170", 1445),
         ("openai-patches-1.62", 2489),
@@ -86,9 +86,9 @@ def test_any_image_costs_something_and_lying_down_as_much_as_standing_up(rule, w
     ],
 )
 @given(width=st.integers(1, 20_000), height=st.integers(1, 20_000))
-def test_no_image_costs_more_than_the_most(rule, most, width, height):
+def test_no_image_costs_more_than_the_maximum(rule, maximum, width, height):
     if max(width, height) <= 100 * min(width, height):  # thinner ones are refused
-        assert MediaCounter(image=rule).count(image(width, height)).tokens <= most
+        assert MediaCounter(image=rule).count(image(width, height)).tokens <= maximum
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The rule of thumb: four characters are a token.
+"""The rule of thumb: four characters per token.
 
 These are the numbers of the `countMessageTokens` that many chat applications started with. It was written for
 JavaScript, where a string's length is counted in UTF-16 units: an emoji counts as two.
@@ -18,7 +18,7 @@ CHARACTERS_PER_MESSAGE: Final = 10  # for {"role":"","content":"","name":""}
 
 
 def utf16_length(text: str) -> int:
-    """Return the length that JavaScript sees.
+    """Return the length of a string in JavaScript.
 
     >>> utf16_length("a👋")
     3
@@ -36,7 +36,7 @@ def approximate_text(text: str) -> int:
 
 
 def approximate_message(content: str, role: str, name: str = "") -> int:
-    """Return a quarter of what the message holds, ten characters of structure included, rounded up.
+    """Return a quarter of the message's length, including ten characters of structure, rounded up.
 
     >>> approximate_message("Hello world", "user", "Joel")
     8
@@ -45,7 +45,7 @@ def approximate_message(content: str, role: str, name: str = "") -> int:
 
 
 class ApproximateCounter:
-    """A `TokenCounter` by the rule of thumb; media go by the model's rules."""
+    """A `TokenCounter` by the rule of thumb. Media are counted by the model's rules."""
 
     def __init__(self, media: MediaCounter) -> None:
         """Count texts by their length and media by `media`."""
@@ -65,11 +65,11 @@ class ApproximateCounter:
         return [self.text(text) for text in texts]
 
     def media(self, part: Media) -> Count:
-        """Count an image, a sound or a video."""
+        """Count an image, audio clip or video."""
         return self._media.count(part)
 
     def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
-        """Count tool calls, structure included."""
+        """Count tool calls, including structure."""
         lengths = [utf16_length(call.name) + utf16_length(call.arguments) + CHARACTERS_PER_MESSAGE for call in calls]
         return self._count(sum(map(_quarter, lengths)))
 
@@ -78,11 +78,11 @@ class ApproximateCounter:
         return approximate_message("", role, name)
 
     def request_overhead(self) -> int:
-        """Return 0: the rule knows messages only."""
+        """Return 0: the rule covers messages only."""
         return 0
 
     def prompt(self, prompt: Prompt) -> Count:
-        """Count the messages one by one, each rounded up as a whole."""
+        """Count each message, rounded up."""
         tools = self.texts([tool_json(tool) for tool in prompt.tools])
         return sum_counts(
             [*tools, *(part for message in prompt.messages for part in self._message(message))], self.tokenizer

@@ -1,4 +1,4 @@
-"""The counter for a model: exact where its tokenizer is public, calibrated where not; approximate where wanted."""
+"""Choose the counter for a model: exact if its tokenizer is public, otherwise calibrated; approximate on request."""
 
 from functools import lru_cache
 from typing import Final, Literal, assert_never
@@ -28,7 +28,7 @@ def counter_for(
     *,
     calibration: Calibration | None = None,
 ) -> TokenCounter:
-    """Return a counter for the model. A `calibration` learned from usage takes the place of the registry's prior.
+    """Return a counter for the model. A `calibration` replaces the registry's prior.
 
     >>> model = ModelInfo(id="gpt-4o", provider="openai", window=128_000, max_output=16_384, wire="openai",
     ...                   tokenizer="o200k_base")
@@ -39,7 +39,7 @@ def counter_for(
 
 
 def vocabulary_for(model: ModelInfo, method: Method = "hybrid") -> str | None:
-    """Return the vocabulary that counts the model's texts, or that of its calibration; None where nothing is tokenized.
+    """Return the vocabulary for the model's texts or its calibration, or None if nothing is tokenized.
 
     >>> vocabulary_for(ModelInfo(id="gpt-4o", provider="openai", window=8192, max_output=1, wire="openai",
     ...                          tokenizer="o200k_base"))
@@ -49,7 +49,7 @@ def vocabulary_for(model: ModelInfo, method: Method = "hybrid") -> str | None:
 
 
 def measure_prompt(model: ModelInfo, method: Method, prompt: Prompt) -> Features:
-    """Return what the count of a prompt for a model is made of: what better counts are learned from."""
+    """Return the features of a prompt, from which calibrations are learned."""
     counter = _make_counter(model, method, None)
     return {} if isinstance(counter, ApproximateCounter) else counter.measure(prompt)
 
@@ -58,7 +58,7 @@ def measure_prompt(model: ModelInfo, method: Method, prompt: Prompt) -> Features
 def _make_counter(
     model: ModelInfo, method: Method, calibration: Calibration | None
 ) -> MeasuringCounter | ApproximateCounter:
-    # A counter is a pure function of these, and one for a template has probed it: it is worth keeping.
+    # Cached: a counter depends on nothing else, and probing a template takes time.
     media = MediaCounter.of(model)
     if method == "approximate":
         return ApproximateCounter(media)
@@ -73,14 +73,14 @@ def _make_counter(
 
 
 def _learned_calibration(model: ModelInfo, method: Method, calibration: Calibration | None) -> Calibration | None:
-    """Return what usage taught of the model beyond a factor and a margin; who wants exact counts gets no less."""
+    """Return the learned calibration, if there is one and exact counts were not requested."""
     chosen = calibration or default_calibration(model)
     return chosen if chosen.learned and method != "exact" else None
 
 
 def _load_template(model: ModelInfo, tokenizer: str) -> ChatTemplate:
     if not model.chat_template:
-        raise InvalidModel(model.id, "chat_template", "must be named where overhead is 'template'")
+        raise InvalidModel(model.id, "chat_template", "is required if overhead is 'template'")
     vocabulary = get_vocabulary(tokenizer)
     return ChatTemplate.named(
         model.chat_template,

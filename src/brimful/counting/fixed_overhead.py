@@ -20,18 +20,18 @@ _TEXT_PARTS: Final = (Text, ToolResult)
 
 
 class FixedOverheadCounter:
-    """A `TokenCounter`: texts by a tokenizer, everything around them by the family's constants.
+    """A `TokenCounter` that counts texts with a tokenizer and adds the family's fixed overhead.
 
-    A prompt's count is the sum of its parts', so what was budgeted part by part is what is verified as a whole.
+    The count of a prompt is the sum of its parts, so the budgeted parts add up to the verified total.
     """
 
     def __init__(self, texts: TextCounter, overheads: Overheads, media: MediaCounter, tool_system_tokens: int) -> None:
-        """Count by these; `tool_system_tokens` is what a provider's hidden prompt for tools costs."""
+        """`tool_system_tokens` is the size of the provider's hidden system prompt for tools."""
         self._texts = texts
         self._overheads = overheads
         self._media = media
         self._tool_system_tokens = tool_system_tokens
-        # The same calls are counted when they are packaged, fitted and verified, and again with every turn.
+        # The same calls are counted when they are packaged, selected and verified, and again with every turn.
         self._calls: LRU[tuple[ToolCall, ...], Count] = LRU(
             max_size=_MAX_CACHED_BYTES, size=lambda calls, _: content_bytes(calls)
         )
@@ -50,13 +50,13 @@ class FixedOverheadCounter:
         return self._texts.texts(texts)
 
     def media(self, part: Media) -> Count:
-        """Count an image, a sound or a video."""
+        """Count an image, audio clip or video."""
         return self._media.count(part)
 
     def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
-        """Count the tool calls of one message; several cost more than each by itself.
+        """Count the tool calls of one message. Several calls cost more than the sum of each.
 
-        The margin reaches to the calls written as JSON: who counts strictly counts them so, and is not to be surprised.
+        The margin covers the calls as JSON, which is how strict counters count them.
         """
         key = tuple(calls)
         count = self._calls.get(key)
@@ -71,20 +71,20 @@ class FixedOverheadCounter:
         return msgspec.structs.replace(count, margin=max(count.margin, strict - count.tokens))
 
     def message_overhead(self, role: Role, name: str = "") -> int:
-        """Return what stands around a message."""
+        """Return the overhead of a message."""
         texts, around = self._frame(role, name)
         return around + sum(count.upper for count in self.texts(texts))
 
     def request_overhead(self) -> int:
-        """Return what a request costs beside its messages and tools."""
+        """Return the overhead of a request."""
         return self._overheads.request
 
     def prompt(self, prompt: Prompt) -> Count:
-        """Add up everything that is sent; all texts are counted at once, and rounded once."""
-        texts, frames = self._said(prompt.messages)
+        """Count everything that is sent. All texts are counted together and rounded once."""
+        texts, frames = self._message_texts(prompt.messages)
         counts = [self._constant(self.request_overhead() + frames), self._texts.total(texts)]
         if prompt.tools:
-            described, around = self._described(prompt.tools)
+            described, around = self._tool_texts(prompt.tools)
             counts.append(self._estimate([self._texts.total(described), self._constant(around)]))
         for message in prompt.messages:
             if _is_text(message):
@@ -95,24 +95,24 @@ class FixedOverheadCounter:
         return sum_counts(counts, self.tokenizer)
 
     def measure(self, prompt: Prompt) -> Features:
-        """Return what the count of a prompt is made of: the same texts, and what is fixed around them."""
+        """Return the features of a prompt: those of its texts, and the fixed tokens around them."""
         media = sum(self.media(part).tokens for m in prompt.messages for part in m.parts if isinstance(part, Media))
         around = {"media": float(media), **request_features(prompt)}
         if not isinstance(self._texts, CalibratedTextCounter):
             return {"fixed": float(self.prompt(prompt).tokens - media), **around}
-        texts, fixed = self._said(prompt.messages)
-        described, of_tools = self._described(prompt.tools) if prompt.tools else ([], 0)
+        texts, fixed = self._message_texts(prompt.messages)
+        described, of_tools = self._tool_texts(prompt.tools) if prompt.tools else ([], 0)
         calls = [_tool_calls(message) for message in prompt.messages]
         of_calls = [text for each in calls for call in each for text in (call.name, call.arguments)]
         measured = self._texts.measure([*texts, *described, *of_calls])
         measured["fixed"] += fixed + self.request_overhead() + of_tools + sum(self._around_calls(len(c)) for c in calls)
         return measured | around
 
-    def _said(self, messages: Sequence[Message]) -> tuple[list[str], int]:
-        """Return the texts of messages, their roles and names among them, and the tokens around all of them."""
+    def _message_texts(self, messages: Sequence[Message]) -> tuple[list[str], int]:
+        """Return the texts of messages, including roles and names, and the fixed tokens around them."""
         texts: list[str] = []
         fixed = 0
-        frames: dict[tuple[Role, str], tuple[list[str], int]] = {}  # of few kinds, around many messages
+        frames: dict[tuple[Role, str], tuple[list[str], int]] = {}  # few different ones for many messages
         for message in messages:
             texts += _message_texts(message)
             for name in _frame_names(message):
@@ -124,14 +124,14 @@ class FixedOverheadCounter:
         return texts, fixed
 
     def _frame(self, role: Role, name: str) -> tuple[list[str], int]:
-        """Return the words in the frame of a message, and the tokens around them."""
+        """Return the counted words of a message's frame, and its fixed tokens."""
         words: list[str] = [role] if self._overheads.counts_role else []
         if not name or self._overheads.name is None:
             return words, self._overheads.message
         return [*words, name], self._overheads.message + self._overheads.name
 
-    def _described(self, tools: Sequence[Tool]) -> tuple[list[str], int]:
-        """Return the texts of tools, and the tokens around all of them."""
+    def _tool_texts(self, tools: Sequence[Tool]) -> tuple[list[str], int]:
+        """Return the texts of tools, and the fixed tokens around them."""
         parts = tool_texts(tools, self._overheads.tools)
         return [text for text, _ in parts], sum(tokens for _, tokens in parts) + self._tool_system_tokens
 
@@ -141,7 +141,7 @@ class FixedOverheadCounter:
         return costs.tool_call * calls + several
 
     def _estimate(self, parts: Sequence[Count]) -> Count:
-        """Add up what no source vouches for to the token: the sum is calibrated, with the family's margin."""
+        """Add up counts without an exact source: the sum is calibrated, with the family's margin."""
         total = sum_counts(parts, self.tokenizer)
         margin = total.margin + math.ceil(total.tokens * self._overheads.margin)
         basis: Basis = "calibrated" if total.exact else total.basis
@@ -162,7 +162,7 @@ def _message_texts(message: Message) -> list[str]:
 
 
 def _frame_names(message: Message) -> list[str]:
-    """Return the name in each frame: on the wire every tool result is a message, or a block that costs as much."""
+    """Return the name in each frame. Every tool result is a message of its own, or a block that costs as much."""
     if _is_text(message):
         return [message.name]
     results = sum(isinstance(part, ToolResult) for part in message.parts)

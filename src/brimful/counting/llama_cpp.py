@@ -1,4 +1,4 @@
-r"""Chat templates as llama.cpp renders them: it has an engine of its own, and a few of its values print differently.
+r"""Chat templates as llama.cpp renders them: its own template engine prints some values differently.
 
 Read in llama.cpp's `common/jinja` and `common/chat.cpp`, and confirmed by a real server in the tests:
 
@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _SPACE: Final = " \t\n\v\f\r"
-_MAX_INT: Final = 2**63 - 1  # whole numbers have 64 bits; a larger one is read as a number with a fraction
+_MAX_INT: Final = 2**63 - 1  # larger integers are read as floating-point numbers
 _GEMMA_4_TURN: Final = ("<turn|>\n", "<|turn>model\n")
 
 
 class CDouble(float):
-    """A number with a fraction.
+    """A floating-point number.
 
     >>> str(CDouble(1e-7)), str(CDouble(2.5)), str(CDouble(3))
     ('0.0', '2.5', '3.0')
@@ -28,13 +28,13 @@ class CDouble(float):
     __slots__ = ()
 
     def __str__(self) -> str:
-        """Write it as `std::to_string` does, without zeros at the end."""
+        """Format like `std::to_string`, without trailing zeros."""
         whole, _, fraction = f"{float(self):.6f}".partition(".")
         return f"{whole}.{fraction.rstrip('0') or '0'}"
 
 
 class CString(str):
-    r"""A text whose white space is C's.
+    r"""A string with C's definition of white space.
 
     >>> CString(" \u00a0hi\n").strip()
     '\xa0hi'
@@ -47,7 +47,7 @@ class CString(str):
         return super().strip(_SPACE if chars is None else chars)
 
     def lstrip(self, chars: str | None = None, /) -> str:
-        """Strip the beginning."""
+        """Strip the start."""
         return super().lstrip(_SPACE if chars is None else chars)
 
     def rstrip(self, chars: str | None = None, /) -> str:
@@ -56,7 +56,7 @@ class CString(str):
 
 
 def to_native(value: Any) -> Any:
-    """Return JSON data in the values that llama.cpp makes of it."""
+    """Convert JSON data to llama.cpp's values."""
     match value:
         case str():
             return CString(value)
@@ -73,12 +73,12 @@ def to_native(value: Any) -> Any:
 
 
 def printed_value(value: Any) -> Any:
-    """Return what is printed for a value."""
+    """Return what is printed for a value: None prints as nothing."""
     return "" if value is None else value
 
 
 def add_answer_head(rendered: str) -> str:
-    """Return the text as the server sends it on: where Gemma 4's template leaves out the answer's head, it is added."""
+    """Add the start of the answer if Gemma 4's template omits it, as the server does."""
     before, head = _GEMMA_4_TURN
     return rendered + head if rendered.endswith(before) else rendered
 
@@ -107,7 +107,7 @@ def trim(value: Any, chars: str | None = None) -> str:
 
 
 def dictsort(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the items of an object in the order of their keys' bytes.
+    """Return the items of an object, sorted by the bytes of their keys.
 
     >>> dictsort({"b": 1, "A": 2, "a": 3})
     [('A', 2), ('a', 3), ('b', 1)]
@@ -116,7 +116,7 @@ def dictsort(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 class _JsonWriter:
-    """Writes JSON with one set of separators."""
+    """Writes JSON with fixed separators."""
 
     def __init__(self, between: str, colon: str, indent: int | None, ascii: bool) -> None:  # noqa: FBT001
         self._between, self._colon, self._indent, self._ascii = between, colon, indent, ascii

@@ -23,7 +23,7 @@ from brimful.errors import InvalidModel
 
 
 class _ImageRule(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """`disputed` marks a rule whose numbers are reported differently by different users."""
+    """`disputed` marks a rule for which users report different numbers."""
 
     source: str
     as_of: str
@@ -36,47 +36,47 @@ class FixedCost(_ImageRule, frozen=True, kw_only=True, tag="fixed"):
     tokens: int
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Return the flat price."""
+        """Return the fixed cost."""
         return self.tokens
 
 
 class ByDetail(_ImageRule, frozen=True, kw_only=True, tag="detail"):
-    """The price hangs on the wanted detail alone; `default` is for any detail that is not listed."""
+    """The cost depends on the detail only; `default` is for details that are not listed."""
 
     levels: dict[str, int]
     default: int
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Return the price of that detail."""
+        """Return the cost of the detail."""
         return self.levels.get(detail, self.default)
 
 
 class PerPixel(_ImageRule, frozen=True, kw_only=True, tag="pixels"):
-    """So many pixels a token, rounded down."""
+    """A fixed number of pixels per token, rounded down."""
 
     pixels_per_token: int
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Return the image's share."""
+        """Divide the area by the pixels per token."""
         return width * height // self.pixels_per_token
 
 
 class PlainTiles(_ImageRule, frozen=True, kw_only=True, tag="plain-tiles"):
-    """A base and a price a tile, without any scaling."""
+    """A base cost and a cost per tile, without scaling."""
 
     base: int
     tile: int
     tile_side: int = 512
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Count tiles of the image as it is."""
+        """Count the tiles of the unscaled image."""
         return self.base + self.tile * _count_cells(width, height, self.tile_side)
 
 
 class Tiles(_ImageRule, frozen=True, kw_only=True, tag="tiles"):
-    """OpenAI's: fit into a square, bring the short side down, then a price a tile; low detail is the base alone.
+    """OpenAI: fit into a square, scale the short side down, then a cost per tile. Low detail costs only the base.
 
-    `upscaled` brings the short side up as well, which some models do to small images.
+    With `upscaled`, the short side of small images is scaled up as well.
 
     >>> Tiles(base=85, tile=170, source="", as_of="").count(1024, 1024, "auto")
     765
@@ -100,14 +100,14 @@ class Tiles(_ImageRule, frozen=True, kw_only=True, tag="tiles"):
 
 
 class Patches(_ImageRule, frozen=True, kw_only=True, tag="patches"):
-    """OpenAI's newer one: patches of 32 pixels, shrunk until at most `most` remain, times a factor.
+    """OpenAI, newer models: patches of 32 pixels, scaled down to at most `max_patches`, times a factor.
 
-    >>> Patches(factor="1.62", most=1536, source="", as_of="").count(1920, 1080, "auto")
+    >>> Patches(factor="1.62", max_patches=1536, source="", as_of="").count(1920, 1080, "auto")
     2443
     """
 
-    factor: str  # a decimal, kept as text: 2.46 as a binary fraction would round up where it must not
-    most: int | None = None
+    factor: str  # a decimal as a string: a binary 2.46 would sometimes round up
+    max_patches: int | None = None
     fit: int | None = None
     side: int = 32
 
@@ -116,44 +116,44 @@ class Patches(_ImageRule, frozen=True, kw_only=True, tag="patches"):
         scale = min(1.0, self.fit / max(width, height)) if self.fit else 1.0
         wide, high = width * scale, height * scale
         patches = _count_cells(wide, high, self.side)
-        if self.most is not None and patches > self.most:
-            patches = min(self.most, self._shrunk(wide, high, self.most))
+        if self.max_patches is not None and patches > self.max_patches:
+            patches = min(self.max_patches, self._shrunk(wide, high, self.max_patches))
         return math.ceil(patches * Fraction(self.factor))
 
-    def _shrunk(self, width: float, height: float, most: int) -> int:
-        scale = math.sqrt(self.side**2 * most / (width * height))
+    def _shrunk(self, width: float, height: float, max_patches: int) -> int:
+        scale = math.sqrt(self.side**2 * max_patches / (width * height))
         columns, rows = width * scale / self.side, height * scale / self.side
         scale = min(math.floor(columns) / columns, math.floor(rows) / rows)
-        # One of the two is a whole number by construction; rounding keeps the float from standing above it.
+        # One of the two is an integer by construction; rounding removes floating-point noise.
         return math.ceil(round(columns * scale, 6)) * math.ceil(round(rows * scale, 6))
 
 
 class Cells(_ImageRule, frozen=True, kw_only=True, tag="cells"):
-    """Anthropic's: cells of 28 pixels, the image first scaled down to a longest side and a number of cells.
+    """Anthropic: cells of 28 pixels, after scaling down to a maximum side and number of cells.
 
-    >>> Cells(side=28, longest=1568, most=1568, source="", as_of="").count(1920, 1080, "auto")
+    >>> Cells(side=28, max_side=1568, max_cells=1568, source="", as_of="").count(1920, 1080, "auto")
     1560
     """
 
     side: int
-    longest: int
-    most: int
+    max_side: int
+    max_cells: int
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
         """Return the cells at the largest scale that keeps both limits."""
-        scale = min(Fraction(1), Fraction(self.longest, max(width, height)))
+        scale = min(Fraction(1), Fraction(self.max_side, max(width, height)))
         cells = _count_cells(width * scale, height * scale, self.side)
-        if cells <= self.most:
+        if cells <= self.max_cells:
             return cells
-        # A smaller scale gives fewer cells only where a side falls to a whole number of them: try those.
-        whole = range(1, self.longest // self.side + 1)
+        # The number of cells changes only where a side becomes a multiple of the cell: try those scales.
+        whole = range(1, self.max_side // self.side + 1)
         by_columns = (columns * -(-height * columns // width) for columns in whole)
         by_rows = (rows * -(-width * rows // height) for rows in whole)
-        return max(cells for cells in (*by_columns, *by_rows) if cells <= self.most)
+        return max(cells for cells in (*by_columns, *by_rows) if cells <= self.max_cells)
 
 
 class CropUnits(_ImageRule, frozen=True, kw_only=True, tag="crop-units"):
-    """Gemini 2's: a small image is one tile; a larger one is cut into units of its short side / 1.5.
+    """Gemini 2: a small image is one tile; a larger one is divided into units of its short side / 1.5.
 
     >>> CropUnits(tile=258, small=384, source="", as_of="").count(1920, 1080, "auto")
     1548
@@ -171,30 +171,30 @@ class CropUnits(_ImageRule, frozen=True, kw_only=True, tag="crop-units"):
 
 
 class SmartResize(_ImageRule, frozen=True, kw_only=True, tag="smart-resize"):
-    """Qwen's: both sides to a multiple of `side`, the number of cells kept within limits.
+    """Qwen: both sides are rounded to a multiple of `side`, and the number of cells is kept within limits.
 
-    >>> SmartResize(side=28, least=4, most=1280, source="", as_of="").count(1920, 1080, "auto")
+    >>> SmartResize(side=28, min_cells=4, max_cells=1280, source="", as_of="").count(1920, 1080, "auto")
     1222
     """
 
     side: int
-    least: int
-    most: int
+    min_cells: int
+    max_cells: int
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Round to cells, and scale where there are too many or too few."""
+        """Round to cells, and scale if there are too many or too few."""
         columns, rows = (max(1, round(length / self.side)) for length in (width, height))
-        if columns * rows > self.most:
-            scale = math.sqrt(width * height / (self.most * self.side**2))
+        if columns * rows > self.max_cells:
+            scale = math.sqrt(width * height / (self.max_cells * self.side**2))
             columns, rows = (max(1, math.floor(length / scale / self.side)) for length in (width, height))
-        elif columns * rows < self.least:
-            scale = math.sqrt(self.least * self.side**2 / (width * height))
+        elif columns * rows < self.min_cells:
+            scale = math.sqrt(self.min_cells * self.side**2 / (width * height))
             columns, rows = (math.ceil(length * scale / self.side) for length in (width, height))
         return columns * rows
 
 
 class Rows(_ImageRule, frozen=True, kw_only=True, tag="rows"):
-    """Mistral's: fit into a square; each row of patches ends with a token of its own.
+    """Mistral: fit into a square; each row of patches ends with an extra token.
 
     >>> Rows(side=16, fit=1024, source="", as_of="").count(1920, 1080, "auto")
     2340
@@ -204,25 +204,25 @@ class Rows(_ImageRule, frozen=True, kw_only=True, tag="rows"):
     fit: int
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
-        """Count rows of patches and their ends."""
+        """Count the patches and the ends of the rows."""
         ratio = max(width / self.fit, height / self.fit, 1.0)
         columns, rows = (max(1, math.ceil(round(length / ratio) / self.side)) for length in (width, height))
         return rows * (columns + 1)
 
 
 class Canvas(_ImageRule, frozen=True, kw_only=True, tag="canvas"):
-    """Llama's: the canvas of at most `most` tiles that fits best.
+    """Llama: the best canvas of at most `max_tiles` tiles.
 
-    The smallest canvas that holds the image unscaled wins, or else the one that shrinks it least. With `separators`, a
-    picture of several tiles also has a global tile, a token between columns and after rows, and three around it.
+    The smallest canvas that holds the unscaled image wins, otherwise the one that shrinks it least. With `separators`,
+    an image of several tiles also has a global tile, a token between columns and after rows, and three around it.
 
-    >>> Canvas(side=336, tile=144, most=16, separators=True, source="", as_of="").count(512, 512, "auto")
+    >>> Canvas(side=336, tile=144, max_tiles=16, separators=True, source="", as_of="").count(512, 512, "auto")
     727
     """
 
     side: int
     tile: int
-    most: int
+    max_tiles: int
     separators: bool = False
 
     def count(self, width: int, height: int, detail: str) -> int:  # noqa: ARG002 - the signature of all rules
@@ -236,7 +236,7 @@ class Canvas(_ImageRule, frozen=True, kw_only=True, tag="canvas"):
         return self.tile * (tiles + 1) + rows * (columns - 1) + rows + 3
 
     def _best(self, width: int, height: int) -> tuple[int, int]:
-        canvases = [(c, r) for c in range(1, self.most + 1) for r in range(1, self.most // c + 1)]
+        canvases = [(c, r) for c in range(1, self.max_tiles + 1) for r in range(1, self.max_tiles // c + 1)]
 
         def scale(canvas: tuple[int, int]) -> Fraction:
             return min(Fraction(canvas[0] * self.side, width), Fraction(canvas[1] * self.side, height))
@@ -247,7 +247,7 @@ class Canvas(_ImageRule, frozen=True, kw_only=True, tag="canvas"):
 
 
 class AnyRes(_ImageRule, frozen=True, kw_only=True, tag="anyres"):
-    """LLaVA-NeXT's: a base view, and the best of a few grids without its padding, each row ending with a token.
+    """LLaVA-NeXT: a base view, and the best of a few grids without padding, each row ending with a token.
 
     >>> AnyRes(side=336, patches=24, grids=((1, 2), (2, 1), (2, 2), (3, 1), (1, 3)), source="", as_of="").count(
     ...     1920, 1080, "auto")
@@ -298,15 +298,15 @@ def _count_cells(width: Fraction | float, height: Fraction | float, side: int) -
     return math.ceil(width / side) * math.ceil(height / side)
 
 
-_HEADER_BYTES: Final = 65_536  # a JPEG's size may stand behind an embedded thumbnail
-_START_OF_FRAME: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG markers that carry the size
+_HEADER_BYTES: Final = 65_536  # a JPEG's size may come after an embedded thumbnail
+_START_OF_FRAME: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG markers with the size
 _NO_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xDA)})  # JPEG markers without a length
 
 Size = tuple[int, int]
 
 
 def read_dimensions(data: str) -> Size | None:
-    """Return width and height in pixels, or None if the data does not say.
+    """Read the width and height of an image from base64 data, or return None.
 
     >>> read_dimensions("R0lGODlhQAEgAQ==")
     (320, 288)
@@ -367,18 +367,18 @@ def _jpeg(header: bytes) -> Size | None:
     return None
 
 
-ASSUMED_SIDE: Final = 1024  # pixels, for an image that does not say how large it is
-MAX_ASSUMED_SIDE: Final = 2048  # pixels, that the margin of such an image covers
-ASSUMED_SECONDS: Final = 60.0  # for a sound or video that does not say how long it is
+ASSUMED_SIDE: Final = 1024  # pixels, for an image of unknown size
+MAX_ASSUMED_SIDE: Final = 2048  # pixels that the margin of such an image covers
+ASSUMED_SECONDS: Final = 60.0  # for audio or video of unknown length
 FALLBACK_RULES: Final = {"image": "seed-default", "audio": "gemini-2-audio", "video": "gemini-2-video"}
-"""For a model that names no rule: the rule of thumb for images, the dearest known rates for the rest."""
+"""For models without a rule: a rule of thumb for images, the highest known rates for audio and video."""
 
 
 _RuleT = TypeVar("_RuleT")
 
 
 class RateRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A sound or a video costs so many tokens a second, rounded up."""
+    """Tokens per second of audio or video, rounded up."""
 
     per_second: int
     source: str
@@ -398,7 +398,7 @@ preload_types(MediaRules)
 
 @cache
 def media_rules() -> MediaRules:
-    """Return the table, read once."""
+    """Return all rules."""
     table = Path(__file__).with_name("media_rules.toml").read_text(encoding="utf-8")
     return msgspec.toml.decode(table, type=MediaRules)
 
@@ -414,7 +414,7 @@ class MediaCounter:
     """
 
     def __init__(self, *, image: str | None = None, audio: str | None = None, video: str | None = None) -> None:
-        """Count by the rules of these names; a rule that is not named is the fallback's, and approximate."""
+        """Count with the named rules. Without a name, the fallback rule applies and counts are approximate."""
         rules = media_rules()
         self._image_name, self._image = _find_rule("image", image, rules.image)
         self._audio_name, self._audio = _find_rule("audio", audio, rules.audio)
@@ -423,11 +423,11 @@ class MediaCounter:
 
     @classmethod
     def of(cls, model: ModelInfo) -> "MediaCounter":
-        """Count by the rules that the model names."""
+        """Count with the model's rules."""
         return cls(image=model.image_rule, audio=model.audio_rule, video=model.video_rule)
 
     def count(self, part: Media) -> Count:
-        """Count one medium."""
+        """Count one image, audio clip or video."""
         match part.modality:
             case "image":
                 return self._count_image(part)

