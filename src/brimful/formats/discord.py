@@ -18,34 +18,34 @@ PREFIX: Final = "discord"
 
 
 def recognizes(source: Source) -> bool:
-    """Say whether there is a guild and a channel."""
+    """Return whether there is a guild and a channel."""
     return source.head.lstrip().startswith(b"{") and {"guild", "channel"} <= source.keys
 
 
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
     """Yield the room and its messages."""
-    told: dict[str, Any] = {}
+    header: dict[str, Any] = {}
     channel: _Channel | None = None
     for key, entry in source.fields("messages"):
         if isinstance(entry, Skipped):
             yield entry
         elif key != "messages":
-            told[key] = entry.data
+            header[key] = entry.data
         elif isinstance(entry.data, list):
-            yield Skipped(entry.place, "is no message")
+            yield Skipped(entry.place, "is not a message")
         else:
             if channel is None:
-                channel = _Channel(source, told)
+                channel = _Channel(source, header)
                 yield from channel.room(source)
             yield channel.message(entry)
 
 
 class _Channel:
-    """One channel as it is read."""
+    """A channel that is being read."""
 
-    def __init__(self, source: Source, told: dict[str, Any]) -> None:
-        self._guild = as_dict(told.get("guild"))
-        self._channel = as_dict(told.get("channel"))
+    def __init__(self, source: Source, header: dict[str, Any]) -> None:
+        self._guild = as_dict(header.get("guild"))
+        self._channel = as_dict(header.get("channel"))
         self._room = join_id(source.requested_room or PREFIX, as_id(self._channel.get("id")) or source.room)
         self._at = source.modified
 
@@ -62,30 +62,30 @@ class _Channel:
             yield Skipped(source.name, str(error))
 
     def message(self, entry: Entry) -> Message | Skipped:
-        """Return a message, or why it is none."""
+        """Return a message, or why it is skipped."""
         data = as_dict(entry.data)
         id = as_id(data.get("id"))
         if not id:
-            return Skipped(entry.place, "has no id, as every message of Discord has")
-        said = "\n".join(_lines(data))
-        if not said:
-            return Skipped(entry.place, "says nothing")
+            return Skipped(entry.place, "has no id")
+        content = "\n".join(_lines(data))
+        if not content:
+            return Skipped(entry.place, "is empty")
         self._at = parse_time(data.get("timestamp")) or self._at
         author = as_dict(data.get("author"))
         try:
             return Message(
                 id=join_id(self._room, id),
                 room=self._room,
-                content=said,
+                content=content,
                 sender=as_str(author.get("nickname")) or as_str(author.get("name")),
                 at=self._at,
                 edited=parse_time(data.get("timestampEdited")),
-                metadata=self._beside(data, author),
+                metadata=self._metadata(data, author),
             )
         except BrimfulError as error:
             return Skipped(entry.place, str(error))
 
-    def _beside(self, data: dict[str, Any], author: dict[str, Any]) -> dict[str, Any]:
+    def _metadata(self, data: dict[str, Any], author: dict[str, Any]) -> dict[str, Any]:
         replied = as_id(as_dict(data.get("reference")).get("messageId"))
         reactions = {_emoji(each): each.get("count") for each in as_dicts(data.get("reactions"))}
         return without_empty(
@@ -112,9 +112,9 @@ def _emoji(reaction: dict[str, Any]) -> str:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """Yield what is said: the text, else what is embedded; the names of what is attached, and what was forwarded."""
-    if said := as_str(data.get("content")):
-        yield said
+    """Yield the lines of a message: its text or else its embeds, the names of its files, and forwarded messages."""
+    if content := as_str(data.get("content")):
+        yield content
     else:
         for embed in as_dicts(data.get("embeds")):
             yield from _embed_lines(embed)
@@ -128,7 +128,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _embed_lines(embed: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of an embed, from its author to its footer; a picture where there is nothing else."""
+    """Yield the lines of an embed, from its author to its footer; its image if there is nothing else."""
     author = as_str(as_dict(embed.get("author")).get("name"))
     fields = [
         ": ".join(filter(None, (as_str(field.get("name")), as_str(field.get("value")))))

@@ -4,14 +4,14 @@ import hashlib
 
 import msgspec
 
-MAX_ID_CHARS = 200  # characters of an id: more is no name, and more than 2,700 bytes no index of a database holds
+MAX_ID_CHARS = 200  # databases cannot index more than 2,700 bytes
 
 
 class IdChain:
-    """Ids of the things said in one conversation. Each depends on all before it.
+    """Ids for the messages of one conversation. Each depends on all messages before it.
 
-    So two conversations in one room that say the same thing share no id from the first difference on, and a file that
-    has grown gives the ids it gave before, and new ones after them.
+    Two conversations in one room share no id after their first difference, and a file that has grown gives the same
+    ids as before, followed by new ones.
 
     >>> IdChain("room").next("Hi") == IdChain("room").next("Hi")
     True
@@ -20,19 +20,18 @@ class IdChain:
     """
 
     def __init__(self, *seed: object) -> None:
-        """Begin with what sets the conversation apart."""
         self._state = _digest(b"", seed)
 
-    def next(self, *said: object) -> str:
-        """Return the id of what is said next."""
-        self._state = _digest(self._state, said)
+    def next(self, *content: object) -> str:
+        """Return the id of the next message."""
+        self._state = _digest(self._state, content)
         return f"msg-{self._state.hex()}"
 
 
 class OccurrenceIds:
-    """Ids of the things said in one room, each by what sets it apart alone: what was said before does not matter.
+    """Ids for the messages of one room. Each depends only on its own content, and on how often that occurred before.
 
-    So a file in which something was changed gives the ids it gave before. The same thing said again has another id.
+    A file in which a message was changed gives the same ids as before for all other messages.
 
     >>> ids = OccurrenceIds("room")
     >>> first, again = ids.next("Ada", "noon"), ids.next("Ada", "noon")
@@ -41,19 +40,18 @@ class OccurrenceIds:
     """
 
     def __init__(self, *seed: object) -> None:
-        """Begin with what sets the conversation apart."""
         self._seed = _digest(b"", seed)
         self._seen: dict[bytes, int] = {}
 
-    def next(self, *apart: object) -> str:
-        """Return the id of what comes next."""
-        mark = _digest(self._seed, apart)
+    def next(self, *content: object) -> str:
+        """Return the id of the next message."""
+        mark = _digest(self._seed, content)
         number = self._seen[mark] = self._seen.get(mark, 0) + 1
         return f"msg-{_digest(mark, number).hex()}"
 
 
 def join_id(*parts: object) -> str:
-    """Return an id of several parts, from the whole to the part. One that is too long is shortened, and told apart.
+    """Join the parts of an id by slashes. One that is too long is shortened and gets a hash.
 
     >>> join_id("chatgpt", 7), len(join_id("chatgpt", "x" * 9999))
     ('chatgpt/7', 200)

@@ -27,11 +27,11 @@ ROLES: Final = {
     "function": "tool",
     "FunctionMessage": "tool",
 }
-"""What the types and the classes of messages are called as roles."""
+"""Roles by message type and class."""
 
 
 ASSISTANT_ROLES: Final = frozenset({"ai", "agent", "bot", "chatbot", "gpt", "model"})
-"""Roles of a `ChatMessage` that are an assistant's, whatever their case. Any other that we do not know is a user's."""
+"""Custom roles of a `ChatMessage` that mean the assistant, in any case. Other custom roles mean the user."""
 
 
 def recognizes(source: Source) -> bool:
@@ -59,7 +59,7 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
 
 
 def to_openai(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a message in OpenAI's form.
+    """Return a message in OpenAI's format.
 
     >>> to_openai({"type": "human", "data": {"content": "Hi", "name": "Ada"}})
     {'role': 'user', 'name': 'Ada', 'content': 'Hi'}
@@ -81,7 +81,7 @@ def to_openai(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _map_role(role: str) -> str:
-    """Return the role of ours for one that a user of LangChain made up."""
+    """Return the role for a custom role of LangChain."""
     if not role or role in _OPENAI_ROLES:
         return role
     return ROLES.get(role) or ("assistant" if role.lower() in ASSISTANT_ROLES else "user")
@@ -91,7 +91,7 @@ _OPENAI_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
 
 
 def _unwrap(data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return what kind of message it is, and its fields."""
+    """Return the type of a message, and its fields."""
     if isinstance(data.get("kwargs"), dict) and isinstance(data.get("id"), list):
         fields = data["kwargs"]
         return as_str(fields.get("type")) or as_str(next(reversed(data["id"]), "")), fields
@@ -101,7 +101,7 @@ def _unwrap(data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _content(content: Any) -> Any:
-    """Return a text, or parts that OpenAI's form knows; what a model thought, and its calls, stand elsewhere."""
+    """Return content in OpenAI's format, without reasoning and tool calls, which have fields of their own."""
     if not isinstance(content, list):
         return content
     parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
@@ -115,7 +115,7 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
         kind = as_str(part.get("mime_type")) or as_str(source.get("media_type")) or "image/png"
         url = as_str(part.get("url")) or as_str(source.get("url"))
         return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}" if data else url}}
-    if isinstance(part.get("image_url"), str):  # LangChain takes the bare address, too
+    if isinstance(part.get("image_url"), str):  # LangChain also accepts a bare URL
         return {"type": "image_url", "image_url": {"url": part["image_url"]}}
     return part
 
@@ -134,7 +134,7 @@ def _call(at: int, call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _metadata(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return all that has no place of its own."""
+    """Return everything without a field of its own."""
     answered = as_dict(fields.get("response_metadata"))
     added = {key: value for key, value in as_dict(fields.get("additional_kwargs")).items() if key != "tool_calls"}
     status = as_str(fields.get("status"))
@@ -153,7 +153,7 @@ _KNOWN_FIELDS: Final = frozenset(
     {"additional_kwargs", "content", "id", "lc", "name", "response_metadata", "role", "status", "tool_call_chunks"}
     | {"tool_call_id", "tool_calls", "type", "usage_metadata", "model", "thoughts", "usage"}
 )
-"""Fields that are read, and names that are ours."""
+"""Fields that are read, and metadata keys of ours."""
 
 
 def _reasoning(part: dict[str, Any]) -> str:
@@ -164,7 +164,7 @@ def _reasoning(part: dict[str, Any]) -> str:
 
 FORMAT: Final = Format(
     name="langchain",
-    description="messages of LangChain: messages_to_dict, dumps, dumpd or model_dump, as a list or as JSON lines",
+    description="LangChain messages: messages_to_dict, dumps, dumpd or model_dump, as a list or as JSON lines",
     recognizes=recognizes,
     read=read,
 )

@@ -14,7 +14,7 @@ from brimful.records import Content
 
 
 def as_dict(value: object) -> dict[str, Any]:
-    """Return an object, or an empty one.
+    """Return a dict; an empty one for any other type.
 
     >>> as_dict({"a": 1}), as_dict([1])
     ({'a': 1}, {})
@@ -23,7 +23,7 @@ def as_dict(value: object) -> dict[str, Any]:
 
 
 def as_dicts(value: object) -> list[dict[str, Any]]:
-    """Return the objects of a list.
+    """Return the dicts of a list.
 
     >>> as_dicts([{"a": 1}, 7]), as_dicts(None)
     ([{'a': 1}], [])
@@ -32,7 +32,7 @@ def as_dicts(value: object) -> list[dict[str, Any]]:
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
-    """Return the object that JSON tells, or an empty one.
+    """Return a JSON object; an empty one if it is invalid.
 
     >>> parse_object(b'{"a": 1}'), parse_object(b"{")
     ({'a': 1}, {})
@@ -44,7 +44,7 @@ def parse_object(data: bytes) -> dict[str, Any]:
 
 
 def as_str(value: object) -> str:
-    """Return a text, or an empty one.
+    """Return a string; an empty one for any other type.
 
     >>> as_str("a"), as_str(7), as_str(None)
     ('a', '', '')
@@ -53,7 +53,7 @@ def as_str(value: object) -> str:
 
 
 def as_strs(value: object) -> list[str]:
-    """Return the texts of a list that say anything.
+    """Return the non-empty strings of a list.
 
     >>> as_strs(["a", 7, ""])
     ['a']
@@ -62,7 +62,7 @@ def as_strs(value: object) -> list[str]:
 
 
 def as_id(value: object) -> str:
-    """Return what may serve as a name or an id: a text or a whole number.
+    """Return a string or an integer as a name or id; empty for any other type.
 
     >>> as_id("a"), as_id(7), as_id(True), as_id(None)
     ('a', '7', '', '')
@@ -71,7 +71,7 @@ def as_id(value: object) -> str:
 
 
 def without_empty(**values: object) -> dict[str, Any]:
-    """Return metadata without what says nothing.
+    """Return metadata without empty values.
 
     >>> without_empty(a=1, b=None, c=[], d=False)
     {'a': 1}
@@ -80,7 +80,7 @@ def without_empty(**values: object) -> dict[str, Any]:
 
 
 def message_content(parts: list[Part]) -> Content:
-    r"""Return what a message says: a text alone is no part.
+    r"""Return the content of a message: a string if there are only texts.
 
     >>> message_content([Text(text="a"), Text(text="b")])
     'a\n\nb'
@@ -91,7 +91,7 @@ def message_content(parts: list[Part]) -> Content:
 
 
 def image_from_bytes(data: bytes, encoded: str) -> Media | None:
-    """Return a picture by its own bytes, if they are those of one.
+    """Return an image with the media type that its bytes have; None if they are not an image.
 
     >>> image_from_bytes(b"GIF89a", "R0lGODlh").media_type
     'image/gif'
@@ -103,8 +103,8 @@ def image_from_bytes(data: bytes, encoded: str) -> Media | None:
     return Media(modality="image", data=encoded, media_type=f"image/{kind}")
 
 
-_MILLISECONDS: Final = 1e11  # a larger number is no time in seconds: it would be the year 5138
-# SillyTavern writes three forms of its own (public/scripts/utils.js, parseTimestamp), in whatever zone it ran:
+_MILLISECONDS: Final = 1e11  # a larger number is in milliseconds: in seconds, it would be after the year 5138
+# SillyTavern writes three forms of its own (public/scripts/utils.js, parseTimestamp), in the time zone where it ran:
 # `2024-7-12@01h31m37s`, `2024-6-5 @14h 56m 50s 682ms` and `June 19, 2023 2:20pm`.
 _SILLYTAVERN_TIME: Final = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2}) ?@(\d{1,2})h ?(\d{1,2})m ?(\d{1,2})s(?: ?(\d{1,3})ms)?"
@@ -115,7 +115,7 @@ _NOON: Final = 12
 
 
 def parse_time(value: object) -> float | None:
-    """Return a time in seconds since 1970; None for what cannot be read as one.
+    """Return a time in seconds since 1970; None if it cannot be parsed. UTC is assumed if there is no time zone.
 
     >>> parse_time(1700000000), parse_time(1700000000000), parse_time("2023-11-14T22:13:20"), parse_time("soon")
     (1700000000.0, 1700000000.0, 1700000000.0, None)

@@ -15,35 +15,35 @@ from brimful.formats.openai import read_conversation, read_conversations
 from brimful.formats.source import Format, ImportedRecord, Skipped, Source
 
 ROLES: Final = {"model": "assistant", "chatbot": "assistant", "function": "tool"}
-"""Roles that OpenAI's form calls otherwise."""
+"""Roles with another name in OpenAI's format."""
 
 
 def recognizes(source: Source) -> bool:
-    """Say whether messages have blocks or additional arguments, or stand in a chat store."""
+    """Return whether messages have blocks or additional arguments, or are in a chat store."""
     keys = source.keys
     return "role" in keys and not keys.isdisjoint(("block_type", "additional_kwargs", "chat_store"))
 
 
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
-    """Yield messages; each key of a store is a room."""
+    """Yield messages; each key of a store becomes a room."""
     if not source.head.lstrip().startswith(b"{") or {"store"}.isdisjoint(source.keys):
         yield from read_conversations(source, to_openai)
         return
-    found = source.whole()
-    if isinstance(found, Skipped):
-        yield found
+    entry = source.whole()
+    if isinstance(entry, Skipped):
+        yield entry
         return
-    store = as_dict(as_dict(found.data).get("chat_store")) or as_dict(found.data)
+    store = as_dict(as_dict(entry.data).get("chat_store")) or as_dict(entry.data)
     for key, messages in as_dict(store.get("store")).items():
         if isinstance(messages, list) and key:
             room = join_id(source.room, key)
-            yield from read_conversation(room, source, f"{found.place}: store.{key}", messages, to_openai)
+            yield from read_conversation(room, source, f"{entry.place}: store.{key}", messages, to_openai)
         else:
-            yield Skipped(f"{found.place}: store.{key}", "is no list of messages under a name")
+            yield Skipped(f"{entry.place}: store.{key}", "is not a list of messages with a name")
 
 
 def to_openai(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a message in OpenAI's form.
+    """Return a message in OpenAI's format.
 
     >>> to_openai({"role": "user", "blocks": [{"block_type": "text", "text": "Hi"}], "additional_kwargs": {}})
     {'content': [{'type': 'text', 'text': 'Hi'}], 'role': 'user'}
@@ -73,7 +73,7 @@ def to_openai(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _metadata(data: dict[str, Any], blocks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return all that has no place of its own, also blocks of which the text only names what they hold."""
+    """Return everything without a field of its own, and blocks that the text only mentions."""
     added = as_dict(data.get("additional_kwargs"))
     return without_empty(
         thoughts="\n\n".join(filter(None, map(_reasoning, blocks))),
@@ -99,18 +99,18 @@ def _parts(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
             else:
                 yield {"type": "text", "text": f"[image {as_str(block.get('path'))}]"}
         case "audio" if as_str(block.get("audio")):
-            sound = {"data": as_str(block.get("audio")), "format": as_str(block.get("format")) or "wav"}
-            yield {"type": "input_audio", "input_audio": sound}
+            audio = {"data": as_str(block.get("audio")), "format": as_str(block.get("format")) or "wav"}
+            yield {"type": "input_audio", "input_audio": audio}
         case "tool_call" | "thinking" | "cache":
             return
         case other:
-            said = as_str(block.get("text")) or as_str(block.get("title")) or as_str(block.get("path"))
-            yield {"type": "text", "text": said or f"[{as_str(other) or 'block'}]"}
+            text = as_str(block.get("text")) or as_str(block.get("title")) or as_str(block.get("path"))
+            yield {"type": "text", "text": text or f"[{as_str(other) or 'block'}]"}
 
 
 def _call(block: dict[str, Any]) -> dict[str, Any]:
-    given = block.get("tool_kwargs")
-    arguments = given if isinstance(given, str) else json.dumps(as_dict(given), ensure_ascii=False)
+    value = block.get("tool_kwargs")
+    arguments = value if isinstance(value, str) else json.dumps(as_dict(value), ensure_ascii=False)
     called = {"name": as_str(block.get("tool_name")), "arguments": arguments}
     return {"id": as_id(block.get("tool_call_id")) or called["name"], "type": "function", "function": called}
 
@@ -121,7 +121,7 @@ def _reasoning(block: dict[str, Any]) -> str:
 
 FORMAT: Final = Format(
     name="llamaindex",
-    description="messages of LlamaIndex: ChatMessage dumps, lists of them, and chat stores",
+    description="LlamaIndex messages: ChatMessage dumps, lists of them, and chat stores",
     recognizes=recognizes,
     read=read,
 )

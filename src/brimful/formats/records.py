@@ -13,7 +13,7 @@ from brimful.formats.source import Format, ImportedRecord, Skipped, Source
 
 
 def recognizes(source: Source) -> bool:
-    """Say whether objects tell what record they are."""
+    """Return whether objects have a record type and an id."""
     return {"record", "id"} <= source.keys
 
 
@@ -31,7 +31,7 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
 
 FORMAT: Final = Format(
     name="records",
-    description="records as `brimful export` writes them, one a line",
+    description="records written by `brimful export`, one per line",
     recognizes=recognizes,
     read=read,
 )

@@ -14,13 +14,13 @@ from brimful.formats.lenient import as_dict, as_dicts, as_id, as_str, as_strs, p
 from brimful.formats.source import Entry, Format, ImportedRecord, Skipped, Source
 from brimful.records import Message, Room, User
 
-MAX_BLOCK_DEPTH: Final = 8  # of blocks within blocks; Slack has four
+MAX_BLOCK_DEPTH: Final = 8  # of nested blocks; Slack has four
 
 _LINE_ELEMENTS: Final = ("rich_text_section", "rich_text_quote", "rich_text_preformatted")
 
 
 def block_lines(blocks: object, levels: int = MAX_BLOCK_DEPTH) -> Iterator[str]:
-    """Yield the lines of blocks, in Slack's own markup.
+    """Yield the lines of blocks, in Slack's markup.
 
     >>> list(block_lines([{"type": "section", "text": {"type": "mrkdwn", "text": "*Hi*"}, "fields": [{"text": "a"}]}]))
     ['*Hi*', 'a']
@@ -30,14 +30,14 @@ def block_lines(blocks: object, levels: int = MAX_BLOCK_DEPTH) -> Iterator[str]:
             yield from _rich_lines(block, levels)
             continue
         shown = (block.get(key) for key in ("title", "text", "label", "alt_text"))
-        told = [as_str(each) or as_str(as_dict(each).get("text")) for each in shown]
-        yield from filter(None, told)
+        lines = [as_str(each) or as_str(as_dict(each).get("text")) for each in shown]
+        yield from filter(None, lines)
         yield from block_lines(block.get("fields"), levels - 1)
         yield from block_lines(block.get("elements"), levels - 1)
 
 
 def _rich_lines(block: dict[str, Any], levels: int) -> Iterator[str]:
-    """Yield the paragraphs of a rich text, and the points of its lists."""
+    """Yield the paragraphs and list items of a rich text."""
     for element in as_dicts(block.get("elements")) if levels else ():
         if element.get("type") in _LINE_ELEMENTS:
             yield from filter(None, ["".join(map(_inline_text, as_dicts(element.get("elements"))))])
@@ -62,22 +62,22 @@ def _inline_text(piece: dict[str, Any]) -> str:
 
 
 def is_link_preview(attachment: dict[str, Any]) -> bool:
-    """Say whether Slack added it to a link by itself. A message that somebody shared is none."""
+    """Return whether Slack added an attachment to a link by itself. A shared message is not a preview."""
     shared = attachment.get("is_msg_unfurl") is True or attachment.get("is_share") is True
     return not shared and bool(as_str(attachment.get("from_url")) or as_str(attachment.get("original_url")))
 
 
 def attachment_lines(attachment: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of an attachment; its plain `fallback` if it has no others.
+    """Yield the lines of an attachment; its `fallback` if it has no others.
 
     >>> list(attachment_lines({"title": "Build", "fields": [{"title": "State", "value": "ok"}], "fallback": "x"}))
     ['Build', 'State: ok']
     """
     keys = ("pretext", "author_name", "title", "text")
-    told = [*filter(None, (as_str(attachment.get(key)) for key in keys)), *_field_lines(attachment)]
-    told += [*block_lines(attachment.get("blocks"))] if not as_str(attachment.get("text")) else []
-    told += [*filter(None, [as_str(attachment.get("footer"))])] if told else []
-    yield from told or filter(None, [as_str(attachment.get("fallback")) or as_str(attachment.get("image_url"))])
+    lines = [*filter(None, (as_str(attachment.get(key)) for key in keys)), *_field_lines(attachment)]
+    lines += [*block_lines(attachment.get("blocks"))] if not as_str(attachment.get("text")) else []
+    lines += [*filter(None, [as_str(attachment.get("footer"))])] if lines else []
+    yield from lines or filter(None, [as_str(attachment.get("fallback")) or as_str(attachment.get("image_url"))])
 
 
 def _field_lines(attachment: dict[str, Any]) -> Iterator[str]:
@@ -87,12 +87,12 @@ def _field_lines(attachment: dict[str, Any]) -> Iterator[str]:
 
 PREFIX: Final = "slack"
 CHANNEL_FILES: Final = frozenset({"channels.json", "groups.json", "dms.json", "mpims.json"})
-"""Files that tell of channels, private ones, and talks of two or more."""
+"""Files that describe public and private channels and direct conversations."""
 _REFERENCE: Final = re.compile(r"<([^<>]*)>")
 
 
 def recognizes(source: Source) -> bool:
-    """Say whether it is a day of a channel, or one of the files that tell of people and channels."""
+    """Return whether it is a day of a channel, or one of the files that describe users and channels."""
     keys = source.keys
     if source.path.name in CHANNEL_FILES:
         return {"id", "members"} <= keys
@@ -102,29 +102,29 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
-    """Yield people, rooms, or the messages of a day."""
-    people = source.once("people", lambda: _user_names(source))
+    """Yield users, rooms, or the messages of a day."""
+    users = source.once("people", lambda: _user_names(source))
     for entry in source.entries():
         if isinstance(entry, Skipped):
             yield entry
             continue
         try:
-            yield _record(source, entry, people)
+            yield _record(source, entry, users)
         except BrimfulError as error:
             yield Skipped(entry.place, str(error))
 
 
-def _record(source: Source, entry: Entry, people: dict[str, str]) -> ImportedRecord | Skipped:
+def _record(source: Source, entry: Entry, users: dict[str, str]) -> ImportedRecord | Skipped:
     data = as_dict(entry.data)
     if source.path.name in CHANNEL_FILES:
-        return _room(source, data, people)
+        return _room(source, data, users)
     if source.path.name == "users.json":
         return User(id=join_id(PREFIX, as_id(data.get("id"))), name=_user_name(data), metadata=_user_metadata(data))
-    return _message(source, entry.place, data, people)
+    return _message(source, entry.place, data, users)
 
 
 def _user_names(source: Source) -> dict[str, str]:
-    """Return the names of people by their ids, from the root of the export."""
+    """Return the names of users by their ids, from the root of the export."""
     users = source.sibling("../users.json") or source.sibling("users.json")
     return {as_id(user.get("id")): _user_name(user) for user in as_dicts(users)}
 
@@ -142,8 +142,8 @@ def _user_metadata(user: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _room(source: Source, data: dict[str, Any], people: dict[str, str]) -> Room:
-    members = [people.get(member, member) for member in as_strs(data.get("members"))]
+def _room(source: Source, data: dict[str, Any], users: dict[str, str]) -> Room:
+    members = [users.get(member, member) for member in as_strs(data.get("members"))]
     folder = as_str(data.get("name")) or as_id(data.get("id"))
     room = join_id(source.requested_room or PREFIX, folder)
     return Room(
@@ -161,19 +161,19 @@ def _room(source: Source, data: dict[str, Any], people: dict[str, str]) -> Room:
     )
 
 
-def _message(source: Source, place: str, data: dict[str, Any], people: dict[str, str]) -> Message | Skipped:
+def _message(source: Source, place: str, data: dict[str, Any], users: dict[str, str]) -> Message | Skipped:
     if data.get("type") != "message" or not as_id(data.get("ts")):
-        return Skipped(place, "is no message: it has no time (`ts`), or is of another type")
+        return Skipped(place, "is not a message: it has no time (`ts`) or another type")
     room = join_id(source.requested_room or PREFIX, source.path.parent.name or source.room)
-    said = "\n".join(_lines(data, people))
-    if not said:
-        return Skipped(place, "says nothing")
+    content = "\n".join(_lines(data, users))
+    if not content:
+        return Skipped(place, "is empty")
     ts, thread = as_id(data["ts"]), as_id(data.get("thread_ts"))
     return Message(
         id=join_id(room, ts),
         room=room,
-        content=said,
-        sender=_sender(data, people),
+        content=content,
+        sender=_sender(data, users),
         at=parse_time(ts) or source.modified,
         edited=parse_time(as_dict(data.get("edited")).get("ts")),
         metadata=without_empty(
@@ -188,43 +188,43 @@ def _message(source: Source, place: str, data: dict[str, Any], people: dict[str,
     )
 
 
-def _sender(data: dict[str, Any], people: dict[str, str]) -> str:
+def _sender(data: dict[str, Any], users: dict[str, str]) -> str:
     id = as_id(data.get("user"))
     profile = as_dict(data.get("user_profile"))
     called = as_str(profile.get("display_name")) or as_str(profile.get("real_name"))
     bot = as_str(data.get("username")) or as_str(as_dict(data.get("bot_profile")).get("name"))
-    return people.get(id) or called or bot or id or as_id(data.get("bot_id"))
+    return users.get(id) or called or bot or id or as_id(data.get("bot_id"))
 
 
-def _lines(data: dict[str, Any], people: dict[str, str]) -> Iterator[str]:
-    """Yield what is said: the text, else the blocks; what is attached, and the names of files.
+def _lines(data: dict[str, Any], users: dict[str, str]) -> Iterator[str]:
+    """Yield the lines of a message: its text or else its blocks, its attachments, and the names of its files.
 
-    Previews of links are told where nothing else is.
+    Link previews are included only if there is nothing else.
     """
     attached = as_dicts(data.get("attachments"))
-    told = [as_str(data["text"])] if as_str(data.get("text")) else [*block_lines(data.get("blocks"))]
-    told += [line for each in attached if not is_link_preview(each) for line in attachment_lines(each)]
-    told = told or [line for each in attached for line in attachment_lines(each)]
-    yield from (render_markup(line, people) for line in told)
+    lines = [as_str(data["text"])] if as_str(data.get("text")) else [*block_lines(data.get("blocks"))]
+    lines += [line for each in attached if not is_link_preview(each) for line in attachment_lines(each)]
+    lines = lines or [line for each in attached for line in attachment_lines(each)]
+    yield from (render_markup(line, users) for line in lines)
     for file in as_dicts(data.get("files")):
         yield f"[file {as_str(file.get('name')) or as_str(file.get('title')) or as_id(file.get('id'))}]"
 
 
-def render_markup(said: str, people: dict[str, str]) -> str:
-    """Put names in the place of references, and signs in that of their codes.
+def render_markup(text: str, users: dict[str, str]) -> str:
+    """Replace references by names, and entities by characters.
 
     >>> render_markup("<@U1> see <#C2|general> &amp; <https://a.org|this> <!here>", {"U1": "Ada"})
     '@Ada see #general & this (https://a.org) @here'
     """
-    named = _REFERENCE.sub(lambda found: _render_reference(found[1], people), said)
-    return named.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    rendered = _REFERENCE.sub(lambda match: _render_reference(match[1], users), text)
+    return rendered.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
-def _render_reference(reference: str, people: dict[str, str]) -> str:
+def _render_reference(reference: str, users: dict[str, str]) -> str:
     target, _, label = reference.partition("|")
     match target[:1]:
         case "@":
-            return "@" + (people.get(target[1:]) or label or target[1:])
+            return "@" + (users.get(target[1:]) or label or target[1:])
         case "#":
             return "#" + (label or target[1:])
         case "!":
@@ -235,7 +235,7 @@ def _render_reference(reference: str, people: dict[str, str]) -> str:
 
 FORMAT: Final = Format(
     name="slack",
-    description="Slack's export: people, channels and their days; best as the whole folder or archive",
+    description="Slack exports: users, channels and messages; import the whole folder or archive",
     recognizes=recognizes,
     read=read,
 )

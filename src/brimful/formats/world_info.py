@@ -13,22 +13,22 @@ _ENTRY: Final = ({"key", "content"}, {"keys", "content"})
 
 
 def recognizes(source: Source) -> bool:
-    """Say whether there are entries with keys and contents, or a book among SillyTavern's that has none yet."""
+    """Return whether there are entries with keywords and contents, or an empty lorebook in SillyTavern's folder."""
     keys = source.keys
-    told = any(each <= keys for each in _ENTRY) or (source.path.parent.name == "worlds" and keys == {"entries"})
-    return source.head.lstrip().startswith(b"{") and "entries" in keys and told
+    has_entries = any(each <= keys for each in _ENTRY) or (source.path.parent.name == "worlds" and keys == {"entries"})
+    return source.head.lstrip().startswith(b"{") and "entries" in keys and has_entries
 
 
 def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
-    """Yield the book, which bears the name of its file, and its entries."""
-    found = source.whole()
-    if isinstance(found, Skipped):
-        yield found
+    """Yield the lorebook, which is named after its file, and its entries."""
+    entry = source.whole()
+    if isinstance(entry, Skipped):
+        yield entry
         return
     name = room_name(source.name)
     try:
-        book = read_lorebook(found.data, join_id(name), name, usual=lorebook_defaults(source))
-        records: list[ImportedRecord] = [book, *read_lorebook_entries(found.data, join_id(name))]
+        book = read_lorebook(entry.data, join_id(name), name, usual=lorebook_defaults(source))
+        records: list[ImportedRecord] = [book, *read_lorebook_entries(entry.data, join_id(name))]
     except BrimfulError as error:
         yield Skipped(source.name, str(error))
         return
@@ -37,7 +37,7 @@ def read(source: Source) -> Iterator[ImportedRecord | Skipped]:
 
 FORMAT: Final = Format(
     name="world-info",
-    description="World Info of SillyTavern, or the book of a character card: a lorebook with its entries",
+    description="SillyTavern World Info, and standalone lorebooks of character cards",
     recognizes=recognizes,
     read=read,
 )
