@@ -314,7 +314,7 @@ def test_slack_has_names_threads_edits_and_files(walk):
     assert of(Room, records)[0].metadata["topic"] == "Everything"
     assert [user.name for user in of(User, records)] == ["Ada", "Bob B."]
     assert said(records, "slack/D1") == [("user", "Ada", "Hi")]
-    assert skips == [("general/2023-11-15.json[1]", "says nothing")]  # and nothing of lists that are empty
+    assert skips == [("general/2023-11-15.json[1]", "is empty")]  # and nothing of lists that are empty
 
 
 def test_a_day_of_slack_alone_keeps_the_ids(read):
@@ -335,7 +335,7 @@ def test_discord_has_replies_reactions_and_embeds(read, indent):
     assert reply.metadata["reactions"] == {"👍": 3}
     assert reply.edited == hello.at + 120
     assert embed.content == "Lobby\nReady!"
-    assert skips == [(": messages[3]", "says nothing")]
+    assert skips == [(": messages[3]", "is empty")]
 
 
 def test_a_truncated_channel_keeps_what_is_whole(read):

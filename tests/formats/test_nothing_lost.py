@@ -137,7 +137,7 @@ def test_slack_blocks_without_end_are_left_where_that_shows(read):
     for _ in range(200):
         deep = {"type": "context", "elements": [deep]}
     _, skips = read(slack_day({"text": "", "blocks": [deep]}), name="2023-11-14.json")
-    assert [reason for _, reason in skips] == ["says nothing"]
+    assert [reason for _, reason in skips] == ["is empty"]
 
 
 def test_slack_rooms_know_what_is_pinned(read):

@@ -32,9 +32,9 @@ class Branch(msgspec.Struct, frozen=True):
 def split_branches(parents: Mapping[str, str | None], current: str | None = None) -> list[Branch]:
     """Split a tree, which is given as the parent of each node, in the order in which nodes were created.
 
-    The first branch starts at the root and follows the oldest child of each node. Every other child starts a branch with
-    only its own nodes. If the path that was shown last (to `current`, or to the last node) is not the first branch, it
-    becomes a branch as a whole. Damaged trees, with cycles or without a root, are split as well.
+    The first branch starts at the root and follows the oldest child of each node. Every other child starts a branch
+    with only its own nodes. If the path that was shown last (to `current`, or to the last node) is not the first
+    branch, it becomes a branch as a whole. Damaged trees, with cycles or without a root, are split as well.
 
     >>> [branch.nodes for branch in split_branches({"a": None, "b": "a", "c": "a", "d": "c", "e": "a"}, "d")]
     [('a', 'b'), ('a', 'c', 'd'), ('e',)]
