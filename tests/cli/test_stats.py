@@ -59,9 +59,9 @@ def test_an_empty_store_says_what_to_do(run, run_json):
 LINES = (
     r"Statistics for helper \(last 24 hours\):",
     r"Total Contexts Built: +3",
-    r"Average Token Usage: +[\d,]+ tokens \([\d.]+ % of all windows together\)",
-    r"Max Token Usage: +[\d,]+ tokens \(at most [\d.]+ % of a window\)",
-    r"Min Token Usage: +[\d,]+ tokens \(at least [\d.]+ % of a window\)",
+    r"Average Token Usage: +[\d,]+ tokens \([\d.]+ % of all budgets together\)",
+    r"Max Token Usage: +[\d,]+ tokens \(at most [\d.]+ % of a budget\)",
+    r"Min Token Usage: +[\d,]+ tokens \(at least [\d.]+ % of a budget\)",
     r"COMPONENT BREAKDOWN \(average\):",
     r"  System Prompt: +[\d,]+ tokens \([\d.]+ %",
     r"  Memories: +[\d,]+ tokens \([\d.]+ %",
