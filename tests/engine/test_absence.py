@@ -45,14 +45,14 @@ def why(run, new_engine):
 @pytest.mark.parametrize(
     ("id", "reason"),
     [
-        ("bobs", "it belongs to the user 'bob'; unless somebody else asked, this context has the user 'ada'"),
+        ("bobs", "it belongs to the user 'bob'; unless another user was passed, this context has the user 'ada'"),
         ("novas", "it belongs to the persona 'nova'; this context has no persona"),
         ("late", "it was written after this context was built"),
-        ("elsewhere", "it was said in the room 'street', which was not searched or gave nothing better"),
-        ("hidden", "it is hidden, and stands in no context"),
-        ("later", "it was said after this context was built"),
-        ("dragon", "none of its keys was spoken of, and search did not bring it"),
-        ("off", "it is switched off"),
+        ("elsewhere", "it was posted in room 'street', which was not searched or had no better results"),
+        ("hidden", "it is hidden, so no context includes it"),
+        ("later", "it was posted after this context was built"),
+        ("dragon", "none of its keywords appeared, and search did not find it"),
+        ("off", "it is disabled"),
     ],
 )
 def test_each_reason_is_told(why, id, reason):
@@ -62,7 +62,7 @@ def test_each_reason_is_told(why, id, reason):
 def test_what_search_did_not_bring(why):
     found = why("bees")
     assert (found.kind, found.text) == ("memory-semantic", "Ada keeps bees.")
-    assert found.why.startswith("search brought ")
+    assert found.why.startswith("search found ")
     assert found.why.endswith("pin it to have it in every context")
 
 

@@ -97,13 +97,13 @@ def test_the_next_build_reads_at_once_what_the_last_one_took(run, new_engine):
 
 
 def test_a_page_is_never_too_short_or_too_long():
-    packaged, reach = PackageCache(kept=2), HistoryReach(tokens=100, sure=50)
+    packaged, reach = PackageCache(max_entries=2), HistoryReach(tokens=100, sure=50)
     assert packaged.first_page("r", reach) == FIRST_PAGE
     for took, wanted in ((0, FIRST_PAGE), (3, FIRST_PAGE), (160, 174), (10**6, MAX_PAGE)):
-        packaged.met("r", reach, took)
+        packaged.note_needed("r", reach, took)
         assert packaged.first_page("r", reach) == wanted
     for room in ("s", "t"):
-        packaged.met(room, reach, 160)
+        packaged.note_needed(room, reach, 160)
     assert packaged.first_page("r", reach) == FIRST_PAGE
 
 
@@ -111,10 +111,10 @@ def test_what_history_left_behind_is_searched():
     """History stays where it began: turns before that are in no window, though their place would be sure."""
     newest_first = tuple(Message(id=f"m{seq}", room="r", content="Hi", seq=seq) for seq in (9, 8, 7, 6, 5))
     recent = RecentHistory(messages=newest_first, sure=6)
-    assert recent.searched_to("m8") == 8
-    assert recent.searched_to("m5") == 6  # it began before what is sure: that is in
-    assert recent.searched_to("gone") == recent.searched_to("") == 6
-    assert RecentHistory(messages=newest_first).searched_to("m8") is None
+    assert recent.search_end("m8") == 8
+    assert recent.search_end("m5") == 6  # it began before what is sure: that is in
+    assert recent.search_end("gone") == recent.search_end("") == 6
+    assert RecentHistory(messages=newest_first).search_end("m8") is None
 
 
 def test_the_tokenizer_is_made_ready_while_history_is_read(run, new_engine):

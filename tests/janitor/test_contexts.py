@@ -137,11 +137,11 @@ def test_a_message_belongs_to_the_summary_whose_spans_hold_it(drawn, oldest, asi
     messages = [Message(id=f"m{seq}", room="r", content="", seq=seq) for seq in read]
     count = Count(tokens=1, basis="exact")
     packages = [
-        ContentPackage(id=each.id, kind="message-recent", content="x", tokens=count, cluster=clusters.of(each))
+        ContentPackage(id=each.id, kind="message-recent", content="x", tokens=count, cluster=clusters.find(each))
         for each in messages
     ]
-    parted = clusters.parted(messages, read)
-    for message, package, whole in zip(messages, packages, clusters.whole(packages, parted), strict=True):
+    parted = clusters.find_partial(messages, read)
+    for message, package, whole in zip(messages, packages, clusters.detach(packages, parted), strict=True):
         own = next((each for each in summaries if each.first <= message.seq <= each.last), None)
         assert package.cluster == (own and own.cluster)
         complete = own is not None and set(range(own.first, own.last + 1)) <= set(read)
@@ -173,10 +173,10 @@ def test_the_newest_messages_do_not_give_way_and_are_not_told_twice():
             content="x",
             tokens=Count(tokens=1, basis="exact"),
             position=each.seq,
-            cluster=clusters.of(each),
+            cluster=clusters.find(each),
         )
         for each in messages
     ]
-    left = {package.position: package.cluster for package in clusters.whole(packages, (), 45)}
+    left = {package.position: package.cluster for package in clusters.detach(packages, (), 45)}
     assert {left[seq] for seq in range(45, 61)} == {None}
     assert {left[seq] for seq in range(31, 45)} == {"before"}

@@ -10,7 +10,7 @@ from brimful.views.explain import format_score
 
 
 class Absence(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a context knew nothing of: what it says, and why it was no candidate."""
+    """A stored record that was not a candidate for a context, and why."""
 
     id: str
     kind: str
@@ -19,9 +19,9 @@ class Absence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find_absence(store: Store, snapshot: Snapshot, id: str) -> Absence | None:
-    """Say why a memory, a message or an entry was no candidate of a build; None if the store holds nothing of that id.
+    """Explain why a memory, message or lore entry was not a candidate; return None if there is no such record.
 
-    It is told from the records as they are now: what was changed since the build may have been otherwise then.
+    The explanation uses the records as they are now, which may have changed since the build.
     """
     for memory in await store.memories(ids=[id], limit=1):
         place = await store.get(Room, snapshot.room)
@@ -41,43 +41,44 @@ def _explain_memory(memory: Memory, snapshot: Snapshot, place: Room | None) -> s
     owners = (
         ("persona", memory.persona, snapshot.persona, "this context has"),
         ("room", memory.room, snapshot.room, "this context has"),
-        # Who asked is not kept with a context.
-        ("user", memory.user, place.user if place else None, "unless somebody else asked, this context has"),
+        # A context does not store its user.
+        ("user", memory.user, place.user if place else None, "unless another user was passed, this context has"),
     )
-    for what, owner, here, has in owners:
-        if owner is not None and owner != here:
-            other = f"no {what}" if here is None else f"the {what} {here!r}"
-            return f"it belongs to the {what} {owner!r}; {has} {other}"
-    unknown = "" if memory.at else "when it was written is not known, and it may have come later; else "
+    for kind, owner, actual, has in owners:
+        if owner is not None and owner != actual:
+            other = f"no {kind}" if actual is None else f"the {kind} {actual!r}"
+            return f"it belongs to the {kind} {owner!r}; {has} {other}"
+    unknown = "" if memory.at else "it may have been written later, since its time is unknown; otherwise "
     return unknown + _explain_search(snapshot.context, "memory-", "pin it to have it in every context")
 
 
 def _explain_message(message: Message, snapshot: Snapshot) -> str:
     if message.hidden:
-        return "it is hidden, and stands in no context"
+        return "it is hidden, so no context includes it"
     if message.room != snapshot.room:
-        return f"it was said in the room {message.room!r}, which was not searched or gave nothing better"
+        return f"it was posted in room {message.room!r}, which was not searched or had no better results"
     if message.at > snapshot.at:
-        return "it was said after this context was built"
+        return "it was posted after this context was built"
     return _explain_search(snapshot.context, "message-older", "it is older than the history that was loaded")
 
 
 def _explain_entry(entry: LoreEntry) -> str:
     if not entry.enabled:
-        return "it is switched off"
-    return "none of its keys was spoken of, and search did not bring it"
+        return "it is disabled"
+    return "none of its keywords appeared, and search did not find it"
 
 
 def _explain_search(context: Context, kind: str, more: str) -> str:
-    """Say what search brought instead, or why it could not search."""
+    """Explain what search found instead, or why it failed."""
     if context.inputs.degraded:
-        return f"search did not bring it, and something failed: {'; '.join(map(str, context.inputs.degraded))}"
-    found = [
+        return f"search did not find it, and something failed: {'; '.join(map(str, context.inputs.degraded))}"
+    relevances = [
         package.relevance
         for package in context.inputs.packages
         if package.kind.startswith(kind) and package.relevance is not None
     ]
-    if not found:
-        return f"search brought nothing of this kind; {more}"
-    brought = f"{len(found):,} that are nearer to the question (relevance {format_score(min(found))} and more)"
-    return f"search brought {brought}; {more}"
+    if not relevances:
+        return f"search found nothing of this kind; {more}"
+    return (
+        f"search found {len(relevances):,} more relevant (relevance {format_score(min(relevances))} or higher); {more}"
+    )

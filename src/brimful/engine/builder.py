@@ -104,7 +104,7 @@ class Builder:
         started, now = clock(), self._settings.resolve_time(request.now, "now")
         participants = await self._load_participants(request)
         room, persona = participants.room, participants.persona
-        calibrated = await self._calibrator.learned(self.choose_model(request.model, persona), request.route, now=now)
+        calibrated = await self._calibrator.calibrate(self.choose_model(request.model, persona), request.route, now=now)
         windows = [window for window in (request.window, calibrated.window) if window is not None]
         plan = make_plan(
             room,
@@ -273,11 +273,11 @@ class CandidateCollector:
             counter=plan.counter,
             vocabulary=plan.vocabulary,
             reach=get_history_reach(plan.policy, plan.budget),
-            packaged=self._packages,
+            cache=self._packages,
             persona=plan.persona,
             summaries=known.summaries,
-            asked=plan.current.posted,
-            asker=plan.current.message is None,
+            current=plan.current.posted,
+            include_user=plan.current.message is None,
         )
         retrieved = await self._retrieve(plan, known, recent)
         lore_index, lore = await self._activate_lore(plan, known, recent, retrieved)
@@ -319,7 +319,7 @@ class CandidateCollector:
     ) -> tuple[LoreIndex, Activation]:
         """Activate lore entries by keywords in recent messages, and those that retrieval found."""
         user = plan.user.id if plan.user else None
-        index = await self._library.shelf(known.books, plan.persona, user, now=plan.now)
+        index = await self._library.load_index(known.books, plan.persona, user, now=plan.now)
         if not index.entries:
             return index, Activation()
         turns = await self._library.turns(index, plan.room.id, plan.current, recent.messages, plan.persona)
@@ -329,7 +329,7 @@ class CandidateCollector:
             turns,
             seed=plan.room.id,
             count_tokens=candidates.make_lore_cost(index, known.titles, counter=plan.counter),
-            persona=await self._library.who(plan.persona, user, index.sources),
+            persona=await self._library.describe_persona(plan.persona, user, index.sources),
             retrieved={hit.record.id: hit.relevance for hit in retrieved.hits if isinstance(hit.record, LoreEntry)},
         )
         return index, activation
@@ -355,7 +355,7 @@ class CandidateCollector:
         )
         search = SearchRequest(
             room=plan.room.id,
-            before=recent.searched_to(plan.history_start),
+            before=recent.search_end(plan.history_start),
             other_rooms=known.rooms,
             memories=known.scopes,
             types=tuple(self._settings.types),
@@ -371,7 +371,7 @@ class CandidateCollector:
 def _make_packages(plan: BuildPlan, loaded: LoadedContent) -> list[ContentPackage]:
     counter, known, recent = plan.counter, loaded.known, loaded.recent
     history = recent.packages if plan.current.message else require_last_turn(recent.packages)
-    summaries = candidates.filter_summaries(known.summaries, recent.sure, recent.parted)
+    summaries = candidates.filter_summaries(known.summaries, recent.sure, recent.partial_clusters)
     notes = collect_notes(plan.persona, plan.room, plan.user)
     packages = [
         *package_header(plan.persona, plan.room, counter=counter, user=plan.user, available=plan.budget.available),

@@ -27,21 +27,21 @@ from brimful.records import LoreEntry, Memory, Message, Summary
 from brimful.retrieval.rank import length_adjusted
 from brimful.retrieval.search import Hit
 
-JANITOR_RELEVANCE = 0.0002  # the relevance of what the janitor tells: whatever may well hold an answer comes first
-TRIGGERED_RELEVANCE = 1.0  # the relevance of lore whose key was spoken
-_MAX_CACHED_KINDS: Final = 256  # of packages whose family is kept at hand
-_LABEL_TOKENS = 12  # tokens around a find: day and speaker, or tags
+JANITOR_RELEVANCE = 0.0002  # of the janitor's summaries: likely answers come first
+TRIGGERED_RELEVANCE = 1.0  # of lore whose keyword appeared
+_MAX_CACHED_KINDS: Final = 256  # kinds whose family is cached
+_LABEL_TOKENS = 12  # around a hit: day and speaker, or tags
 
 
 def package_pinned(memories: Iterable[Memory], *, counter: TokenCounter) -> list[ContentPackage]:
-    """Package what is always known."""
+    """Package pinned memories."""
     return [package_memory(memory, counter=counter) for memory in memories]
 
 
 def package_lore(
     lore: Iterable[ActivatedEntry], books: Mapping[str, str], *, counter: TokenCounter
 ) -> list[ContentPackage]:
-    """Package lore that is constant, sticky or was spoken of, with what brought it in."""
+    """Package activated lore, with the reason."""
     return [
         _package_entry(
             each.entry,
@@ -57,40 +57,42 @@ def package_lore(
     ]
 
 
-def make_lore_cost(shelf: LoreIndex, books: Mapping[str, str], *, counter: TokenCounter) -> Callable[[LoreEntry], int]:
-    """Return a function that tells what an entry takes of the window if it is told: its text, and its label."""
+def make_lore_cost(index: LoreIndex, books: Mapping[str, str], *, counter: TokenCounter) -> Callable[[LoreEntry], int]:
+    """Return a function that computes the tokens of an entry with its label."""
     cost = make_cost_function(counter, names_in_text=False)  # lore has no speaker
-    return lambda entry: cost(_package_entry(entry, shelf.entries[entry.id].text, books, counter))
+    return lambda entry: cost(_package_entry(entry, index.entries[entry.id].text, books, counter))
 
 
 def package_excluded_lore(
-    held: Iterable[LoreExclusion], shelf: LoreIndex, books: Mapping[str, str], *, counter: TokenCounter
+    exclusions: Iterable[LoreExclusion], index: LoreIndex, books: Mapping[str, str], *, counter: TokenCounter
 ) -> list[ContentPackage]:
     """Package lore that was activated but excluded: it does not compete, but is on the record."""
     packages = []
-    for each in held:
-        ready = shelf.entries[each.entry]
+    for each in exclusions:
+        prepared = index.entries[each.entry]
         metadata = _lore_metadata(each.match) if each.match else {}
         why = each.match.text if each.match else ""
-        entry = _package_entry(ready.entry, ready.text, books, counter, metadata=metadata, why=why, excluded=each.text)
+        entry = _package_entry(
+            prepared.entry, prepared.text, books, counter, metadata=metadata, why=why, excluded=each.text
+        )
         packages.append(entry)
     return packages
 
 
 def filter_lore_hits(hits: Iterable[Hit], activation: Activation) -> list[Hit]:
-    """Return the finds that may be candidates: of lore those that are told for being found, as they are told."""
-    told = {each.entry.id: each for each in activation.activated if each.reason.by == "retrieval"}
-    left = []
+    """Return the hits without lore entries that were not activated by retrieval."""
+    activated = {each.entry.id: each for each in activation.activated if each.reason.by == "retrieval"}
+    remaining = []
     for hit in hits:
         if not isinstance(hit.record, LoreEntry):
-            left.append(hit)
-        elif hit.record.id in told:
-            left.append(msgspec.structs.replace(hit, record=_activated_entry(told[hit.record.id])))
-    return left
+            remaining.append(hit)
+        elif hit.record.id in activated:
+            remaining.append(msgspec.structs.replace(hit, record=_activated_entry(activated[hit.record.id])))
+    return remaining
 
 
 def package_summaries(summaries: Iterable[Summary], *, counter: TokenCounter) -> list[ContentPackage]:
-    """Package summaries: those of messages that are candidates stand ready for them, the others compete."""
+    """Package summaries. They can replace their messages if these are candidates; otherwise they compete."""
     return [
         package_summary(summary, counter=counter, relevance=JANITOR_RELEVANCE)
         if LEVEL_KEY in summary.metadata
@@ -99,17 +101,19 @@ def package_summaries(summaries: Iterable[Summary], *, counter: TokenCounter) ->
     ]
 
 
-def filter_summaries(summaries: Iterable[Summary], sure: int | None, parted: Collection[str] = ()) -> list[Summary]:
-    """Return summaries without those of days that stand in the window themselves, from the place `sure` on.
+def filter_summaries(
+    summaries: Iterable[Summary], sure: int | None, partial_clusters: Collection[str] = ()
+) -> list[Summary]:
+    """Return summaries without those of days whose messages will all be in the window, from position `sure` on.
 
-    Of a day whose cluster is `parted`, something does not: it was set aside.
+    Some messages of `partial_clusters` are archived, so their summaries stay.
     """
     return [
         summary
         for summary in summaries
         if sure is None
         or summary.first < sure
-        or summary.cluster in parted
+        or summary.cluster in partial_clusters
         or summary.metadata.get(LEVEL_KEY) in (None, "family")
     ]
 
@@ -122,10 +126,10 @@ def package_hits(
     books: Mapping[str, str],
     others: Sequence[ContentPackage],
 ) -> list[ContentPackage]:
-    """Package what retrieval found, with the parts of its relevance, beside the `others` that are candidates already.
+    """Package search hits that are not among the `others`, with the parts of their relevance.
 
-    A message that is one of them is one again, under another id: should history end before it, it may still come in on
-    its own merit, and should history keep it, it is a duplicate. Anything else is there once.
+    A message of the history is packaged again under another id: if history ends before it, it may still be included,
+    and if history includes it, it is dropped as a duplicate.
     """
     taken = {(_family(package.kind), package.id) for package in others}
     counts = counter.texts([plain_text(hit.record.content) for hit in hits])
@@ -140,28 +144,28 @@ def package_hits(
 
 
 def limit_hits(hits: Sequence[Hit], *, counter: TokenCounter, tokens: int) -> list[Hit]:
-    """Return the finds that are worth most for their tokens: what would fill so many, and half as many again.
+    """Return the hits with the highest value per token, enough to fill the tokens one and a half times.
 
-    The fill chooses by worth for tokens, too: by worth alone, a few long texts would leave it nothing to choose from.
+    The fill chooses by value per token, too. By value alone, a few long texts would leave it no choice.
     """
     counts = counter.texts([plain_text(hit.record.content) for hit in hits])
     costs = [count.upper + _LABEL_TOKENS for count in counts]
-    gains = [_hit_value(hit, count) / cost for hit, count, cost in zip(hits, counts, costs, strict=True)]
-    order = sorted(range(len(hits)), key=gains.__getitem__, reverse=True)
+    densities = [_hit_value(hit, count) / cost for hit, count, cost in zip(hits, counts, costs, strict=True)]
+    order = sorted(range(len(hits)), key=densities.__getitem__, reverse=True)
     spent = accumulate((costs[at] for at in order), initial=0)
-    most = tokens * 3 // 2
-    return [hits[at] for at, before in zip(order, spent, strict=False) if before < most]
+    limit = tokens * 3 // 2
+    return [hits[at] for at, before in zip(order, spent, strict=False) if before < limit]
 
 
 def make_ids_unique(packages: Iterable[ContentPackage]) -> list[ContentPackage]:
-    """Return packages of which no two that are different things share an id: a memory may be named as a message is."""
+    """Return packages with unique ids, since a memory may have the id of a message."""
     owners: dict[str, str] = {}
-    distinguished = []
+    unique = []
     for package in packages:
         family = _family(package.kind)
         own = owners.setdefault(package.id, family) == family
-        distinguished.append(package if own else msgspec.structs.replace(package, id=qualified_id(family, package.id)))
-    return distinguished
+        unique.append(package if own else msgspec.structs.replace(package, id=qualified_id(family, package.id)))
+    return unique
 
 
 def _package_entry(
@@ -176,8 +180,8 @@ def _activated_entry(lore: ActivatedEntry) -> LoreEntry:
 
 
 def _lore_metadata(why: ActivationReason) -> dict[str, Any]:
-    said = msgspec.structs.asdict(why)
-    facts = {name: value for name, value in said.items() if value and (name != "place" or why.where)}
+    fields = msgspec.structs.asdict(why)
+    facts = {name: value for name, value in fields.items() if value and (name != "place" or why.where)}
     return {"lore": facts}
 
 
@@ -216,7 +220,7 @@ def _package_hit(
 
 
 def _hit_value(hit: Hit, count: Count) -> float:
-    # A few words said in passing seldom hold an answer; a memory or an entry was written to be short.
+    # Very short messages seldom hold an answer; memories and entries are meant to be short.
     return length_adjusted(hit.relevance, count.upper) if isinstance(hit.record, Message) else min(1.0, hit.relevance)
 
 

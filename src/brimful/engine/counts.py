@@ -11,30 +11,29 @@ from brimful.records.search import CountedMessage
 from brimful.retrieval.search import Hit
 from brimful.stores import Store
 
-_MAX_INLINE: Final = 131_072  # characters, to digest which takes so long that others would wait
+_MAX_INLINE: Final = 131_072  # characters; more would block the event loop too long
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 async def run_in_thread_if_long(texts: Sequence[str], work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-    """Do some work on texts: at once, or on another thread where they are long."""
+    """Call a function on texts, in a thread if they are long."""
     if sum(map(len, texts)) < _MAX_INLINE:
         return work(*args, **more)
     return await asyncio.to_thread(work, *args, **more)
 
 
 async def prepare_tokenizer(vocabulary: str | None) -> None:
-    """Make a vocabulary ready, on another thread, so that a store can be asked meanwhile."""
+    """Load a tokenizer in a thread, so that the store can be read meanwhile."""
     if vocabulary is not None and not is_preloaded(vocabulary):
         await asyncio.to_thread(preload, vocabulary)
 
 
 async def ensure_counts(store: Store, vocabulary: str | None, contents: Iterable[Content]) -> int:
-    """See to it that every text of these contents has a known count; return how many had to be tokenized.
+    """Make sure that every text has a count; return how many had to be tokenized.
 
-    What this process remembers is not looked up. Tokenizing runs in a thread: a long text does not hold up the event
-    loop.
+    Counts that this process remembers are not looked up. Tokenizing runs in a thread.
     """
     if vocabulary is None:
         return 0
@@ -47,12 +46,12 @@ async def ensure_counts(store: Store, vocabulary: str | None, contents: Iterable
 async def _load_or_count(store: Store, vocabulary: str, texts: Sequence[str]) -> int:
     if not texts:
         return 0
-    named = dict(zip(await run_in_thread_if_long(texts, lambda: list(map(content_hash, texts))), texts, strict=True))
-    stored = await store.counts(vocabulary, list(named))
+    by_hash = dict(zip(await run_in_thread_if_long(texts, lambda: list(map(content_hash, texts))), texts, strict=True))
+    stored = await store.counts(vocabulary, list(by_hash))
     await run_in_thread_if_long(
-        texts, remember_counts, vocabulary, {named[hash]: tokens for hash, tokens in stored.items()}
+        texts, remember_counts, vocabulary, {by_hash[hash]: tokens for hash, tokens in stored.items()}
     )
-    missing = {hash: text for hash, text in named.items() if hash not in stored}
+    missing = {hash: text for hash, text in by_hash.items() if hash not in stored}
     if missing:
         counted = await asyncio.to_thread(count_raw, vocabulary, list(missing.values()))
         await store.save_counts(vocabulary, dict(zip(missing, counted, strict=True)))
@@ -60,18 +59,18 @@ async def _load_or_count(store: Store, vocabulary: str, texts: Sequence[str]) ->
 
 
 async def reuse_hit_counts(vocabulary: str | None, hits: Iterable[Hit]) -> None:
-    """Take over the counts that came with what was found: it need not be asked for again."""
+    """Remember the counts that came with search hits."""
     if vocabulary is not None:
-        found = {
+        counts = {
             hit.record.content: hit.tokens
             for hit in hits
             if hit.tokens is not None and isinstance(hit.record.content, str)
         }
-        await run_in_thread_if_long(list(found), remember_counts, vocabulary, found)
+        await run_in_thread_if_long(list(counts), remember_counts, vocabulary, counts)
 
 
 async def ensure_history_counts(store: Store, vocabulary: str | None, page: Sequence[CountedMessage]) -> int:
-    """Do the same for a page of history, whose plain texts come with their counts."""
+    """Like `ensure_counts`, for a page of history whose texts mostly come with their counts."""
     if vocabulary is None:
         return 0
     known: Mapping[str, int] = {

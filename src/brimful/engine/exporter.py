@@ -11,11 +11,11 @@ from brimful.stores import Store
 
 R = TypeVar("R", bound=Entity)
 
-PAGE_RECORDS: Final = 500  # records read at once
+PAGE_RECORDS: Final = 500  # records per read
 
 
 async def get_record(store: Store, kind: type[R], id: str) -> R:
-    """Return a record that is asked for by name."""
+    """Return a record; raise `UnknownRecord` if there is none."""
     record = await store.get(kind, id)
     if record is None:
         raise UnknownRecord(str(kind.__struct_config__.tag), id)
@@ -23,14 +23,13 @@ async def get_record(store: Store, kind: type[R], id: str) -> R:
 
 
 async def read_messages(store: Store, room: Room) -> AsyncIterator[Message]:
-    """Yield the messages of a room in the order in which they were said, those that are set aside included."""
+    """Yield the messages of a room in order, including archived ones."""
     newest = await store.history(room.id, limit=1, include_archived=True)
     last = newest[0].message.seq if newest else 0
     for first in range(1, last + 1, PAGE_RECORDS):
-        for said in await store.messages_at(
-            room.id, range(first, min(first + PAGE_RECORDS, last + 1)), include_archived=True
-        ):
-            yield said.message
+        positions = range(first, min(first + PAGE_RECORDS, last + 1))
+        for entry in await store.messages_at(room.id, positions, include_archived=True):
+            yield entry.message
 
 
 async def export_room(store: Store, room: Room) -> AsyncIterator[ImportedRecord]:
@@ -60,14 +59,14 @@ async def export_persona(store: Store, persona: Persona) -> AsyncIterator[Import
 
 
 async def export_conversation(store: Store, room: Room) -> dict[str, Any]:
-    """Return a room as a conversation in OpenAI's form."""
-    messages = [told async for message in read_messages(store, room) for told in write_openai_messages(message)]
+    """Return a room as a conversation in OpenAI's format."""
+    messages = [row async for message in read_messages(store, room) for row in write_openai_messages(message)]
     tools = room.metadata.get("tools")
     return {"id": room.id, "messages": messages, **({"tools": tools} if tools else {})}
 
 
 async def export_chat_lines(store: Store, room: Room) -> AsyncIterator[dict[str, Any]]:
-    """Yield a room as the lines of a chat of SillyTavern."""
+    """Yield a room as the lines of a SillyTavern chat."""
     user = await store.get(User, room.user) if room.user else None
     persona = await store.get(Persona, room.persona) if room.persona else None
     yield write_chat_head(
@@ -80,7 +79,7 @@ async def export_chat_lines(store: Store, room: Room) -> AsyncIterator[dict[str,
 
 
 async def export_card(store: Store, persona: Persona) -> dict[str, Any]:
-    """Return a persona as a character card, with its book."""
+    """Return a persona as a character card, with its lorebook."""
     id = card_lorebook_id(persona)
     book = await store.get(Lorebook, id) if id else None
     return write_card(persona, book, await store.lore([book.id]) if book else ())

@@ -20,35 +20,38 @@ from brimful.packagers.records import package_message
 from brimful.records import Message, Persona, Summary
 from brimful.stores import Store
 
-FIRST_PAGE: Final = 64  # messages; each next page is twice as long, so that any budget is met in a few reads
+FIRST_PAGE: Final = 64  # messages; each further page is twice as long, so that any budget is filled in a few reads
 MAX_PAGE: Final = 1024
-_MAX_USER_PAGES: Final = 20  # read back for what a person said last, and no more
-_EXTRA_MESSAGES: Final = 4  # read beyond what met a reach last time
-MAX_PACKAGES: Final = 16_384  # packages of messages that a process keeps at hand
+_MAX_USER_PAGES: Final = 20  # searched for the last user message
+_EXTRA_MESSAGES: Final = 4  # read beyond what filled the budget last time
+MAX_PACKAGES: Final = 16_384  # cached packages of messages
 MAX_PACKAGE_BYTES: Final = 64 * 2**20  # of their contents
 
 
 class RecentHistory(msgspec.Struct, frozen=True, kw_only=True):
     """The newest messages of a room, newest first, and their packages.
 
-    From the place `sure` on, they will be in the window: there is no use in searching them. `counted` tells how many
-    had to be tokenized, and `parted` names the clusters of which there is more than these messages.
+    Messages from position `sure` on will be in the window, so they need not be searched. `counted` texts had to be
+    tokenized. `partial_clusters` have more messages than these.
     """
 
     messages: tuple[Message, ...] = ()
     packages: tuple[ContentPackage, ...] = ()
     sure: int | None = None
     counted: int = 0
-    parted: frozenset[str] = frozenset()
+    partial_clusters: frozenset[str] = frozenset()
 
-    def searched_to(self, begins: str) -> int | None:
-        """Return the place up to which to search: history stays with the message `begins`, and so may end before."""
-        stays = next((message.seq for message in self.messages if message.id == begins), None)
-        return self.sure if stays is None or self.sure is None else max(self.sure, stays)
+    def search_end(self, history_start: str) -> int | None:
+        """Return the position before which to search.
+
+        History keeps starting with the message `history_start`, which may be newer than `sure`.
+        """
+        start = next((message.seq for message in self.messages if message.id == history_start), None)
+        return self.sure if start is None or self.sure is None else max(self.sure, start)
 
 
 class HistoryReach(msgspec.Struct, frozen=True, kw_only=True):
-    """How far back to read: so many tokens, and so many messages at most. `sure` tokens of them will be in."""
+    """How far back to read: at most this many tokens and messages. The first `sure` tokens will be in the window."""
 
     tokens: int
     sure: int
@@ -56,7 +59,7 @@ class HistoryReach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def get_history_reach(policy: Policy, budget: ContextBudget) -> HistoryReach:
-    """Return how much history could ever get in: what its pool may take, or all there is where the pool may borrow."""
+    """Return how much history may fit: the limit of its pool, or the whole budget if the pool may borrow."""
     pool = find_pool(policy, "message-recent")
     if pool is None:
         return HistoryReach(tokens=0, sure=0, messages=0)
@@ -68,39 +71,37 @@ def get_history_reach(policy: Policy, budget: ContextBudget) -> HistoryReach:
 
 
 class PackageCache:
-    """The packages of messages that were read before: from one build to the next, nearly all of a history is the same.
+    """Caches the packages of messages, since most of a history stays the same from one build to the next.
 
-    A message is what it was as long as it stands at its place and says the same. How many messages met a reach is kept
-    as well, so that the next build reads as many at once.
+    It also remembers how many messages a build needed, so that the next one reads them at once.
     """
 
-    def __init__(self, kept: int = MAX_PACKAGES) -> None:
-        """Keep so many, least recently used first to go."""
-        self._known: LRU[tuple[object, ...], tuple[ContentPackage, int]] = LRU(
-            max_entries=kept, max_size=MAX_PACKAGE_BYTES, size=lambda _, known: content_bytes(known[0].content)
+    def __init__(self, max_entries: int = MAX_PACKAGES) -> None:
+        self._packages: LRU[tuple[object, ...], tuple[ContentPackage, int]] = LRU(
+            max_entries=max_entries, max_size=MAX_PACKAGE_BYTES, size=lambda _, cached: content_bytes(cached[0].content)
         )
-        self._met: LRU[tuple[str, HistoryReach], int] = LRU(max_entries=kept)
+        self._needed: LRU[tuple[str, HistoryReach], int] = LRU(max_entries=max_entries)
 
     def first_page(self, room: str, reach: HistoryReach) -> int:
-        """Return how many messages to read first: what it took last time, and a few more."""
-        took = self._met.get((room, reach), 0)
-        return min(MAX_PAGE, max(FIRST_PAGE, took + took // 16 + _EXTRA_MESSAGES)) if took else FIRST_PAGE
+        """Return how many messages to read first: a few more than needed last time."""
+        needed = self._needed.get((room, reach), 0)
+        return min(MAX_PAGE, max(FIRST_PAGE, needed + needed // 16 + _EXTRA_MESSAGES)) if needed else FIRST_PAGE
 
-    def met(self, room: str, reach: HistoryReach, messages: int) -> None:
-        """Note how many messages met a reach."""
-        self._met[room, reach] = messages
+    def note_needed(self, room: str, reach: HistoryReach, messages: int) -> None:
+        """Remember how many messages were needed."""
+        self._needed[room, reach] = messages
 
     async def package(self, message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
-        """Return a message's package, and what it costs where it stands."""
-        said_by = (message.id, message.room, message.seq, message.sender, message.role, message.at, message.edited)
-        key = (*said_by, message.content, cluster, counter)
-        known = self._known.get(key)
-        if known is None:
-            known = await run_in_thread_if_long(
+        """Return the package of a message and its cost in tokens."""
+        identity = (message.id, message.room, message.seq, message.sender, message.role, message.at, message.edited)
+        key = (*identity, message.content, cluster, counter)
+        cached = self._packages.get(key)
+        if cached is None:
+            cached = await run_in_thread_if_long(
                 texts_in(message.content), _package_with_cost, message, counter, cluster
             )
-            self._known[key] = known
-        return known
+            self._packages[key] = cached
+        return cached
 
 
 def _package_with_cost(message: Message, counter: TokenCounter, cluster: str | None) -> tuple[ContentPackage, int]:
@@ -108,30 +109,29 @@ def _package_with_cost(message: Message, counter: TokenCounter, cluster: str | N
     return package, package.tokens.upper + counter.message_overhead(role_of(package), speaker_name(package))
 
 
-async def load_history(  # noqa: PLR0913 - all that a history hangs on
+async def load_history(  # noqa: PLR0913 - everything that history depends on
     store: Store,
     room: str,
     *,
     counter: TokenCounter,
     vocabulary: str | None,
     reach: HistoryReach,
-    packaged: PackageCache,
+    cache: PackageCache,
     persona: Persona | None = None,
     summaries: Sequence[Summary] = (),
-    asked: Message | None = None,
-    asker: bool = False,
+    current: Message | None = None,
+    include_user: bool = False,
 ) -> RecentHistory:
-    """Read back until the reach is met, as the persona sees it.
+    """Read history backwards as far as it may fit, as the persona sees it.
 
-    The message that is `asked` stands elsewhere, so not here. If it was answered before, it is asked again: what was
-    said since is left out, the other answer first of all. With `asker`, the last words of a person are among the
-    messages, however far they lie back.
+    The `current` message is packaged elsewhere. If it was answered before, that answer and everything after it is left
+    out. With `include_user`, the last user message is included, however old it is.
     """
     clusters = Clusters(summaries)
     messages: list[Message] = []
     packages: list[ContentPackage] = []
     read: list[int] = []
-    tokens, counted, page_size = 0, 0, packaged.first_page(room, reach)
+    tokens, counted, page_size = 0, 0, cache.first_page(room, reach)
     before: int | None = None
     sure: int | None = None
     while _needs_more(messages, tokens, reach):
@@ -139,45 +139,48 @@ async def load_history(  # noqa: PLR0913 - all that a history hangs on
         counted += await ensure_history_counts(store, vocabulary, page)
         read += [entry.message.seq for entry in page]
         seen = [each for each in as_seen_by([entry.message for entry in page], persona) if not each.hidden]
-        if asked is not None and _was_answered(asked, seen):
-            messages, packages, tokens, sure, before, asked = [], [], 0, None, asked.seq, None
+        if current is not None and _was_answered(current, seen):
+            messages, packages, tokens, sure, before, current = [], [], 0, None, current.seq, None
             continue
         for each in seen:
-            if asked is not None and each.id == asked.id:
+            if current is not None and each.id == current.id:
                 continue
             message = clamp_timestamp(each, messages)
-            package, cost = await packaged.package(message, counter, clusters.of(message))
+            package, cost = await cache.package(message, counter, clusters.find(message))
             messages.append(message)
             packages.append(package)
             tokens += cost
             if tokens <= reach.sure:
                 sure = message.seq
-            elif tokens > reach.tokens and message.role != "tool":  # its call stands before it
+            elif tokens > reach.tokens and message.role != "tool":  # its call comes before it
                 break
         if len(page) < page_size:
             break
         before, page_size = page[-1].message.seq, min(2 * page_size, MAX_PAGE)
-    packaged.met(room, reach, len(messages))
-    parted = clusters.parted(messages, read)
-    packages = clusters.whole(packages, parted, sure)
-    if asker and (words := await _find_last_user_message(store, room, messages)):
-        counted += await ensure_counts(store, vocabulary, [words.content])
-        messages.append(words)
-        packages.append((await packaged.package(words, counter, None))[0])
+    cache.note_needed(room, reach, len(messages))
+    partial = clusters.find_partial(messages, read)
+    packages = clusters.detach(packages, partial, sure)
+    if include_user and (user_message := await _find_last_user_message(store, room, messages)):
+        counted += await ensure_counts(store, vocabulary, [user_message.content])
+        messages.append(user_message)
+        packages.append((await cache.package(user_message, counter, None))[0])
     return RecentHistory(
-        messages=tuple(messages), packages=tuple(packages), sure=sure, counted=counted, parted=frozenset(parted)
+        messages=tuple(messages),
+        packages=tuple(packages),
+        sure=sure,
+        counted=counted,
+        partial_clusters=frozenset(partial),
     )
 
 
-def _was_answered(asked: Message, seen: Sequence[Message]) -> bool:
-    """Say whether who answers has spoken after the message that is asked: then it was asked before."""
-    return any(each.role == "assistant" and each.seq > asked.seq for each in seen)
+def _was_answered(message: Message, others: Sequence[Message]) -> bool:
+    return any(each.role == "assistant" and each.seq > message.seq for each in others)
 
 
 def clamp_timestamp(message: Message, newer: Sequence[Message]) -> Message:
-    """Return a message with a time that is not after those of the newer ones: its place in the room is what counts.
+    """Return a message whose time is not later than that of newer messages.
 
-    Clocks differ, and old messages are posted late; a prompt tells them as the room does.
+    Clocks differ, and old messages may be posted late. The order in the room counts.
     """
     if not newer or message.at <= newer[-1].at:
         return message
@@ -185,82 +188,82 @@ def clamp_timestamp(message: Message, newer: Sequence[Message]) -> Message:
 
 
 def _needs_more(messages: Sequence[Message], tokens: int, reach: HistoryReach) -> bool:
-    """Say whether to read on: as long as there is room, and until results have their call."""
+    """Whether to read on: until the budget is filled, and until tool results have their call."""
     if messages and messages[-1].role == "tool":
         return True
     return tokens <= reach.tokens and (reach.messages is None or len(messages) < reach.messages)
 
 
 async def _find_last_user_message(store: Store, room: str, loaded: Sequence[Message]) -> Message | None:
-    """Return what a person said last, if it lies before all that was loaded: an agent's steps may have filled it."""
+    """Return the last user message if it is not loaded, since an agent's steps may fill the history."""
     if not loaded or any(message.role == "user" for message in loaded):
         return None
     before = loaded[-1].seq
     for _ in range(_MAX_USER_PAGES):
         page = [entry.message for entry in await store.history(room, before=before, limit=MAX_PAGE)]
-        said_by_person = next((each for each in page if each.role == "user" and not each.hidden), None)
-        if said_by_person or len(page) < MAX_PAGE:
-            return said_by_person
+        found = next((each for each in page if each.role == "user" and not each.hidden), None)
+        if found or len(page) < MAX_PAGE:
+            return found
         before = page[-1].seq
     return None
 
 
 class Clusters:
-    """Which cluster a message belongs to: that of the newest summary that covers it.
+    """Assigns messages to clusters: each to the cluster of the newest summary that covers it.
 
-    Summaries by spans are the janitor's, of which no two cover the same; a flood's is for messages that are set aside.
+    Summaries with spans come from the janitor and do not overlap, except those of floods, whose messages are archived.
     """
 
     def __init__(self, summaries: Sequence[Summary]) -> None:
-        """Read summaries, newest first."""
-        self._named: dict[str, str] = {}
+        """Take summaries, newest first."""
+        self._by_id: dict[str, str] = {}
         for summary in reversed(summaries):
-            self._named.update(dict.fromkeys(summary.covers, summary.cluster))
-        plain = [each for each in summaries if not each.covers]
-        self._spans = sorted((first, last, each.cluster) for each in plain for first, last in each.spans)
-        self._long = [(each.first, each.last, each.cluster) for each in plain if each.last and not each.spans]
-        self._first = {each.cluster: each.first for each in plain if each.first}
+            self._by_id.update(dict.fromkeys(summary.covers, summary.cluster))
+        by_position = [each for each in summaries if not each.covers]
+        self._spans = sorted((first, last, each.cluster) for each in by_position for first, last in each.spans)
+        self._ranges = [(each.first, each.last, each.cluster) for each in by_position if each.last and not each.spans]
+        self._starts = {each.cluster: each.first for each in by_position if each.first}
 
-    def of(self, message: Message) -> str | None:
+    def find(self, message: Message) -> str | None:
         """Return the cluster of a message, if it has one."""
-        return self._named.get(message.id) or (self._at(message.seq) if self._spans or self._long else None)
+        return self._by_id.get(message.id) or (self._find_at(message.seq) if self._spans or self._ranges else None)
 
-    def parted(self, messages: Sequence[Message], read: Iterable[int]) -> set[str]:
-        """Return the clusters of which not all is among the messages, newest first.
+    def find_partial(self, messages: Sequence[Message], read: Iterable[int]) -> set[str]:
+        """Return the clusters of which some messages are not loaded.
 
-        They reach further back, or places between the messages were not `read`: the janitor has set them aside.
+        They start before the oldest message, or some of their positions were not `read` because they are archived.
         """
         if not messages:
             return set()
         newest, oldest = messages[0].seq, messages[-1].seq
-        places = sorted(read)
-        found = {cluster for cluster, first in self._first.items() if first < oldest}
+        positions = sorted(read)
+        partial = {cluster for cluster, first in self._starts.items() if first < oldest}
         for first, last, cluster in self._spans:
             low, high = max(first, oldest), min(last, newest)
-            if low <= high and bisect_right(places, high) - bisect_left(places, low) < high - low + 1:
-                found.add(cluster)
-        return found
+            if low <= high and bisect_right(positions, high) - bisect_left(positions, low) < high - low + 1:
+                partial.add(cluster)
+        return partial
 
-    def whole(
-        self, packages: list[ContentPackage], parted: Collection[str], sure: int | None = None
+    def detach(
+        self, packages: list[ContentPackage], partial: Collection[str], sure: int | None = None
     ) -> list[ContentPackage]:
-        """Take a cluster off messages that are not to give way to its summary.
+        """Remove the cluster of messages that their summary must not replace.
 
-        Where there is more of it than these, the summary tells of the others, too: it competes by itself. And the
-        newest, from the place `sure` on, are worth more than what the janitor tells of them.
+        The summary of a partial cluster covers other messages, too, so it competes by itself. And the newest messages,
+        from position `sure` on, are worth more than the janitor's summary.
         """
-        told = {cluster for _, _, cluster in self._spans} if sure is not None else set()
-        if not parted and not told:
+        janitor = {cluster for _, _, cluster in self._spans} if sure is not None else set()
+        if not partial and not janitor:
             return packages
         return [
             msgspec.structs.replace(package, cluster=None)
-            if package.cluster in parted or (package.cluster in told and package.position >= (sure or 0))
+            if package.cluster in partial or (package.cluster in janitor and package.position >= (sure or 0))
             else package
             for package in packages
         ]
 
-    def _at(self, seq: int) -> str | None:
+    def _find_at(self, seq: int) -> str | None:
         at = bisect_right(self._spans, (seq + 1,)) - 1
         if at >= 0 and self._spans[at][1] >= seq:
             return self._spans[at][2]
-        return next((cluster for first, last, cluster in self._long if first <= seq <= last), None)
+        return next((cluster for first, last, cluster in self._ranges if first <= seq <= last), None)

@@ -13,8 +13,8 @@ from brimful.retrieval.documents import Searchable, make_document
 from brimful.retrieval.retriever import Rows, embed_checked
 from brimful.stores import Store
 
-STORE_RETRY_SECONDS: Final = 5.0  # until a store that failed is asked again
-BATCH_DOCUMENTS: Final = 256  # documents an embedder gets at once, and a transaction keeps
+STORE_RETRY_SECONDS: Final = 5.0  # until a failed store is tried again
+BATCH_DOCUMENTS: Final = 256  # documents per call of the embedder and per transaction
 
 IndexCallback = Callable[[IndexProgress], None]
 
@@ -22,9 +22,9 @@ _log = logging.getLogger("brimful")
 
 
 class Indexer:
-    """Gives every document its vector. What fails waits: for the breaker, and then for the next round.
+    """Embeds every document. What fails waits for the circuit breaker and is retried.
 
-    A document that its embedder refuses by itself is left out until the next start, so that it holds up no other.
+    A document that the embedder rejects on its own is skipped until the next start, so that it does not block others.
     """
 
     def __init__(
@@ -36,7 +36,6 @@ class Indexer:
         clock: Callable[[], float],
         batch: int = BATCH_DOCUMENTS,
     ) -> None:
-        """Embed what waits in this store."""
         self._store = store
         self._embedder = embedder
         self._breaker = breaker
@@ -44,53 +43,54 @@ class Indexer:
         self._batch = batch
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
-        self._refused: set[int] = set()
+        self._skipped: set[int] = set()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to wait for this embedder's vectors, and to make them."""
+        """Start to embed the backlog."""
         await self._store.use_embedder(self._embedder.id)
-        if self._task is None:  # two may have asked for it at once
+        if self._task is None:  # start may be called twice at once
             self._task = asyncio.create_task(self._run(), name="brimful-indexer")
         self.wake()
 
     def wake(self) -> None:
-        """Say that there may be something to do."""
+        """Look for new documents."""
         self._idle.clear()
         self._wake.set()
 
     async def stop(self) -> None:
-        """Stop. What is not done stays in the backlog."""
+        """Stop. Remaining documents stay in the backlog."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            self._idle.set()  # nobody is left who would say so to those that wait for it
+            self._idle.set()  # wake those who wait, since the task cannot anymore
 
     async def wait_idle(self) -> IndexProgress:
-        """Wait until nothing is left that can be done now, and return how far it came."""
+        """Wait until nothing more can be embedded now, and return the progress."""
         if self._task is not None:
             self.wake()  # another process may have written
             await self._idle.wait()
         return await self._store.index_progress(self._embedder.id)
 
-    async def drain(self, tell: IndexCallback) -> IndexProgress:
-        """Embed all that waits, here and now, telling of each batch. An embedder that is in trouble ends it.
+    async def drain(self, on_progress: IndexCallback) -> IndexProgress:
+        """Embed the whole backlog now; raise if the embedder fails. `on_progress` is called after each batch.
 
-        How far it is, is reckoned on from batch to batch: to count all documents takes as long as to embed some.
+        Progress is added up from batch to batch, since counting all documents is slow.
         """
         await self._store.use_embedder(self._embedder.id)
-        self._refused.clear()  # whoever asks for it may have mended what was amiss
-        far, size = await self._store.index_progress(self._embedder.id), self._batch
+        self._skipped.clear()  # the cause may have been fixed
+        progress, size = await self._store.index_progress(self._embedder.id), self._batch
         while documents := await self._backlog(size):
-            settled = await self._tried(documents)
-            if isinstance(settled, int):
-                far, size = IndexProgress(done=far.done + settled, waiting=max(0, far.waiting - settled)), self._batch
-                tell(far)
-            elif await self._is_well(settled):
-                size = self._fewer(documents, settled)
+            result = await self._try_embed(documents)
+            if isinstance(result, int):
+                done, waiting = progress.done + result, max(0, progress.waiting - result)
+                progress, size = IndexProgress(done=done, waiting=waiting), self._batch
+                on_progress(progress)
+            elif await self._is_working(result):
+                size = self._shrink_batch(documents, result)
             else:
-                raise settled
+                raise result
         return await self._store.index_progress(self._embedder.id)
 
     async def _run(self) -> None:
@@ -100,47 +100,47 @@ class Indexer:
             try:
                 wait = await self._catch_up()
             except StoreError as error:
-                _log.warning("embedding waits for the store: %s", error)
+                _log.warning("indexing waits for the store: %s", error)
                 wait = STORE_RETRY_SECONDS
-            if not self._wake.is_set():  # or more came while this was done
+            if not self._wake.is_set():  # unless more came meanwhile
                 self._idle.set()
-            if wait:  # the embedder is in trouble: look again when the breaker lets a probe through, or on a new write
+            if wait:  # the embedder fails: retry when the breaker allows it, or on a new write
                 await _wait_for_first(self._wake.wait(), asyncio.sleep(wait))
                 self._wake.set()
 
     async def _catch_up(self) -> float:
-        """Embed until nothing waits; return 0, or the seconds after which it is worth trying again."""
+        """Embed until the backlog is empty; return 0, or the seconds until the next retry."""
         size = self._batch
         while documents := await self._backlog(size):
             if not self._breaker.allow(self._clock()):
                 return max(1.0, self._breaker.retry_in(self._clock()))
-            settled = await self._tried(documents)
-            if isinstance(settled, int):
+            result = await self._try_embed(documents)
+            if isinstance(result, int):
                 self._breaker.succeeded(self._clock())
                 size = self._batch
-            elif await self._is_well(settled):
+            elif await self._is_working(result):
                 self._breaker.succeeded(self._clock())
-                size = self._fewer(documents, settled)
+                size = self._shrink_batch(documents, result)
             else:
-                _log.warning("embedding failed, and will be tried again: %s: %s", type(settled).__name__, settled)
+                _log.warning("embedding failed and will be retried: %s: %s", type(result).__name__, result)
                 self._breaker.failed(self._clock())
         return 0.0
 
-    async def _tried(self, documents: Sequence[Document]) -> int | Exception:
-        """Embed documents and keep their vectors; return how many wait no longer, or what the embedder did wrong."""
+    async def _try_embed(self, documents: Sequence[Document]) -> int | Exception:
+        """Embed documents and store their vectors; return how many are done, or the embedder's error."""
         try:
             vectors = await self._embed(documents)
             return await self._store.save_vectors(self._embedder.id, [document.doc for document in documents], vectors)
         except (StoreError, asyncio.CancelledError):
             self._breaker.cancelled()
             raise
-        except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder is anybody's code
+        except Exception as error:  # noqa: BLE001 - the breaker's boundary: an embedder may be user code
             return error
 
-    async def _is_well(self, error: Exception) -> bool:
-        """Say whether the embedder takes a text that nobody could refuse: then it was the documents that it refused.
+    async def _is_working(self, error: Exception) -> bool:
+        """Whether the embedder accepts a trivial text. Then it rejected the documents, and is not down.
 
-        For vectors that the store does not take, since they are longer or shorter than others, no document can help.
+        If the store rejects vectors of a wrong length, no document would help.
         """
         if isinstance(error, InvalidValue):
             return False
@@ -150,19 +150,19 @@ class Indexer:
             return False
         return True
 
-    def _fewer(self, documents: Sequence[Document], error: Exception) -> int:
-        """Return how many documents to try after an error: fewer, until the one that is refused stands alone."""
+    def _shrink_batch(self, documents: Sequence[Document], error: Exception) -> int:
+        """Return a smaller batch size after an error, until the rejected document is alone."""
         if len(documents) == 1:
-            self._refuse(documents[0], error)
+            self._skip(documents[0], error)
         return max(1, len(documents) // 8)
 
-    def _refuse(self, document: Document, error: Exception) -> None:
-        _log.warning("%s %r is not embedded: %s: %s", document.kind, document.item, type(error).__name__, error)
-        self._refused.add(document.doc)
+    def _skip(self, document: Document, error: Exception) -> None:
+        _log.warning("%s %r cannot be embedded: %s: %s", document.kind, document.item, type(error).__name__, error)
+        self._skipped.add(document.doc)
 
     async def _backlog(self, size: int) -> list[Document]:
-        waiting = await self._store.backlog(self._embedder.id, limit=size + len(self._refused))
-        return [document for document in waiting if document.doc not in self._refused][:size]
+        waiting = await self._store.backlog(self._embedder.id, limit=size + len(self._skipped))
+        return [document for document in waiting if document.doc not in self._skipped][:size]
 
     async def _embed(self, documents: Sequence[Document]) -> Rows:
         records = await self._records(documents)
@@ -172,7 +172,7 @@ class Indexer:
         return await embed_checked(self._embedder, passages, "passage")
 
     async def _records(self, documents: Sequence[Document]) -> dict[int, Searchable]:
-        """Return the record of each document; one that was removed meanwhile has none."""
+        """Return the records of documents, except those that were removed meanwhile."""
         found: dict[tuple[DocumentKind, str], Searchable] = {}
         for kind in sorted({document.kind for document in documents}):
             ids = [document.item for document in documents if document.kind == kind]

@@ -17,12 +17,10 @@ from brimful.retrieval.cache import Cache
 from brimful.retrieval.search import LOREBOOK
 from brimful.stores import Store
 
-_MAX_CACHED: Final = 64  # sets of books that a process keeps ready
-_CACHE_SECONDS: Final = 86_400.0  # seconds; a change of a book is noticed at once
-_MAX_DEPTH: Final = 1_000  # messages that are looked through, however many a book wants
-_BLOCK_MESSAGES: Final = (
-    64  # messages: where the past begins to matter moves in steps, so that it is the same for many turns
-)
+_MAX_CACHED: Final = 64  # sets of lorebooks
+_CACHE_SECONDS: Final = 86_400.0  # changed lorebooks are noticed at once
+_MAX_DEPTH: Final = 1_000  # messages, whatever a lorebook asks for
+_BLOCK_MESSAGES: Final = 64  # the relevant past starts at a multiple of this, so it is stable for many turns
 _PAGE_MESSAGES: Final = 512
 _RULE_FIELDS: Final = tuple(
     field.name for field in msgspec.structs.fields(Lorebook) if field.name not in ("description", "settings")
@@ -30,49 +28,50 @@ _RULE_FIELDS: Final = tuple(
 
 
 class LoreLibrary:
-    """The books of a tenant, made ready to be looked through."""
+    """The lorebooks of a tenant, indexed by their keywords."""
 
     def __init__(self, store: Store) -> None:
-        """Read from this store."""
         self._store = store
-        self._shelves: Cache[LoreIndex] = Cache(most=_MAX_CACHED, ttl=_CACHE_SECONDS)
-        self._speaking: Cache[bool] = Cache(most=_MAX_CACHED, ttl=_CACHE_SECONDS)
+        self._indexes: Cache[LoreIndex] = Cache(most=_MAX_CACHED, ttl=_CACHE_SECONDS)
+        self._uses_names: Cache[bool] = Cache(most=_MAX_CACHED, ttl=_CACHE_SECONDS)
 
     async def books(self, room: Room, persona: Persona | None, user: User | None = None) -> dict[str, Lorebook]:
-        """Return the books of a room, of a persona and of a user, by id; those that are there."""
+        """Return the existing lorebooks of a room, persona and user, by id."""
         own = [book for who in (persona, user) if who for book in who.lorebooks]
-        shelf = dict.fromkeys([*room.lorebooks, *own])
-        found = await asyncio.gather(*(self._store.get(Lorebook, book) for book in shelf))
+        ids = dict.fromkeys([*room.lorebooks, *own])
+        found = await asyncio.gather(*(self._store.get(Lorebook, book) for book in ids))
         return {book.id: book for book in found if book is not None}
 
-    async def shelf(
+    async def load_index(
         self, books: Mapping[str, Lorebook], persona: Persona | None, user: str | None, *, now: float
     ) -> LoreIndex:
-        """Return books made ready: read again only when one of them has changed, or when other names are to be in them.
+        """Return the index of lorebooks. It is rebuilt only when one of them or the names change.
 
-        `{{char}}` and `{{user}}` stand for the names of who answers and who asks.
+        `{{char}}` and `{{user}}` are replaced by the names of the persona and the user.
         """
         if not books:
             return LoreIndex({}, ())
         version = await self._store.scope_version([LOREBOOK + book for book in books])
         key: tuple[Any, ...] = (version, tuple(_get_book_rules(book) for book in books.values()))
         names = ("", "")
-        if self._speaking.get(key, now=now) is not False:
+        if self._uses_names.get(key, now=now) is not False:
             names = (get_char_name(persona), await get_user_name(self._store, user))
-        shelf = self._shelves.get((*key, *names), now=now)
-        if shelf is None:
+        index = self._indexes.get((*key, *names), now=now)
+        if index is None:
             entries = await self._store.lore(list(books))
-            speaking = any(map(_has_placeholders, entries))
-            self._speaking.put(key, speaking, now=now)
-            names = names if speaking else ("", "")
-            shelf = await asyncio.to_thread(LoreIndex, books, [_fill_entry_names(entry, *names) for entry in entries])
-            self._shelves.put((*key, *names), shelf, now=now)
-        return shelf
+            uses_names = any(map(_has_placeholders, entries))
+            self._uses_names.put(key, uses_names, now=now)
+            names = names if uses_names else ("", "")
+            index = await asyncio.to_thread(LoreIndex, books, [_fill_entry_names(entry, *names) for entry in entries])
+            self._indexes.put((*key, *names), index, now=now)
+        return index
 
-    async def who(self, persona: Persona | None, user: str | None, wanted: Iterable[Source]) -> PersonaInfo:
-        """Return who answers, with the texts that entries want to look into."""
-        sources = {source: text for source, text in _get_persona_sources(persona).items() if source in wanted}
-        if "user" in wanted and user is not None:
+    async def describe_persona(
+        self, persona: Persona | None, user: str | None, needed: Iterable[Source]
+    ) -> PersonaInfo:
+        """Return the persona, with the texts that entries are matched against."""
+        sources = {source: text for source, text in _get_persona_sources(persona).items() if source in needed}
+        if "user" in needed and user is not None:
             known = await self._store.get(User, user)
             sources["user"] = _string_or_empty(known.metadata.get("description")) if known else ""
         if persona is None:
@@ -85,38 +84,38 @@ class LoreLibrary:
         )
 
     async def turns(
-        self, shelf: LoreIndex, room: str, current: CurrentMessage, recent: Sequence[Message], persona: Persona | None
+        self, index: LoreIndex, room: str, current: CurrentMessage, recent: Sequence[Message], persona: Persona | None
     ) -> list[Turn]:
-        """Return the last messages, the newest first: those that keys are looked for in, and as many as were of matter.
+        """Return the last messages, newest first, that keywords are matched against.
 
-        How many that are follows from the books alone, not from what a window happened to load.
+        Their number depends on the lorebooks alone, not on what the window loads.
         """
-        if not shelf.entries:
+        if not index.entries:
             return []
-        messages = list(recent) or await self._before(room, None, current, persona)
+        messages = list(recent) or await self._load_before(room, None, current, persona)
         last = get_message_number(current, messages)
-        first = max(1, (last - shelf.lookback) // _BLOCK_MESSAGES * _BLOCK_MESSAGES) if shelf.lookback else last
-        deep = min(shelf.scan_depth, _MAX_DEPTH)
-        while messages and messages[-1].seq > max(1, min(first, last - deep)):
-            more = await self._before(room, messages[-1].seq, current, persona)
+        first = max(1, (last - index.lookback) // _BLOCK_MESSAGES * _BLOCK_MESSAGES) if index.lookback else last
+        depth = min(index.scan_depth, _MAX_DEPTH)
+        while messages and messages[-1].seq > max(1, min(first, last - depth)):
+            more = await self._load_before(room, messages[-1].seq, current, persona)
             if not more:
                 break
             messages += more
-        said = [_make_turn(message, message.seq) for message in messages]
+        turns = [_make_turn(message, message.seq) for message in messages]
         if current.message is not None:
-            said.insert(0, _make_turn(current.message, last))
-        return [turn for at, turn in enumerate(said) if at < deep or turn.number >= first]
+            turns.insert(0, _make_turn(current.message, last))
+        return [turn for at, turn in enumerate(turns) if at < depth or turn.number >= first]
 
-    async def _before(
+    async def _load_before(
         self, room: str, seq: int | None, current: CurrentMessage, persona: Persona | None
     ) -> list[Message]:
-        """Return a page of what was said before a place, as the persona sees it."""
+        """Return a page of messages before a position, as the persona sees them."""
         page = await self._store.history(room, before=seq, limit=_PAGE_MESSAGES)
         return [seen for seen in as_seen_by([entry.message for entry in page], persona) if seen.id != current.id]
 
 
 def get_message_number(current: CurrentMessage, recent: Sequence[Message]) -> int:
-    """Return the place in its room of what is to be answered: where it stands, or would stand."""
+    """Return the position of the message to answer, even if it is not posted yet."""
     newest = recent[0].seq if recent else 0
     if current.message is None:
         return newest
@@ -145,16 +144,16 @@ def _fill_entry_names(entry: LoreEntry, char: str, user: str) -> LoreEntry:
     if not _has_placeholders(entry):
         return entry
 
-    def filled(said: Iterable[str]) -> tuple[str, ...]:
-        return tuple(expand_macros(each, char=char, user=user) for each in said)
+    def fill(texts: Iterable[str]) -> tuple[str, ...]:
+        return tuple(expand_macros(each, char=char, user=user) for each in texts)
 
     return msgspec.structs.replace(
-        entry, content=filled([entry.content])[0], keys=filled(entry.keys), secondary=filled(entry.secondary)
+        entry, content=fill([entry.content])[0], keys=fill(entry.keys), secondary=fill(entry.secondary)
     )
 
 
 def _get_persona_sources(persona: Persona | None) -> dict[Source, str]:
-    """Return what is known of who answers, as a character card tells it."""
+    """Return the texts of a persona's character card."""
     if persona is None:
         return {}
     character = persona.character or Character()

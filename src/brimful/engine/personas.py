@@ -20,13 +20,13 @@ from brimful.records.character import (
 from brimful.stores import Store
 
 PERSONA_KEY: Final = "brimful.persona"
-"""In the metadata of an answer: the id of the persona that gave it, whose name may become another one."""
+"""Metadata key of an answer: the id of its persona, whose name may change."""
 
 
 def as_seen_by(messages: Sequence[Message], persona: Persona | None) -> list[Message]:
-    """Return messages, newest first, as a persona sees them; without one, as they are.
+    """Return messages, newest first, as a persona sees them.
 
-    What another persona said, or did with tools, is told in words, as somebody else's.
+    Messages of other personas become user messages, and their tool calls become text.
     """
     if persona is None or not any(_is_from_other_persona(message, persona) for message in messages):
         return list(messages)
@@ -70,7 +70,7 @@ NameFiller = Callable[[str], str]
 
 
 def apply_system_prompt(room: Room, persona: Persona | None, system: str | None) -> tuple[Room, Persona | None]:
-    """Put a call's system prompt in the place of the persona's; without a persona, it is the room's first header."""
+    """Replace the persona's prompt by a call's; without a persona, it becomes the room's first header."""
     if system is None:
         return room, persona
     if persona is not None:
@@ -79,7 +79,7 @@ def apply_system_prompt(room: Room, persona: Persona | None, system: str | None)
 
 
 def apply_room_character(persona: Persona, room: Room | None) -> Persona:
-    """Return a persona as it is in a room: what the room says of the character stands in the place of its own."""
+    """Return a persona with the room's character, which overrides its own field by field."""
     here = room.character if room else None
     if here is None:
         return persona
@@ -88,26 +88,26 @@ def apply_room_character(persona: Persona, room: Room | None) -> Persona:
 
 
 def get_char_name(persona: Persona | None) -> str:
-    """Return whom `{{char}}` means: a character may have a name for it that is not its persona's."""
+    """Return the name for `{{char}}`: the character's nickname, or the persona's name."""
     if persona is None:
         return DEFAULT_PERSONA_NAME
     return (persona.character.nickname if persona.character else "") or persona.called
 
 
 def get_speaker_name(known: Persona | None, persona: str | None) -> str:
-    """Return under which name a persona speaks, so that others in its room know its words from their own."""
+    """Return the sender name of a persona's messages."""
     return known.called if known else persona or ""
 
 
 def make_name_filler(persona: Persona | None, user: User | None) -> NameFiller:
-    """Return what puts the names of who answers and of who asks where a text asks for them."""
+    """Return a function that fills in the names of the persona and the user."""
     char = get_char_name(persona)
-    asker = (user.name or user.id) if user else DEFAULT_USER_NAME
-    return lambda said: expand_macros(said, char=char, user=asker) if has_macros(said) else said
+    user_name = (user.name or user.id) if user else DEFAULT_USER_NAME
+    return lambda text: expand_macros(text, char=char, user=user_name) if has_macros(text) else text
 
 
 def fill_persona_names(persona: Persona, fill: NameFiller) -> Persona:
-    """Put names into all texts of a persona."""
+    """Fill names into all texts of a persona."""
     character = persona.character
     if character is not None:
         texts = {field: fill(getattr(character, field)) for field in TEXT_FIELDS}
@@ -115,18 +115,17 @@ def fill_persona_names(persona: Persona, fill: NameFiller) -> Persona:
     return fill_note_names(msgspec.structs.replace(persona, prompt=fill(persona.prompt), character=character), fill)
 
 
-def get_greeting(persona: Persona, which: int) -> str:
-    """Return one of the greetings of a persona: its own with 0, one of the others from 1 on."""
+def get_greeting(persona: Persona, index: int) -> str:
+    """Return a greeting of a persona: 0 is the main one, the alternatives start at 1."""
     character = persona.character or Character()
-    said = (character.greeting, *character.greetings)
-    if not 0 <= which < len(said):
-        others = f"0 to {len(character.greetings)}"
-        raise InvalidValue("which", f"must be one of the greetings of {persona.called!r}, {others}, not {which}")
-    return said[which]
+    greetings = (character.greeting, *character.greetings)
+    if not 0 <= index < len(greetings):
+        raise InvalidValue("greeting", f"must be from 0 to {len(character.greetings)}, not {index}")
+    return greetings[index]
 
 
 def fill_note_names(record: R, fill: NameFiller) -> R:
-    """Put names into the notes of a room, a persona or a user."""
+    """Fill names into the notes of a room, a persona or a user."""
     if not any(has_macros(note.text) for note in record.notes):
         return record
     notes = tuple(msgspec.structs.replace(note, text=fill(note.text)) for note in record.notes)
@@ -134,16 +133,16 @@ def fill_note_names(record: R, fill: NameFiller) -> R:
 
 
 def fill_memory_names(memory: Memory, fill: NameFiller) -> Memory:
-    """Put names into a memory."""
+    """Fill names into a memory."""
     return msgspec.structs.replace(memory, content=fill(memory.content)) if has_macros(memory.content) else memory
 
 
 async def get_user(store: Store, user: str | None) -> User | None:
-    """Return the record of a user; one of whom nothing is known has an id alone."""
+    """Return a user; if it is not stored, one with only an id."""
     return None if user is None else await store.get(User, user) or User(id=user)
 
 
 async def get_user_name(store: Store, user: str | None) -> str:
-    """Return what a user is called."""
+    """Return the name of a user."""
     known = await get_user(store, user)
     return (known.name or known.id) if known else DEFAULT_USER_NAME

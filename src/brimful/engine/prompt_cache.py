@@ -16,14 +16,14 @@ from brimful.counting import counter_for
 from brimful.render import renderer_of
 from brimful.stores import Store
 
-MAX_CONVERSATIONS: Final = 4096  # conversations that a process remembers; the others are read from the store
-_MAX_BUILDS: Final = 8  # builds of a room, for the last one of the same model and policy
+MAX_CONVERSATIONS: Final = 4096  # in the cache; others are read from the store
+_MAX_BUILDS: Final = 8  # of a room, searched for the last one of the same conversation
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """Contexts that share a prefix: those of one persona in one room, for one model, by one policy and budget.
+    """Contexts that share a prefix: of one persona in one room, for one model, policy and budget.
 
-    `rules` tell apart what bears the same name: the policy with all overrides, the window and what is left of it.
+    `rules` is a digest of the policy with all overrides, and of the budget.
     """
 
     room: str
@@ -35,7 +35,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_conversation(room: str, persona: str | None, policy: Policy, budget: ContextBudget) -> Conversation:
-    """Return which conversation a build belongs to."""
+    """Return the conversation of a build."""
     return Conversation(
         room=room,
         persona=persona,
@@ -47,20 +47,19 @@ def make_conversation(room: str, persona: str | None, policy: Policy, budget: Co
 
 
 class PrefixTracker:
-    """Remembers, least recently used first to go."""
+    """Remembers where history started in the last context of each conversation."""
 
-    def __init__(self, store: Store, kept: int = MAX_CONVERSATIONS) -> None:
-        """Look up in this store what is not remembered."""
+    def __init__(self, store: Store, max_entries: int = MAX_CONVERSATIONS) -> None:
         self._store = store
-        self._known: LRU[Conversation, HistoryStart | None] = LRU(max_entries=kept)
+        self._known: LRU[Conversation, HistoryStart | None] = LRU(max_entries=max_entries)
 
     async def last(self, conversation: Conversation) -> HistoryStart | None:
-        """Return where the last context began; None if there is none, or if it held no history."""
+        """Return where history started last time; None if there was no context or no history."""
         if conversation not in self._known:
-            self.keep(conversation, await self._stored(conversation))
+            self.keep(conversation, await self._load(conversation))
         return self._known.get(conversation)
 
-    async def _stored(self, conversation: Conversation) -> HistoryStart | None:
+    async def _load(self, conversation: Conversation) -> HistoryStart | None:
         room, persona = conversation.room, conversation.persona
         same = (conversation.model, conversation.policy, conversation.window)
         for build in await self._store.builds(room=room, persona=persona, limit=_MAX_BUILDS):
@@ -69,19 +68,17 @@ class PrefixTracker:
         return None
 
     def keep(self, conversation: Conversation, history: HistoryStart | None) -> None:
-        """Remember where a context began."""
+        """Remember where history started."""
         self._known[conversation] = history
 
 
-MAX_REQUESTS: Final = 4_096  # conversations whose last request a process remembers
+MAX_REQUESTS: Final = 4_096  # conversations
 _NO_RULE: Final = CacheRule(minimum_tokens=0)
-_REQUEST_BREAKPOINT: Final = (
-    "cache_control"  # of a whole request: Anthropic's breakpoint at the end of what can be cached
-)
+_REQUEST_BREAKPOINT: Final = "cache_control"  # a field of Anthropic's requests: a breakpoint at the end
 
 
 class RequestDigest(msgspec.Struct, frozen=True):
-    """A request that was sent, by digests: its tools, its messages, and which of these end a part that is cached."""
+    """Digests of a request's tools and messages, and which messages end with a cache breakpoint."""
 
     tools: bytes
     messages: tuple[bytes, ...]
@@ -89,27 +86,24 @@ class RequestDigest(msgspec.Struct, frozen=True):
 
 
 class LastRequests:
-    """The last request of each conversation that this process sent, least recently sent first to go."""
+    """The last request of each conversation that this process sent."""
 
-    def __init__(self, kept: int = MAX_REQUESTS) -> None:
-        """Remember so many."""
-        self._known: LRU[tuple[str, ...], RequestDigest] = LRU(max_entries=kept)
+    def __init__(self, max_entries: int = MAX_REQUESTS) -> None:
+        self._known: LRU[tuple[str, ...], RequestDigest] = LRU(max_entries=max_entries)
 
     def expect(self, context: Context, *conversation: str) -> int:
-        """Return how many tokens of a context that was sent should have been cached; remember it for the next one."""
+        """Return how many tokens of a sent context the provider should have cached, and remember the request."""
         prompt = renderer_of(context.inputs).parse(context.request)
-        sent = _digest_request(prompt, to_its_end=context.request.get(_REQUEST_BREAKPOINT) is not None)
+        sent = _digest_request(prompt, ends_cached=context.request.get(_REQUEST_BREAKPOINT) is not None)
         before = self._known.get(conversation)
         self._known[conversation] = sent
-        return (
-            0
-            if before is None
-            else _count_cached(prompt, _count_shared(before, sent, _get_cache_rule(context)), context)
-        )
+        if before is None:
+            return 0
+        return _count_cached(prompt, _count_shared(before, sent, _get_cache_rule(context)), context)
 
 
 def _count_cached(prompt: Prompt, shared: int, context: Context) -> int:
-    """Count the first messages of a prompt, as many as are shared; below the minimum, nothing is cached."""
+    """Count the tokens of the shared messages; below the provider's minimum, nothing is cached."""
     if not shared:
         return 0
     counter = counter_for(context.inputs.model, context.inputs.method)
@@ -119,7 +113,7 @@ def _count_cached(prompt: Prompt, shared: int, context: Context) -> int:
 
 
 def _count_shared(before: RequestDigest, after: RequestDigest, rule: CacheRule) -> int:
-    """Return how many messages both begin with; where a provider wants breakpoints, up to the last shared one."""
+    """Return how many messages both start with, up to the last breakpoint if the provider needs them."""
     if before.tools != after.tools:
         return 0
     pairs = zip(before.messages, after.messages, strict=False)
@@ -131,12 +125,12 @@ def _count_shared(before: RequestDigest, after: RequestDigest, rule: CacheRule) 
     return shared
 
 
-def _digest_request(prompt: Prompt, *, to_its_end: bool) -> RequestDigest:
+def _digest_request(prompt: Prompt, *, ends_cached: bool) -> RequestDigest:
     *before, last = [message.cache for message in prompt.messages] or [False]
     return RequestDigest(
         _hash(prompt.tools),
         tuple(_hash(_without_breakpoint(message)) for message in prompt.messages),
-        (*before, last or to_its_end),
+        (*before, last or ends_cached),
     )
 
 

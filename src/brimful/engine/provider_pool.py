@@ -23,51 +23,51 @@ class ProviderPool:
     """Finds the provider for a call: the call's own, the persona's, the engine's, or the model's maker."""
 
     def __init__(self, default: str | Provider, clock: Callable[[], float]) -> None:
-        """Take a name (`ollama`, `openai:http://…/v1`) or a provider; without one, the model tells."""
+        """Take the default: a name, a URL or a provider; if empty, each model runs at its maker's."""
         self._default = default
         self._clock = clock
-        self._offers: ServerModels | None = None
-        self._opened: dict[str, Provider] = {}
+        self._server_models: ServerModels | None = None
+        self._providers: dict[str, Provider] = {}
 
-    def find(self, asked: str | Provider | None, persona: Persona | None, model: ModelInfo) -> Provider:
-        """Return the provider. One that was given as such is the caller's, who closes it."""
-        spec = asked or (persona.provider if persona else "") or self._default
+    def find(self, provider: str | Provider | None, persona: Persona | None, model: ModelInfo) -> Provider:
+        """Return the provider. A provider that was passed as an object is closed by the caller."""
+        spec = provider or (persona.provider if persona else "") or self._default
         if not isinstance(spec, str):
             if not hasattr(spec, "send"):
-                raise InvalidValue("provider", f"must be a name, an address or a Provider, not {preview(spec)}")
+                raise InvalidValue("provider", f"must be a name, a URL or a Provider, not {preview(spec)}")
             return spec
-        name = spec or model.id  # not its maker: one maker's models run at several places
-        if name not in self._opened:
+        name = spec or model.id  # not its maker: a maker's models may run at several providers
+        if name not in self._providers:
             from brimful.providers import make_provider, make_provider_for_model  # noqa: PLC0415 - see above
 
-            self._opened[name] = make_provider(spec) if spec else make_provider_for_model(model)
-        return self._opened[name]
+            self._providers[name] = make_provider(spec) if spec else make_provider_for_model(model)
+        return self._providers[name]
 
-    async def served(self, model: ModelInfo, provider: Provider) -> ModelInfo:
-        """Return the model as its server runs it: one of one's own tells its window, and that it is llama.cpp.
+    async def resolve_served(self, model: ModelInfo, provider: Provider) -> ModelInfo:
+        """Return the model as its server runs it: self-hosted servers report the window, and whether it is llama.cpp.
 
-        A server that runs one model answers to any name; where ours tells nothing, its own may.
+        A server with a single model answers to any name; if ours is unknown, the server's name may be known.
         """
         from brimful.providers import HttpProvider  # noqa: PLC0415 - see above
         from brimful.providers.server_models import ServerModels  # noqa: PLC0415 - see above
 
         if not isinstance(provider, HttpProvider):
             return model
-        self._offers = self._offers or ServerModels(self._clock)
-        offer = await self._offers.find(provider.connection, provider.wire, model.id)
-        if offer is None:
+        self._server_models = self._server_models or ServerModels(self._clock)
+        served = await self._server_models.find(provider.connection, provider.wire, model.id)
+        if served is None:
             return model
-        row = model if model.known or not offer.only else default_registry().resolve(offer.id)
-        told = offer.window or row.window
+        info = model if model.known or not served.only else default_registry().resolve(served.id)
+        window = served.window or info.window
         return msgspec.structs.replace(
-            row,
+            info,
             id=model.id,
-            window=min(told, row.window) if row.known else told,
-            runtime="llama.cpp" if offer.llama else row.runtime,
+            window=min(window, info.window) if info.known else window,
+            runtime="llama.cpp" if served.llama else info.runtime,
         )
 
     async def close(self) -> None:
-        """Let go of all connections that were opened here."""
-        opened, self._opened = self._opened, {}
-        for provider in opened.values():
+        """Close all providers that were opened here."""
+        providers, self._providers = self._providers, {}
+        for provider in providers.values():
             await provider.close()

@@ -297,7 +297,7 @@ class Responder:
         model = self._builder.choose_model(request.model, known)
         provider = self._providers.find(options.get("provider"), known, model)
         posted = await self._post_message(request, message, options.get("id"), build["now"])
-        model = await self._providers.served(model, provider)
+        model = await self._providers.resolve_served(model, provider)
         return Turn(
             request=msgspec.structs.replace(
                 request, message=posted, model=model, wire=provider.wire, route=provider.route
@@ -464,7 +464,7 @@ class Responder:
         return message
 
     async def _learn(self, report: UsageReport) -> None:
-        await self._calibrator.observe(report, now=self._settings.clock())
+        await self._calibrator.add(report, now=self._settings.clock())
 
 
 def _id_taken(id: str) -> InvalidValue:

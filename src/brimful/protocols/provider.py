@@ -9,34 +9,34 @@ from brimful.records.reply import Reply, ReplyChunk
 
 
 class Provider(Protocol):
-    """A server that runs models. It takes finished requests of its wire, and raises `ProviderError` and its kinds.
+    """A server that runs models. It accepts requests in the format of its wire, and raises `ProviderError`.
 
-    `route` names the server, for example `openai:api.openai.com`: counts and windows are learned for a model on a
-    route, since the same model may have another window, template or tokenizer elsewhere.
+    `route` names the server, for example `openai:api.openai.com`. Counts and windows are calibrated per route, since a
+    model may have another window, template or tokenizer elsewhere.
     """
 
     @property
     def route(self) -> str:
-        """Which server it is, without any secret."""
+        """The name of the server, without secrets."""
         ...
 
     @property
     def wire(self) -> Wire:
-        """The form of request that it takes."""
+        """The format of its requests."""
         ...
 
     async def send(self, request: Request) -> Reply:
-        """Return the whole answer."""
+        """Return the complete reply."""
         ...
 
     def stream(self, request: Request) -> AsyncGenerator[ReplyChunk, None]:
-        """Yield the answer piece by piece; the last holds all of it. Closing the generator frees the connection."""
+        """Yield the reply in chunks; the last one holds all of it. Closing the generator frees the connection."""
         ...
 
     async def count(self, request: Request) -> int | None:
-        """Return the tokens of the request's prompt as the server counts them; None if it cannot count."""
+        """Return the server's token count of a prompt; None if it cannot count."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         ...

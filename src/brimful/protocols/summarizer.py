@@ -6,7 +6,7 @@ import msgspec
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was said, or that a shorter summary tells."""
+    """A message, or a summary of a shorter time."""
 
     text: str
     speaker: str = ""
@@ -14,10 +14,10 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be summed up: passages by topic, told in about so many tokens.
+    """What to summarize: passages by topic, in about `tokens` tokens.
 
-    `title` says of when they are and how many, and stands before whatever is told of them. `previous` is what was told
-    before, where `topics` are only what came since.
+    `title` says when they were posted and how many they are; it precedes the summary. `previous` is the summary so far,
+    if `topics` contain only what came since.
     """
 
     title: str
@@ -27,16 +27,13 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summarizer(Protocol):
-    """Tells in few words what was said.
-
-    One that is `incremental` goes on from what it told before, and need not read again what it has read.
-    """
+    """Summarizes messages. An `incremental` one extends its previous summary without reading its messages again."""
 
     @property
     def incremental(self) -> bool:
-        """Whether it can go on from what it told before."""
+        """Whether it can extend a previous summary."""
         ...
 
     async def summarize(self, digest: Digest) -> str:
-        """Return what the passages say, without the title."""
+        """Return a summary of the passages, without the title."""
         ...

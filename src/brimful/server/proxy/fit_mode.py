@@ -304,7 +304,7 @@ class FitMode:
             await events.emit("assembled", room, **get_build_facts(context, seconds=fitted.seconds))
 
     async def _observe(self, request: ProxyRequest, report: UsageReport) -> None:
-        await self._tenants.calibrator(request.client.tenant).observe(report, now=self._clock())
+        await self._tenants.calibrator(request.client.tenant).add(report, now=self._clock())
 
     def _is_recorded(self, context: Context) -> bool:
         match self._config.records:

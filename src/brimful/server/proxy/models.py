@@ -69,7 +69,7 @@ class ModelResolver:
     async def _calibration(self, upstream: Upstream, info: ModelInfo, calibrator: Calibrator) -> CalibratedModel:
         """Return the calibration; if the store fails, none."""
         try:
-            return await calibrator.learned(info, upstream.route, now=self._clock())
+            return await calibrator.calibrate(info, upstream.route, now=self._clock())
         except StoreError as error:
             log_failure("looking up the calibration", error)
             return CalibratedModel(model=info, window=None)

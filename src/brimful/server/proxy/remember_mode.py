@@ -91,7 +91,7 @@ class RememberMode:
 
     async def learn(self, request: ProxyRequest, report: UsageReport) -> None:
         """Store a report about a request, and calibrate with it."""
-        await self._tenants.calibrator(request.client.tenant).observe(report, now=self._clock())
+        await self._tenants.calibrator(request.client.tenant).add(report, now=self._clock())
 
     def listen(self, request: ProxyRequest) -> StreamListener:
         """Listen to the whole answer."""

@@ -85,12 +85,12 @@ def test_what_other_processes_observe_is_read_in_time_however_busy_this_one_is(r
         async with new_engine(embedder="none") as engine:
             here, there = Calibrator(engine.store), Calibrator(engine.store)
             model = unknown_model("m")
-            await here.learned(model, "r", now=0.0)
-            await there.observe(seen(1, kind="overflow", window=4096), now=0.0)
+            await here.calibrate(model, "r", now=0.0)
+            await there.add(seen(1, kind="overflow", window=4096), now=0.0)
             for second in range(0, int(REFRESH_SECONDS), 10):
-                await here.observe(seen(100 + second), now=float(second))
-            before = await here.learned(model, "r", now=REFRESH_SECONDS - 1)
-            return before.window, (await here.learned(model, "r", now=REFRESH_SECONDS + 1)).window
+                await here.add(seen(100 + second), now=float(second))
+            before = await here.calibrate(model, "r", now=REFRESH_SECONDS - 1)
+            return before.window, (await here.calibrate(model, "r", now=REFRESH_SECONDS + 1)).window
 
     assert run(story()) == (None, 4096)
 
@@ -99,11 +99,11 @@ def test_a_window_that_a_server_told_stays_known_after_many_requests(run, new_en
     async def story():
         async with new_engine(embedder="none") as engine:
             lessons, model = Calibrator(engine.store), unknown_model("m")
-            await lessons.observe(seen(0, kind="overflow", window=4096), now=0.0)
+            await lessons.add(seen(0, kind="overflow", window=4096), now=0.0)
             for number in range(1, MAX_REPORTS + 5):
-                await lessons.observe(seen(number, reported=100), now=0.0)
-            kept = await lessons.learned(model, "r", now=0.0)
-            read = await Calibrator(engine.store).learned(model, "r", now=0.0)
+                await lessons.add(seen(number, reported=100), now=0.0)
+            kept = await lessons.calibrate(model, "r", now=0.0)
+            read = await Calibrator(engine.store).calibrate(model, "r", now=0.0)
             return kept.window, read.window
 
     assert run(story()) == (4096, 4096)

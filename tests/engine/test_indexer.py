@@ -267,7 +267,7 @@ def test_an_index_leaves_out_what_its_embedder_refuses_and_tries_it_again_the_ne
 
     first, second = run(story())
     assert (first.done, first.waiting) == (19, 1)
-    assert "message 'm2' is not embedded: ValueError: refused" in caplog.text
+    assert "message 'm2' cannot be embedded: ValueError: refused" in caplog.text
     assert (second.done, second.waiting) == (20, 0)
 
 
