@@ -41,7 +41,7 @@ def test_a_store_is_encrypted_and_then_wants_its_key(run, run_json, fails, give,
     ]
     assert "painting" in run("message", "list", "--room", "den").stdout
     monkeypatch.delenv("BRIMFUL_KEY")
-    assert "no key is given; set BRIMFUL_KEY" in fails("message", "list", "--room", "den")
+    assert "no key was given; set BRIMFUL_KEY" in fails("message", "list", "--room", "den")
     assert "seals" in run("db", "keys").stdout
 
 

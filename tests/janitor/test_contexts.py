@@ -89,7 +89,7 @@ def test_a_year_of_a_busy_room_fits_a_window_as_summaries_recent_and_what_was_fo
             return (
                 contexts,
                 await engine.store.summaries("r"),
-                await engine.database.housekeeping("default").places("r"),
+                await engine.database.janitor("default").positions("r"),
             )
 
     contexts, summaries, places = asyncio.run(story())

@@ -128,7 +128,7 @@ def test_two_janitors_exclude_each_other_and_a_dead_one_is_relieved(run, new_eng
         now = [NOW]
         async with new_engine(clock=lambda: now[0]) as engine:
             await engine.post_many(echoes(30))
-            house = engine.database.housekeeping("default")  # a run that dies half way
+            house = engine.database.janitor("default")  # a run that dies half way
             dead = await house.begin(holder="dead", now=NOW, lease=JANITOR_LEASE)
             with pytest.raises(StoreUnavailable, match="at work"):
                 await engine.run_janitor("r")
@@ -137,7 +137,7 @@ def test_two_janitors_exclude_each_other_and_a_dead_one_is_relieved(run, new_eng
             now[0] += JANITOR_LEASE + 1
             done = await engine.run_janitor("r")
             with pytest.raises(StoreUnavailable, match="taken over"):
-                await house.beat(dead, now=now[0])
+                await house.heartbeat(dead, now=now[0])
             return dead, done, await engine.list_janitor_runs()
 
     dead, done, runs = run(story())

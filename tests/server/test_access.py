@@ -27,7 +27,7 @@ def make_key(tmp_path):
     def make(tenant="acme", scopes=("chat", "read")):
         async def made():
             async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
-                return await database.callers(tenant).create(name="test", scopes=scopes, at=1.0)
+                return await database.api_keys(tenant).create(name="test", scopes=scopes, at=1.0)
 
         return asyncio.run(made())
 
@@ -78,7 +78,7 @@ def test_a_key_of_another_tenant_with_this_id_is_none(make_key, tmp_path):
 
     async def known(tenant):
         async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
-            return await database.callers(tenant).known(secret)
+            return await database.api_keys(tenant).verify(secret)
 
     assert asyncio.run(known("acme")) is not None
     assert asyncio.run(known("other")) is None
@@ -89,7 +89,7 @@ def test_a_revoked_key_ends(start, make_key, tmp_path):
 
     async def revoke():
         async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
-            callers = database.callers("acme")
+            callers = database.api_keys("acme")
             return await callers.revoke(caller.id, at=2.0), await callers.revoke(caller.id, at=3.0)
 
     assert asyncio.run(revoke()) == (True, False)

@@ -66,7 +66,7 @@ def test_metrics_are_not_there_unless_they_are_wanted(start):
 def test_where_keys_are_needed_metrics_need_a_scope_of_their_own(start, tmp_path):
     async def make(scope):
         async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
-            return (await database.callers("acme").create(name="x", scopes=[scope], at=1.0))[1]
+            return (await database.api_keys("acme").create(name="x", scopes=[scope], at=1.0))[1]
 
     keys = {scope: asyncio.run(make(scope)) for scope in ("read", "metrics")}
     client = start(telemetry={"metrics": True}, require_keys=True)

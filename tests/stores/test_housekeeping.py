@@ -21,7 +21,7 @@ def indexed(record):
 
 async def filled(database):
     """Write a room of two messages, a memory and a summary, and set aside all that can be; return before and after."""
-    store, house = database.tenant("acme"), database.housekeeping("acme")
+    store, house = database.tenant("acme"), database.janitor("acme")
     await store.post([said("m1", "one tea"), said("m2", "two teas")])
     await store.save_memories([known("k1", "Ada drinks tea"), known("pinned", "Bo drinks tea", pinned=True)])
     await store.save_summaries([summed("s1", "They spoke of tea", spans=((1, 1),), first=1, last=1)])
@@ -29,8 +29,8 @@ async def filled(database):
     run = await begun(house)
     fresh = [summed("s1", "Tea, in short", spans=((1, 2),), first=1, last=2)[0], summed("s2", "More")[0]]
     change = JanitorChange(write=tuple(fresh), messages=("m1",), memories=("k1", "pinned"))
-    await house.tidy(run, change, indexed, now=NOW)
-    await house.tidy(run, JanitorChange(remove=("s2",)), indexed, now=NOW)
+    await house.apply(run, change, indexed, now=NOW)
+    await house.apply(run, JanitorChange(remove=("s2",)), indexed, now=NOW)
     await house.end(run, {"messages": 1}, now=NOW)
     return store, house, before
 
@@ -46,7 +46,7 @@ def test_what_is_set_aside_is_not_told_and_not_found_but_it_is_there(database, r
         ids = [memory.id for memory in await store.memories(ids=["k1"])]
         exported = [record.id async for record in store.export_records()]
         again = await store.post([said("m1", "one tea")])
-        assert await house.aside() == {"messages": 1, "memories": 1}
+        assert await house.count_archived() == {"messages": 1, "memories": 1}
         return history, at, found, by_id, scopes, ids, exported, again[0].seq
 
     history, at, found, by_id, scopes, ids, exported, seq = run(story())
@@ -77,8 +77,12 @@ def test_undo_gives_back_what_was_there(database, run):
 def test_another_tenant_has_no_part_in_it(database, run):
     async def story():
         await filled(database)
-        other = database.housekeeping("other")
-        return await other.runs(), await other.undo(indexed, holder="me", now=NOW, lease=60.0), await other.aside()
+        other = database.janitor("other")
+        return (
+            await other.runs(),
+            await other.undo(indexed, holder="me", now=NOW, lease=60.0),
+            await other.count_archived(),
+        )
 
     assert run(story()) == ([], None, {"messages": 0, "memories": 0})
 
@@ -88,7 +92,7 @@ def test_a_copy_can_be_undone_as_well(database, run, keys, tmp_path):
         _, _, before = await filled(database)
         await database.backup(tmp_path / "copy.db")
         async with connect(f"sqlite:///{tmp_path}/copy.db", keys=keys) as copy:
-            house = copy.housekeeping("acme")
+            house = copy.janitor("acme")
             await house.undo(indexed, holder="me", now=NOW, lease=60.0)
             return before, [record async for record in copy.tenant("acme").export_records()], await begun(house)
 
@@ -133,7 +137,7 @@ def test_one_at_a_time(database, run):
             await begun(house, "you", NOW + 59)
         second = await begun(house, "you", NOW + 61)
         with pytest.raises(StoreUnavailable, match="taken over"):
-            await house.tidy(first, JanitorChange(messages=("m2",)), indexed, now=NOW + 62)
+            await house.apply(first, JanitorChange(messages=("m2",)), indexed, now=NOW + 62)
         nothing = await house.end(second, {}, now=NOW + 63)
         return (
             busy.value.retriable,

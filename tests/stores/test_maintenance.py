@@ -86,7 +86,7 @@ def test_a_check_finds_what_is_wrong(url, run, damage, what):
 
     async def checked():
         async with connect(url) as database:
-            return [each.what for each in await database.check()]
+            return [each.text for each in await database.check()]
 
     run(filled())
     assert run(checked()) == []
@@ -193,7 +193,7 @@ def test_a_check_of_a_damaged_file_tells_what_is_damaged(sqlite_url, run, table)
 
     async def checked():
         async with connect(sqlite_url) as database:
-            return [(each.level, each.what.split(":")[0]) for each in await database.check()]
+            return [(each.level, each.text.split(":")[0]) for each in await database.check()]
 
     run(filled())
     connection = sqlite3.connect(path)

@@ -47,4 +47,4 @@ def test_a_superuser_uses_a_store_that_another_role_made(another_postgres, role,
     assert run(written(addressed_as(another_postgres, role), "m1")) == (1, [])
     count, (finding,) = run(written(another_postgres, "m2"))
     assert count == 2
-    assert finding.what.startswith("the role bypasses row-level security")
+    assert finding.text.startswith("the role bypasses row-level security")

@@ -168,7 +168,7 @@ def test_a_block_in_the_place_of_another_is_refused(run, url):
         async with connect(url, keys=kek(TWO, search="vectors"), tuning=SMALL) as database:
             return await found(database.tenant("acme"), made[0])
 
-    with pytest.raises(Exception, match="vector_blocks e was changed after it was sealed"):
+    with pytest.raises(Exception, match="vector_blocks e was changed after it was encrypted"):
         run(story())
 
 

@@ -17,40 +17,40 @@ NONCE = b"ABCDEFGHIJKLMNOPQRSTUVWX"
     ],
 )
 def test_the_vectors_of_the_specification(key, bound, sealed):
-    assert Cipher(key).seal_with(NONCE, b"XAES-256-GCM", bound) == NONCE + bytes.fromhex(sealed)
+    assert Cipher(key).encrypt_with(NONCE, b"XAES-256-GCM", bound) == NONCE + bytes.fromhex(sealed)
 
 
 @given(st.binary(min_size=32, max_size=32), st.binary(), st.binary())
 def test_what_is_sealed_opens_again(key, text, bound):
-    assert Cipher(key).open(Cipher(key).seal(text, bound), bound) == text
+    assert Cipher(key).decrypt(Cipher(key).encrypt(text, bound), bound) == text
 
 
 @given(st.binary(max_size=40), st.integers(0, 10**6), st.integers(0, 7))
 def test_no_bit_of_it_may_be_changed(text, place, bit):
     cipher = Cipher(bytes(range(32)))
-    sealed = bytearray(cipher.seal(text, b"here"))
+    sealed = bytearray(cipher.encrypt(text, b"here"))
     sealed[place % len(sealed)] ^= 1 << bit
     with pytest.raises(DamagedError):
-        cipher.open(bytes(sealed), b"here")
+        cipher.decrypt(bytes(sealed), b"here")
 
 
 @pytest.mark.parametrize("length", [0, 1, 11, 12, 23, 24, 39])
 def test_what_was_cut_off_does_not_open(length):
     cipher = Cipher(bytes(range(32)))
     with pytest.raises(DamagedError):
-        cipher.open(cipher.seal(b"", b"")[:length], b"")
+        cipher.decrypt(cipher.encrypt(b"", b"")[:length], b"")
 
 
 def test_it_opens_neither_elsewhere_nor_with_another_key():
-    sealed = Cipher(bytes(range(32))).seal(b"text", b"here")
+    sealed = Cipher(bytes(range(32))).encrypt(b"text", b"here")
     for key, bound in ((bytes(range(32)), b"there"), (bytes(range(1, 33)), b"here")):
         with pytest.raises(DamagedError):
-            Cipher(key).open(sealed, bound)
+            Cipher(key).decrypt(sealed, bound)
 
 
 def test_no_nonce_comes_twice():
     cipher = Cipher(bytes(range(32)))
-    assert len({cipher.seal(b"", b"")[:24] for _ in range(70_000)}) == 70_000
+    assert len({cipher.encrypt(b"", b"")[:24] for _ in range(70_000)}) == 70_000
 
 
 def test_nothing_of_the_key_is_shown():

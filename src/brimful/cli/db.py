@@ -176,7 +176,7 @@ Examples:
 CHECK_EXAMPLES: Final = """\
 Examples:
   brimful db check
-  brimful db check --json | jq -r '.[].what'"""
+  brimful db check --json | jq -r '.[].text'"""
 BACKUP_EXAMPLES: Final = """\
 Examples:
   brimful db backup chat.backup
@@ -245,7 +245,7 @@ def check(*, db: Db = DEFAULT_DB, as_json: Json = False) -> None:
     if as_json:
         output.show_json(found)
     elif found:
-        output.show_table(Table(_FINDING_COLUMNS, [[finding.level, finding.what] for finding in found]))
+        output.show_table(Table(_FINDING_COLUMNS, [[finding.level, finding.text] for finding in found]))
     else:
         output.write("no problems found")
     if any(finding.level == "error" for finding in found):

@@ -154,7 +154,7 @@ def add_api_key(
 
 def list_api_keys(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
     """List the API keys of a tenant, without the keys themselves."""
-    found = _with_api_keys(lambda callers: callers.listed(), db, tenant)
+    found = _with_api_keys(lambda callers: callers.list_keys(), db, tenant)
     if as_json:
         output.show_json([_api_key_data(key_record) for key_record in found])
     elif found:
@@ -183,7 +183,7 @@ def _with_api_keys(work: "Callable[[ApiKeys], Awaitable[T]]", db: str, tenant: s
 
     async def asked() -> T:
         async with connect(db) as database:
-            return await work(database.callers(tenant))
+            return await work(database.api_keys(tenant))
 
     return asyncio.run(asked())
 

@@ -462,7 +462,7 @@ class Engine:
     async def _start(self) -> EngineParts:
         parts = EngineParts(
             self._database.tenant(self._settings.tenant),
-            self._database.housekeeping(self._settings.tenant),
+            self._database.janitor(self._settings.tenant),
             self._settings,
             embedder=self._embedder,
             breaker=self._breaker,

@@ -215,7 +215,7 @@ class RoomSweep:
 
     async def clean(self, room: str, apply: ApplyChange, on_progress: JanitorCallback) -> RoomReport:
         """Clean up a room, change by change."""
-        places = await self._housekeeping.places(room)
+        places = await self._housekeeping.positions(room)
         known = {summary.id: summary for summary in janitor_summaries(await self._store.summaries(room))}
         report = RoomReport(room=room)
         notes: list[str] = []
@@ -239,7 +239,7 @@ class RoomSweep:
 
     async def _summarize_day(self, room: str, due: DueDay, notes: list[str]) -> JanitorChange:
         day = due.day
-        messages = await self._housekeeping.said(room, [place.seq for place in day.positions])
+        messages = await self._housekeeping.messages(room, [place.seq for place in day.positions])
         separated = await asyncio.to_thread(_summaries.separate_floods, messages)
         new = _summaries.flood_summaries(room, day.name, separated, self._now)
         if separated.rest:
@@ -282,12 +282,12 @@ class RoomSweep:
         """Return old messages that a summary covers and that no recorded context included."""
         if self._min_age is None:
             return ()
-        builds = await self._housekeeping.builds(room)
+        builds = await self._housekeeping.count_builds(room)
         if builds < MIN_BUILDS:
             notes.append(f"only {builds} contexts are on record; unused messages are known from {MIN_BUILDS} on")
             return ()
         covered = merge_spans(span for each in summaries if summary_level(each) != "family" for span in each.spans)
-        found = await self._housekeeping.unused(room, before=self._now - self._min_age)
+        found = await self._housekeeping.unused_messages(room, before=self._now - self._min_age)
         return tuple(id for seq, id in found if spans_contain(covered, seq))
 
 
@@ -357,7 +357,7 @@ class Janitor:
             async with self._heartbeat(run):
 
                 async def apply(change: JanitorChange) -> None:
-                    await self._housekeeping.tidy(run, change, make_document, now=clock())
+                    await self._housekeeping.apply(run, change, make_document, now=clock())
                     await self._writer.process_new([summary.content for summary in change.write])
 
                 report = await self._sweep(sweep, rooms, apply, on_progress)
@@ -386,7 +386,7 @@ class Janitor:
 
     async def count_archived(self) -> dict[str, int]:
         """Return the numbers of archived messages and memories."""
-        return await self._housekeeping.aside()
+        return await self._housekeeping.count_archived()
 
     async def _list_rooms(self, room: str | None) -> list[str]:
         if room is not None:
@@ -417,7 +417,7 @@ class Janitor:
             return ()
         scopes: dict[str, list[str]] = {}
         after = ""
-        while page := await self._housekeeping.unread(before=now - min_age, after=after, limit=_PAGE_RECORDS):
+        while page := await self._housekeeping.unused_memories(before=now - min_age, after=after, limit=_PAGE_RECORDS):
             for memory in page:
                 scopes.setdefault(memory.scope, []).append(memory.id)
             after = page[-1].id
@@ -434,7 +434,7 @@ class Janitor:
         async def beat() -> None:
             while True:
                 await asyncio.sleep(HEARTBEAT)
-                await self._housekeeping.beat(run, now=self._settings.clock())
+                await self._housekeeping.heartbeat(run, now=self._settings.clock())
 
         task = asyncio.create_task(beat(), name="brimful-janitor")
         try:

@@ -100,7 +100,7 @@ class KeyAccess:
 
     async def _look_up(self, key: str) -> Client:
         presented = parse_api_key(key)
-        owner = None if presented is None else await self._database.callers(presented.tenant).known(presented)
+        owner = None if presented is None else await self._database.api_keys(presented.tenant).verify(presented)
         if owner is None:
             raise ApiError("invalid_key", "unknown or revoked API key")
         return Client(tenant=owner.tenant, key=owner.id, scopes=frozenset(owner.scopes))

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 CheckCancelled = Callable[[], None]
-"""Is asked now and then by the work, and ends it where nobody waits for it."""
+"""Raises if the caller was cancelled. Long work calls it now and then."""
 
 
 class StoppedError(Exception):
-    """Whoever waited for the work was cancelled."""
+    """The caller was cancelled."""
 
 
 async def run_cancellable(work: Callable[[CheckCancelled], Coroutine[Any, Any, None]]) -> None:
-    """Wait for work. If the waiting is cancelled, the work ends at its next question, and has tidied up by then.
+    """Run work that can be cancelled: it stops at its next check, and has cleaned up when this returns.
 
     A thread cannot be cancelled: without this, Ctrl-C would wait for the end of a copy, however large.
     """
@@ -53,16 +53,16 @@ async def run_cancellable(work: Callable[[CheckCancelled], Coroutine[Any, Any, N
         stop.set()
         await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # nobody else asks for it
+            task.exception()  # mark it as retrieved
         raise
 
 
-# What few commands need is imported where it is asked for: a start is a matter of milliseconds.
+# Rarely needed modules are imported on first use, to keep start-up fast.
 
 
 Progress = Callable[[int, int], None]
-"""Is told how much is done, and of how much."""
-DEFAULT_WAIT: Final = 10.0  # seconds that a writer waits for another process
+"""Called with the work done so far and the total."""
+DEFAULT_WAIT: Final = 10.0  # seconds to wait for a lock or a connection
 
 
 def _ignore_progress(done: int, total: int) -> None:
@@ -71,7 +71,7 @@ def _ignore_progress(done: int, total: int) -> None:
 
 
 def _with_cancellation(progress: Progress, go_on: CheckCancelled) -> Progress:
-    """Return a progress that tells whether to go on, too."""
+    """Return a callback that also checks for cancellation."""
 
     def told(done: int, total: int) -> None:
         go_on()
@@ -81,7 +81,7 @@ def _with_cancellation(progress: Progress, go_on: CheckCancelled) -> Progress:
 
 
 class Database:
-    """A database, by its URL. Open it, take a tenant's store from it, and close it."""
+    """A database. Open it, get the stores of tenants from it, and close it."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Database:
         keys: Keys | None = None,
         tuning: Tuning = DEFAULT_TUNING,
     ) -> None:
-        """Read the URL; nothing is opened yet. Without `keys`, those of the environment encrypt, if there are any."""
+        """Parse the URL without opening anything. Without `keys`, those of the environment are used, if any."""
         self._target: Target = parse_url(url)
         self._migrate = migrate
         self._wait = _validate_wait(wait)
@@ -105,7 +105,7 @@ class Database:
         return f"Database({self._target.shown!r})"
 
     async def open(self) -> Self:
-        """Open the database, and bring its tables up to date."""
+        """Open the database and apply pending migrations."""
         await self._keyring.open()
         try:
             await self._driver.open(migrate=self._migrate)
@@ -119,7 +119,7 @@ class Database:
         return self
 
     async def close(self) -> None:
-        """Let go of all connections, once what is under way has ended."""
+        """Close all connections after running calls have ended."""
         await self._driver.close()
 
     async def __aenter__(self) -> Self:
@@ -133,28 +133,28 @@ class Database:
         await self.close()
 
     async def tenants(self) -> list[str]:
-        """Return the names of all tenants that ever wrote something, sorted."""
+        """Return the names of all tenants with data, sorted."""
         return await self._driver.tenants()
 
     async def check(self) -> list[Finding]:
-        """Return all that is wrong: with the file, with what rows refer to, with the totals of the index."""
+        """Return problems with the file, with references between rows, and with the totals of the index."""
         from brimful.stores.admin.integrity import check_tenant  # noqa: PLC0415 - see above
 
         found = await self._driver.inspect()
         try:
             for tenant in await self.tenants():
-                said = await self._driver.read(tenant, check_tenant)
-                found += [Finding(each.level, f"{tenant}: {each.what}") for each in said]
+                problems = await self._driver.read(tenant, check_tenant)
+                found += [Finding(each.level, f"{tenant}: {each.text}") for each in problems]
         except StoreCorrupt:
             found.append(Finding("error", "not all records can be read; restore a backup"))
         return found
 
     async def backup(self, path: str | Path, progress: Progress = _ignore_progress) -> None:
-        """Copy everything as it stands to a SQLite file, while others write on. The file is there when it is whole."""
+        """Copy everything to a SQLite file, without blocking writers. The file appears when it is complete."""
         await run_cancellable(lambda go_on: self._backup(Path(path), _with_cancellation(progress, go_on), go_on))
 
     async def restore(self, path: str | Path, progress: Progress = _ignore_progress) -> None:
-        """Take over everything of a backup; the database must be empty."""
+        """Restore a backup. The database must be empty."""
         await run_cancellable(lambda go_on: self._restore(Path(path), _with_cancellation(progress, go_on), go_on))
 
     async def _backup(self, path: Path, progress: Progress, go_on: CheckCancelled) -> None:
@@ -187,7 +187,7 @@ class Database:
                     await copy._copy_to(self, progress, go_on)
 
     async def optimize(self) -> None:
-        """Build what makes a large database quick: graphs of vectors in PostgreSQL, blocks of them in SQLite."""
+        """Build what speeds up large databases: HNSW indexes in PostgreSQL, vector blocks in SQLite."""
         if isinstance(self._driver, SqliteDriver):
             for tenant in await self.tenants():
                 await self._mend(tenant)
@@ -216,12 +216,12 @@ class Database:
             progress(done + 1, len(names))
 
     def _take(self, source: Session, *, tenant: str, go_on: CheckCancelled) -> None:
-        """Write a tenant's rows, while its transaction holds them still elsewhere."""
+        """Write the rows of a tenant that are read in another transaction."""
         if isinstance(
             self._driver, SqliteDriver
-        ):  # a file that nobody sees before it is whole: page by page, in a short log
+        ):  # a file that nobody sees before it is complete: one transaction per page
             self._copy(source, partial(self._driver.write_now, tenant), go_on)
-        else:  # a database that others see: all or nothing
+        else:  # a database that others use: one transaction
             self._driver.write_now(tenant, lambda target: self._copy(source, lambda function: function(target), go_on))
 
     def _copy(self, source: Session, run: Callable[[Callable[[Session], None]], None], go_on: CheckCancelled) -> None:
@@ -234,23 +234,23 @@ class Database:
         copy_tenant(source, write, lambda function: write(self._keyring.writing(function)))
 
     def tenant(self, name: str) -> Store:
-        """Return the store of one tenant. Nothing of another tenant can be reached through it."""
+        """Return the store of one tenant."""
         return Store(self._driver, _validate_tenant(name), self._keyring)
 
-    def callers(self, tenant: str) -> "ApiKeys":
-        """Return the keys of those who may ask a server in a tenant's name."""
+    def api_keys(self, tenant: str) -> "ApiKeys":
+        """Return the API keys of one tenant."""
         from brimful.stores.admin.api_keys import ApiKeys  # noqa: PLC0415 - see above
 
         return ApiKeys(self._driver, _validate_tenant(tenant), self._keyring)
 
-    def housekeeping(self, tenant: str) -> "JanitorStore":
-        """Return what the janitor may do in one tenant's store."""
+    def janitor(self, tenant: str) -> "JanitorStore":
+        """Return the janitor's operations on the store of one tenant."""
         from brimful.stores.admin.janitor import JanitorStore  # noqa: PLC0415 - see above
 
         return JanitorStore(self._driver, _validate_tenant(tenant), self._keyring)
 
     def encryption(self, tenant: str) -> "Encryption":
-        """Return what can be done about the keys of one tenant."""
+        """Return the key management of one tenant."""
         from brimful.stores.admin.encryption import Encryption  # noqa: PLC0415 - see above
 
         return Encryption(self._driver, _validate_tenant(tenant), self._keyring)
@@ -264,9 +264,9 @@ def connect(
     keys: Keys | None = None,
     tuning: Tuning = DEFAULT_TUNING,
 ) -> Database:
-    """Return the database that a URL names.
+    """Return the database of a URL.
 
-    It is opened by `async with connect("sqlite:///chat.db") as database`, or by `await database.open()`.
+    Open it with `async with connect("sqlite:///chat.db") as database` or `await database.open()`.
     """
     return Database(url, migrate=migrate, wait=wait, keys=keys, tuning=tuning)
 

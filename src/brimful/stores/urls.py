@@ -11,14 +11,14 @@ from brimful.errors import InvalidValue
 URL_FORMS = "sqlite:///chat.db, sqlite:////var/lib/chat.db, sqlite:// (in memory), postgresql://user@host/name"
 _SERVER: Final = r"(?:\[[^]/@]*]|[^][:/@,]*)(?::\d*)?"
 _HOSTS: Final = re.compile(rf"{_SERVER}(?:,{_SERVER})*(?:/[^@]*)?")
-"""Servers with their ports, and the name of a database."""
+"""Hosts with ports, and the name of a database."""
 _INVALID: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%00|\s")
-"""What the server's library refuses, with a message that shows where it stands."""
-_SAFE_SETTINGS: Final = ("host", "port", "dbname", "user")  # settings in which no secret stands
+"""What libpq rejects, with an error message that would show the password."""
+_SAFE_SETTINGS: Final = ("host", "port", "dbname", "user")  # settings without secrets
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a store is. `shown` is fit for errors and logs: it has no password."""
+    """The location of a store. `shown` has no password, for errors and logs."""
 
     kind: Literal["sqlite", "postgres"]
     shown: str
@@ -31,12 +31,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_memory(self) -> bool:
-        """Whether nothing of it is on a disk."""
+        """Whether it is an in-memory database."""
         return self.kind == "sqlite" and not self.path
 
 
 def parse_url(url: str) -> Target:
-    """Return what a URL means.
+    """Parse a store URL.
 
     >>> parse_url("sqlite:///chat.db").path, parse_url("sqlite:////srv/chat.db").path, parse_url("sqlite://").in_memory
     ('chat.db', '/srv/chat.db', True)

@@ -64,7 +64,7 @@ def keyed(start, tmp_path):
         async with connect(url) as database:
             made = {}
             for tenant, scopes in (("acme", ["read"]), ("acme", ["write"]), ("acme", ["chat"]), ("other", ["read"])):
-                _, made[tenant, scopes[0]] = await database.callers(tenant).create(name="x", scopes=scopes, at=1.0)
+                _, made[tenant, scopes[0]] = await database.api_keys(tenant).create(name="x", scopes=scopes, at=1.0)
             return stories, made
 
     stories, keys = asyncio.run(prepare())
@@ -84,7 +84,7 @@ def keyed_client(start, tmp_path):
 
     async def prepare():
         async with connect(store_of(tmp_path)) as database:
-            return (await database.callers("acme").create(name="x", scopes=["read"], at=1.0))[1]
+            return (await database.api_keys("acme").create(name="x", scopes=["read"], at=1.0))[1]
 
     client = start(require_keys=True)
     client.headers["x-brimful-key"] = asyncio.run(prepare())
@@ -132,7 +132,7 @@ def test_contexts_of_others_are_not_there(start, tmp_path):
     async def prepare():
         story = await tell_story(url, "acme")
         async with connect(url) as database:
-            _, key = await database.callers("other").create(name="x", scopes=["read", "write"], at=1.0)
+            _, key = await database.api_keys("other").create(name="x", scopes=["read", "write"], at=1.0)
             return story, key
 
     story, key = asyncio.run(prepare())
@@ -187,7 +187,7 @@ def test_who_listens_to_events_with_a_key_that_is_revoked_is_sent_away(tmp_path)
 
     async def with_callers(work):
         async with connect(url) as database:
-            return await work(database.callers("acme"))
+            return await work(database.api_keys("acme"))
 
     caller, key = asyncio.run(with_callers(lambda callers: callers.create(name="n", scopes=["read"], at=1.0)))
     now = [100.0]

@@ -16,13 +16,13 @@ from brimful.stores.session import Row, Session
 from brimful.stores.transactions import Transactions
 
 PREFIX: Final = "bf-"
-_SECRET_BYTES: Final = 32  # random bytes: nobody guesses them, so that a plain digest will do
+_SECRET_BYTES: Final = 32  # random bytes; too many to guess, so a plain digest is enough
 _LIST: Final = "SELECT id, name, scopes, created, revoked FROM api_keys WHERE tenant = :tenant ORDER BY created, id"
 _FIND: Final = "SELECT id, name, scopes, created, revoked, digest FROM api_keys WHERE tenant = :tenant AND id = :id"
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as it may be shown. `revoked` is when it ceased to hold."""
+    """An API key without its secret. `revoked` is the time of revocation."""
 
     id: str
     tenant: str
@@ -33,19 +33,19 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PresentedKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as a caller shows it: it says itself whose it is, so that no tenant's rows are searched for another's."""
+    """A key as sent by a client. It names its tenant, so only that tenant's keys are searched."""
 
     tenant: str
     id: str
     secret: str
 
     def __repr__(self) -> str:
-        """Show no secret."""
+        """Do not show the secret."""
         return f"Presented({self.tenant!r}, {self.id!r})"
 
 
 def parse_api_key(key: str) -> PresentedKey | None:
-    """Take a key apart; None if it is none of ours.
+    """Parse a key; None if it is not one of ours.
 
     >>> parse_api_key("sk-something-else") is None
     True
@@ -62,31 +62,31 @@ def parse_api_key(key: str) -> PresentedKey | None:
 
 
 class ApiKeys(Transactions):
-    """The keys of one tenant's callers."""
+    """The API keys of one tenant."""
 
     async def create(self, *, name: str, scopes: Sequence[str], at: float) -> tuple[ApiKey, str]:
-        """Make a key, and return it as it may be shown, and as it is: now, and never again."""
+        """Create a key. Returns its description, and the key itself, which cannot be retrieved again."""
         validation.require_unicode("name", name, InvalidValue)
         if "\0" in name:
             raise InvalidValue("name", "must not contain a null character")
         id, secret = secrets.token_hex(6), secrets.token_urlsafe(_SECRET_BYTES)
-        caller = ApiKey(id=id, tenant=self.tenant, name=name, scopes=tuple(scopes), created=at)
-        await self._write(lambda session: _insert(session, caller, _digest(secret)))
+        key = ApiKey(id=id, tenant=self.tenant, name=name, scopes=tuple(scopes), created=at)
+        await self._write(lambda session: _insert(session, key, _digest(secret)))
         tenant = base64.urlsafe_b64encode(self.tenant.encode()).decode().rstrip("=")
-        return caller, f"{PREFIX}{tenant}.{id}.{secret}"
+        return key, f"{PREFIX}{tenant}.{id}.{secret}"
 
-    async def listed(self) -> list[ApiKey]:
-        """Return all keys, the oldest first."""
+    async def list_keys(self) -> list[ApiKey]:
+        """Return all keys, oldest first."""
         found = await self._read(lambda session: session.rows(_LIST))
         return [_decode_key(self.tenant, row) for row in found]
 
     async def revoke(self, id: str, *, at: float) -> bool:
-        """Let a key hold no longer; False if there is none of that id that does."""
+        """Revoke a key. Returns False if there is no active key with this id."""
         sql = "UPDATE api_keys SET revoked = :at WHERE tenant = :tenant AND id = :id AND revoked IS NULL"
         return bool(await self._write(lambda session: session.run(sql, id=id, at=at)))
 
-    async def known(self, presented: PresentedKey) -> ApiKey | None:
-        """Return whose key was presented; None if it is none, or holds no longer. Guessing takes as long as knowing."""
+    async def verify(self, presented: PresentedKey) -> ApiKey | None:
+        """Return the key if it is valid and not revoked, else None, in constant time."""
         row = await self._read(lambda session: session.row(_FIND, id=presented.id))
         digest = bytes(row[-1]) if row else b"\0" * hashlib.sha256().digest_size
         same = hmac.compare_digest(digest, _digest(presented.secret))
@@ -95,15 +95,15 @@ class ApiKeys(Transactions):
         return _decode_key(self.tenant, row)
 
 
-def _insert(session: Session, caller: ApiKey, digest: bytes) -> None:
+def _insert(session: Session, key: ApiKey, digest: bytes) -> None:
     session.run(
         "INSERT INTO api_keys (tenant, id, digest, name, scopes, created) "
         "VALUES (:tenant, :id, :digest, :name, :scopes, :created)",
-        id=caller.id,
+        id=key.id,
         digest=digest,
-        name=caller.name,
-        scopes=" ".join(caller.scopes),
-        created=caller.created,
+        name=key.name,
+        scopes=" ".join(key.scopes),
+        created=key.created,
     )
 
 
@@ -113,4 +113,4 @@ def _decode_key(tenant: str, row: Row) -> ApiKey:
 
 
 def _digest(secret: str) -> bytes:
-    return hashlib.sha256(b"brimful caller " + secret.encode()).digest()
+    return hashlib.sha256(b"brimful api key " + secret.encode()).digest()

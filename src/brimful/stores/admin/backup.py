@@ -15,11 +15,11 @@ from brimful.stores.index.documents import list_embedders
 from brimful.stores.log.usage import USAGE_COLUMNS as OBSERVED
 from brimful.stores.session import Row, Session
 
-_SIDE_FILES: Final = ("-wal", "-shm", "-journal")  # SQLite's own files beside a database, found by name
+_SIDE_FILES: Final = ("-wal", "-shm", "-journal")  # SQLite's files next to a database
 
 
 def begin_backup(path: Path, store: str) -> Path:
-    """Return where to write a backup first; the file of the store that is copied, if it is one, is not touched."""
+    """Return the temporary path of a backup. Raises if it would overwrite the store itself."""
     part = Path(f"{path}.part")
     if store and any(_is_same_file(each, Path(store)) for each in (path, part)):
         raise InvalidValue("path", f"{path} is the store itself; write the copy to another file")
@@ -28,10 +28,9 @@ def begin_backup(path: Path, store: str) -> Path:
 
 
 def finish_backup(part: Path, path: Path) -> None:
-    """Let a backup take its place. It keeps no log beside it until it is opened as a store: it can be read anywhere.
+    """Move a complete backup to its path. It has no WAL, so it can be read from anywhere.
 
-    The copy that stood there may have been opened, and left by a process that was killed. What is in its log then would
-    be taken for the newest pages of the new one.
+    An older backup at that path may have left a WAL, which would be applied to the new one; so it is removed.
     """
     with closing(sqlite3.connect(part)) as copy:
         copy.execute("PRAGMA journal_mode = DELETE")
@@ -40,13 +39,13 @@ def finish_backup(part: Path, path: Path) -> None:
 
 
 def read_only_uri(path: Path) -> str:
-    """Return the address by which SQLite reads a backup and writes nothing, not even beside it, if it need not."""
+    """Return a URI that opens a backup read-only, without creating files next to it if possible."""
     alone = not Path(f"{path}{_SIDE_FILES[0]}").exists()
     return f"{path.resolve().as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
 
 
 def discard_backup(part: Path) -> None:
-    """Leave nothing of a backup that did not become whole: where the disk is full, it is the last that should stay."""
+    """Remove an incomplete backup."""
     part.unlink(missing_ok=True)
     _remove_side_files(part)
 
@@ -94,14 +93,14 @@ COPIED_TABLES: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "embedders": (1, ("id", "since", "dims", "dropped")),
     "embedding_queue": (2, ("embedder", "doc", "passage")),
 }
-"""The tables in an order that keeps every reference: how many columns, after the tenant, are the key; all columns."""
+"""Tables in order of their references: the number of key columns after the tenant, and all columns."""
 NUMBERED_TABLES: Final = ("rooms", "snapshots", "usage_reports", "janitor_runs", "janitor_undo", "scopes", "documents")
 
 Write = Callable[[Callable[[Session], None]], None]
 
 
 def copy_tenant(source: Session, write: Write, write_sealed: Write) -> None:
-    """Copy all that a tenant has. Vectors are told anew, since each sort of database keeps them in its own way."""
+    """Copy all rows of a tenant. Vectors are indexed again, because each database stores them differently."""
     for table in COPIED_TABLES:
         for rows in _read_pages(source, table):
             write(partial(_insert_rows, source=source, table=table, rows=rows))

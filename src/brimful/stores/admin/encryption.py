@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class KeyUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """A key and how many rows it seals. `number` is None for what is in the clear, 0 for the secret of addresses."""
+    """A key and the number of rows it encrypts. `number` is None for plain text, 0 for the address key."""
 
     number: int | None
     rows: int
@@ -30,7 +30,7 @@ class KeyUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Encryption:
-    """What can be done about a tenant's keys while its store is in use."""
+    """The keys of a tenant. All operations work while the store is in use."""
 
     def __init__(self, driver: Driver, tenant: str, keyring: Keyring) -> None:
         """Bind a database to a tenant."""
@@ -43,40 +43,40 @@ class Encryption:
         return f"Encryption({self._tenant!r})"
 
     async def keys(self) -> list[KeyUsage]:
-        """Return the tenant's keys by number, with their rows; what is in the clear comes first. It takes no key."""
+        """Return the keys of the tenant by number, with their rows; plain text first. This needs no key."""
         return await self._driver.read(self._tenant, _key_usage)
 
     async def rotate_kek(self) -> int:
-        """Wrap the tenant's keys with the current key from outside; return how many others had wrapped."""
+        """Wrap the tenant's keys with the current key, and return how many were wrapped with another one."""
         keys = self._keys()
         return await self._write(lambda session: _rewrap(session, keys))
 
-    async def rotate_data_key(self, told: OnProgress = lambda _: None) -> int:
-        """Seal with a new key from now on, and all rows anew; return how many rows were changed.
+    async def rotate_data_key(self, on_progress: OnProgress = lambda _: None) -> int:
+        """Create a new data key, re-encrypt all rows with it, and return the number of changed rows.
 
-        A rotation that was interrupted is finished; whoever joins in helps.
+        An interrupted rotation is continued. Several processes may work on it together.
         """
         keys = self._keys()
         await self._write(lambda session: _add_data_key(session, keys, self._keyring.clock()))
-        return await self._reseal(told, 0)
+        return await self._reencrypt(on_progress, 0)
 
-    async def encrypt(self, told: OnProgress = lambda _: None) -> int:
-        """Seal all that is in the clear, or sealed by an older key; return how many rows were changed."""
+    async def encrypt(self, on_progress: OnProgress = lambda _: None) -> int:
+        """Encrypt rows that are in plain text or use an older key, and return the number of changed rows."""
         keys, done = self._keys(), 0
         if (await self._rows())[None]:
             await self._write(lambda session: _mark_mixed(session, keys, mixed=True))
         for each in REKEY_JOBS:
-            done = await run_batches(self._write, each, told, done)
-        done = await self._reseal(told, done)
+            done = await run_batches(self._write, each, on_progress, done)
+        done = await self._reencrypt(on_progress, done)
         await self._write(lambda session: session.dialect.text_index.compact(session))
         if not (await self._rows())[None]:
             await self._write(lambda session: _mark_mixed(session, keys, mixed=False))
         return done
 
-    async def _reseal(self, told: OnProgress, done: int) -> int:
-        """Seal what the current key did not seal, and retire the keys that seal nothing any more."""
+    async def _reencrypt(self, on_progress: OnProgress, done: int) -> int:
+        """Re-encrypt rows with the current key, and retire keys that are no longer used."""
         for each in await self._write(reencryption_jobs):
-            done = await run_batches(self._write, each, told, done)
+            done = await run_batches(self._write, each, on_progress, done)
         rows, now = await self._rows(), self._keyring.clock()
         await self._write(lambda session: _retire(session, rows, now))
         return done
@@ -90,15 +90,15 @@ class Encryption:
     def _keys(self) -> Keys:
         if self._keyring.keys is None:
             raise EncryptionError(
-                self._tenant, "no-key", "no key is given; make one with: openssl rand -base64 32, and set BRIMFUL_KEY"
+                self._tenant, "no-key", "no key was given; make one with: openssl rand -base64 32, and set BRIMFUL_KEY"
             )
         return self._keyring.keys
 
 
 def _key_usage(session: Session) -> list[KeyUsage]:
     rows, keys = count_rows_by_key(session), read_keys(session)
-    clear = [KeyUsage(number=None, rows=rows[None])] if rows[None] else []
-    return clear + [
+    plain = [KeyUsage(number=None, rows=rows[None])] if rows[None] else []
+    return plain + [
         KeyUsage(
             number=key.number,
             rows=rows[key.number],
@@ -120,7 +120,7 @@ def _rewrap(session: Session, keys: Keys) -> int:
 
 
 def _add_data_key(session: Session, keys: Keys, now: float) -> None:
-    """Make a new key, unless an older one is still in use: then a rotation was begun, and is not finished."""
+    """Add a key, unless an older one is still in use: then an interrupted rotation continues."""
     session.dialect.lock(session, "keys")
     rows = read_keys(session)
     if not _old_keys(rows):
@@ -134,12 +134,12 @@ def _retire(session: Session, rows: Counter[int | None], now: float) -> None:
 
 
 def _mark_mixed(session: Session, keys: Keys, *, mixed: bool) -> None:
-    """Note whether rows may be in the clear: where none may be, one that is found in the clear is refused."""
+    """Record whether rows may be in plain text. If not, reading such a row raises an error."""
     naming = read_keys(session)[ADDRESS_KEY]
     if naming.mixed != mixed:
         update_key(session, rewrap_key(keys, session.tenant, naming, mixed=mixed))
 
 
 def _old_keys(rows: list[KeyRow]) -> list[KeyRow]:
-    """Return keys that seal no longer, and may still open something."""
+    """Return old keys that are not retired yet."""
     return [row for row in rows[:-1] if row.number != ADDRESS_KEY and row.retired is None]

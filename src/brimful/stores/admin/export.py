@@ -27,9 +27,9 @@ from brimful.stores.log import contexts, responses, usage
 from brimful.stores.session import Session
 from brimful.stores.tables import entities, lore_entries, memories, messages, summaries
 
-PAGE_RECORDS: Final = 500  # records read or written at once
+PAGE_RECORDS: Final = 500  # per page
 Page = tuple[list[Record], Any]
-"""Records, and where the next page begins."""
+"""Records, and the key of the next page."""
 Pages = Callable[..., Page]
 
 MESSAGES: Final = f"""
@@ -50,7 +50,7 @@ _SNAPSHOTS: Final = (
 
 
 async def export_records(read: Callable[[Callable[[Session], Page]], Awaitable[Page]]) -> AsyncIterator[Record]:
-    """Yield every record of a tenant; each page is read by itself, so what is written meanwhile may be among them."""
+    """Yield all records of a tenant. Pages are separate transactions, so concurrent writes may be included."""
     for pages, start in _PAGES:
         after = start
         while after is not None:
@@ -76,7 +76,7 @@ _INDEXED_WRITERS: Final[dict[type[Record], Callable[[Session, Any], object]]] = 
     LoreEntry: lore_entries.save_lore,
     Summary: summaries.save_summaries,
 }
-"""How records are written that can be found."""
+"""Writers of records with an index entry."""
 _SINGLE_WRITERS: Final[dict[type[Record], Callable[[Session, Any], object]]] = {
     **dict.fromkeys((User, Persona, Lorebook, Room), entities.put_entity),
     UsageReport: usage.save_usage,
@@ -96,7 +96,7 @@ def _entity_pages(kind: type[Any]) -> Pages:
 
 
 def _message_pages(session: Session, after: tuple[str, int]) -> Page:
-    """Read room by room in the order of their ids: it is the same in every store that holds them."""
+    """Read room by room, in order of id, which is the same in every store."""
     said: list[Record] = []
     room, seq = after
     while len(said) < PAGE_RECORDS:
@@ -125,7 +125,7 @@ def _snapshot_pages(session: Session, after: int) -> Page:
     return [snapshot for snapshot in found if snapshot is not None], rows[-1][0] if rows else None
 
 
-# Memories come last: a build counts an access of each memory in it, and those accesses are told already.
+# Memories come last: loading a context counts accesses, which the memories already include.
 _PAGES: Final[tuple[tuple[Pages, Any], ...]] = (
     *((_entity_pages(kind), "") for kind in (User, Persona, Lorebook, Room)),
     (_row_pages(LORE, lore_entries.decode_lore), ""),

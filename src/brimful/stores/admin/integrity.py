@@ -68,7 +68,7 @@ _CHECKS: Final[tuple[tuple[str, Severity, str], ...]] = (
 
 
 def check_tenant(session: Session) -> list[Finding]:
-    """Return what is wrong with a tenant's rows."""
+    """Return problems with the rows of a tenant."""
     found = [Finding(level, f"{count} {what}") for sql, level, what in _CHECKS if (count := _count(session, sql))]
     if miscounted := session.dialect.text_index.count_mismatches(session):
         found.append(Finding("error", f"{miscounted} terms whose number of documents is wrong"))
@@ -82,7 +82,7 @@ def _count(session: Session, sql: str) -> int:
 
 
 def _count_orphans(session: Session) -> int:
-    """Return how many contents are neither used by a record nor seen in a past context."""
+    """Return the number of contents that no record and no context references."""
     unused = session.rows("SELECT hash FROM contents WHERE tenant = :tenant AND uses <= 0")
     orphans = {hash for (hash,) in unused}
     last = 0

@@ -45,8 +45,8 @@ SELECT 1 WHERE EXISTS (SELECT 1 FROM janitor_undo WHERE tenant = :tenant AND run
 
 
 def begin_run(session: Session, holder: str, now: float, lease: float) -> JanitorRun:
-    """Begin a run, or go on with one that nothing was heard of for as long as the lease."""
-    session.dialect.lock(session, "tidy")
+    """Begin a run, or take over one whose lease has expired."""
+    session.dialect.lock(session, "janitor")
     held = _unfinished_run(session, now, lease)
     if held is not None and held.state == "undoing":
         raise StoreUnavailable(
@@ -59,8 +59,8 @@ def begin_run(session: Session, holder: str, now: float, lease: float) -> Janito
 
 
 def begin_undo(session: Session, holder: str, now: float, lease: float) -> JanitorRun | None:
-    """Take up the last run that was not undone; None if there is none."""
-    session.dialect.lock(session, "tidy")
+    """Begin to undo the last run; None if there is none."""
+    session.dialect.lock(session, "janitor")
     held = _unfinished_run(session, now, lease)
     row = session.row(f"{_RUNS} AND state IN ('running', 'done', 'undoing') ORDER BY number DESC LIMIT 1")
     if held is None and row is None:
@@ -72,8 +72,10 @@ def begin_undo(session: Session, holder: str, now: float, lease: float) -> Janit
     return _take_over(session, msgspec.structs.replace(last, state="undoing"), holder, now)
 
 
-def apply_change(session: Session, run: JanitorRun, change: JanitorChange, indexed: MakeIndexEntry, now: float) -> None:
-    """Do something, and keep what it takes the place of. Of what was changed before in this run, the first is kept."""
+def apply_change(
+    session: Session, run: JanitorRun, change: JanitorChange, make_entry: MakeIndexEntry, now: float
+) -> None:
+    """Apply a change, and save the previous summaries for undo, unless this run saved them before."""
     heartbeat(session, run, now)
     gone = [*change.remove, *(summary.id for summary in change.write)]
     before = {summary.id: summary for summary in list_summaries(session, ids=gone)} if gone else {}
@@ -81,13 +83,13 @@ def apply_change(session: Session, run: JanitorRun, change: JanitorChange, index
     session.many(_SAVE_UNDO, (_undo_row(session, run, id, rooms[id], before.get(id)) for id in gone if id in rooms))
     _remove_summaries(session, change.remove)
     if change.write:
-        save_summaries(session, [(summary, indexed(summary)) for summary in change.write])
+        save_summaries(session, [(summary, make_entry(summary)) for summary in change.write])
     archive(session, "messages", run.number, change.messages)
     archive(session, "memories", run.number, change.memories)
 
 
 def archive(session: Session, table: str, run: int, ids: tuple[str, ...]) -> None:
-    """Mark records, and take them out of the index."""
+    """Archive records and remove them from the index."""
     which = "deleted = 0" if table == "messages" else "pinned = 0"
     marked = session.rows(
         f"UPDATE {table} SET archived_by = :run "  # noqa: S608 - our own tables
@@ -98,8 +100,8 @@ def archive(session: Session, table: str, run: int, ids: tuple[str, ...]) -> Non
     documents.remove_documents(session, "message" if table == "messages" else "memory", [id for (id,) in marked])
 
 
-def restore_summaries(session: Session, run: JanitorRun, indexed: MakeIndexEntry) -> None:
-    """Let summaries be what they were before the run."""
+def restore_summaries(session: Session, run: JanitorRun, make_entry: MakeIndexEntry) -> None:
+    """Restore the summaries from before the run."""
     rows = session.rows(
         "SELECT item, room, body FROM janitor_undo WHERE tenant = :tenant AND run = :run", run=run.number
     )
@@ -108,12 +110,12 @@ def restore_summaries(session: Session, run: JanitorRun, indexed: MakeIndexEntry
         if before is None:
             _remove_summaries(session, [item])
         else:
-            save_summaries(session, [(before, indexed(before))])
+            save_summaries(session, [(before, make_entry(before))])
     session.run("DELETE FROM janitor_undo WHERE tenant = :tenant AND run = :run", run=run.number)
 
 
 def end_run(session: Session, run: JanitorRun, facts: dict[str, int], now: float) -> JanitorRun | None:
-    """End a run; one that did nothing leaves no trace."""
+    """End a run. A run that changed nothing is deleted."""
     heartbeat(session, run, now)
     if run.state == "running" and session.row(_TRACES, run=run.number) is None:
         session.run("DELETE FROM janitor_runs WHERE tenant = :tenant AND number = :number", number=run.number)
@@ -133,7 +135,7 @@ def end_run(session: Session, run: JanitorRun, facts: dict[str, int], now: float
 
 
 def heartbeat(session: Session, run: JanitorRun, now: float) -> None:
-    """Say that somebody is still at it; refuse to go on if another took it over."""
+    """Renew the lease of a run. Raises if another process took it over."""
     if not session.run(_HEARTBEAT, number=run.number, holder=run.holder, now=now):
         raise StoreUnavailable(f"tenant {session.tenant!r}", f"run {run.number} was taken over by another janitor")
 
@@ -157,7 +159,7 @@ def decode_run(row: Row) -> JanitorRun:
 
 
 def _unfinished_run(session: Session, now: float, lease: float) -> JanitorRun | None:
-    """Return a run that was broken off; refuse while somebody is at one."""
+    """Return an interrupted run. Raises while another process is running."""
     row = session.row(f"{_RUNS} AND state IN ('running', 'undoing') ORDER BY number DESC LIMIT 1")
     if row is None:
         return None
@@ -183,7 +185,7 @@ def _take_over(session: Session, run: JanitorRun, holder: str, now: float) -> Ja
 
 
 def _remove_summaries(session: Session, ids: Sequence[str]) -> None:
-    """Remove summaries; what no context ever saw of them is erased."""
+    """Remove summaries. Contents that are in no context are erased."""
     for id in ids:
         address = remove_row(session, "summaries", "summary", id)
         seen = session.row("SELECT 1 FROM inclusions WHERE tenant = :tenant AND item = :id LIMIT 1", id=id)
@@ -196,10 +198,10 @@ def _undo_row(session: Session, run: JanitorRun, id: str, room: str, before: Sum
     return {"run": run.number, "item": id, "room": room, "body": body}
 
 
-BATCH: Final = 500  # records that one transaction sets aside or gives back: others wait no longer than for it
+BATCH: Final = 500  # records per transaction, so that other writers do not wait long
 
 PAGE: Final = 2_000  # messages read at once
-PURGED: Final = 2  # what is deleted by hand has 1; a summary goes on to stand for what was purged
+PURGED: Final = 2  # in the column `deleted`; 1 means deleted by a user. Summaries still cover purged messages
 
 _IN_ROOM: Final = "(SELECT number FROM rooms WHERE tenant = :tenant AND id = :room)"
 _POSITIONS: Final = f"""
@@ -239,40 +241,44 @@ SELECT (SELECT count(*) FROM messages WHERE tenant = :tenant AND archived_by IS 
 
 
 class JanitorStore(Transactions):
-    """What the janitor may do in a tenant's store. See `brimful.protocols.JanitorStore` for what each promises."""
+    """The janitor's operations on the store of a tenant, and their undo.
 
-    async def places(self, room: str) -> list[MessagePosition]:
-        """Return where messages stand in a room, in order, those set aside included."""
+    There is one run at a time. It holds the store until it ends, or until its lease expires. Everything that a run
+    changes is saved first; the last run that was not undone can be undone.
+    """
+
+    async def positions(self, room: str) -> list[MessagePosition]:
+        """Return the positions of a room's messages, in order, including archived ones."""
         rows = await self._read(lambda session: session.rows(_POSITIONS, room=room))
         return [
             MessagePosition(seq=seq, at=at, edited=edited, archived=archived is not None, purged=deleted != 0)
             for seq, at, edited, archived, deleted in rows
         ]
 
-    async def said(self, room: str, places: Sequence[int]) -> list[Message]:
-        """Return the messages at these places of a room, in order, those set aside included."""
+    async def messages(self, room: str, seqs: Sequence[int]) -> list[Message]:
+        """Return the messages at these positions of a room, in order, including archived ones."""
 
-        def read(session: Session, seqs: list[int]) -> list[Message]:
-            return [decode_message(session, row) for row in session.rows(_MESSAGES_AT, room=room, seqs=seqs)]
+        def read(session: Session, page: list[int]) -> list[Message]:
+            return [decode_message(session, row) for row in session.rows(_MESSAGES_AT, room=room, seqs=page)]
 
         found: list[Message] = []
-        for at in range(0, len(places), PAGE):
-            found += await self._read(partial(read, seqs=list(places[at : at + PAGE])))
+        for at in range(0, len(seqs), PAGE):
+            found += await self._read(partial(read, page=list(seqs[at : at + PAGE])))
         return found
 
-    async def builds(self, room: str) -> int:
-        """Return how many builds of a room are on record."""
+    async def count_builds(self, room: str) -> int:
+        """Return the number of stored contexts of a room."""
         sql = "SELECT count(*) FROM snapshots WHERE tenant = :tenant AND room = :room"
         row = await self._read(lambda session: session.row(sql, room=room))
         return int(row[0]) if row else 0
 
-    async def unused(self, room: str, *, before: float) -> list[tuple[int, str]]:
-        """Return place and id of messages from before a time that stood in no context on record."""
+    async def unused_messages(self, room: str, *, before: float) -> list[tuple[int, str]]:
+        """Return position and id of messages before a time that are in no stored context."""
         rows = await self._read(lambda session: session.rows(_UNUSED_MESSAGES, room=room, before=before))
         return [(seq, id) for seq, id in rows]
 
-    async def unread(self, *, before: float, after: str = "", limit: int = 1000) -> list[Memory]:
-        """Return memories from before a time that nothing ever used and nobody pinned, by id."""
+    async def unused_memories(self, *, before: float, after: str = "", limit: int = 1000) -> list[Memory]:
+        """Return memories before a time that were never used and are not pinned, in order of id."""
 
         def read(session: Session) -> list[Memory]:
             rows = session.rows(_UNUSED_MEMORIES, before=before, after=after, limit=limit)
@@ -281,15 +287,15 @@ class JanitorStore(Transactions):
         return await self._read(read)
 
     async def begin(self, *, holder: str, now: float, lease: float) -> JanitorRun:
-        """Begin a run, or go on with one that nothing was heard of for as long as the lease."""
+        """Begin a run, or take over one whose lease has expired."""
         return await self._write(lambda session: begin_run(session, holder, now, lease))
 
-    async def beat(self, run: JanitorRun, *, now: float) -> None:
-        """Say that a run is still under way."""
+    async def heartbeat(self, run: JanitorRun, *, now: float) -> None:
+        """Renew the lease of a run."""
         await self._write(lambda session: heartbeat(session, run, now))
 
-    async def tidy(self, run: JanitorRun, change: JanitorChange, indexed: MakeIndexEntry, *, now: float) -> None:
-        """Do something, so that it can be undone: summaries first, then what they stand for, part after part."""
+    async def apply(self, run: JanitorRun, change: JanitorChange, make_entry: MakeIndexEntry, *, now: float) -> None:
+        """Apply a change that can be undone: summaries first, then the records they cover, in batches."""
         first = msgspec.structs.replace(change, messages=(), memories=())
         parts = [
             first,
@@ -297,24 +303,24 @@ class JanitorStore(Transactions):
             *(JanitorChange(memories=ids) for ids in _batches(change.memories)),
         ]
         for part in parts:
-            await self._write(partial(apply_change, run=run, change=part, indexed=indexed, now=now))
+            await self._write(partial(apply_change, run=run, change=part, make_entry=make_entry, now=now))
 
     async def end(self, run: JanitorRun, facts: dict[str, int], *, now: float) -> JanitorRun | None:
-        """End a run; None if it did nothing, and leaves no trace."""
+        """End a run. Returns None if it changed nothing."""
         return await self._write(lambda session: end_run(session, run, facts, now))
 
-    async def undo(self, indexed: MakeIndexEntry, *, holder: str, now: float, lease: float) -> JanitorRun | None:
-        """Give back what the last run took, exactly as it was; one that was broken off is undone to its end."""
+    async def undo(self, make_entry: MakeIndexEntry, *, holder: str, now: float, lease: float) -> JanitorRun | None:
+        """Undo the last run exactly, or continue an interrupted undo. Returns None if there is nothing to undo."""
         run = await self._write(lambda session: begin_undo(session, holder, now, lease))
         if run is None:
             return None
-        await self._write(partial(restore_summaries, run=run, indexed=indexed))
-        while await self._write(partial(_restore_batch, run=run, indexed=indexed, now=now)):
+        await self._write(partial(restore_summaries, run=run, make_entry=make_entry))
+        while await self._write(partial(_restore_batch, run=run, make_entry=make_entry, now=now)):
             continue
         return await self._write(lambda session: end_run(session, run, run.facts, now))
 
     async def purge(self, *, before: int) -> int:
-        """Let go for good of what runs before this number set aside, and return how much it was."""
+        """Delete what runs before this number archived, and return the number of records."""
         gone = 0
         while batch := await self._write(partial(_purge_messages, before=before)):
             gone += batch
@@ -324,8 +330,8 @@ class JanitorStore(Transactions):
         """Return runs, newest first."""
         return await self._read(lambda session: list_runs(session, limit))
 
-    async def aside(self) -> dict[str, int]:
-        """Return how many messages and memories are set aside."""
+    async def count_archived(self) -> dict[str, int]:
+        """Return the number of archived messages and memories."""
         row = await self._read(lambda session: session.row(_COUNT))
         messages, memories = row or (0, 0)
         return {"messages": messages, "memories": memories}
@@ -335,16 +341,16 @@ def _batches(ids: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [ids[at : at + BATCH] for at in range(0, len(ids), BATCH)]
 
 
-def _restore_batch(session: Session, *, run: JanitorRun, indexed: MakeIndexEntry, now: float) -> bool:
-    """Give back some of what a run set aside; say whether there may be more."""
+def _restore_batch(session: Session, *, run: JanitorRun, make_entry: MakeIndexEntry, now: float) -> bool:
+    """Restore a batch of archived records. Returns whether there may be more."""
     heartbeat(session, run, now)
     rows = session.rows(_ARCHIVED_MESSAGES, run=run.number, limit=BATCH)
     said = [decode_message(session, row) for row in rows]
     known = [decode_memory(session, row) for row in session.rows(_ARCHIVED_MEMORIES, run=run.number, limit=BATCH)]
     _unarchive(session, "messages", [message.id for message in said])
     _unarchive(session, "memories", [memory.id for memory in known])
-    documents.add_documents(session, _messages.message_documents((message, indexed(message)) for message in said))
-    documents.add_documents(session, [memory_entry(memory, indexed(memory)) for memory in known])
+    documents.add_documents(session, _messages.message_documents((message, make_entry(message)) for message in said))
+    documents.add_documents(session, [memory_entry(memory, make_entry(memory)) for memory in known])
     return bool(said or known)
 
 

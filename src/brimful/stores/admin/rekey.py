@@ -18,9 +18,8 @@ from brimful.stores.index.terms import passage_address, rekey_tokens
 from brimful.stores.session import Row, Session
 from brimful.stores.tables.contents import rekey_contents, save_counts
 
-_PLAIN: Final = (
-    f"(hash < '{KEYED_PREFIX}' OR hash >= '{KEYED_PREFIX[:-1]};')"  # the sign after the colon: an index finds it
-)
+# A range, so that an index can be used: ";" follows ":".
+_PLAIN: Final = f"(hash < '{KEYED_PREFIX}' OR hash >= '{KEYED_PREFIX[:-1]};')"
 _COUNTS: Final = f"""
 SELECT tokenizer, hash, tokens FROM token_counts
 WHERE tenant = :tenant AND (tokenizer, hash) > (:tokenizer, :hash) AND {_PLAIN} ORDER BY tokenizer, hash LIMIT :limit
@@ -36,7 +35,7 @@ DELETE FROM contents WHERE tenant = :tenant AND hash IN
 
 
 def _copy_counts(session: Session, after: tuple[str, str]) -> tuple[tuple[str, str] | None, int]:
-    """Copy counts to keyed addresses; records still refer to the plain ones."""
+    """Copy token counts to keyed addresses. Records still refer to the plain ones."""
     found = session.rows(_COUNTS, tokenizer=after[0], hash=after[1], limit=BATCH_ROWS)
     for tokenizer, hash, tokens in found:
         save_counts(session, tokenizer, {hash: tokens})
@@ -44,7 +43,7 @@ def _copy_counts(session: Session, after: tuple[str, str]) -> tuple[tuple[str, s
 
 
 def _rekey_records(table: str, session: Session, after: str) -> tuple[str | None, int]:
-    """Let records refer to keyed addresses, and move what they refer to."""
+    """Change records and their contents to keyed addresses."""
     found = session.rows(
         f"UPDATE {table} SET hash = hash WHERE tenant = :tenant AND id IN "  # noqa: S608 - our own
         f"(SELECT id FROM {table} WHERE tenant = :tenant AND id > :after AND {_PLAIN} ORDER BY id LIMIT :limit) "
@@ -63,7 +62,7 @@ def _rekey_records(table: str, session: Session, after: str) -> tuple[str | None
 
 
 def _rekey_snapshots(session: Session, after: str) -> tuple[str | None, int]:
-    """Let builds refer to keyed addresses."""
+    """Change snapshots to keyed addresses."""
     found = session.rows(
         "SELECT id, room, refs, body FROM snapshots WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :limit",
         after=after,
@@ -74,7 +73,7 @@ def _rekey_snapshots(session: Session, after: str) -> tuple[str | None, int]:
 
 
 def _rekey_documents(session: Session, after: int) -> tuple[int | None, int]:
-    """Blind terms, and move passages with their vectors."""
+    """Hash terms, and change passages and their vectors to keyed addresses."""
     found = session.rows(
         "SELECT doc, passage, terms FROM documents WHERE tenant = :tenant AND doc > :after ORDER BY doc LIMIT :limit",
         after=after,
@@ -92,22 +91,22 @@ def _rekey_documents(session: Session, after: int) -> tuple[int | None, int]:
 
 
 def _drop_plain_contents(session: Session, after: int) -> tuple[int | None, int]:
-    """Remove contents at plain addresses; all that is still referred to was moved before."""
+    """Remove contents at plain addresses. Everything in use was copied before."""
     return _next_batch(after, session.run(_UNUSED, limit=BATCH_ROWS))
 
 
 def _drop_plain_counts(session: Session, after: int) -> tuple[int | None, int]:
-    """Remove counts at plain addresses, to which nothing refers any more."""
+    """Remove token counts at plain addresses."""
     return _next_batch(after, session.run(_OLD_COUNTS, limit=BATCH_ROWS))
 
 
 def _next_batch(after: int, changed: int) -> tuple[int | None, int]:
-    """Go on while there is more: rows that were changed are not found again."""
+    """Continue while a batch was full. Changed rows are not selected again."""
     return (after if changed == BATCH_ROWS else None), changed
 
 
 class _RekeyedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A document whose terms were in the clear, or whose passage had a plain address."""
+    """A document with plain terms, or with a plain passage address."""
 
     doc: int
     old_passage: str
@@ -143,11 +142,11 @@ def _rekey_snapshot(session: Session, id: str, room: str, refs: bytes, body: byt
     moved = rekey_contents(session, dict.fromkeys(plain, 0))
     named = msgspec.json.encode([moved.get(each, each) for each in addresses])
     return session.run(
-        "UPDATE snapshots SET refs = :named, body = :sealed WHERE tenant = :tenant AND id = :id AND body = :body",
+        "UPDATE snapshots SET refs = :named, body = :encrypted WHERE tenant = :tenant AND id = :id AND body = :body",
         id=id,
         named=named,
         body=body,
-        sealed=encrypt(session, decrypt(session, body, "snapshots", id, room, refs), "snapshots", id, room, named),
+        encrypted=encrypt(session, decrypt(session, body, "snapshots", id, room, refs), "snapshots", id, room, named),
     )
 
 

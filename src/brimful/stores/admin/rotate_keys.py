@@ -12,12 +12,12 @@ from brimful.stores.encryption.tenant_keys import HEADER_BYTES, is_encrypted, ke
 from brimful.stores.session import Row, Session
 
 Batch = Callable[[Session, Any], tuple[Any, int]]
-"""Changes the next rows after a place; returns the place to go on from, None at the end, and how many it changed."""
+"""Changes the next rows after a key. Returns the key to continue from, None at the end, and the number of changes."""
 Write = Callable[[Callable[[Session], tuple[Any, int]]], Awaitable[tuple[Any, int]]]
 
 
 class BatchJob(msgspec.Struct, frozen=True):
-    """What is walked, from where, and what is done with a batch of it."""
+    """A job over the rows of a table, in batches."""
 
     name: str
     start: Any
@@ -25,7 +25,7 @@ class BatchJob(msgspec.Struct, frozen=True):
 
 
 class EncryptionProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far it has come: what is walked now, and how many rows were changed in all."""
+    """The current step, and the number of rows changed so far."""
 
     step: str
     rows: int
@@ -34,36 +34,36 @@ class EncryptionProgress(msgspec.Struct, frozen=True, kw_only=True):
 OnProgress = Callable[[EncryptionProgress], None]
 
 
-async def run_batches(write: Write, given: BatchJob, told: OnProgress, done: int) -> int:
-    """Walk to the end, and return how many rows were changed, with those `done` before."""
+async def run_batches(write: Write, given: BatchJob, on_progress: OnProgress, done: int) -> int:
+    """Run a job to its end, and return the number of changed rows, added to `done`."""
     after = given.start
     while after is not None:
         after, changed = await write(partial(_run_alone, given.batch, after))
         if changed:
             done += changed
-            told(EncryptionProgress(step=given.name, rows=done))
+            on_progress(EncryptionProgress(step=given.name, rows=done))
     return done
 
 
 def _run_alone(batch: Batch, after: Any, session: Session) -> tuple[Any, int]:
-    session.dialect.lock(session, "seal")
+    session.dialect.lock(session, "encrypt")
     return batch(session, after)
 
 
-BATCH_ROWS: Final = 500  # rows in one transaction: other writers wait some 30 ms for it
+BATCH_ROWS: Final = 500  # per transaction; other writers wait about 30 ms
 
 
 class EncryptedColumn(msgspec.Struct, frozen=True):
-    """A column of sealed bodies: by which column its rows are walked, and what each is bound to."""
+    """A column of encrypted values: the column that orders its rows, and the columns bound to each value."""
 
     table: str
-    column: str
+    name: str
     by: str
     bound: tuple[str, ...]
 
     @property
     def start(self) -> Any:
-        """What comes before all rows."""
+        """The key before all rows."""
         return 0 if self.by == "number" else ""
 
 
@@ -73,7 +73,7 @@ OWNERS: Final = {
     "lore_entries": "lorebook",
     "summaries": "room",
 }
-"""Tables of records that refer to a content, and to what each record belongs."""
+"""Tables of records with content, and the owner of each record."""
 _COLUMNS: Final = (
     EncryptedColumn("contents", "body", "hash", ("hash",)),
     *(EncryptedColumn(table, "body", "id", ("id",)) for table in ("users", "personas", "rooms", "lorebooks")),
@@ -87,22 +87,22 @@ _BLOCKS: Final = f"""
 DELETE FROM vector_blocks WHERE tenant = :tenant AND number IN (
   SELECT number FROM vector_blocks WHERE tenant = :tenant AND substr(body, 1, {HEADER_BYTES}) <> :header LIMIT :limit)
 """  # noqa: S608 - our own
-_FEW: Final = 50  # blocks at once, of 300 kB each
+_FEW: Final = 50  # blocks per transaction, of 300 kB each
 _VECTORS: Final = EncryptedColumn("vectors", "vector", "number", ("embedder", "hash"))
 
 
 def reencryption_jobs(session: Session) -> list[BatchJob]:
-    """Return the walks over all that is sealed."""
-    walks = [BatchJob(kept.table, kept.start, partial(_reencrypt, kept)) for kept in _columns_for(session)]
+    """Return the jobs over all encrypted columns."""
+    walks = [BatchJob(column.table, column.start, partial(_reencrypt, column)) for column in _columns_for(session)]
     return walks if session.dialect.name == "postgres" else [*walks, BatchJob("blocks", 0, _drop_blocks)]
 
 
 def count_rows_by_key(session: Session) -> Counter[int | None]:
-    """Return how many rows each key seals; None stands for what is in the clear."""
+    """Return the number of rows per key; None is plain text."""
     total: Counter[int | None] = Counter()
-    for kept in _columns_for(session):
+    for column in _columns_for(session):
         sql = (
-            f"SELECT substr({kept.column}, 1, {HEADER_BYTES}), count(*) FROM {kept.table} "  # noqa: S608 - our own
+            f"SELECT substr({column.name}, 1, {HEADER_BYTES}), count(*) FROM {column.table} "  # noqa: S608 - our own
             "WHERE tenant = :tenant GROUP BY 1"
         )
         for head, rows in session.rows(sql):
@@ -111,43 +111,43 @@ def count_rows_by_key(session: Session) -> Counter[int | None]:
 
 
 def _columns_for(session: Session) -> tuple[EncryptedColumn, ...]:
-    """Return what a database keeps sealed. PostgreSQL reads vectors, so it has them in the clear, if at all."""
+    """Return the encrypted columns of a database. PostgreSQL must read vectors, so they are never encrypted there."""
     return _COLUMNS if session.dialect.name == "postgres" else (*_COLUMNS, _VECTORS)
 
 
-def _reencrypt(kept: EncryptedColumn, session: Session, after: Any) -> tuple[Any, int]:
-    """Seal the next rows anew."""
-    found = session.rows(_select_sql(kept), after=after, limit=BATCH_ROWS, header=_header(session))
-    changed = sum(_reencrypt_row(session, kept, row) for row in found)
+def _reencrypt(column: EncryptedColumn, session: Session, after: Any) -> tuple[Any, int]:
+    """Re-encrypt the next rows."""
+    found = session.rows(_select_sql(column), after=after, limit=BATCH_ROWS, header=_header(session))
+    changed = sum(_reencrypt_row(session, column, row) for row in found)
     return (found[-1][0] if len(found) == BATCH_ROWS else None), changed
 
 
 def _drop_blocks(session: Session, after: int) -> tuple[int | None, int]:
-    """Forget blocks of vectors, which are made anew from these."""
+    """Delete vector blocks, which are built again from the vectors."""
     changed = session.run(_BLOCKS, header=_header(session), limit=_FEW)
     return (after if changed == _FEW else None), changed
 
 
-def _select_sql(kept: EncryptedColumn) -> str:
+def _select_sql(column: EncryptedColumn) -> str:
     return (
-        f"SELECT {kept.by}, {kept.column}, {', '.join(kept.bound)} FROM {kept.table} "  # noqa: S608 - our own
-        f"WHERE tenant = :tenant AND {kept.by} > :after AND substr({kept.column}, 1, {HEADER_BYTES}) <> :header "
-        f"ORDER BY {kept.table}.{kept.by} LIMIT :limit"
+        f"SELECT {column.by}, {column.name}, {', '.join(column.bound)} FROM {column.table} "  # noqa: S608 - our own
+        f"WHERE tenant = :tenant AND {column.by} > :after AND substr({column.name}, 1, {HEADER_BYTES}) <> :header "
+        f"ORDER BY {column.table}.{column.by} LIMIT :limit"
     )
 
 
-def _reencrypt_row(session: Session, kept: EncryptedColumn, row: Row) -> int:
-    """Seal a row anew, unless somebody changed it meanwhile; then it is sealed by the current key already."""
+def _reencrypt_row(session: Session, column: EncryptedColumn, row: Row) -> int:
+    """Re-encrypt a row, unless it was changed in the meantime, and so already uses the current key."""
     which, body, *bound = row
     return session.run(
-        f"UPDATE {kept.table} SET {kept.column} = :sealed "  # noqa: S608 - our own
-        f"WHERE tenant = :tenant AND {kept.by} = :which AND {kept.column} = :body",
+        f"UPDATE {column.table} SET {column.name} = :encrypted "  # noqa: S608 - our own
+        f"WHERE tenant = :tenant AND {column.by} = :which AND {column.name} = :body",
         which=which,
         body=body,
-        sealed=encrypt(session, decrypt(session, body, kept.table, *bound), kept.table, *bound),
+        encrypted=encrypt(session, decrypt(session, body, column.table, *bound), column.table, *bound),
     )
 
 
 def _header(session: Session) -> bytes:
-    """Return what begins each row that is as it should be; nothing does where nothing is sealed."""
+    """Return the header of the current key; empty without encryption."""
     return key_header(session.keys.current) if session.keys else b""

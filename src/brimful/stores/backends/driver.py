@@ -14,15 +14,15 @@ Severity = Literal["error", "warning"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that a check found. A store with a `warning` works; one with an `error` is damaged."""
+    """A problem found by a check. A store with a `warning` works; one with an `error` is damaged."""
 
     level: Severity
-    what: str
+    text: str
 
 
 @contextmanager
 def raise_if_closed(store: str) -> Iterator[None]:
-    """Say of a store that was closed that it was: its threads take up nothing more."""
+    """Raise `StoreUnavailable` if the store was closed: its threads accept no more work."""
     try:
         yield
     except RuntimeError:
@@ -30,31 +30,31 @@ def raise_if_closed(store: str) -> Iterator[None]:
 
 
 class Driver(Protocol):
-    """A database that is open."""
+    """An open database."""
 
     @property
     def dialect(self) -> Dialect:
-        """How the database wants things said."""
+        """The SQL dialect."""
         ...
 
     async def open(self, *, migrate: bool) -> None:
-        """Open it, and bring its tables up to date."""
+        """Open it and apply pending migrations."""
         ...
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         ...
 
     async def write(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function in a transaction. What it wrote is durable when this returns."""
+        """Run a function in a write transaction, which is durable when this returns."""
         ...
 
     async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function that reads."""
+        """Run a function in a read transaction."""
         ...
 
     def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function in a transaction, on the thread that asks."""
+        """Run a function in a write transaction on the current thread."""
         ...
 
     async def tenants(self) -> list[str]:
@@ -62,5 +62,5 @@ class Driver(Protocol):
         ...
 
     async def inspect(self) -> list[Finding]:
-        """Return what is wrong with the database itself."""
+        """Return problems of the database itself."""
         ...

@@ -26,7 +26,7 @@ from brimful.stores.tuning import DEFAULT_TUNING, Tuning
 from brimful.stores.urls import Target
 
 RETRYABLE: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
-"""Two writers met. Whoever lost begins again, and finds what the other one wrote."""
+"""Conflicts between transactions. The loser is retried, and sees what the other one wrote."""
 
 _LOST: Final = "the connection is lost; call again: what was written twice is there once"
 _UNREACHABLE: Final = "cannot be reached; check the address, the user and the password, and that the server runs"
@@ -42,7 +42,7 @@ _BUSY: Final = (PoolTimeout, TooManyRequests, errors.TooManyConnections, errors.
 
 @contextmanager
 def raise_store_errors(store: str) -> Iterator[None]:
-    """Raise errors of PostgreSQL as our own."""
+    """Convert errors of PostgreSQL to store errors."""
     try:
         yield
     except (psycopg.Error, PoolTimeout, TooManyRequests) as error:
@@ -52,7 +52,7 @@ def raise_store_errors(store: str) -> Iterator[None]:
 
 
 def unreachable_error(store: str, error: psycopg.OperationalError) -> StoreUnavailable:
-    """Return what to say where there never was a connection: nothing of it is lost."""
+    """Return the error for a server that cannot be reached."""
     return StoreUnavailable(store, f"{_UNREACHABLE} ({_one_line(error)})", retriable=True)
 
 
@@ -88,7 +88,7 @@ FROM (SELECT pg_get_serial_sequence(:table, :column)::regclass AS name) s WHERE 
 
 
 class PostgresDialect:
-    """SQL with the names of psycopg; a list is an array."""
+    """psycopg's parameter style; lists are arrays."""
 
     name = "postgres"
 
@@ -99,37 +99,37 @@ class PostgresDialect:
         self.vector_index = PostgresVectorIndex()
 
     def statement(self, sql: str) -> str:
-        """Return the statement with names and lists as psycopg knows them."""
+        """Translate parameters and lists for psycopg."""
         return _translate(sql)
 
     def encode_list(self, values: list[Any]) -> list[Any]:
-        """Return a list as it is."""
+        """Return the list unchanged."""
         return values
 
     def decode_list(self, stored: list[str]) -> list[str]:
-        """Return a list as it is."""
+        """Return the list unchanged."""
         return stored
 
     def next_doc_numbers(self, session: Session, count: int) -> list[int]:
-        """Return numbers for documents, from their sequence."""
+        """Reserve document numbers from the sequence."""
         return [number for (number,) in session.rows(_NEXT, count=count)]
 
     def advance_sequence(self, session: Session, table: str, number: int) -> None:
-        """Set a sequence forward, never back."""
+        """Advance a sequence, never backwards."""
         session.rows(_ADVANCE, table=table, column="doc" if table == "documents" else "number", number=number)
 
     def lock(self, session: Session, what: str) -> None:
-        """Let no other transaction of the tenant do the same before this one ends."""
+        """Take an exclusive advisory lock."""
         session.rows("SELECT pg_advisory_xact_lock(hashtextextended(:what || ' ' || :tenant, 0))", what=what)
 
     def lock_shared(self, session: Session, what: str) -> None:
-        """Do the same as others of the tenant, while nobody does it alone."""
+        """Take a shared advisory lock."""
         session.rows("SELECT pg_advisory_xact_lock_shared(hashtextextended(:what || ' ' || :tenant, 0))", what=what)
 
 
 @lru_cache(maxsize=512)
 def _translate(sql: str) -> str:
-    """Return a statement as psycopg takes it.
+    """Translate a statement for psycopg.
 
     >>> _translate("SELECT body FROM users WHERE tenant = :tenant AND id IN :ids AND x::text LIKE 'a%'")
     "SELECT body FROM users WHERE tenant = %(tenant)s AND id = ANY(%(ids)s) AND x::text LIKE 'a%%'"
@@ -141,25 +141,25 @@ T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 CONNECTIONS: Final = 8
-ATTEMPTS: Final = 10  # of a transaction that meets others
+ATTEMPTS: Final = 10  # of a transaction that conflicts with others
 ROLE: Final = "brimful_app"
 _MIGRATION_LOCK: Final = 0x6272696D  # one process migrates at a time
 _BIND: Final = "SELECT set_config('brimful.tenant', %s, true)"
 _BIND_AS: Final = f"SELECT set_config('role', '{ROLE}', true), set_config('brimful.tenant', %s, true)"
 _BYPASSES: Final = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
-# The role is there for all databases of a server. Where another one made the tables, it has no rights on them.
+# Roles exist for all databases of a server. If another role created the tables, this one has no rights on them.
 _CAN_USE_ROLE: Final = f"""
 SELECT pg_has_role(oid, 'SET') AND has_table_privilege(oid, to_regclass('messages'), 'INSERT')
 FROM pg_roles WHERE rolname = '{ROLE}'
 """  # noqa: S608 - our own role
 _SETTINGS: Final = (
-    # Which index is right depends on the values: one scope or a hundred, an embedder with a graph or without.
+    # The best index depends on the values: one scope or a hundred, an embedder with or without an HNSW index.
     "SET plan_cache_mode = force_custom_plan",
     "SET hnsw.iterative_scan = strict_order",
-    "SET synchronous_commit = on",  # what was acknowledged is on the server's disk
+    "SET synchronous_commit = on",  # a commit returns when it is on the server's disk
 )
 
-# Where nobody set up a log, it would print each lost connection, which our errors tell.
+# Without a logging setup, the pool would print every lost connection, which our errors report already.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 _CREATE_HNSW: Final = """
@@ -190,24 +190,24 @@ class PostgresDriver:
         )
 
     async def open(self, *, migrate: bool) -> None:
-        """Connect, and bring the tables up to date."""
+        """Connect and apply pending migrations."""
         await self._on(lambda: self._prepare(migrate=migrate))
 
     async def close(self) -> None:
-        """Close all connections, once what is under way has ended."""
+        """Close all connections after running calls have ended."""
         await asyncio.to_thread(self._threads.shutdown)
         await asyncio.to_thread(self._pool.close)
 
     async def write(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function in a transaction; again, if it met another one."""
+        """Run a function in a write transaction, and retry it after a conflict."""
         return await self._on(lambda: self._attempt(tenant, function, reads=False))
 
     async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function on one state of the database."""
+        """Run a function in a read transaction."""
         return await self._on(lambda: self._attempt(tenant, function, reads=True))
 
     def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function in a transaction, on the thread that asks."""
+        """Run a function in a write transaction on the current thread."""
         return self._attempt(tenant, function, reads=False)
 
     async def tenants(self) -> list[str]:
@@ -215,13 +215,13 @@ class PostgresDriver:
         return await self._on(self._named)
 
     async def inspect(self) -> list[Finding]:
-        """Say where the server does not keep tenants apart; all else of the database is the server's to keep right."""
+        """Warn if row-level security is not enforced. The server checks everything else itself."""
         if self._bound:
             return []
         return [Finding("warning", f"the role bypasses row-level security and may not act as {ROLE}; use a plain role")]
 
     async def index_vectors(self, embedder: str, dims: int) -> None:
-        """Build a graph of an embedder's vectors, while others write on."""
+        """Build an HNSW index of an embedder's vectors, without blocking writers."""
         await self._on(lambda: self._graphed(embedder, dims))
 
     async def _on(self, function: Callable[[], T]) -> T:
@@ -290,7 +290,7 @@ class PostgresDriver:
 
 
 class _StaleConnectionError(psycopg.OperationalError):
-    """A connection was lost before anything was asked of it."""
+    """A connection was lost before its first statement."""
 
 
 def _configure(connection: Connection) -> None:

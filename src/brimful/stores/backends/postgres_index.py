@@ -38,10 +38,10 @@ SELECT doc, seq, length, times FROM postings WHERE tenant = :tenant AND token = 
 
 
 class PostgresTextIndex:
-    """Which documents hold a token, and how often."""
+    """The full-text index."""
 
     def add(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
-        """Take up documents with their tokens."""
+        """Add documents with their tokens."""
         rows = [(token, doc, times) for doc, tokens in documents for token, times in Counter(tokens).items()]
         if rows:
             tokens, docs, times = zip(*rows, strict=True)
@@ -49,28 +49,28 @@ class PostgresTextIndex:
         terms.add_counts(session, [tokens for _, tokens in documents])
 
     def remove(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
-        """Take documents out again."""
+        """Remove documents."""
         tokens = sorted({token for _, held in documents for token in held})
         session.run(_REMOVE_POSTINGS, tokens=tokens, docs=[doc for doc, _ in documents])
         terms.subtract_counts(session, [tokens for _, tokens in documents])
 
     def postings(self, session: Session, tokens: Sequence[str]) -> dict[str, Occurrences]:
-        """Return all documents that hold each token, the oldest first."""
+        """Return all documents that contain each token, oldest first."""
         rows: dict[str, list[Row]] = {token: [] for token in tokens}
         for token, *row in session.rows(_POSTINGS, tokens=list(tokens)):
             rows[token].append(tuple(row))
         return {token: _columns(held) for token, held in rows.items()}
 
     def newest(self, session: Session, token: str, limit: int) -> Occurrences:
-        """Return the newest documents that hold a token, the oldest of them first."""
+        """Return the newest documents that contain a token, oldest first."""
         return _columns(session.rows(_NEWEST, token=token, limit=limit)[::-1])
 
     def count_mismatches(self, session: Session) -> int:
-        """Return of how many tokens it is not known how many documents hold them."""
+        """Return the number of tokens whose stored document count is wrong."""
         return terms.count_mismatches(session, _DOCUMENT_COUNTS)
 
     def compact(self, session: Session) -> None:
-        """Do nothing: the server clears away what was removed."""
+        """Do nothing: the server vacuums removed rows."""
 
 
 def _columns(rows: Sequence[Row]) -> Occurrences:
@@ -94,7 +94,7 @@ _LIST: Final = """
 SELECT hash, vector::text FROM vectors WHERE tenant = :tenant AND embedder = :embedder AND hash > :after
 ORDER BY hash LIMIT :limit
 """
-# Vectors have a length of 1, so the inner product is the cosine, also with a vector of nothing.
+# Vectors have length 1, so the inner product is the cosine; a zero vector gives 0.
 _EXACT: Final = """
 SELECT d.doc, d.seq, -(v.vector <#> :query::halfvec) AS cosine
 FROM documents d JOIN vectors v ON v.tenant = d.tenant AND v.embedder = :embedder AND v.hash = d.passage
@@ -114,10 +114,10 @@ _SIZE: Final = "SELECT coalesce(sum(documents), 0) FROM scopes WHERE tenant = :t
 
 
 class PostgresVectorIndex:
-    """Which documents have a vector, and which are near."""
+    """The vector index."""
 
     def save(self, session: Session, embedder: str, passages: Sequence[str], vectors: Vectors) -> None:
-        """Keep one vector for each passage."""
+        """Store one vector for each passage."""
         from brimful.stores.vectors.float16 import normalize  # noqa: PLC0415 - numpy, only where there are vectors
 
         rows = zip(passages, normalize(vectors), strict=True)
@@ -127,21 +127,21 @@ class PostgresVectorIndex:
         )
 
     def add(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
-        """Return the passages that have a vector; documents are found by them."""
+        """Return the passages that have a vector. Documents are joined by passage."""
         passages = sorted({passage for _, _, passage in documents})
         return {hash for (hash,) in session.rows(_FIND, embedder=embedder, passages=passages)}
 
     def remove(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> None:
-        """Do nothing: what is no document is not found."""
+        """Do nothing: removed documents are not joined."""
 
     def rename(self, session: Session, embedder: str, passages: Mapping[str, str]) -> None:
-        """Give vectors the new addresses of their passages; without a new one, a vector is removed."""
+        """Move vectors to new passage addresses. A vector whose new address is empty is deleted."""
         moved = {old: new for old, new in passages.items() if new}
         session.many(_RENAME, ({"embedder": embedder, "old": old, "new": moved[old]} for old in sorted(moved)))
         session.run(_REMOVE_VECTORS, embedder=embedder, passages=[old for old, new in passages.items() if old != new])
 
     def read(self, session: Session, embedder: str, after: str, limit: int) -> tuple[list[str], Vectors]:
-        """Return passages after one of them, and their vectors."""
+        """Return the next passages after one of them, with their vectors."""
         import numpy as np  # noqa: PLC0415 - only where there are vectors
 
         rows = session.rows(_LIST, embedder=embedder, after=after, limit=limit)
@@ -149,12 +149,12 @@ class PostgresVectorIndex:
         return [hash for hash, _ in rows], np.asarray(numbers, dtype=np.float32)
 
     def drop(self, session: Session, embedder: str) -> None:
-        """Do nothing: the vectors are all that there is."""
+        """Do nothing: there is nothing but the vectors."""
 
     def nearest(
         self, session: Session, embedder: str, scopes: Sequence[int], query: Vectors, limit: int
     ) -> list[VectorHit]:
-        """Return the documents nearest to a query of length 1, nearest first."""
+        """Return the documents nearest to a unit vector, nearest first."""
         size = session.row(_SIZE, scopes=list(scopes))
         many = size is not None and size[0] > session.dialect.tuning.hnsw_threshold
         sql = _APPROXIMATE.format(dims=len(query)) if many else _EXACT
@@ -164,11 +164,11 @@ class PostgresVectorIndex:
 
 
 def format_vector(vector: Vectors) -> str:
-    """Return a vector as pgvector reads it."""
+    """Return a vector in pgvector's text format."""
     return "[" + ",".join(f"{number:.6g}" for number in vector.tolist()) + "]"
 
 
 def large_embedders(session: Session) -> list[tuple[str, int]]:
-    """Return the embedders in use, with their dimensions, of which a tenant has very many vectors."""
+    """Return embedders with many vectors, and their dimensions."""
     found = session.rows(_LARGE, many=session.dialect.tuning.hnsw_threshold)
     return [(embedder, dims) for embedder, dims in found]

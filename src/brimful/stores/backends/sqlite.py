@@ -44,7 +44,7 @@ _UNAVAILABLE: Final = {
 
 @contextmanager
 def raise_store_errors(store: str) -> Iterator[None]:
-    """Raise errors of SQLite as our own."""
+    """Convert errors of SQLite to store errors."""
     try:
         yield
     except sqlite3.Error as error:
@@ -54,13 +54,13 @@ def raise_store_errors(store: str) -> Iterator[None]:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Say whether another connection is in the way."""
+    """Tell whether another connection holds the lock."""
     return _error_kind(error) in _BUSY
 
 
 def _error_kind(error: sqlite3.Error) -> int:
     code: int = getattr(error, "sqlite_errorcode", 0)
-    return code & 0xFF  # the lower byte is the kind of error
+    return code & 0xFF  # the low byte is the primary error code
 
 
 def _to_store_error(store: str, error: sqlite3.Error) -> StoreError:
@@ -78,7 +78,7 @@ _LISTS: Final = re.compile(r"\bIN :(\w+)")
 
 
 class SqliteDialect:
-    """SQL as it is written; a list is a JSON array."""
+    """SQL unchanged; lists are JSON arrays."""
 
     name = "sqlite"
 
@@ -89,7 +89,7 @@ class SqliteDialect:
         self.vector_index = SqliteVectorIndex()
 
     def statement(self, sql: str) -> str:
-        """Return the statement with its lists unfolded."""
+        """Expand the lists of a statement."""
         return _expand_lists(sql)
 
     def encode_list(self, values: list[Any]) -> str:
@@ -97,28 +97,28 @@ class SqliteDialect:
         return msgspec.json.encode(values).decode()
 
     def decode_list(self, stored: str) -> list[str]:
-        """Return a list that was written as JSON."""
+        """Decode a JSON list."""
         return msgspec.json.decode(stored, type=list[str])
 
     def next_doc_numbers(self, session: Session, count: int) -> list[int]:
-        """Return the numbers after the largest there ever was; the write lock keeps others away."""
+        """Return the next numbers. The write lock keeps others from taking them."""
         row = session.row("SELECT seq FROM sqlite_sequence WHERE name = 'documents' AND :tenant = :tenant")
         first = row[0] + 1 if row else 1
         return list(range(first, first + count))
 
     def advance_sequence(self, session: Session, table: str, number: int) -> None:
-        """Do nothing: numbers go on after the largest there ever was."""
+        """Do nothing: AUTOINCREMENT continues after the largest number."""
 
     def lock(self, session: Session, what: str) -> None:
-        """Do nothing: whoever writes holds the one write lock."""
+        """Do nothing: a writer holds the write lock of the database."""
 
     def lock_shared(self, session: Session, what: str) -> None:
-        """Do nothing, for the same reason."""
+        """Do nothing: a writer holds the write lock of the database."""
 
 
 @lru_cache(maxsize=512)
 def _expand_lists(sql: str) -> str:
-    """Return a statement whose lists are read from JSON.
+    """Return a statement that reads its lists from JSON.
 
     >>> _expand_lists("SELECT body FROM users WHERE id IN :ids")
     'SELECT body FROM users WHERE id IN (SELECT value FROM json_each(:ids))'
@@ -133,16 +133,16 @@ MIN_VERSION: Final = (3, 37, 0)  # strict tables
 _SETTINGS: Final = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA synchronous = FULL",
-    "PRAGMA secure_delete = ON",  # what was erased is overwritten
+    "PRAGMA secure_delete = ON",  # overwrite deleted content
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cache_size = -32768",  # KiB
 )
 _TENANTS: Final = "SELECT tenant FROM tenants ORDER BY tenant"
 _UNREADABLE: Final = "it cannot be read to its end"
-_RETRY_DELAY: Final = 0.01  # seconds until a new file is asked anew for its log
+_RETRY_DELAY: Final = 0.01  # seconds
 
 Progress = Callable[[int, int], None]
-"""Is told how much is done, and of how much."""
+"""Called with the work done so far and the total."""
 
 
 class SqliteDriver:
@@ -152,21 +152,21 @@ class SqliteDriver:
         """Open nothing yet. A writer waits up to `wait` seconds for other processes."""
         self.dialect = SqliteDialect(tuning)
         self._target = target
-        # Whole: connections are made as they are needed, and the program may stand in another folder by then.
+        # Absolute: connections are opened later, when the working directory may have changed.
         self.path = str(Path(target.path).absolute()) if target.path else ""
         self._wait = wait
         self._open: list[sqlite3.Connection] = []
-        self._idle: list[sqlite3.Connection] = []  # the one that was used last is the last
+        self._idle: list[sqlite3.Connection] = []  # most recently used last
         self._writer = ThreadPoolExecutor(1, "brimful-write")
-        # A database in memory is its one connection.
+        # An in-memory database has only one connection.
         self._readers = self._writer if target.in_memory else ThreadPoolExecutor(READERS, "brimful-read")
 
     async def open(self, *, migrate: bool) -> None:
-        """Open the file and bring its tables up to date."""
+        """Open the file and apply pending migrations."""
         await self._on(self._writer, lambda: self._prepare(migrate=migrate))
 
     async def close(self) -> None:
-        """Close all connections, once what is under way has ended."""
+        """Close all connections after running calls have ended."""
         for pool in {self._writer, self._readers}:
             await asyncio.to_thread(pool.shutdown)
         for connection in self._open:
@@ -175,15 +175,15 @@ class SqliteDriver:
         self._idle.clear()
 
     async def write(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function in a transaction that alone may write."""
+        """Run a function in a write transaction."""
         return await self._on(self._writer, lambda: self._transact("BEGIN IMMEDIATE", tenant, function))
 
     async def read(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function on one state of the database."""
+        """Run a function in a read transaction."""
         return await self._on(self._readers, lambda: self._transact("BEGIN", tenant, function))
 
     def write_now(self, tenant: str, function: Callable[[Session], T]) -> T:
-        """Run a function in a transaction, on the thread that asks."""
+        """Run a function in a write transaction on the current thread."""
         return self._transact("BEGIN IMMEDIATE", tenant, function)
 
     async def tenants(self) -> list[str]:
@@ -191,15 +191,15 @@ class SqliteDriver:
         return await self._on(self._readers, lambda: [name for (name,) in self._asked(_TENANTS)])
 
     async def inspect(self) -> list[Finding]:
-        """Return what is wrong with the file, its references and its full-text index."""
+        """Return problems with the file, its references and its full-text index."""
         return await self._on(self._writer, self._inspected)
 
     async def copy_to(self, path: Path, progress: Progress) -> None:
-        """Copy the database as it stands to a file, while others write on."""
+        """Copy the database to a file, without blocking writers."""
         await self._on(self._readers, lambda: self._copied(path, progress))
 
     async def copy_from(self, path: Path, progress: Progress) -> None:
-        """Take over all of a file."""
+        """Restore the contents of a file."""
         await self._on(self._writer, lambda: self._taken(path, progress))
 
     async def _on(self, pool: ThreadPoolExecutor, function: Callable[[], T]) -> T:
@@ -214,7 +214,7 @@ class SqliteDriver:
                 result = function(Session(connection.cursor(), self.dialect, tenant))
                 connection.execute("COMMIT")
             except BaseException:
-                # Where a statement failed for want of room, SQLite may have rolled back by itself.
+                # After an error such as a full disk, SQLite may have rolled back by itself.
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
@@ -238,7 +238,7 @@ class SqliteDriver:
         return found
 
     def _broken(self) -> list[str]:
-        """Return what SQLite finds. Where the damage is such that it gives up, the quicker check often still tells."""
+        """Return what SQLite reports. If the full check fails, the quick check often still works."""
         try:
             return [row[0] for row in self._asked("PRAGMA integrity_check") if row[0] != "ok"]
         except StoreCorrupt:
@@ -248,7 +248,7 @@ class SqliteDriver:
 
     def _copied(self, path: Path, progress: Progress) -> None:
         with raise_store_errors(self._target.shown), self._connection() as connection:
-            connection.execute("BEGIN")  # holds one state: without it, the copy would begin anew with every write
+            connection.execute("BEGIN")  # a snapshot; otherwise every write would restart the copy
             try:
                 connection.execute("SELECT count(*) FROM migrations").fetchone()
                 with raise_store_errors(str(path)), closing(sqlite3.connect(path)) as copy:
@@ -260,7 +260,7 @@ class SqliteDriver:
         with raise_store_errors(str(path)), closing(sqlite3.connect(backup.read_only_uri(path), uri=True)) as copy:
             applied = _applied_migrations(copy)
             if not applied:
-                raise StoreError(str(path), "is a database, but no backup of a store")
+                raise StoreError(str(path), "is a database, but not a backup of a store")
             # Refuses a file written by a newer version.
             pending_migrations(self._migrations(), applied, str(path), migrate=True)
             with raise_store_errors(self._target.shown), self._connection() as connection:
@@ -268,7 +268,7 @@ class SqliteDriver:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Lend the connection that was used last, or a new one while all are in use."""
+        """Return the most recently used idle connection, or a new one."""
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -276,12 +276,12 @@ class SqliteDriver:
         try:
             yield connection
         finally:
-            if not connection.in_transaction:  # one that could not end its own is no use to anybody
+            if not connection.in_transaction:  # a connection that could not end its transaction is unusable
                 self._idle.append(connection)
 
     def _connected(self) -> sqlite3.Connection:
         connection = self._connect()
-        self._open.append(connection)  # first of all: a damaged file may fail at its settings, and is to be closed
+        self._open.append(connection)  # first: the settings of a damaged file may fail, and it must be closed
         for setting in _SETTINGS:
             connection.execute(setting)
         return connection
@@ -290,8 +290,8 @@ class SqliteDriver:
         return sqlite3.connect(
             self.path or ":memory:",
             timeout=self._wait,
-            isolation_level=None,  # transactions are begun and ended here, and nowhere else
-            check_same_thread=False,  # closing is done by another thread
+            isolation_level=None,  # explicit transactions only
+            check_same_thread=False,  # connections are closed by another thread
             cached_statements=256,
         )
 
@@ -302,10 +302,10 @@ class SqliteDriver:
         with raise_store_errors(self._target.shown), self._connection() as connection:
             self._keep_log(connection)
             if not self._pending(connection, migrate=migrate):
-                return  # whoever only reads waits for no writer
+                return  # no need to wait for a writer
             connection.execute("BEGIN IMMEDIATE")
             try:
-                for script in self._pending(connection, migrate=migrate):  # … that others have not applied by now
+                for script in self._pending(connection, migrate=migrate):  # checked again, under the lock
                     _apply_migration(connection, script)
                 connection.execute("COMMIT")
             except BaseException:
@@ -313,7 +313,7 @@ class SqliteDriver:
                 raise
 
     def _keep_log(self, connection: sqlite3.Connection) -> None:
-        """Turn WAL on. Where others open the same new file, SQLite gives this statement up without waiting for them."""
+        """Turn on WAL. If others open the same new file, this statement fails without waiting, so it is retried."""
         end = time.monotonic() + self._wait
         while True:
             try:
@@ -334,7 +334,7 @@ class SqliteDriver:
 
 
 def is_store_file(path: Path) -> bool:
-    """Say whether a file holds a store. It is only read; if that cannot be done, whoever opens it will say why."""
+    """Tell whether a file is a store. If it cannot be read, opening it will give the reason."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             return bool(_applied_migrations(connection))
@@ -343,13 +343,13 @@ def is_store_file(path: Path) -> bool:
 
 
 def _applied_migrations(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return the migrations that were applied, by name, with their checksums."""
+    """Return the checksums of applied migrations by name."""
     known = connection.execute("SELECT name FROM sqlite_schema WHERE name = 'migrations'").fetchall()
     return dict(connection.execute("SELECT name, checksum FROM migrations").fetchall()) if known else {}
 
 
 def _apply_migration(connection: sqlite3.Connection, script: Migration) -> None:
-    """Run a script statement by statement: `executescript` would end the transaction."""
+    """Run a migration statement by statement: `executescript` would end the transaction."""
     for statement in script.statements:
         connection.execute(statement)
     connection.execute("INSERT INTO migrations (name, checksum) VALUES (?, ?)", (script.name, script.checksum))

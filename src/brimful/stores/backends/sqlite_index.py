@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
 
-# The index has no column for a tenant: a token begins with the number of a scope, and a scope belongs to one tenant.
-# Documents are read by tenant all the same. Columns come as JSON: one row of it takes a third of the time of thousands.
+# The index has no tenant column: a token starts with the number of its scope, and a scope belongs to one tenant.
+# Documents are still filtered by tenant. Columns are returned as JSON: one row takes a third of the time of thousands.
 _POSTINGS: Final = """
 SELECT json_group_array(asked.key), json_group_array(p.doc)
 FROM json_each(:tokens) asked CROSS JOIN text_index_positions p ON p.term = asked.value WHERE :tenant = :tenant
@@ -42,7 +42,7 @@ SELECT json_group_array(d.doc), json_group_array(d.seq), json_group_array(d.leng
   json_group_array((length(d.terms) - length(replace(d.terms, :written, ''))) / length(:written))
 FROM (SELECT rowid AS doc FROM text_index WHERE text_index MATCH :written ORDER BY rowid DESC LIMIT :limit) p
 CROSS JOIN documents d ON d.doc = p.doc WHERE d.tenant = :tenant
-"""  # where it is kept, in JSON, and where it is looked for, a token is written in the same way
+"""  # tokens are quoted in the same way in JSON and in a query
 _DOCUMENT_COUNTS: Final = """
 SELECT f.term AS token, f.doc AS documents FROM scopes s
 CROSS JOIN text_index_terms f ON f.term >= printf('%x:', s.number) AND f.term < printf('%x;', s.number)
@@ -56,28 +56,28 @@ _NUMBERS: Final = msgspec.json.Decoder(list[int])
 
 
 class SqliteTextIndex:
-    """Which documents hold a token, and how often."""
+    """The full-text index."""
 
     def add(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
-        """Take up documents with their tokens."""
+        """Add documents with their tokens."""
         session.many(_ADD_DOCUMENT, ({"doc": doc, "terms": " ".join(tokens)} for doc, tokens in documents))
         terms.add_counts(session, [tokens for _, tokens in documents])
 
     def remove(self, session: Session, documents: Sequence[tuple[int, Sequence[str]]]) -> None:
-        """Take documents out again; an index without content must be told what they held."""
+        """Remove documents. A contentless index needs their tokens."""
         session.many(_REMOVE_DOCUMENT, ({"doc": doc, "terms": " ".join(tokens)} for doc, tokens in documents))
         terms.subtract_counts(session, [tokens for _, tokens in documents])
 
     def postings(self, session: Session, tokens: Sequence[str]) -> dict[str, Occurrences]:
-        """Return all documents that hold each token, the oldest first."""
+        """Return all documents that contain each token, oldest first."""
         import numpy as np  # noqa: PLC0415 - only where something is searched
 
         token, held = _columns(session.row(_POSTINGS, tokens=list(tokens)))
         order = np.lexsort((held, token))
         token, held = token[order], held[order]
-        first = np.flatnonzero(np.diff(held, prepend=-1) | np.diff(token, prepend=-1))  # each document once for a token
+        first = np.flatnonzero(np.diff(held, prepend=-1) | np.diff(token, prepend=-1))  # one row per token and document
         token, docs, times = token[first], held[first], np.diff(first, append=len(held))
-        ordered = np.sort(docs)  # np.unique takes longer, and loads masked arrays, which nobody needs here
+        ordered = np.sort(docs)  # np.unique is slower and imports numpy.ma
         once = ordered[np.diff(ordered, prepend=-1) > 0]
         placed = _columns(session.row(_DOCUMENTS, docs=once.tolist()))
         placed = placed[:, np.argsort(placed[0], kind="stable")]
@@ -88,21 +88,21 @@ class SqliteTextIndex:
         return dict(zip(tokens, np.split(found, ends[:-1], axis=1), strict=True))
 
     def newest(self, session: Session, token: str, limit: int) -> Occurrences:
-        """Return the newest documents that hold a token, the oldest of them first."""
+        """Return the newest documents that contain a token, oldest first."""
         found = _columns(session.row(_NEWEST, written=f'"{token}"', limit=limit))
         return found[:, found[0].argsort()]
 
     def count_mismatches(self, session: Session) -> int:
-        """Return of how many tokens it is not known how many documents hold them."""
+        """Return the number of tokens whose stored document count is wrong."""
         return terms.count_mismatches(session, _DOCUMENT_COUNTS)
 
     def compact(self, session: Session) -> None:
-        """Merge the index into one segment, which holds nothing that was removed."""
+        """Merge the index into one segment, without removed tokens."""
         session.run("INSERT INTO text_index (text_index) SELECT 'optimize' WHERE :tenant = :tenant")
 
 
 def _columns(row: Row | None) -> Numbers:
-    """Return columns of whole numbers, each of which is written as a list in JSON."""
+    """Decode columns of integers, each a JSON list."""
     import numpy as np  # noqa: PLC0415 - only where something is searched
 
     return np.array([_NUMBERS.decode(column) for column in row or ()], np.int64)
@@ -125,14 +125,14 @@ _READ_VECTORS: Final = "SELECT number, vector, hash FROM vectors WHERE tenant = 
 
 
 class SqliteVectorIndex:
-    """Which documents have a vector, and which are near."""
+    """The vector index."""
 
     def __init__(self) -> None:
-        """Hold nothing in memory yet."""
+        """Start with an empty cache."""
         self._vectors: VectorCache | None = None
 
     def save(self, session: Session, embedder: str, passages: Sequence[str], vectors: Vectors) -> None:
-        """Keep one vector for each passage."""
+        """Store one vector for each passage."""
         from brimful.stores.vectors.float16 import encode_float16, normalize  # noqa: PLC0415 - numpy, only where there are vectors
 
         rows = [(passage, encode_float16(vector)) for passage, vector in zip(passages, normalize(vectors), strict=True)]
@@ -149,7 +149,7 @@ class SqliteVectorIndex:
         )
 
     def add(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> set[str]:
-        """Take up documents whose passage has a vector, and return those passages."""
+        """Index the documents whose passage has a vector, and return those passages."""
         passages = sorted({passage for _, _, passage in documents})
         known: dict[str, int] = dict(session.rows(_FIND, embedder=embedder, passages=passages))
         rows = [(scope, doc, known[passage]) for doc, scope, passage in documents if passage in known]
@@ -162,16 +162,16 @@ class SqliteVectorIndex:
         return set(known)
 
     def remove(self, session: Session, embedder: str, documents: Sequence[DocumentRef]) -> None:
-        """Note that documents are gone."""
+        """Remove documents from the index."""
         log.log_removed(session, embedder, documents)
 
     def rename(self, session: Session, embedder: str, passages: Mapping[str, str]) -> None:
-        """Give vectors the new addresses of their passages; without a new one, a vector is removed."""
+        """Move vectors to new passage addresses. A vector whose new address is empty is deleted."""
         log.drop_blocks(session, embedder)
         addresses = [*passages.keys(), *passages.values()]
         known: dict[str, int] = dict(session.rows(_FIND, embedder=embedder, passages=addresses))
         for old, new in passages.items():
-            if old in known and new in known:  # the same was said and embedded since then
+            if old in known and new in known:  # an equal passage was embedded in the meantime
                 session.run(_RELINK, embedder=embedder, old=known[old], new=known[new])
             if old in known and new and new not in known:
                 _rename_vector(session, embedder, known[old], new)
@@ -179,20 +179,20 @@ class SqliteVectorIndex:
                 session.run("DELETE FROM vectors WHERE tenant = :tenant AND number = :old", old=known[old])
 
     def read(self, session: Session, embedder: str, after: str, limit: int) -> tuple[list[str], Vectors]:
-        """Return passages after one of them, and their vectors."""
+        """Return the next passages after one of them, with their vectors."""
         from brimful.stores.vectors.float16 import decode_float16  # noqa: PLC0415 - numpy, only where there are vectors
 
         rows = session.rows(_LIST, embedder=embedder, after=after, limit=limit)
         return [hash for hash, _ in rows], decode_float16([_decrypt_vector(session, embedder, *row) for row in rows])
 
     def drop(self, session: Session, embedder: str) -> None:
-        """Forget the log of an embedder."""
+        """Delete the log of an embedder."""
         log.drop_log(session, embedder)
 
     def nearest(
         self, session: Session, embedder: str, scopes: Sequence[int], query: Vectors, limit: int
     ) -> list[VectorHit]:
-        """Return the documents nearest to a query of length 1, nearest first."""
+        """Return the documents nearest to a unit vector, nearest first."""
         from brimful.stores.vectors.blocks import follow_log  # noqa: PLC0415 - numpy, only where there are vectors
 
         found: list[tuple[int, int, float]] = []
@@ -215,13 +215,13 @@ class SqliteVectorIndex:
 
 
 def _generation(session: Session, embedder: str) -> int:
-    """Return what tells an embedder from the one of that name which was dropped: its log begins anew."""
+    """Return the generation of an embedder. It changes when an embedder is dropped and used again."""
     found = session.row("SELECT since FROM embedders WHERE tenant = :tenant AND id = :id", id=embedder)
     return int(found[0]) if found else 0
 
 
 def _read_vectors(session: Session, embedder: str, numbers: Sequence[int]) -> Vectors:
-    """Return vectors by their numbers, in order; one that was removed meanwhile is nowhere near."""
+    """Return vectors by number, in order. A vector that was removed is zero."""
     from brimful.stores.vectors.float16 import decode_float16  # noqa: PLC0415 - numpy, only where there are vectors
 
     rows = session.rows(_READ_VECTORS, numbers=list(numbers))

@@ -12,52 +12,52 @@ from brimful.stores.session import Session
 
 
 def encrypt(session: Session, body: bytes, *place: str | bytes) -> bytes:
-    """Return a body as it is kept at its place."""
-    return body if session.keys is None else session.keys.seal(body, _associated_data(place))
+    """Encrypt a value, bound to its table, row and references. Without keys, it is returned unchanged."""
+    return body if session.keys is None else session.keys.encrypt(body, _associated_data(place))
 
 
 def decrypt(session: Session, body: bytes, *place: str | bytes) -> bytes:
-    """Return the body that was sealed for this place."""
+    """Decrypt a value that was encrypted with the same bindings."""
     keys = session.keys
     if not is_encrypted(body):
         if keys is not None and not keys.mixed:
             raise EncryptionError(
                 session.tenant,
                 "clear",
-                f"{_describe(place)} is in the clear; if that is right, run: brimful db encrypt",
+                f"{_describe(place)} is not encrypted; if that is expected, run: brimful db encrypt",
             )
         return body
     if keys is None:
         raise missing_key_error(session.tenant)
     try:
-        return _keys_for(session, keys, body).open(body, _associated_data(place))
+        return _keys_for(session, keys, body).decrypt(body, _associated_data(place))
     except DamagedError:
         raise EncryptionError(
-            session.tenant, "damaged", f"{_describe(place)} was changed after it was sealed; restore a backup"
+            session.tenant, "damaged", f"{_describe(place)} was changed after it was encrypted; restore a backup"
         ) from None
 
 
 def storage_address(session: Session, hash: str) -> str:
-    """Return the name under which a content of that hash is kept, counted and embedded."""
+    """Return the address of a content hash: a keyed hash if the store is encrypted."""
     return hash if session.keys is None else session.keys.address(hash)
 
 
 def is_keyed_address(address: str) -> bool:
-    """Say whether an address tells nothing of its content."""
+    """Tell whether an address is a keyed hash."""
     return address.startswith(KEYED_PREFIX)
 
 
 def _keys_for(session: Session, keys: TenantKeys, body: bytes) -> TenantKeys:
-    """Return keys that open a body, whose key another process may have made."""
-    if not keys.knows(body):
-        keys.learn(read_keys(session))
-        if not keys.knows(body):
+    """Return keys that can decrypt a value. Another process may have added a key."""
+    if not keys.has_key_of(body):
+        keys.update(read_keys(session))
+        if not keys.has_key_of(body):
             raise EncryptionError(session.tenant, "damaged", f"there is no key {key_number(body)}; restore a backup")
     return keys
 
 
 def _associated_data(place: tuple[str | bytes, ...]) -> bytes:
-    """Return a place as one name; no part of it has a null character."""
+    """Join the parts, none of which contains a null character."""
     return b"\0".join([part if isinstance(part, bytes) else part.encode() for part in place])
 
 

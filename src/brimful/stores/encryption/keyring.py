@@ -24,7 +24,7 @@ UPDATE data_keys SET wrapped = :wrapped, kek = :kek, mixed = :mixed WHERE tenant
 
 
 def read_keys(session: Session) -> list[KeyRow]:
-    """Return a tenant's keys, wrapped, by number."""
+    """Return the wrapped keys of a tenant, by number."""
     return [
         KeyRow(number=number, wrapped=wrapped, kek=kek, created=created, retired=retired, mixed=bool(mixed))
         for number, wrapped, kek, created, retired, mixed in session.rows(_READ)
@@ -32,17 +32,17 @@ def read_keys(session: Session) -> list[KeyRow]:
 
 
 def add_key(session: Session, row: KeyRow) -> None:
-    """Keep a new key; if another process was first, its key stands."""
+    """Save a new key. If another process was first, its key stays."""
     session.run(_ADD, number=row.number, wrapped=row.wrapped, kek=row.kek, created=row.created, mixed=int(row.mixed))
 
 
 def update_key(session: Session, row: KeyRow) -> None:
-    """Keep a key that was wrapped anew."""
+    """Save a key that was wrapped again."""
     session.run(_UPDATE, number=row.number, wrapped=row.wrapped, kek=row.kek, mixed=int(row.mixed))
 
 
 def retire_key(session: Session, number: int, now: float) -> None:
-    """Note that nothing is sealed with a key any more."""
+    """Record that a key encrypts nothing any more."""
     session.run(
         "UPDATE data_keys SET retired = :now WHERE tenant = :tenant AND number = :number", number=number, now=now
     )
@@ -50,8 +50,8 @@ def retire_key(session: Session, number: int, now: float) -> None:
 
 T = TypeVar("T")
 
-_MAX_TENANTS: Final = 4096  # whose keys are held open; then all are opened anew, as they are needed
-_FIRST_KEY: Final = 1  # the number of the first key that seals
+_MAX_TENANTS: Final = 4096  # with keys in memory; then the cache is cleared
+_FIRST_KEY: Final = 1  # the number of the first data key
 _HAS_DATA: Final = """
 SELECT 1 WHERE EXISTS (SELECT 1 FROM contents WHERE tenant = :tenant)
   OR EXISTS (SELECT 1 FROM users WHERE tenant = :tenant) OR EXISTS (SELECT 1 FROM personas WHERE tenant = :tenant)
@@ -62,21 +62,21 @@ SELECT 1 WHERE EXISTS (SELECT 1 FROM contents WHERE tenant = :tenant)
 
 
 class Keyring:
-    """Opens a tenant's keys when they are first needed, and holds them."""
+    """Unwraps the keys of tenants when they are first needed, and caches them."""
 
     def __init__(self, keys: Keys | None, clock: Callable[[], float] = time.time) -> None:
-        """Take keys, or those of the environment, which are looked for when the database is opened."""
+        """Take keys. Without them, those of the environment are read when the database is opened."""
         self.keys = keys
         self.clock = clock
         self._held: dict[str, TenantKeys] = {}
 
     async def open(self) -> None:
-        """Get keys from the environment, unless they were given."""
+        """Read keys from the environment, unless they were given."""
         if self.keys is None:
             self.keys = await asyncio.to_thread(keys_from_environment, os.environ)
 
     def reading(self, function: Callable[[Session], T]) -> Callable[[Session], T]:
-        """Return a function whose transaction can read what is sealed."""
+        """Return a function whose session has the keys to decrypt."""
 
         def admitted(session: Session) -> T:
             self.admit_reader(session)
@@ -85,7 +85,7 @@ class Keyring:
         return admitted
 
     def writing(self, function: Callable[[Session], T]) -> Callable[[Session], T]:
-        """Return a function whose transaction seals what it writes."""
+        """Return a function whose session has the newest keys to encrypt."""
 
         def admitted(session: Session) -> T:
             self.admit_writer(session)
@@ -94,12 +94,12 @@ class Keyring:
         return admitted
 
     def admit_reader(self, session: Session) -> None:
-        """Give a transaction that reads the keys of its tenant."""
+        """Give a read session the keys of its tenant."""
         if self.keys is not None:
             session.keys = self._held.get(session.tenant) or self._opened(session, self.keys, read_keys(session))
 
     def admit_writer(self, session: Session) -> None:
-        """Give a transaction that writes the newest keys of its tenant, which are made where there are none."""
+        """Give a write session the newest keys of its tenant, creating them if there are none."""
         rows = read_keys(session)
         if self.keys is None:
             if rows:
@@ -107,7 +107,7 @@ class Keyring:
         elif rows:
             session.keys = self._opened(session, self.keys, rows)
         else:
-            # Not held: should the transaction fail, there never were such keys.
+            # Not cached, because the transaction may fail.
             session.keys = TenantKeys(session.tenant, self.keys, self._made(session, self.keys))
 
     def _opened(self, session: Session, keys: Keys, rows: list[KeyRow]) -> TenantKeys | None:
@@ -129,7 +129,7 @@ class Keyring:
 
 
 def missing_key_error(tenant: str) -> EncryptionError:
-    """Return what to say where something is sealed and no key is given."""
+    """Return the error for an encrypted store without a key."""
     return EncryptionError(
-        tenant, "no-key", "is encrypted, and no key is given; set BRIMFUL_KEY or BRIMFUL_KEY_COMMAND"
+        tenant, "no-key", "is encrypted, but no key was given; set BRIMFUL_KEY or BRIMFUL_KEY_COMMAND"
     )

@@ -13,17 +13,17 @@ from brimful.errors import InvalidValue, KeyUnavailable
 from brimful.stores.encryption.xaes import KEY_BYTES, Cipher
 
 Search = Literal["none", "terms", "vectors"]
-"""What may be searched in a sealed store: nothing; by words; by words, and by vectors that the database reads."""
+"""What can be searched in an encrypted store: nothing, terms, or terms and vectors that the database can read."""
 SEARCHES: Final[tuple[str, ...]] = get_args(Search)
 
-_MIN_DISTINCT: Final = 8  # different bytes; of 32 random ones, nearly all differ
+_MIN_DISTINCT: Final = 8  # distinct bytes; of 32 random bytes nearly all differ
 _HINT: Final = "make one with: openssl rand -base64 32"
 
 
 class Keys:
-    """The key that wraps the keys of data, and previous ones that still unwrap what they wrapped.
+    """The key that wraps data keys, and previous keys that can still unwrap them.
 
-    A key is 32 random bytes, or those as base64. Its id is a fingerprint, so that none has to be given.
+    A key is 32 random bytes, raw or as base64. Its id is a fingerprint.
     """
 
     __slots__ = ("_ciphers", "id", "search")
@@ -38,26 +38,26 @@ class Keys:
         self._ciphers = {fingerprint(secret): Cipher(secret) for secret in secrets}
 
     def __repr__(self) -> str:
-        """Show ids, and nothing of the keys."""
+        """Show ids only."""
         previous = "".join(f", {id!r}" for id in self.ids[1:])
         return f"<Keys {self.id!r}{previous}, search={self.search!r}>"
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of all keys, that of the current one first."""
+        """The ids of all keys, the current one first."""
         return tuple(self._ciphers)
 
     def wrap(self, secret: bytes, bound: bytes) -> bytes:
-        """Return a secret, wrapped with the current key."""
-        return self._ciphers[self.id].seal(secret, bound)
+        """Wrap a secret with the current key."""
+        return self._ciphers[self.id].encrypt(secret, bound)
 
     def unwrap(self, id: str, wrapped: bytes, bound: bytes) -> bytes:
-        """Return a secret that the key of this id wrapped."""
-        return self._ciphers[id].open(wrapped, bound)
+        """Unwrap a secret with the key that has this id."""
+        return self._ciphers[id].decrypt(wrapped, bound)
 
 
 def parse_key(field: str, given: str | bytes) -> bytes:
-    """Return the 32 bytes of a key that is given as they are, or as base64.
+    """Return the 32 bytes of a key that is given raw or as base64.
 
     >>> parse_key("BRIMFUL_KEY", "correct horse battery staple")
     Traceback (most recent call last):
@@ -76,7 +76,7 @@ make one with: openssl rand -base64 32
 
 
 def fingerprint(key: bytes) -> str:
-    """Return the id of a key, which tells nothing of it."""
+    """Return the id of a key, which reveals nothing about it."""
     return hashlib.blake2b(b"id", key=key, digest_size=8, person=b"brimful key").hexdigest()
 
 
@@ -84,19 +84,19 @@ def _decode_base64(field: str, text: str) -> bytes:
     plain = text.strip().translate(str.maketrans("-_", "+/"))
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except (binascii.Error, ValueError):  # a ValueError is a sign beyond ASCII
+    except (binascii.Error, ValueError):  # ValueError: a non-ASCII character
         raise InvalidValue(field, f"is not base64; a key is {KEY_BYTES} random bytes; {_HINT}") from None
 
 
 KEY_COMMAND_VARIABLE: Final = "BRIMFUL_KEY_COMMAND"
 TIME_LIMIT: Final = 30.0  # seconds
-_MAX_OUTPUT: Final = 65_536  # printed; more is no list of keys
+_MAX_OUTPUT: Final = 65_536  # bytes
 
 
 def run_key_command(command: str, *, time_limit: float = TIME_LIMIT) -> list[str]:
-    """Run a command, without a shell, and return the lines that it prints: the current key, then previous ones.
+    """Run a command without a shell, and return the lines it prints: the current key, then previous ones.
 
-    Nothing of what it prints is ever shown, neither by us nor by an error.
+    Its output is never logged or shown in errors.
     """
     printed = _run_command(_split_command(command), time_limit)
     if len(printed) > _MAX_OUTPUT:
@@ -147,7 +147,7 @@ KEY_VARIABLES: Final = (KEY_VARIABLE, PREVIOUS_VARIABLE, COMMAND_VARIABLE, SEARC
 
 
 def keys_from_environment(environ: Mapping[str, str]) -> Keys | None:
-    """Return the keys that the environment gives, or None if it gives none."""
+    """Return the keys set in the environment, or None."""
     if environ.get(KEY_VARIABLE) and environ.get(COMMAND_VARIABLE):
         raise InvalidValue(KEY_VARIABLE, f"and {COMMAND_VARIABLE} are both set; unset one of them")
     given = (

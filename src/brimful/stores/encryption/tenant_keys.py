@@ -11,17 +11,17 @@ from brimful.errors import EncryptionError
 from brimful.stores.encryption.keys import Keys
 from brimful.stores.encryption.xaes import KEY_BYTES, Cipher, DamagedError
 
-ADDRESS_KEY: Final = 0  # the number of the secret that names
-HEADER: Final = b"\0BS\1"  # begins what is sealed, and nothing that is not; its last byte is the version of the form
-HEADER_BYTES: Final = 8  # with the number of the key
-KEYED_PREFIX: Final = "k1:"  # begins an address that is keyed
-_TOKEN_BYTES: Final = 10  # of a keyed term: among a million terms of a scope, two are one with a probability of 2⁻⁴¹
-_CACHED_TERMS: Final = 65_536  # remembered: a scope's words come again and again
-HASHED_TERM_PREFIX: Final = "k="  # begins a term that is keyed: no other term has this sign there
+ADDRESS_KEY: Final = 0  # the number of the key that derives addresses and term hashes
+HEADER: Final = b"\0BS\1"  # starts every encrypted value and nothing else; the last byte is the format version
+HEADER_BYTES: Final = 8  # including the number of the key
+KEYED_PREFIX: Final = "k1:"  # starts a keyed address
+_TOKEN_BYTES: Final = 10  # of a hashed term: a collision among a million terms of a scope has a probability of 2⁻⁴¹
+_CACHED_TERMS: Final = 65_536  # the same terms occur again and again
+HASHED_TERM_PREFIX: Final = "k="  # starts a hashed term; no other term has an equals sign there
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as a store keeps it: wrapped. With `mixed`, the tenant may still have rows in the clear."""
+    """A wrapped data key. With `mixed`, the tenant may still have rows in plain text."""
 
     number: int
     wrapped: bytes
@@ -31,28 +31,28 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     mixed: bool = False
 
     def __repr__(self) -> str:
-        """Show nothing of the key, wrapped as it is."""
+        """Do not show the wrapped key."""
         return f"<KeyRow {self.number}, wrapped by {self.kek!r}>"
 
 
 class TenantKeys:
-    """Seals, opens, addresses and blinds for one tenant."""
+    """Encrypts, decrypts and hashes for one tenant."""
 
     __slots__ = ("_naming", "_opened", "_terms", "current", "keys", "mixed", "rows", "tenant")
 
     def __init__(self, tenant: str, keys: Keys, rows: list[KeyRow]) -> None:
-        """Open a tenant's keys."""
+        """Unwrap the keys of a tenant."""
         self.tenant = tenant
         self.keys = keys
         self._opened: dict[bytes, tuple[Cipher, bytes]] = {}
-        self.learn(rows)
+        self.update(rows)
 
     def __repr__(self) -> str:
-        """Show nothing of the keys."""
+        """Do not show the keys."""
         return f"<TenantKeys of {self.tenant!r}>"
 
-    def learn(self, rows: list[KeyRow]) -> None:
-        """Open the keys that are not open yet; the newest one seals from now on."""
+    def update(self, rows: list[KeyRow]) -> None:
+        """Unwrap keys that are new. The newest one encrypts from now on."""
         for row in rows:
             head = key_header(row.number)
             if row.number == ADDRESS_KEY:
@@ -63,27 +63,27 @@ class TenantKeys:
         self.current = rows[-1].number
         self.rows = rows
 
-    def knows(self, sealed: bytes) -> bool:
-        """Say whether the key that sealed a body was opened."""
-        return sealed[:HEADER_BYTES] in self._opened
+    def has_key_of(self, ciphertext: bytes) -> bool:
+        """Tell whether the key of an encrypted value is known."""
+        return ciphertext[:HEADER_BYTES] in self._opened
 
-    def seal(self, body: bytes, place: bytes) -> bytes:
-        """Return a body, sealed with the current key for its place."""
+    def encrypt(self, body: bytes, place: bytes) -> bytes:
+        """Encrypt a value with the current key."""
         head = key_header(self.current)
         cipher, bound = self._opened[head]
-        return head + cipher.seal(body, bound + place)
+        return head + cipher.encrypt(body, bound + place)
 
-    def open(self, sealed: bytes, place: bytes) -> bytes:
-        """Return the body that was sealed for this place."""
-        cipher, bound = self._opened[sealed[:HEADER_BYTES]]
-        return cipher.open(sealed[HEADER_BYTES:], bound + place)
+    def decrypt(self, ciphertext: bytes, place: bytes) -> bytes:
+        """Decrypt a value that was encrypted with the same bindings."""
+        cipher, bound = self._opened[ciphertext[:HEADER_BYTES]]
+        return cipher.decrypt(ciphertext[HEADER_BYTES:], bound + place)
 
     def address(self, hash: str) -> str:
-        """Return the address of a hash: the same for the same hash, and told by nobody who has no key."""
+        """Return the keyed address of a hash."""
         return KEYED_PREFIX + hashlib.blake2b(hash.encode(), key=self._naming, digest_size=24).hexdigest()
 
     def token(self, scope: int, term: str) -> str:
-        """Return the token of a term in a scope: the same for the same term, in this scope alone."""
+        """Return the keyed token of a term, which is different in every scope."""
         return _hash_term(self._terms, scope, term)
 
     def _name(self, row: KeyRow) -> None:
@@ -94,17 +94,17 @@ class TenantKeys:
 
 
 def key_header(number: int) -> bytes:
-    """Return what begins a body that the key of this number seals."""
+    """Return the first bytes of values encrypted with this key."""
     return HEADER + number.to_bytes(HEADER_BYTES - len(HEADER))
 
 
 def is_encrypted(body: bytes) -> bool:
-    """Say whether a body is sealed."""
+    """Tell whether a value is encrypted."""
     return body.startswith(HEADER)
 
 
 def key_number(body: bytes) -> int:
-    """Return the number of the key that sealed a body."""
+    """Return the number of the key of an encrypted value."""
     return int.from_bytes(body[len(HEADER) : HEADER_BYTES])
 
 
@@ -122,18 +122,18 @@ def new_key(keys: Keys, tenant: str, number: int, *, now: float, mixed: bool = F
 
 
 def rewrap_key(keys: Keys, tenant: str, row: KeyRow, *, mixed: bool) -> KeyRow:
-    """Return a key, wrapped anew with the current key of keys."""
+    """Wrap a key again with the current key."""
     return wrap_secret(keys, tenant, msgspec.structs.replace(row, mixed=mixed), unwrap_secret(keys, tenant, row))
 
 
 def wrap_secret(keys: Keys, tenant: str, row: KeyRow, secret: bytes) -> KeyRow:
-    """Return the row of a secret. What the row says of itself is bound to it."""
+    """Wrap a secret. The other columns of the row are bound to it."""
     named = msgspec.structs.replace(row, kek=keys.id)
     return msgspec.structs.replace(named, wrapped=keys.wrap(secret, _associated_data(tenant, named)))
 
 
 def unwrap_secret(keys: Keys, tenant: str, row: KeyRow) -> bytes:
-    """Return the secret of a row."""
+    """Unwrap the secret of a row."""
     if row.kek not in keys.ids:
         raise EncryptionError(
             tenant,
@@ -150,7 +150,7 @@ def unwrap_secret(keys: Keys, tenant: str, row: KeyRow) -> bytes:
 
 
 def _associated_data(tenant: str, row: KeyRow) -> bytes:
-    return "\0".join(("brimful key", tenant, str(row.number), row.kek, "mixed" if row.mixed else "sealed")).encode()
+    return "\0".join(("brimful key", tenant, str(row.number), row.kek, "mixed" if row.mixed else "encrypted")).encode()
 
 
 def _random_key() -> bytes:

@@ -13,22 +13,22 @@ from brimful.errors import MissingExtra
 
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 24
-_PREFIX_BYTES: Final = 12  # bytes: what AES-GCM takes as a nonce
+_PREFIX_BYTES: Final = 12  # the nonce size of AES-GCM
 _BLOCK: Final = 16  # bytes of an AES block
 _BITS: Final = 128  # of an AES block
-_REDUCTION: Final = 0x87  # what CMAC adds where doubling lost a bit
-# A new first half for each text would cost a derivation for each that is read. Of 2¹⁶ random second halves, two are the
-# same with a probability of 2⁻⁶⁵.
+_REDUCTION: Final = 0x87  # the CMAC constant for 128-bit blocks
+# Reusing a nonce prefix saves a key derivation for each value that is read. Of 2¹⁶ random second halves, two are equal
+# with a probability of 2⁻⁶⁵.
 _ENCRYPTIONS_PER_PREFIX: Final = 1 << 16
-_DERIVED_KEYS: Final = 64  # held at once: each opens up to 2¹⁶ rows that one process wrote
+_DERIVED_KEYS: Final = 64  # cached; each decrypts up to 2¹⁶ rows that one process wrote
 
 
 class DamagedError(Exception):
-    """What is sealed was changed, or was sealed with another key, or for another place."""
+    """The ciphertext, the key or the associated data does not match."""
 
 
 class Cipher:
-    """Seals and opens with one key."""
+    """Encrypts and decrypts with one key."""
 
     __slots__ = ("_derived", "_half", "_key", "_left", "_mask", "_refusal")
 
@@ -43,35 +43,35 @@ class Cipher:
         self._left = 0
 
     def __repr__(self) -> str:
-        """Show nothing of the key."""
+        """Do not show the key."""
         return "Cipher(…)"
 
-    def seal(self, text: bytes, bound: bytes) -> bytes:
-        """Return a nonce and the sealed text, which opens only together with what it is bound to."""
-        if self._left <= 0:  # two threads may count down at once
+    def encrypt(self, text: bytes, bound: bytes) -> bytes:
+        """Return the nonce and the ciphertext, bound to associated data."""
+        if self._left <= 0:  # two threads may decrement it at once
             self._half, self._left = os.urandom(_PREFIX_BYTES), _ENCRYPTIONS_PER_PREFIX
         self._left -= 1
-        return self.seal_with(self._half + os.urandom(_PREFIX_BYTES), text, bound)
+        return self.encrypt_with(self._half + os.urandom(_PREFIX_BYTES), text, bound)
 
-    def seal_with(self, nonce: bytes, text: bytes, bound: bytes) -> bytes:
-        """Do the same with a nonce that is given, and must never be given again."""
-        sealed: bytes = self._derived(nonce[:_PREFIX_BYTES]).encrypt(nonce[_PREFIX_BYTES:], text, bound)
-        return nonce + sealed
+    def encrypt_with(self, nonce: bytes, text: bytes, bound: bytes) -> bytes:
+        """Encrypt with a given nonce, which must never be reused."""
+        ciphertext: bytes = self._derived(nonce[:_PREFIX_BYTES]).encrypt(nonce[_PREFIX_BYTES:], text, bound)
+        return nonce + ciphertext
 
-    def open(self, sealed: bytes, bound: bytes) -> bytes:
-        """Return the text."""
-        if len(sealed) < NONCE_BYTES + _BLOCK:
+    def decrypt(self, ciphertext: bytes, bound: bytes) -> bytes:
+        """Return the plain text, or raise `DamagedError`."""
+        if len(ciphertext) < NONCE_BYTES + _BLOCK:
             raise DamagedError
         try:
-            text: bytes = self._derived(sealed[:_PREFIX_BYTES]).decrypt(
-                sealed[_PREFIX_BYTES:NONCE_BYTES], sealed[NONCE_BYTES:], bound
+            text: bytes = self._derived(ciphertext[:_PREFIX_BYTES]).decrypt(
+                ciphertext[_PREFIX_BYTES:NONCE_BYTES], ciphertext[NONCE_BYTES:], bound
             )
         except self._refusal:
             raise DamagedError from None
         return text
 
     def _derive(self, half: bytes) -> Any:
-        """Return AES-GCM with the key that CMAC derives from the first half of a nonce."""
+        """Return AES-GCM with the key derived by CMAC from the first half of a nonce."""
         blocks = [self._masked(bytes((0, part)) + b"X\0" + half) for part in (1, 2)]
         return _cryptography().aead.AESGCM(self._encrypted(b"".join(blocks)))
 
@@ -79,7 +79,7 @@ class Cipher:
         return (int.from_bytes(block) ^ self._mask).to_bytes(_BLOCK)
 
     def _encrypted(self, blocks: bytes) -> bytes:
-        """Encrypt blocks one by one, as CMAC has it."""
+        """Encrypt single blocks, as CMAC requires."""
         ciphers = _cryptography().ciphers
         encrypted: bytes = (
             ciphers.Cipher(ciphers.algorithms.AES256(self._key), ciphers.modes.ECB()).encryptor().update(blocks)
@@ -88,7 +88,7 @@ class Cipher:
 
 
 class _Library:
-    """The parts of `cryptography` that are used. It is an extra: only who encrypts needs it."""
+    """The parts of `cryptography` in use. It is an optional dependency."""
 
     def __init__(self) -> None:
         from cryptography import exceptions  # noqa: PLC0415

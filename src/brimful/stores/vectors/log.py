@@ -55,6 +55,6 @@ def drop_blocks(session: Session, embedder: str) -> None:
 
 
 def drop_log(session: Session, embedder: str) -> None:
-    """Forget the log of an embedder."""
+    """Delete the log of an embedder."""
     drop_blocks(session, embedder)
     session.run("DELETE FROM vector_log WHERE tenant = :tenant AND embedder = :embedder", embedder=embedder)
