@@ -75,7 +75,7 @@ def sent_for(proxy, context):
     return httpx2.get(f"{proxy}/brimful/v1/contexts/{context}/request").json()["messages"]
 
 
-def test_three_hundred_turns_with_tools_overflow_the_model_and_are_answered_through_the_proxy(qwen, proxy, gpt):
+def test_three_hundred_turns_with_tools_fit_through_the_proxy(qwen, proxy, gpt):
     messages = agent(300)
     asked = {"model": qwen.model, "messages": messages, "tools": [TOOL], "max_tokens": 16, "temperature": 0}
     with (
@@ -99,7 +99,7 @@ def test_three_hundred_turns_with_tools_overflow_the_model_and_are_answered_thro
     assert record["answers"][0]["usage"]["prompt"] == record["tokens"]
 
 
-def test_streams_come_through_piece_by_piece(qwen, proxy, gpt):
+def test_streams_are_forwarded_in_chunks(qwen, proxy, gpt):
     asked = {"model": qwen.model, "messages": agent(300), "tools": [TOOL], "max_tokens": 12, "temperature": 0}
     whole = gpt.chat.completions.create(**asked)
     with gpt.chat.completions.with_streaming_response.create(
@@ -113,7 +113,7 @@ def test_streams_come_through_piece_by_piece(qwen, proxy, gpt):
     assert chunks[-1].usage.prompt_tokens == record_of(proxy, context)["tokens"]
 
 
-def test_choices_and_probabilities_come_through(qwen, gpt):
+def test_choices_and_probabilities_are_forwarded(qwen, gpt):
     said = [{"role": "user", "content": "Hi"}]
     answer = gpt.chat.completions.create(
         model=qwen.model, messages=said, n=2, logprobs=True, top_logprobs=3, max_tokens=2
@@ -127,13 +127,13 @@ def test_models_are_listed(gpt, claude):
     assert claude.models.list().data[0].id
 
 
-def test_what_an_upstream_cannot_do_it_says_itself(gpt):
+def test_unsupported_requests_return_the_upstreams_error(gpt):
     with pytest.raises(openai.APIStatusError, match="does not support embeddings") as refused:
         gpt.embeddings.create(model="any", input="tea")
     assert refused.value.status_code == 501
 
 
-def test_what_cannot_be_left_out_and_is_too_long_is_said_as_openai_says_it(qwen, gpt):
+def test_a_required_part_that_is_too_long_is_an_openai_error(qwen, gpt):
     with pytest.raises(openai.BadRequestError, match="maximum context length") as refused:
         gpt.chat.completions.create(model=qwen.model, messages=[{"role": "user", "content": "word " * 9000}])
     assert refused.value.code == "context_length_exceeded"
@@ -165,7 +165,7 @@ def claude_asks(turns):
     return {"model": "qwen2.5-7b", "system": "Be brief.", "max_tokens": 12, "tools": [tool], "messages": messages}
 
 
-def test_anthropics_client_is_answered_where_it_would_overflow(qwen, proxy, claude):
+def test_anthropics_client_gets_an_answer_instead_of_an_overflow(qwen, proxy, claude):
     asked = claude_asks(300)
     with (
         anthropic.Anthropic(base_url=qwen.address, api_key="none", max_retries=0) as direct,
@@ -182,7 +182,7 @@ def test_anthropics_client_is_answered_where_it_would_overflow(qwen, proxy, clau
     assert abs(used_tokens - record["tokens"]) <= 0.02 * record["tokens"]
 
 
-def test_anthropics_streams_come_through(proxy, claude):
+def test_anthropic_streams_are_forwarded(proxy, claude):
     with claude.messages.stream(**claude_asks(300)) as stream:
         pieces = list(stream.text_stream)
         answer = stream.get_final_message()
@@ -196,7 +196,7 @@ def test_prompts_are_counted(claude):
     assert 50 < claude.messages.count_tokens(**asked).input_tokens < 1000
 
 
-def test_what_cannot_be_left_out_and_is_too_long_is_said_as_anthropic_says_it(claude):
+def test_a_required_part_that_is_too_long_is_an_anthropic_error(claude):
     asked = claude_asks(0) | {"messages": [{"role": "user", "content": "word " * 9000}]}
     with pytest.raises(anthropic.BadRequestError, match=r"prompt is too long: \d+ tokens > \d+ maximum"):
         claude.messages.create(**asked)
@@ -219,7 +219,7 @@ def test_the_upstreams_prompt_cache_holds_for_most_of_each_request(qwen, gpt):
 # -- memory ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_client_that_sends_only_what_is_new_is_remembered(qwen, proxy, gpt):
+def test_a_client_may_send_only_new_messages(qwen, proxy, gpt):
     headers = {"X-Brimful-Mode": "remember", "X-Brimful-Conversation": "cats", "X-Brimful-User": "ada"}
     for text in ("My cat is called Miso.", "And my dog is called Udon.", "What is my cat called?"):
         raw = gpt.chat.completions.with_raw_response.create(

@@ -44,12 +44,12 @@ def upstreams_of(*upstreams, environ=None):
         ({"upstreams": [LOCAL], "surprise": 1}, "surprise: unknown key"),
     ],
 )
-def test_mistakes_are_named_by_file_and_key(data, complaint):
+def test_errors_name_the_file_and_the_key(data, complaint):
     with pytest.raises(InvalidConfig, match=rf"^brimful\.toml: ?{complaint}"):
         parse_config(data, "brimful.toml")
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_unreadable_files(tmp_path):
     (tmp_path / "broken.toml").write_text("listen = ")
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
     for name, complaint in (
@@ -61,7 +61,7 @@ def test_files_that_cannot_be_read(tmp_path):
             load_config(tmp_path / name)
 
 
-def test_a_key_comes_from_the_environment_and_must_be_there():
+def test_a_key_variable_must_be_set():
     with pytest.raises(InvalidConfig, match=r"upstreams\.local\.key: MY_KEY is not set in the environment"):
         upstreams_of(LOCAL | {"key": "MY_KEY"})
     lines = upstreams_of(LOCAL | {"key": "MY_KEY"}, environ={"MY_KEY": "sk-secret-1"}).of("openai")
@@ -69,7 +69,7 @@ def test_a_key_comes_from_the_environment_and_must_be_there():
     assert "sk-secret-1" not in repr(lines)
 
 
-def test_a_known_server_speaks_its_own_wire_and_any_other_both():
+def test_a_known_server_speaks_its_own_wire_format_and_others_both():
     known = upstreams_of({"name": "claude", "url": "https://api.anthropic.com"}, environ={"ANTHROPIC_API_KEY": "k"})
     assert (len(known.of("openai")), len(known.of("anthropic"))) == (0, 1)
     other = upstreams_of(LOCAL)
@@ -85,13 +85,13 @@ def test_a_known_server_speaks_its_own_wire_and_any_other_both():
         ("http://h:1/team/v1/", "http://h:1/team/v1", "http://h:1/team"),
     ],
 )
-def test_paths_begin_where_a_clients_base_url_ends(url, openai, anthropic):
+def test_paths_are_relative_to_the_base_url(url, openai, anthropic):
     found = upstreams_of(LOCAL | {"url": url})
     assert [line.connection.url for line in found.of("openai")] == [openai]
     assert [line.connection.url for line in found.of("anthropic")] == [anthropic]
 
 
-def test_the_first_that_runs_a_model_gets_it():
+def test_the_first_upstream_that_serves_a_model_gets_it():
     found = upstreams_of(LOCAL | {"models": ["qwen*"]}, LOCAL | {"name": "rest", "wires": ["openai"]})
     assert found.find("openai", "qwen2.5-7b").config.name == "local"
     assert found.find("openai", "llama").config.name == "rest"
@@ -99,7 +99,7 @@ def test_the_first_that_runs_a_model_gets_it():
         found.find("anthropic", "llama")
 
 
-def test_a_server_without_upstreams_shows_records_alone(start):
+def test_a_server_without_upstreams_only_shows_records(start):
     client = start(upstreams=[])
     assert client.get("/ready").status_code == 200
     said = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}

@@ -32,7 +32,7 @@ def is_told(answer, path):
     "content",
     [b"", b"{", b"[]", b"7", b"\xff\xfe", b"[" * 5000, b'{"model": "m"}', b'{"messages": []}', b'{"messages": [7]}'],
 )
-def test_what_is_no_request(start, path, content):
+def test_invalid_requests(start, path, content):
     answer = start().post(path, content=content)
     assert answer.status_code == 400
     assert is_told(answer, path)
@@ -47,7 +47,7 @@ def test_what_is_not_there(start, path):
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/completions"])
-def test_what_is_not_served_names_what_is(start, path):
+def test_unsupported_endpoints_suggest_another(start, path):
     answer = start().post(path, json={"model": "gpt-4o", "input": "Hi"})
     assert answer.status_code == 404
     assert is_told(answer, path)
@@ -55,7 +55,7 @@ def test_what_is_not_served_names_what_is(start, path):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
-def test_headers_of_an_upstream_come_through_in_any_alphabet(start, upstream, encoding):
+def test_non_ascii_upstream_headers_are_forwarded(start, upstream, encoding):
     note = ("日 é" if encoding == "utf-8" else "é").encode(encoding)
     answer = JSONResponse(chat_answer())
     answer.raw_headers.append((b"x-note", note))
@@ -66,7 +66,7 @@ def test_headers_of_an_upstream_come_through_in_any_alphabet(start, upstream, en
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
-def test_what_cannot_be_left_out_does_not_fit(start, path):
+def test_required_parts_that_do_not_fit(start, path):
     long = HI | {"messages": [{"role": "user", "content": "word " * 9000}]}
     answer = start().post(path, json=long)
     assert answer.status_code == 400
@@ -80,7 +80,7 @@ def test_what_cannot_be_left_out_does_not_fit(start, path):
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 @pytest.mark.parametrize("status", [400, 404, 422, 500])
-def test_an_upstreams_error_keeps_its_status_and_its_words(start, upstream, path, status):
+def test_an_upstreams_error_keeps_its_status_and_message(start, upstream, path, status):
     upstream.answers = [
         (status, {"error": {"message": "no such thing as tea", "type": "t", "param": None, "code": None}})
     ]
@@ -91,14 +91,14 @@ def test_an_upstreams_error_keeps_its_status_and_its_words(start, upstream, path
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
-def test_a_page_for_people_is_not_passed_on(start, upstream, path):
+def test_an_html_error_page_is_not_forwarded(start, upstream, path):
     upstream.answers = [HTMLResponse("<h1>Bad gateway</h1>", status_code=502)]
     answer = start().post(path, json=HI)
     assert answer.status_code == 502
     assert is_told(answer, path)
 
 
-def test_a_wait_is_passed_on(start, upstream):
+def test_retry_after_is_forwarded(start, upstream):
     busy = json.dumps({"error": {"message": "slow down", "type": "rate_limit_error", "param": None, "code": None}})
     upstream.answers = [Response(busy, status_code=429, headers={"retry-after": "17"}, media_type="application/json")]
     answer = start().post(CHAT, json=HI)
@@ -107,7 +107,7 @@ def test_a_wait_is_passed_on(start, upstream):
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
-def test_an_upstream_that_refuses_our_own_key_is_our_own_affair(start, upstream, path, monkeypatch):
+def test_a_rejected_server_key_is_hidden_from_the_client(start, upstream, path, monkeypatch):
     monkeypatch.setenv("SECRET_KEY", "sk-very-secret-key")
     upstream.answers = [(401, {"error": {"message": "Incorrect API key provided: sk-very-secret-key"}})]
     answer = start(upstream={"key": "SECRET_KEY"}, environ=None).post(path, json=HI)
@@ -118,7 +118,7 @@ def test_an_upstream_that_refuses_our_own_key_is_our_own_affair(start, upstream,
 
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
-def test_an_upstream_that_is_not_there(start, path):
+def test_an_unreachable_upstream(start, path):
     client = start(upstream={"url": "http://127.0.0.1:1/v1", "limits": {"max_attempts": 1}})
     answer = client.post(path, json=HI)
     assert answer.status_code == 502
@@ -137,7 +137,7 @@ class Dying(Response):
         raise RuntimeError("the upstream died")
 
 
-def test_a_stream_that_breaks_off_says_so(start, upstream):
+def test_an_interrupted_stream_ends_with_an_error(start, upstream):
     upstream.answers = [Dying()]
     with start().stream("POST", CHAT, json=HI | {"stream": True}) as answer:
         text = answer.read().decode()
@@ -149,7 +149,7 @@ def test_a_stream_that_breaks_off_says_so(start, upstream):
 @pytest.mark.parametrize("mode", ["fit", "remember"])
 @pytest.mark.parametrize(("path", "events"), [(CHAT, chat_events), (MESSAGES, message_events)])
 @pytest.mark.parametrize("ended", ["\n\n", ""])
-def test_a_stream_that_ends_too_early_says_so(start, upstream, mode, path, events, ended):
+def test_a_stream_that_ends_early_ends_with_an_error(start, upstream, mode, path, events, ended):
     pieces = list(events("Thurs", "day."))[: 2 if path == CHAT else 4]
     pieces[-1] = pieces[-1].removesuffix("\n\n") + ended
     upstream.answers = [pieces]
@@ -162,7 +162,7 @@ def test_a_stream_that_ends_too_early_says_so(start, upstream, mode, path, event
 
 
 @pytest.mark.parametrize("mode", ["fit", "remember"])
-def test_an_error_within_a_stream_is_told_once(start, upstream, mode):
+def test_an_error_within_a_stream_is_sent_once(start, upstream, mode):
     upstream.answers = [[next(chat_events("Thurs")), 'data: {"error": {"message": "on fire"}}\n\n']]
     with start(mode=mode).stream("POST", CHAT, json=HI | {"stream": True, "user": "ada"}) as answer:
         assert answer.read().decode() == "".join(upstream.answers[0])
@@ -170,7 +170,7 @@ def test_an_error_within_a_stream_is_told_once(start, upstream, mode):
 
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 @pytest.mark.parametrize("status", [302, 304])
-def test_an_upstream_that_is_elsewhere(start, upstream, path, status):
+def test_a_redirecting_upstream(start, upstream, path, status):
     upstream.answers = [Response(status_code=status, headers={"location": "/"})]
     answer = start().post(path, json=HI)
     assert answer.status_code == 502
@@ -179,7 +179,7 @@ def test_an_upstream_that_is_elsewhere(start, upstream, path, status):
 
 
 @pytest.mark.parametrize("status", [-1, 0, 100, 200, 600, 699, 2013])
-def test_a_status_that_http_does_not_know(status):
+def test_an_invalid_http_status(status):
     told = to_api_error(
         make_provider_error(ErrorSource(route="local"), status, b'{"error": {"message": "no"}}'), "openai"
     )
@@ -199,7 +199,7 @@ def test_a_status_that_http_does_not_know(status):
         Response(status_code=204),
     ],
 )
-def test_a_success_that_is_no_answer(start, upstream, path, stream, said):
+def test_a_success_without_an_answer(start, upstream, path, stream, said):
     upstream.answers = [said]
     client, request = start(), HI | {"stream": stream}
     passed_on = client.post(path, json=request)
@@ -209,7 +209,7 @@ def test_a_success_that_is_no_answer(start, upstream, path, stream, said):
     assert is_told(refused, path)
 
 
-def test_no_upstream_runs_the_model(start, upstream):
+def test_no_upstream_serves_the_model(start, upstream):
     client = start(upstream={"models": ["qwen-*"]})
     answer = client.post(CHAT, json=HI)
     assert answer.status_code == 404
@@ -217,7 +217,7 @@ def test_no_upstream_runs_the_model(start, upstream):
     assert upstream.requests == []
 
 
-def test_nothing_is_translated(start):
+def test_requests_are_not_translated(start):
     answer = start(upstream={"wires": ["openai"]}).post(MESSAGES, json=HI)
     assert answer.status_code == 404
     assert is_told(answer, MESSAGES)

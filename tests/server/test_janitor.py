@@ -12,7 +12,7 @@ from brimful.server.config import parse_config
 from brimful.stores import connect
 
 
-def test_rooms_of_all_tenants_are_put_in_order(start, tmp_path):
+def test_the_janitor_visits_all_tenants(start, tmp_path):
     url = f"sqlite:///{tmp_path}/brimful.db"
     spam = "Click here, click here, and you will be rich before tomorrow!"
 
@@ -40,6 +40,6 @@ def test_rooms_of_all_tenants_are_put_in_order(start, tmp_path):
 
 
 @pytest.mark.parametrize("tidy", ["soon", "0h"])
-def test_a_time_that_is_none_is_refused_by_name(tidy):
+def test_an_invalid_duration_is_rejected(tidy):
     with pytest.raises(InvalidConfig, match="janitor_interval"):
         parse_config({"janitor_interval": tidy}, "brimful.toml")

@@ -129,7 +129,7 @@ async def _asked_for(port, large, name):
     ],
 )
 @pytest.mark.parametrize("script", SENTENCES)
-def test_a_message_of_five_megabytes_holds_up_nobody(upstream, tmp_path, mode, window, script):
+def test_a_large_message_does_not_block_others(upstream, tmp_path, mode, window, script):
     upstream.deaf = True  # it shares the interpreter with the server, and would hold it up
     sentence = SENTENCES[script]
     local = {"name": "local", "url": f"{upstream.address}/v1", "window": window}

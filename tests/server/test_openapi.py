@@ -58,7 +58,7 @@ def test_no_request_breaks_the_server(case, address):
 
 @inspecting.parametrize()
 @ANY
-def test_no_question_breaks_the_inspector(case, inspector):
+def test_no_query_breaks_the_inspector(case, inspector):
     want_sound_answer(case, inspector)
 
 
@@ -77,7 +77,7 @@ def test_every_route_is_described_and_everything_described_is_served(tmp_path):
     assert served == {(path, method) for path, said in paths.items() for method in said}
 
 
-def test_every_operation_of_the_inspector_says_what_a_key_must_allow():
+def test_every_inspector_operation_names_its_scope():
     paths = json.loads(openapi_document())["paths"]
     inspected = [said for path, each in paths.items() if path.startswith("/brimful/v1") for said in each.values()]
     assert len(inspected) > 30
@@ -92,7 +92,7 @@ def told_in(page):
     return (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
 
 
-def test_every_operation_and_every_name_of_its_query_stands_in_the_docs():
+def test_every_operation_and_parameter_is_documented():
     text = told_in("inspector.md")
     names = {"{id:path}": "ID", "{id}": "ID", "{item:path}": "ITEM", "{entry:path}": "ENTRY", "{other}": "OTHER"}
     missing = []

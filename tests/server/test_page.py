@@ -35,7 +35,7 @@ def site(built):
 
 
 @pytest.mark.parametrize("path", ["/", "/index.html", "/assets/index-abc123.js", "/icon.svg"])
-def test_files_are_served_and_nothing_but_this_server_may_be_asked(site, path):
+def test_files_are_served_with_a_strict_policy(site, path):
     answer = site.get(path)
     assert answer.status_code == 200
     assert answer.headers["content-security-policy"] == CSP
@@ -45,7 +45,7 @@ def test_files_are_served_and_nothing_but_this_server_may_be_asked(site, path):
     assert answer.headers["referrer-policy"] == "no-referrer"
 
 
-def test_hashed_files_are_kept_for_ever_and_the_page_is_asked_about(site):
+def test_hashed_files_are_immutable_and_the_page_is_revalidated(site):
     assert "immutable" in site.get("/assets/index-abc123.js").headers["cache-control"]
     page = site.get("/")
     assert page.headers["cache-control"] == "no-cache"
@@ -54,7 +54,7 @@ def test_hashed_files_are_kept_for_ever_and_the_page_is_asked_about(site):
     assert site.get("/", headers={"if-none-match": '"other"'}).status_code == 200
 
 
-def test_files_have_their_types_and_are_squeezed(site, built):
+def test_files_have_types_and_are_gzipped(site, built):
     answer = site.get("/assets/index-abc123.js", headers={"accept-encoding": "gzip"})
     assert answer.headers["content-type"].startswith("text/javascript")
     assert answer.headers["content-encoding"] == "gzip"
@@ -66,17 +66,17 @@ def test_files_have_their_types_and_are_squeezed(site, built):
 
 
 @pytest.mark.parametrize("path", ["/contexts/ctx-1", "/stats", "/rooms/tea%2Froom", "/anything/else"])
-def test_addresses_within_the_page_lead_to_it(site, path):
+def test_unknown_paths_return_the_page_to_browsers(site, path):
     assert "Built" in site.get(path, headers=HTML).text
     assert site.get(path, headers={"accept": "application/json"}).status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/v1/nothing", "/brimful/v1/nothing", "/assets/nothing.js"])
-def test_what_is_not_the_page_is_not_answered_with_it(site, path):
+def test_other_requests_do_not_get_the_page(site, path):
     assert site.get(path, headers=HTML).status_code == 404
 
 
-def test_without_a_page_it_is_said_how_to_build_one(tmp_path):
+def test_without_a_page_there_are_build_instructions(tmp_path):
     page = Page(tmp_path / "nowhere")
     assert [route.path for route in page.routes()] == ["/", "/index.html"]
     with serving(Starlette(routes=page.routes())) as (address, _):

@@ -14,7 +14,7 @@ def says(role, text):
     return {"role": role, "content": text}
 
 
-def test_nothing_is_lost_and_nothing_said_twice(start, upstream, postgres_url):
+def test_nothing_is_lost_or_stored_twice(start, upstream, postgres_url):
     upstream.answers = [lambda sent: chat_answer("To " + sent["messages"][-1]["content"])]
     clients = [start(mode="remember", store=postgres_url) for _ in range(2)]
 

@@ -1,7 +1,7 @@
 """Whether the server says that it can serve."""
 
 
-def test_without_its_file_the_store_is_of_no_use(start, tmp_path):
+def test_a_missing_database_file_makes_the_server_unready(start, tmp_path):
     client, file = start(), tmp_path / "brimful.db"
     assert client.get("/ready").json() == {"status": "ready"}
     file.rename(tmp_path / "elsewhere.db")

@@ -16,7 +16,7 @@ from support import build
 DAY = 86_400.0
 
 
-def test_records_older_than_that_go(start, tmp_path):
+def test_old_records_are_removed(start, tmp_path):
     now, url = time.time(), f"sqlite:///{tmp_path}/brimful.db"
     context = build([message("Tea?", counter=COUNTER, id="m1", current=True)])
 
@@ -40,6 +40,6 @@ def test_records_older_than_that_go(start, tmp_path):
 
 
 @pytest.mark.parametrize("keep", ["soon", "0d"])
-def test_a_time_that_is_none_is_refused_by_name(keep):
+def test_an_invalid_duration_is_rejected(keep):
     with pytest.raises(InvalidConfig, match="retention"):
         parse_config({"retention": keep}, "brimful.toml")

@@ -7,7 +7,7 @@ from brimful.server.config import Config
 from brimful.server.runner import bind_socket
 
 
-def test_small_answers_go_out_at_once():
+def test_small_answers_are_sent_at_once():
     """Each connection that comes in has Nagle's algorithm turned off, by asyncio, which must know what it is."""
 
     async def accepted():

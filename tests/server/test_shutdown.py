@@ -70,7 +70,7 @@ def said_in(folder):
     return asyncio.run(read())
 
 
-def test_a_stream_that_is_under_way_ends_properly_and_is_kept(tmp_path, upstream):
+def test_a_running_stream_finishes_and_is_stored(tmp_path, upstream):
     pieces = [f"{number} " for number in range(40)]
     upstream.answers, upstream.pause = [list(chat_events(*pieces))], 0.03
     with running(tmp_path, upstream) as (client, process):
@@ -85,7 +85,7 @@ def test_a_stream_that_is_under_way_ends_properly_and_is_kept(tmp_path, upstream
     assert (tmp_path / "errors").read_text() == ""
 
 
-def test_a_stream_that_takes_longer_than_its_grace_says_so_and_what_came_is_kept(tmp_path, upstream):
+def test_a_stream_beyond_the_grace_period_ends_with_an_error_and_is_stored(tmp_path, upstream):
     upstream.answers, upstream.pause = [list(chat_events(*["word "] * 400))], 0.05
     with running(tmp_path, upstream, grace=0.5) as (client, process):
         with client.stream("POST", CHAT, json=HI | {"stream": True}, headers=TALK) as answer:
@@ -102,7 +102,7 @@ def test_a_stream_that_takes_longer_than_its_grace_says_so_and_what_came_is_kept
     assert finishes == ["broken-off"]
 
 
-def test_an_answer_that_does_not_come_in_time_is_refused_and_the_question_is_kept(tmp_path, upstream):
+def test_a_request_beyond_the_grace_period_is_rejected_and_its_question_stored(tmp_path, upstream):
     upstream.silent = True
     with running(tmp_path, upstream, grace=0.5) as (client, process), ThreadPoolExecutor() as threads:
         asked = threads.submit(client.post, CHAT, json=HI, headers=TALK)
@@ -116,7 +116,7 @@ def test_an_answer_that_does_not_come_in_time_is_refused_and_the_question_is_kep
     assert said_in(tmp_path) == (["Hi"], [])
 
 
-def test_what_was_answered_is_kept_whenever_the_process_ends(tmp_path, upstream):
+def test_answers_survive_the_end_of_the_process(tmp_path, upstream):
     upstream.answers = [chat_answer("Thursday.")]
     with running(tmp_path, upstream) as (client, process):
         assert client.post(CHAT, json=HI, headers=TALK).status_code == 200
@@ -131,7 +131,7 @@ def test_health_and_readiness(start):
     assert client.get("/ready").json() == {"status": "ready"}
 
 
-def test_each_request_is_one_line_without_contents_or_keys(tmp_path, upstream):
+def test_each_request_logs_one_line_without_contents_or_keys(tmp_path, upstream):
     sentence = "a very private sentence"
     with running(tmp_path, upstream) as (client, process):
         said = HI | {"messages": [{"role": "user", "content": sentence}]}

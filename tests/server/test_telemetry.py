@@ -31,7 +31,7 @@ def value(client, line, **headers):
 
 
 @MODES
-def test_prometheus_reads_what_was_built_and_answered(start, mode):
+def test_prometheus_counts_contexts_and_answers(start, mode):
     client = start(telemetry={"metrics": True}, mode=mode, remember={"embedder": "none"})
     for _ in range(2):
         assert client.post(CHAT, json=HI, headers=TALK).status_code == 200
@@ -49,7 +49,7 @@ def test_prometheus_reads_what_was_built_and_answered(start, mode):
 
 
 @MODES
-def test_overflows_and_refusals_are_counted(start, upstream, mode):
+def test_overflows_and_rejections_are_counted(start, upstream, mode):
     client = start(telemetry={"metrics": True, "tenant_label": True}, mode=mode, remember={"embedder": "none"})
     long = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"{n} words " * 20} for n in range(41)]
     upstream.answers = [(400, OVERFLOW), chat_answer()]
@@ -59,11 +59,11 @@ def test_overflows_and_refusals_are_counted(start, upstream, mode):
     assert value(client, 'brimful_rejected_requests_total{kind="invalid"}') == 1
 
 
-def test_metrics_are_not_there_unless_they_are_wanted(start):
+def test_metrics_are_off_by_default(start):
     assert start().get("/metrics").status_code == 404
 
 
-def test_where_keys_are_needed_metrics_need_a_scope_of_their_own(start, tmp_path):
+def test_metrics_need_their_own_scope(start, tmp_path):
     async def make(scope):
         async with connect(f"sqlite:///{tmp_path}/brimful.db") as database:
             return (await database.api_keys("acme").create(name="x", scopes=[scope], at=1.0))[1]
@@ -109,7 +109,7 @@ def exporter():
 
 
 @MODES
-def test_spans_go_on_with_the_callers_trace(start, exporter, mode):
+def test_spans_continue_the_clients_trace(start, exporter, mode):
     exporter.clear()
     client = start(telemetry={"otel": True}, mode=mode, remember={"embedder": "none"})
     parent = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}

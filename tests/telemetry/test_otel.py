@@ -43,7 +43,7 @@ def seen():
     return Seen()
 
 
-def test_an_answer_is_a_span_by_the_conventions(sqlite_url, seen):
+def test_an_answer_is_a_span(sqlite_url, seen):
     last = talk(sqlite_url, seen.hook, answer(prompt=900, cached=600, completion=7, reasoning=2))
     span = seen.span("chat gpt-4o")
     assert span.kind is SpanKind.CLIENT
@@ -79,19 +79,19 @@ def test_a_build_is_a_span(sqlite_url, seen):
     assert span.end_time > span.start_time
 
 
-def test_nothing_that_was_said_is_in_a_span(sqlite_url, seen):
+def test_spans_contain_no_content(sqlite_url, seen):
     talk(sqlite_url, seen.hook, answer(), DOWN)
     assert len(seen.spans) == 4
     assert not [span for span in seen.spans if WORDS in span.to_json() or "Well?" in span.to_json()]
 
 
-def test_spans_belong_to_the_span_in_which_the_engine_was_called(sqlite_url, seen):
+def test_spans_are_children_of_the_current_span(sqlite_url, seen):
     with seen.tracers.get_tracer("app").start_as_current_span("turn") as turn:
         talk(sqlite_url, seen.hook, answer())
     assert {span.parent.span_id for span in seen.spans if span.parent} == {turn.get_span_context().span_id}
 
 
-def test_a_provider_that_does_not_answer_is_a_span_with_an_error(sqlite_url, seen):
+def test_a_failed_call_is_a_span_with_an_error(sqlite_url, seen):
     talk(sqlite_url, seen.hook, DOWN)
     span = seen.span("chat gpt-4o")
     assert span.status.status_code is StatusCode.ERROR
@@ -116,13 +116,13 @@ def test_tokens_and_durations_are_measured(sqlite_url, seen):
     assert 0.5 < share.max <= 1
 
 
-def test_prompts_that_are_too_long_are_counted(sqlite_url, seen):
+def test_overflows_are_counted(sqlite_url, seen):
     talk(sqlite_url, seen.hook, TOO_LONG, answer(), times=1)
     (point,) = seen.points("brimful.overflows")
     assert point.value == 1
 
 
-def test_a_request_goes_on_with_the_callers_trace(seen):
+def test_a_request_continues_the_clients_trace(seen):
     headers = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     with seen.hook.serving("POST", "/v1/messages", headers) as ended:
         ended(503)

@@ -43,7 +43,7 @@ def test_overflows_and_failures_are_counted(sqlite_url):
     assert value("brimful_provider_errors_total", {"route": "scripted", "error": "ProviderUnavailable"}) == 1
 
 
-def test_what_is_exposed_names_every_metric_and_nothing_that_was_said(sqlite_url):
+def test_the_output_contains_every_metric_and_no_content(sqlite_url):
     hook = Prometheus()
     talk(sqlite_url, hook, answer())
     text = hook.expose().decode()
@@ -52,7 +52,7 @@ def test_what_is_exposed_names_every_metric_and_nothing_that_was_said(sqlite_url
     assert "tenant" not in text
 
 
-def test_tenants_are_told_apart_only_where_that_is_wanted(sqlite_url):
+def test_the_tenant_label_is_optional(sqlite_url):
     hook = Prometheus(tenant_label=True)
 
     async def story(tenant):
@@ -68,7 +68,7 @@ def test_tenants_are_told_apart_only_where_that_is_wanted(sqlite_url):
     assert counted == {"acme": 2, "other": 1}
 
 
-def test_callers_cannot_make_metrics_grow_without_end():
+def test_clients_cannot_inflate_metrics():
     hook = Prometheus()
     for number in range(500):
         facts = {"model": f"made-up-{number}", "policy": "fit", "tokens": 1, "window": 2, "available": 2, "left_out": 0}
@@ -86,7 +86,7 @@ def test_other_events_are_not_counted(name):
     assert hook.expose() == before
 
 
-def test_an_answer_without_usage_or_time_is_counted_as_an_answer_alone(sqlite_url):
+def test_an_answer_without_usage_or_time_is_counted(sqlite_url):
     hook = Prometheus()
 
     async def story():
@@ -102,7 +102,7 @@ def test_an_answer_without_usage_or_time_is_counted_as_an_answer_alone(sqlite_ur
     assert hook.registry.get_sample_value("brimful_answer_seconds_count", labels) == 1
 
 
-def test_every_metric_and_its_labels_stand_in_the_docs():
+def test_every_metric_and_label_is_documented():
     rows = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8").splitlines()
     for name, (kind, _, labels, _) in METRICS.items():
         spelled = f"`{name}{'_total' if kind == 'counter' else ''}`"

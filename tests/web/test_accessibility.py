@@ -47,7 +47,7 @@ def faults(page):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_axe_finds_no_serious_fault(shop, visit, name, theme):
+def test_axe_finds_no_serious_issue(shop, visit, name, theme):
     address, _, contexts = shop
     page = visit(address, PAGES[name].format(*reversed(contexts)), color_scheme=theme, bypass_csp=True)
     settle(page)
@@ -57,7 +57,7 @@ def test_axe_finds_no_serious_fault(shop, visit, name, theme):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_is_wider_than_a_phone(shop, visit, name):
+def test_pages_fit_on_a_phone(shop, visit, name):
     address, _, contexts = shop
     page = visit(address, PAGES[name].format(*reversed(contexts)), viewport=PHONE)
     settle(page)
@@ -65,7 +65,7 @@ def test_nothing_is_wider_than_a_phone(shop, visit, name):
 
 
 @pytest.mark.parametrize("opener", ["New memory", "Edit mem-0", "Remove mem-0"])
-def test_axe_finds_no_serious_fault_in_dialogs(shop, visit, opener):
+def test_axe_finds_no_serious_issue_in_dialogs(shop, visit, opener):
     address, _, _ = shop
     page = visit(address, "/memories", bypass_csp=True)
     page.get_by_role("button", name=opener).click()
@@ -75,7 +75,7 @@ def test_axe_finds_no_serious_fault_in_dialogs(shop, visit, opener):
     assert faults(page) == []
 
 
-def test_the_keys_are_told_and_lead_to_the_pages(shop, visit):
+def test_keyboard_shortcuts_are_listed_and_work(shop, visit):
     address, _, _ = shop
     page = visit(address)
     expect(page.get_by_text("live", exact=True)).to_be_visible()  # the page listens by then
@@ -96,7 +96,7 @@ def test_the_keys_are_told_and_lead_to_the_pages(shop, visit):
         expect(page.get_by_role("heading", name=heading, level=1)).to_be_focused()
 
 
-def test_the_theme_is_chosen_and_stays(shop, visit):
+def test_the_theme_is_persistent(shop, visit):
     address, _, _ = shop
     page = visit(address, color_scheme="light")
     root = page.locator("html")
@@ -108,7 +108,7 @@ def test_the_theme_is_chosen_and_stays(shop, visit):
     expect(root).to_have_attribute("data-theme", "dark")
 
 
-def test_nothing_moves_for_those_who_prefer_so(shop, visit):
+def test_reduced_motion_is_respected(shop, visit):
     address, _, _ = shop
     page = visit(address, reduced_motion="reduce")
     settle(page)
@@ -137,7 +137,7 @@ def long_names(tmp_path_factory):
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_names_without_a_space_make_no_page_wider(long_names, visit, width):
+def test_long_names_do_not_widen_pages(long_names, visit, width):
     address, context = long_names
     page = visit(address, viewport={"width": width, "height": 844}, allowed=("404",))
     lists = ("/", "/rooms", "/personas", "/memories", "/lorebooks", "/diff", "/stats")

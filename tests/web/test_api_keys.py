@@ -35,7 +35,7 @@ def enter(page, key):
     dialog.get_by_role("button", name="Use key").click()
 
 
-def test_a_key_is_asked_for_and_stays_in_the_tab(guarded, visit):
+def test_the_page_asks_for_a_key_and_keeps_it_in_the_tab(guarded, visit):
     address, store = guarded
     page = visit(address, allowed=REFUSED)
     expect(page.get_by_role("dialog", name="API key required")).to_contain_text("This server requires an API key.")
@@ -68,7 +68,7 @@ async def newest(store):
         return await engine.store.builds(limit=1)
 
 
-def test_a_key_that_may_only_read_changes_nothing_and_is_told_so(guarded, visit):
+def test_a_read_only_key_cannot_edit(guarded, visit):
     address, store = guarded
     page = visit(address, "/memories?q=hazelnut", allowed=REFUSED)
     enter(page, made_key(store, "acme", "read"))

@@ -13,7 +13,7 @@ from web.conftest import PAGE, WEB
 MOST = 60_000  # bytes of the first visit, gzipped
 
 
-def test_the_lock_names_no_registry():
+def test_the_lock_file_names_no_registry():
     lock = json.loads((WEB / "package-lock.json").read_text())
     assert not [name for name, package in lock["packages"].items() if "resolved" in package]
     assert all(package.get("integrity") for name, package in lock["packages"].items() if name)
@@ -26,7 +26,7 @@ def built():
     return PAGE.parent
 
 
-def test_the_first_visit_is_small_and_asks_nobody_else(built):
+def test_the_first_visit_is_small_and_self_contained(built):
     index = (built / "index.html").read_text()
     named = [file for file in (built / "assets").iterdir() if f"/assets/{file.name}" in index]
     assert {file.suffix for file in named} == {".js", ".css", ".svg"}
@@ -37,7 +37,7 @@ def test_the_first_visit_is_small_and_asks_nobody_else(built):
     assert index.count("<script") == 1
 
 
-def test_a_wheel_of_a_built_tree_holds_the_page(built, tmp_path):
+def test_a_wheel_contains_the_page(built, tmp_path):
     pytest.importorskip("hatchling", reason="a wheel is built by hatchling")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True, cwd=WEB.parent)

@@ -12,7 +12,7 @@ from web.conftest import in_thread, served
 CROWD = 5_000
 
 
-def test_the_picture_shows_every_item_by_what_it_costs(shop, visit):
+def test_the_treemap_shows_every_item_by_cost(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
     picture = page.get_by_role("group", name="Contents of the window by tokens")
@@ -25,7 +25,7 @@ def test_the_picture_shows_every_item_by_what_it_costs(shop, visit):
     expect(page.get_by_role("complementary", name="Item lore-moka")).to_contain_text("Why is it included?")
 
 
-def test_a_part_of_the_window_can_be_looked_at_alone(shop, visit):
+def test_one_part_of_the_window_can_be_selected(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
     tiles = page.get_by_role("group", name="Contents of the window").get_by_role("button")
@@ -38,7 +38,7 @@ def test_a_part_of_the_window_can_be_looked_at_alone(shop, visit):
     expect(tiles).to_have_accessible_name(re.compile("^Pinned: Ada is allergic to hazelnut"))
 
 
-def test_arrow_keys_move_in_the_picture(shop, visit):
+def test_arrow_keys_move_in_the_treemap(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
     tiles = page.get_by_role("group", name="Contents of the window").get_by_role("button")
@@ -51,7 +51,7 @@ def test_arrow_keys_move_in_the_picture(shop, visit):
     expect(page.get_by_role("complementary")).to_be_visible()
 
 
-def test_filter_and_order_stand_in_the_address_and_back_and_forward_work(shop, visit):
+def test_filter_and_order_are_in_the_url_and_history_works(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}?outcome=out&sort=-tokens")
     grid = page.get_by_role("grid", name="Candidates")
@@ -72,7 +72,7 @@ def test_filter_and_order_stand_in_the_address_and_back_and_forward_work(shop, v
     expect(page.get_by_role("combobox", name="Outcome")).to_have_value("dropped")
 
 
-def test_the_request_is_shown_as_the_provider_got_it_and_the_answer_with_its_numbers(shop, visit):
+def test_the_request_and_the_answer_are_shown(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
     answer = page.get_by_role("region", name="Answer")

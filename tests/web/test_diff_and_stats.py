@@ -8,7 +8,7 @@ from brimful import Engine
 from web.conftest import in_thread, served
 
 
-def test_two_contexts_side_by_side_with_the_equal_prefix_marked(shop, visit):
+def test_two_contexts_are_compared_with_their_common_prefix(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/diff/{contexts[0]}/{contexts[1]}")
     expect(page.get_by_role("region", name="Before")).to_contain_text("of 1,400 tokens")
@@ -21,7 +21,7 @@ def test_two_contexts_side_by_side_with_the_equal_prefix_marked(shop, visit):
     expect(page.get_by_role("region", name="Removed")).to_contain_text("Question 1")
 
 
-def test_two_contexts_are_chosen_from_the_latest(shop, visit):
+def test_two_recent_contexts_are_chosen(shop, visit):
     address, _, contexts = shop
     page = visit(address, "/diff")
     page.get_by_role("button").filter(has_text=contexts[0]).click()
@@ -30,7 +30,7 @@ def test_two_contexts_are_chosen_from_the_latest(shop, visit):
     expect(page.get_by_role("region", name="Added")).to_contain_text("Question 2")
 
 
-def test_a_time_without_contexts_leads_to_all_time(tmp_path, visit):
+def test_an_empty_period_links_to_all_time(tmp_path, visit):
     store = f"sqlite:///{tmp_path}/brimful.db"
 
     async def long_ago():
@@ -47,7 +47,7 @@ def test_a_time_without_contexts_leads_to_all_time(tmp_path, visit):
         page.close()  # before its server is gone, which it would notice
 
 
-def test_figures_and_plots(shop, visit):
+def test_statistics_and_plots(shop, visit):
     address, _, _ = shop
     page = visit(address, "/stats")
     expect(page.locator("dl.tiles")).to_contain_text("Contexts3")

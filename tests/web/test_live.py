@@ -17,7 +17,7 @@ def elsewhere(store, text):
     return done.stdout.strip()
 
 
-def test_what_another_process_builds_appears_by_itself(own_shop, visit):
+def test_contexts_of_other_processes_appear_live(own_shop, visit):
     address, store, _ = own_shop
     page = visit(address)
     rows = page.get_by_role("list", name="Contexts").get_by_role("listitem")
@@ -33,7 +33,7 @@ def test_what_another_process_builds_appears_by_itself(own_shop, visit):
     expect(page).to_have_url(re.compile(f"/diff/.*/{id}"))
 
 
-def test_a_paused_list_stands_still_and_then_catches_up(own_shop, visit):
+def test_a_paused_list_catches_up_when_resumed(own_shop, visit):
     address, store, _ = own_shop
     page = visit(address)
     rows = page.get_by_role("list", name="Contexts").get_by_role("listitem")
@@ -60,7 +60,7 @@ def test_the_list_is_filtered_by_room_persona_and_model(shop, visit):
     expect(rows).to_have_count(3)
 
 
-def test_a_server_that_comes_back_is_found_again(tmp_path, visit):
+def test_the_page_reconnects_to_a_restarted_server(tmp_path, visit):
     store = f"sqlite:///{tmp_path}/brimful.db"
     with served(tmp_path, store) as address:
         page = visit(address, allowed=("ERR_", "Failed to load"))
@@ -71,7 +71,7 @@ def test_a_server_that_comes_back_is_found_again(tmp_path, visit):
         expect(page.get_by_text("live", exact=True)).to_be_visible()
 
 
-def test_an_empty_store_teaches_how_to_make_the_first_context(tmp_path, visit):
+def test_an_empty_store_shows_how_to_start(tmp_path, visit):
     with served(tmp_path, f"sqlite:///{tmp_path}/brimful.db") as address:
         page = visit(address)
         expect(page.get_by_role("heading", name="No contexts yet")).to_be_visible()

@@ -17,7 +17,7 @@ def record(page, text):
     return page.get_by_role("listitem").filter(has_text=text)
 
 
-def test_a_memory_is_changed_pinned_and_forgotten_with_its_cost_in_sight(own_shop, visit):
+def test_a_memory_is_edited_pinned_and_removed_with_its_cost_visible(own_shop, visit):
     address, _, _ = own_shop
     page = visit(address, "/memories")
     page.get_by_role("searchbox", name="Search").fill("moka bitter")
@@ -43,7 +43,7 @@ def test_a_memory_is_changed_pinned_and_forgotten_with_its_cost_in_sight(own_sho
     expect(page.get_by_role("heading", name="No matching memories")).to_be_visible()
 
 
-def test_a_new_memory_and_one_that_is_refused(own_shop, visit):
+def test_a_memory_is_created(own_shop, visit):
     address, _, _ = own_shop
     page = visit(address, "/memories", allowed=("400",))
     page.get_by_role("button", name="New memory").click()
@@ -56,7 +56,7 @@ def test_a_new_memory_and_one_that_is_refused(own_shop, visit):
     expect(record(page, "Ada moves in spring.")).to_contain_text("importance 90 %")
 
 
-def test_a_room_is_changed_and_searched_and_a_message_is_removed(own_shop, visit):
+def test_a_room_is_edited_and_searched_and_a_message_removed(own_shop, visit):
     address, _, _ = own_shop
     page = visit(address, "/rooms")
     page.get_by_role("link", name="Support").click()
@@ -109,7 +109,7 @@ def test_a_persona_and_a_room_have_notes(own_shop, visit):
     expect(note).to_have_count(0)
 
 
-def test_a_room_says_who_answers_in_it(own_shop, visit):
+def test_a_room_has_its_own_character(own_shop, visit):
     address, _, _ = own_shop
     page = visit(address, "/rooms/support")
     page.get_by_text("Room settings").click()
@@ -127,7 +127,7 @@ def test_a_room_says_who_answers_in_it(own_shop, visit):
     expect(page.get_by_role("textbox", name="System prompt")).to_have_value("You are the captain.")
 
 
-def test_a_persona_and_a_lorebook_are_changed(own_shop, visit):
+def test_a_persona_and_a_lorebook_are_edited(own_shop, visit):
     address, _, _ = own_shop
     page = visit(address, "/personas")
     page.get_by_role("link", name="Nova").click()
@@ -181,7 +181,7 @@ def kept(address, path):
     return httpx2.get(f"{address}/brimful/v1{path}").json()
 
 
-def test_a_form_takes_back_nothing_that_was_changed_elsewhere(own_shop, visit):
+def test_a_form_does_not_overwrite_changes_made_elsewhere(own_shop, visit):
     address, _, _ = own_shop
     changed_elsewhere(address, "/personas/nova", character={"description": "A barista.", "scenario": "A shop."})
     page = visit(address, "/personas/nova")
@@ -210,7 +210,7 @@ def test_a_form_takes_back_nothing_that_was_changed_elsewhere(own_shop, visit):
     assert (room["name"], room["user"], room["headers"]) == ("Front desk", None, ["Hello"])
 
 
-def test_a_book_an_entry_and_a_memory_keep_what_was_changed_elsewhere(own_shop, visit):
+def test_a_lorebook_an_entry_and_a_memory_keep_changes_made_elsewhere(own_shop, visit):
     address, _, _ = own_shop
     page = visit(address, "/lorebooks/shop")
     page.get_by_text("Lorebook settings").click()

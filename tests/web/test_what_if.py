@@ -5,7 +5,7 @@ import re
 from playwright.sync_api import expect
 
 
-def test_the_picture_changes_while_one_drags(shop, visit):
+def test_the_picture_follows_the_slider(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}/what-if")
     slider = page.get_by_role("slider", name="Window", exact=True)
@@ -28,7 +28,7 @@ def test_the_picture_changes_while_one_drags(shop, visit):
     assert 1 <= len(asked) <= 22  # as many as could be answered, and not one for each move in a queue
 
 
-def test_what_cannot_be_is_said_with_its_numbers_and_the_way_back(shop, visit):
+def test_an_impossible_window_shows_an_error_and_can_be_reset(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}/what-if?window=256&completion=250")
     alert = page.get_by_role("alert")

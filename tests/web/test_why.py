@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from web.world import LOST
 
 
-def test_somebody_finds_out_why_a_memory_was_not_in_and_what_window_it_would_have_taken(shop, visit):
+def test_why_a_memory_was_left_out_and_the_window_it_requires(shop, visit):
     address, _, contexts = shop
     page = visit(address)
     page.get_by_role("link", name=re.compile("Nova in Support")).first.click()
@@ -67,7 +67,7 @@ def press_until(page, key, selector, *, most=40):
     raise AssertionError(f"{key} does not lead to {selector}")
 
 
-def test_the_address_of_a_panel_can_be_sent_to_somebody(shop, visit):
+def test_the_url_of_a_panel_can_be_shared(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[0]}?item={LOST}")
     expect(page.get_by_role("region", name="Verdict")).to_contain_text("Why is it not included?")
@@ -76,7 +76,7 @@ def test_the_address_of_a_panel_can_be_sent_to_somebody(shop, visit):
     expect(others).to_have_count(len(contexts))
 
 
-def test_from_an_answer_in_its_room_to_what_the_model_saw(shop, visit):
+def test_from_an_answer_to_its_context(shop, visit):
     address, _, contexts = shop
     page = visit(address, "/rooms/support")
     for said, context in (("Answer 1:", contexts[1]), ("Question 2:", contexts[2])):
@@ -88,7 +88,7 @@ def test_from_an_answer_in_its_room_to_what_the_model_saw(shop, visit):
     expect(page.get_by_role("heading", name="No context found")).to_be_visible()
 
 
-def test_what_was_no_candidate_at_all_is_told_why(shop, visit):
+def test_an_id_that_was_no_candidate_is_explained(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}", allowed=("404",))
     page.get_by_role("searchbox", name="Search").fill("mem-bob")
@@ -96,7 +96,7 @@ def test_what_was_no_candidate_at_all_is_told_why(shop, visit):
     expect(page.get_by_role("region", name="Verdict")).to_contain_text("it belongs to the user 'bob'")
 
 
-def test_what_was_no_candidate_is_found_by_its_words_too(shop, visit):
+def test_a_memory_that_was_no_candidate_is_found_by_its_text(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}", allowed=("404",))
     page.get_by_role("searchbox", name="Search").fill("Bob beans")
@@ -107,7 +107,7 @@ def test_what_was_no_candidate_is_found_by_its_words_too(shop, visit):
     expect(verdict).to_contain_text("No window would include it")
 
 
-def test_what_was_forgotten_since_is_explained_and_said_to_be_gone(own_shop, visit):
+def test_a_memory_removed_later_is_marked(own_shop, visit):
     address, _, contexts = own_shop
     page = visit(address, f"/contexts/{contexts[0]}?item={LOST}")
     panel = page.get_by_role("complementary")
@@ -119,7 +119,7 @@ def test_what_was_forgotten_since_is_explained_and_said_to_be_gone(own_shop, vis
     expect(panel).to_contain_text("It was removed later, so newer contexts cannot include it.")
 
 
-def test_what_the_losers_nearest_the_cut_are(shop, visit):
+def test_the_closest_misses_are_listed(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}")
     missed = page.get_by_role("region", name="Closest to the cut")
@@ -128,7 +128,7 @@ def test_what_the_losers_nearest_the_cut_are(shop, visit):
     expect(page.get_by_role("complementary", name=f"Item {LOST}")).to_be_visible()
 
 
-def test_an_item_that_there_is_not_is_said_in_words(shop, visit):
+def test_unknown_items_and_contexts_are_reported(shop, visit):
     address, _, contexts = shop
     page = visit(address, f"/contexts/{contexts[-1]}?item=nobody", allowed=("404",))
     expect(page.get_by_role("region", name="Verdict")).to_contain_text("it does not exist")

@@ -92,13 +92,13 @@ def keyed_client(start, tmp_path):
 
 
 @pytest.mark.parametrize(("method", "path", "body"), [*READS, *WRITES, ("GET", "/events", None)])
-def test_every_datum_needs_a_key(keyed, method, path, body):
+def test_every_operation_needs_a_key(keyed, method, path, body):
     answer = keyed(None, method, path, body)
     assert answer.status_code == 401
     assert answer.json()["error"]["code"] == "invalid_api_key"
 
 
-def test_looking_needs_the_scope_read(keyed):
+def test_reading_needs_the_scope_read(keyed):
     for method, path, body in READS:
         assert keyed(("acme", "read"), method, path, body).status_code == 200, path
         for scope in ("write", "chat"):
@@ -126,7 +126,7 @@ def test_a_tenant_sees_only_its_own(keyed):
         assert "secret" not in keyed(who, "GET", path).text, path
 
 
-def test_contexts_of_others_are_not_there(start, tmp_path):
+def test_contexts_of_other_tenants_are_not_found(start, tmp_path):
     url = store_of(tmp_path)
 
     async def prepare():
@@ -152,37 +152,37 @@ def test_the_page_itself_is_public(start):
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://["])
-def test_pages_of_other_sites_may_not_ask(client, origin):
+def test_other_sites_are_rejected(client, origin):
     answer = client.post(f"{ROOT}/memories", json={"content": "x"}, headers={"origin": origin})
     assert answer.status_code == 403
     assert answer.json()["error"]["code"] == "other_origin"
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_what_a_browser_says_of_a_page_is_believed(client, site):
+def test_sec_fetch_site_is_trusted(client, site):
     assert client.get(f"{ROOT}/rooms", headers={"sec-fetch-site": site}).json()["error"]["code"] == "other_origin"
 
 
-def test_the_own_page_may_ask(client):
+def test_the_own_page_is_allowed(client):
     own = str(client.base_url).rstrip("/")
     assert client.get(f"{ROOT}/rooms", headers={"origin": own}).status_code == 200
     behind_a_proxy = {"origin": "https://inspector.example", "sec-fetch-site": "same-origin"}
     assert client.get(f"{ROOT}/rooms", headers=behind_a_proxy).status_code == 200
 
 
-def test_with_keys_it_does_not_matter_where_a_request_comes_from(keyed_client):
+def test_with_keys_any_origin_is_allowed(keyed_client):
     headers = {"origin": "https://inspector.example", "host": "inspector.example"}
     assert keyed_client.get(f"{ROOT}/contexts", headers=headers).status_code == 200
 
 
-def test_without_keys_another_name_of_this_machine_leads_nowhere(client):
+def test_without_keys_other_host_names_are_rejected(client):
     answer = client.get(f"{ROOT}/contexts", headers={"host": "evil.example:8080"})
     assert answer.status_code == 403
     assert answer.json()["error"]["code"] == "other_host"
     assert client.get(f"{ROOT}/contexts", headers={"host": "localhost:1"}).status_code == 200
 
 
-def test_who_listens_to_events_with_a_key_that_is_revoked_is_sent_away(tmp_path):
+def test_an_event_stream_ends_when_its_key_is_revoked(tmp_path):
     url = store_of(tmp_path)
 
     async def with_callers(work):

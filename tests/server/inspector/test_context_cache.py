@@ -40,7 +40,7 @@ def look(cache, store, *ids):
     asyncio.run(story())
 
 
-def test_a_context_is_read_once_as_long_as_it_is_fresh():
+def test_a_context_is_read_once_while_cached():
     clock, store = Clock(), Shelves()
     cache = ContextCache(clock)
     look(cache, store, "a", "a", "b", "a")
@@ -54,7 +54,7 @@ def test_a_context_is_read_once_as_long_as_it_is_fresh():
     assert store.read == ["a", "b", "a", "a"]
 
 
-def test_of_one_tenant_only_the_last_are_kept():
+def test_the_cache_is_limited_per_tenant():
     acme, other = Shelves(), Shelves("other")
     cache = ContextCache(Clock(), per_tenant=2)
     look(cache, other, "x")
@@ -65,7 +65,7 @@ def test_of_one_tenant_only_the_last_are_kept():
     assert acme.read == ["a", "b", "c", "b"]
 
 
-def test_large_contexts_make_room_for_each_other():
+def test_large_contexts_evict_each_other():
     store = Shelves()
     cache = ContextCache(Clock(), candidates=2)
     look(cache, store, "a", "b", "c")
@@ -75,7 +75,7 @@ def test_large_contexts_make_room_for_each_other():
     assert len(large) == 1
 
 
-def test_what_belongs_to_another_tenant_is_not_mixed_up():
+def test_tenants_do_not_share_cached_contexts():
     acme, other = Shelves(), Shelves("other")
     cache = ContextCache(Clock())
     look(cache, acme, "a")
@@ -87,14 +87,14 @@ def test_what_belongs_to_another_tenant_is_not_mixed_up():
     assert (acme.read, other.read) == (["a", "a"], ["a"])
 
 
-def test_what_is_not_there_is_not_kept():
+def test_missing_contexts_are_not_cached():
     cache = ContextCache(Clock())
     with pytest.raises(ApiError, match="not found"):
         look(cache, Shelves(), "none")
     assert len(cache) == 0
 
 
-def test_what_was_read_while_something_was_erased_is_not_kept():
+def test_a_context_read_during_an_erasure_is_not_cached():
     store, cache = Shelves(), ContextCache(Clock())
     read = store.snapshot
 

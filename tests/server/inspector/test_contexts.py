@@ -24,13 +24,13 @@ def test_contexts_are_listed_newest_first_in_pages(get, kept):
     assert [row["id"] for row in get("/contexts", limit=1, before=page["next"])["contexts"]] == [kept.first]
 
 
-def test_contexts_are_chosen_by_room_persona_and_model(get):
+def test_contexts_are_filtered_by_room_persona_and_model(get):
     assert len(get("/contexts", room="tea/room", persona="nova", model="gpt-4o")["contexts"]) == 2
     for query in ({"room": "x"}, {"persona": "x"}, {"model": "gpt-4"}):
         assert get("/contexts", **query)["contexts"] == []
 
 
-def test_rooms_and_personas_are_told_by_name(get, client, kept):
+def test_rooms_and_personas_have_names(get, client, kept):
     named = {"room": "tea/room", "room_name": "", "persona": "nova", "persona_name": "Nova"}
     client.put(f"{ROOT}/rooms/tea/room", json={"name": "The tea room"}).raise_for_status()
     named["room_name"] = "The tea room"
@@ -41,7 +41,7 @@ def test_rooms_and_personas_are_told_by_name(get, client, kept):
     assert get(f"/contexts/{kept.first}")["persona_name"] == ""
 
 
-def test_a_row_tells_what_a_picture_needs(get):
+def test_a_row_contains_what_the_bar_needs(get):
     row = get("/contexts")["contexts"][0]
     assert row["room"] == "tea/room"
     assert row["persona"] == "nova"
@@ -51,7 +51,7 @@ def test_a_row_tells_what_a_picture_needs(get):
     assert row["candidates"] > row["left_out"] > 0
 
 
-def test_a_context_is_shown_whole(get, kept):
+def test_a_context_is_shown(get, kept):
     seen = get(f"/contexts/{kept.first}")
     assert seen["number"] == 1
     assert seen["hard_limit"] == 2_200
@@ -79,7 +79,7 @@ def test_bands_add_up_to_the_window(get, kept):
     assert sum(band["tokens"] for band in used) == seen["tokens"]
 
 
-def test_decisions_tell_why_and_where(get, kept):
+def test_decisions_have_reasons_and_positions(get, kept):
     seen = get(f"/contexts/{kept.first}")
     placed = sorted(
         (each for each in seen["decisions"] if each["position"] is not None), key=lambda each: each["position"]
@@ -99,7 +99,7 @@ def test_decisions_tell_why_and_where(get, kept):
     assert set(out["score"]) == {"total", "priority", "importance", "relevance", "recency"}
 
 
-def test_the_places_are_those_of_the_request(get, kept):
+def test_positions_follow_the_request(get, kept):
     seen = get(f"/contexts/{kept.first}")
     request = json.dumps(get(f"/contexts/{kept.first}/request"))
     placed = sorted(
@@ -110,13 +110,13 @@ def test_the_places_are_those_of_the_request(get, kept):
     assert at == sorted(at)
 
 
-def test_the_request_is_given_as_the_provider_got_it(get, kept):
+def test_the_request_is_returned_as_sent(get, kept):
     request = get(f"/contexts/{kept.first}/request")
     assert request["model"] == "gpt-4o"
     assert request["messages"][-1]["content"].endswith("Which sencha?")
 
 
-def test_an_item_is_shown_whole_with_the_window_that_it_would_take(get, kept):
+def test_an_item_is_shown_with_the_window_it_requires(get, kept):
     out = lost(get(f"/contexts/{kept.first}"))
     item = get(f"/contexts/{kept.first}/items/{out['id']}")
     assert item["text"] == f"Turn {out['id'][1:]}: about sencha. " * 12
@@ -126,7 +126,7 @@ def test_an_item_is_shown_whole_with_the_window_that_it_would_take(get, kept):
     assert get(f"/contexts/{kept.first}/items/teas/1")["text"] == "Sencha is green."
 
 
-def test_that_window_is_the_one(client, get, kept):
+def test_the_required_window_is_exact(client, get, kept):
     out = lost(get(f"/contexts/{kept.first}"))["id"]
     window = get(f"/contexts/{kept.first}/items/{out}")["required_window"]
     for size, outcome in ((window, True), (window - 1, False)):
@@ -137,19 +137,19 @@ def test_that_window_is_the_one(client, get, kept):
 
 @pytest.mark.parametrize("path", ["", "/request", "/items/m0", "/diff/ctx-1"])
 @pytest.mark.parametrize("id", ["ctx-none", "a%00b", "%ED%A0%80"])
-def test_a_context_that_is_not_there(client, id, path):
+def test_an_unknown_context(client, id, path):
     answer = client.get(f"{ROOT}/contexts/{id}{path}")
     assert answer.status_code == 404
     assert "error" in answer.json()
 
 
-def test_an_item_that_is_not_there(client, kept):
+def test_an_unknown_item(client, kept):
     error = client.get(f"{ROOT}/contexts/{kept.first}/items/nobody").json()["error"]
     assert error["code"] == "item_not_found"
     assert error["message"] == "'nobody' was not a candidate of this context: it does not exist"
 
 
-def test_a_memory_that_was_no_candidate_says_why(client, kept):
+def test_a_memory_that_was_no_candidate_is_explained(client, kept):
     bobs = client.post(f"{ROOT}/memories", json={"content": "Bob keeps bees.", "user": "bob", "at": 1.0}).json()
     error = client.get(f"{ROOT}/contexts/{kept.first}/items/{bobs['id']}").json()["error"]
     assert error["code"] == "item_not_found"
@@ -172,7 +172,7 @@ def test_two_contexts_side_by_side(get, kept):
     assert all(message["same"] for message in alike["messages"])
 
 
-def test_what_was_erased_is_shown_no_more(client, get, kept):
+def test_erased_content_is_not_shown(client, get, kept):
     assert get(f"/contexts/{kept.first}/items/nuts")["text"] == "Ada is allergic to hazelnut."
     assert client.delete(f"{ROOT}/memories/nuts", params={"erase": True}).status_code == 200
     assert get(f"/contexts/{kept.first}/items/nuts")["text"] == ""
@@ -180,7 +180,7 @@ def test_what_was_erased_is_shown_no_more(client, get, kept):
     assert "hazelnut" not in client.get(f"{ROOT}/contexts/{kept.first}/request").text
 
 
-def test_what_became_of_a_candidate_since_is_told(client, get, kept):
+def test_the_later_status_of_a_candidate_is_shown(client, get, kept):
     def since(item):
         return get(f"/contexts/{kept.first}/items/{item}")["status"]
 
@@ -194,13 +194,13 @@ def test_what_became_of_a_candidate_since_is_told(client, get, kept):
     assert get(f"/contexts/{kept.first}/items/four")["text"] == "Ada drinks tea at four."
 
 
-def test_contexts_of_a_room_that_is_gone_are_gone(client, kept):
+def test_contexts_of_a_removed_room_are_removed(client, kept):
     client.get(f"{ROOT}/contexts/{kept.first}")
     assert client.delete(f"{ROOT}/rooms/tea/room").status_code == 200
     assert client.get(f"{ROOT}/contexts/{kept.first}").status_code == 404
 
 
-def test_nothing_is_written_by_looking(client, get, kept, tmp_path):
+def test_reading_writes_nothing(client, get, kept, tmp_path):
     for path in (f"/contexts/{kept.first}", f"/contexts/{kept.first}/items/nuts", "/memories", "/rooms"):
         get(path)
     client.post(f"{ROOT}/contexts/{kept.first}/what-if", json={"window": 4_000})
@@ -212,7 +212,7 @@ def test_nothing_is_written_by_looking(client, get, kept, tmp_path):
     assert len(asyncio.run(builds())) == 2
 
 
-def test_the_contexts_behind_a_message(get, kept):
+def test_the_contexts_of_a_message(get, kept):
     seen = get(f"/contexts/{kept.first}")
     [answer] = seen["answers"]
     assert [each["id"] for each in get("/contexts", message=answer["message"])["contexts"]] == [kept.first]

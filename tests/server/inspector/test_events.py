@@ -63,7 +63,7 @@ def events(lines):
             event = {}
 
 
-def test_what_another_process_builds_and_answers_is_told(client, tmp_path):
+def test_events_of_other_processes_are_streamed(client, tmp_path):
     with listening(client) as stream:
         assert next(stream)["retry"] == "2000"
         write(tmp_path)
@@ -75,7 +75,7 @@ def test_what_another_process_builds_and_answers_is_told(client, tmp_path):
     assert client.get(f"{ROOT}/contexts", params={"limit": 1}).json()["contexts"][0] == row
 
 
-def test_a_stream_is_taken_up_where_it_broke_off(client, tmp_path):
+def test_a_stream_is_resumed_with_last_event_id(client, tmp_path):
     with listening(client) as stream:
         begin = next(stream)["id"]
     write(tmp_path, 3)
@@ -90,11 +90,11 @@ def test_a_stream_is_taken_up_where_it_broke_off(client, tmp_path):
 
 
 @pytest.mark.parametrize("cursor", ["nonsense", "-1", "9" * 300, "1 OR 1=1"])
-def test_a_place_that_was_never_told_is_refused(client, cursor):
+def test_an_invalid_last_event_id_is_rejected(client, cursor):
     assert client.get(EVENTS, headers={"last-event-id": cursor}).status_code == 400
 
 
-def test_many_listeners_hear_the_same(client, tmp_path):
+def test_many_listeners_get_the_same_events(client, tmp_path):
     heard, ready = [], threading.Barrier(21)
 
     def listen():
@@ -113,7 +113,7 @@ def test_many_listeners_hear_the_same(client, tmp_path):
     assert heard == [["context", "answer"]] * 20
 
 
-def test_streams_end_at_once_when_the_server_stops(tmp_path, upstream):
+def test_event_streams_end_when_the_server_stops(tmp_path, upstream):
     with running(tmp_path, upstream, grace=60.0) as (client, process), listening(client) as stream:
         next(stream)
         begun = time.monotonic()
@@ -158,7 +158,7 @@ async def heard(feed, cursor, many):
     return ids
 
 
-def test_the_store_is_asked_once_for_all_and_not_at_all_for_nobody():
+def test_the_store_is_polled_once_for_all_listeners():
     async def story():
         log = Log()
         feed = Feed(log, poll_seconds=0.001)
@@ -181,7 +181,7 @@ def test_the_store_is_asked_once_for_all_and_not_at_all_for_nobody():
     assert (idle, left, tasks) == (0, 0, 1)
 
 
-def test_who_is_far_behind_misses_nothing_and_hears_nothing_twice():
+def test_a_slow_listener_gets_every_event_once():
     async def story():
         log = Log()
         feed = Feed(log, poll_seconds=0.001)
@@ -197,7 +197,7 @@ def test_who_is_far_behind_misses_nothing_and_hears_nothing_twice():
     assert asyncio.run(story()) == [f"a{n}" for n in range(4 * BATCH_SIZE + 7)]
 
 
-def test_a_feed_begins_again_after_everybody_left():
+def test_a_feed_restarts_after_everybody_left():
     async def story():
         log = Log()
         feed = Feed(log, poll_seconds=0.001)
@@ -213,7 +213,7 @@ def test_a_feed_begins_again_after_everybody_left():
     assert asyncio.run(story()) == ["a5", "a6"]
 
 
-def test_two_who_come_at_once_share_one_look():
+def test_two_simultaneous_listeners_share_one_poll():
     async def story():
         log = Log()
         feed = Feed(log, poll_seconds=10)
@@ -226,7 +226,7 @@ def test_two_who_come_at_once_share_one_look():
     assert asyncio.run(story()) == 2
 
 
-def test_a_store_that_cannot_be_read_at_first_lets_nobody_hang():
+def test_a_store_that_fails_at_first_blocks_nobody():
     async def story():
         log = Log()
         log.broken = True
@@ -238,7 +238,7 @@ def test_a_store_that_cannot_be_read_at_first_lets_nobody_hang():
     assert asyncio.run(story()) == 0
 
 
-def test_signs_of_life_are_sent_and_a_caller_who_leaves_is_let_go():
+def test_heartbeats_are_sent_until_the_client_leaves():
     async def story():
         log, sent, gone = Log(), [], asyncio.Event()
         feed = Feed(log, poll_seconds=0.001)
@@ -268,7 +268,7 @@ def test_signs_of_life_are_sent_and_a_caller_who_leaves_is_let_go():
     assert (listeners, tasks) == (0, 1)
 
 
-def test_a_caller_whose_key_was_revoked_hears_nothing_more():
+def test_a_client_with_a_revoked_key_gets_no_more_events():
     async def story():
         log, sent, revoked = Log(), [], asyncio.Event()
         feed = Feed(log, poll_seconds=0.001)
@@ -300,7 +300,7 @@ def test_a_caller_whose_key_was_revoked_hears_nothing_more():
     assert listeners == 0
 
 
-def test_engines_of_this_process_are_heard_too(client, tmp_path):
+def test_events_of_this_process_are_streamed(client, tmp_path):
     async def build():
         async with Engine(store_of(tmp_path), model="gpt-4o", embedder="none") as engine:
             await engine.assemble(room="here", message="Hi")

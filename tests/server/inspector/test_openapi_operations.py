@@ -36,7 +36,7 @@ def check(said, schema):
 
 
 @pytest.mark.parametrize(("method", "path", "body"), [*READS, *WRITES])
-def test_an_answer_has_the_form_that_is_described(client, kept, method, path, body):
+def test_responses_match_their_schemas(client, kept, method, path, body):
     answer = client.request(method, ROOT + path.replace("{id}", kept.first), json=body)
     said = operation(method, path)
     check(answer.json(), said["responses"][str(answer.status_code)]["content"]["application/json"]["schema"])
@@ -44,13 +44,13 @@ def test_an_answer_has_the_form_that_is_described(client, kept, method, path, bo
         check(body, said["requestBody"]["content"]["application/json"]["schema"])
 
 
-def test_all_operations_are_tried_but_the_stream():
+def test_all_operations_but_the_stream_are_tested():
     tried = {(method, PATHS.get(path, path)) for method, path, _ in (*READS, *WRITES)}
     there = {(each.method, each.described_path.removeprefix(ROOT)) for each, _ in OPERATIONS}
     assert there - tried == {("GET", "/events")}
 
 
-def test_an_error_has_the_form_that_is_described(client):
+def test_errors_match_their_schema(client):
     answer = client.get(f"{ROOT}/contexts/none")
     schema = operation("GET", "/contexts/{id}")["responses"]["404"]["content"]["application/json"]["schema"]
     check(answer.json(), schema)

@@ -29,7 +29,7 @@ def test_contexts_items_and_what_if(postgres):
     assert client.get(f"{ROOT}/statistics", params={"by": "day"}).json()["statistics"][0]["contexts"] == 2
 
 
-def test_two_writers_at_once_are_both_heard(postgres):
+def test_events_of_two_writers_are_received(postgres):
     client, _, url = postgres
 
     async def write(name):
@@ -64,7 +64,7 @@ def test_pages_of_memories(postgres):
     assert sorted(seen) == sorted(["A", "a", "B", "b", "é", "z", "_", "nuts", "four"])
 
 
-def test_records_are_made_changed_and_removed(postgres):
+def test_records_are_created_updated_and_removed(postgres):
     client, _, _ = postgres
     made = client.post(f"{ROOT}/memories", json={"content": "Ada rides a bicycle.", "user": "ada"}).json()
     assert client.put(f"{ROOT}/memories/{made['id']}", json={"pinned": True}).json()["pinned"] is True

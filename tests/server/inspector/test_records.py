@@ -25,7 +25,7 @@ def ask(client):
     return asked
 
 
-def test_rooms_are_made_changed_and_removed(ask, get):
+def test_rooms_are_created_updated_and_removed(ask, get):
     made = ask("POST", "/rooms", 201, id="new", name="New", goal="Talk about tea.")
     assert made["tokens"] == count("Talk about tea.", model="gpt-4o").tokens
     assert get("/rooms/new") == made
@@ -38,7 +38,7 @@ def test_rooms_are_made_changed_and_removed(ask, get):
     ask("DELETE", "/rooms/new", 404)
 
 
-def test_lists_come_in_pages(ask, get):
+def test_lists_are_paginated(ask, get):
     for id in ("a", "b", "c"):
         ask("POST", "/personas", 201, id=id, prompt="You are nobody.")
     page = get("/personas", limit=2)
@@ -48,13 +48,13 @@ def test_lists_come_in_pages(ask, get):
     assert get("/personas", limit=2, after=rest["next"]) == {"personas": [], "next": None}
 
 
-def test_tokens_are_those_of_the_model_that_is_asked_for(get):
+def test_tokens_are_counted_for_the_given_model(get):
     by_default, by_another = get("/personas/nova"), get("/personas/nova", model="claude-sonnet-4-5")
     assert by_default["tokens"] == count("You are Nova, who knows tea.", model="gpt-4o").tokens
     assert by_another["tokens"] == count("You are Nova, who knows tea.", model="claude-sonnet-4-5").tokens
 
 
-def test_an_id_that_is_taken_is_refused_and_none_is_made_up(ask):
+def test_an_existing_id_is_rejected_and_a_missing_one_generated(ask):
     assert ask("POST", "/rooms", 409, id="tea/room")["error"]["code"] == "already_exists"
     assert ask("POST", "/memories", 409, id="nuts", content="x")["error"]["param"] == "id"
     assert ask("POST", "/lorebooks/teas/entries", 409, id="teas/1", content="x")["error"]["code"] == "already_exists"
@@ -67,7 +67,7 @@ def test_an_id_cannot_be_changed(ask):
     assert ask("PUT", "/memories/nuts", id="nuts", pinned=False)["pinned"] is False
 
 
-def test_what_was_said_is_listed_newest_first(get):
+def test_messages_are_listed_newest_first(get):
     page = get("/rooms/tea/room/messages", limit=3)
     assert [each["seq"] for each in page["messages"]] == [61, 60, 59]
     assert page["messages"][0]["role"] == "assistant"
@@ -77,20 +77,20 @@ def test_what_was_said_is_listed_newest_first(get):
     assert get("/rooms/tea/room/messages", limit=3, before=2)["next"] is None
 
 
-def test_what_was_said_is_searched(get):
+def test_messages_are_searched(get):
     found = get("/rooms/tea/room/messages", q="Kabusecha", limit=5)
     assert found["messages"][0]["content"] == "Kabusecha."
     assert found["messages"][0]["relevance"] > 0
 
 
-def test_a_message_is_taken_out(ask, get):
+def test_a_message_is_removed(ask, get):
     ask("DELETE", "/messages/m59")
     assert "m59" not in [each["id"] for each in get("/rooms/tea/room/messages", limit=5)["messages"]]
     ask("DELETE", "/messages/m59", 404)
     ask("GET", "/rooms/nowhere/messages", 404)
 
 
-def test_memories_are_made_changed_pinned_and_forgotten(ask, get):
+def test_memories_are_created_updated_pinned_and_removed(ask, get):
     made = ask("POST", "/memories", 201, content="Ada rides a bicycle.", user="ada", importance=0.9)
     assert made["tokens"] == count("Ada rides a bicycle.", model="gpt-4o").tokens
     assert made["at"] > NOW
@@ -102,7 +102,7 @@ def test_memories_are_made_changed_pinned_and_forgotten(ask, get):
     ask("GET", f"/memories/{made['id']}", 404)
 
 
-def test_memories_are_found_by_words_and_owners(ask, get):
+def test_memories_are_filtered_by_words_and_owners(ask, get):
     ask("POST", "/memories", 201, id="all", content="Tea is served at FOUR.")
     assert {each["id"] for each in get("/memories", q="four tea")["memories"]} == {"four", "all"}
     assert {each["id"] for each in get("/memories", user="ada")["memories"]} == {"four", "all", "nuts"}
@@ -110,7 +110,7 @@ def test_memories_are_found_by_words_and_owners(ask, get):
     assert get("/memories", q="coffee")["memories"] == []
 
 
-def test_a_memory_that_was_made_here_is_found_by_the_next_build(ask, tmp_path):
+def test_a_new_memory_is_found_by_the_next_build(ask, tmp_path):
     ask("POST", "/memories", 201, id="b", content="The quetzal is Ada's favourite bird.", user="ada")
 
     async def build():
@@ -120,7 +120,7 @@ def test_a_memory_that_was_made_here_is_found_by_the_next_build(ask, tmp_path):
     assert asyncio.run(build()).decision("b").included
 
 
-def test_pages_of_memories_miss_none_that_have_one_time(get, tmp_path):
+def test_pages_of_memories_with_equal_times_miss_none(get, tmp_path):
     async def remember():
         async with Engine(store_of(tmp_path), embedder="none") as engine:
             await engine.remember_many([Memory(id=f"k{n:02}", content=f"Fact {n % 3}", at=5.0) for n in range(25)])
@@ -167,11 +167,11 @@ def test_lorebooks_and_their_entries(ask, get):
         ("/lorebooks/teas/entries", {"name": "x"}, "content"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_by_name(ask, path, body, field):
+def test_invalid_fields_are_rejected_by_name(ask, path, body, field):
     assert field in ask("POST", path, 400, **body)["error"]["message"]
 
 
-def test_a_body_must_say_that_it_is_json(client):
+def test_a_body_must_be_declared_as_json(client):
     answer = client.post(f"{ROOT}/memories", content=b'{"content": "x"}', headers={"content-type": "text/plain"})
     assert answer.status_code == 415
     assert (
@@ -190,7 +190,7 @@ def test_models_policies_and_counts(get, ask):
     assert ask("POST", "/count", text="Fill the window to the brim.")["tokens"] == 7
 
 
-def test_statistics_tell_what_it_came_to(get):
+def test_statistics_of_contexts_and_answers(get):
     (all_of_it,) = get("/statistics")["statistics"]
     assert all_of_it["contexts"] == 2
     assert all_of_it["answers"]["total"] == 1
@@ -214,7 +214,7 @@ def test_statistics_tell_what_it_came_to(get):
         {"room": "a\0"},
     ],
 )
-def test_statistics_of_no_time_are_refused(client, query):
+def test_invalid_periods_are_rejected(client, query):
     assert client.get(f"{ROOT}/statistics", params=query).status_code == 400
 
 
@@ -225,7 +225,7 @@ def test_statistics_of_no_time_are_refused(client, query):
         ({"since": 9, "until": 3}, "until: must not be before the start"),
     ],
 )
-def test_why_a_time_is_refused_is_told_in_words(client, query, said):
+def test_errors_explain_invalid_periods(client, query, said):
     assert client.get(f"{ROOT}/statistics", params=query).json()["error"]["message"] == said
 
 
@@ -237,7 +237,7 @@ def test_why_a_time_is_refused_is_told_in_words(client, query, said):
     ],
 )
 @pytest.mark.parametrize("value", ["1", ""])
-def test_a_parameter_that_there_is_not_is_refused_by_its_name(client, path, known, value):
+def test_unknown_parameters_are_rejected(client, path, known, value):
     answer = client.get(ROOT + path, params={"lmit": value})
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "lmit"
@@ -245,7 +245,7 @@ def test_a_parameter_that_there_is_not_is_refused_by_its_name(client, path, know
 
 
 @pytest.mark.parametrize("content", [None, "", " \n"])
-def test_a_memory_of_nothing_is_refused(ask, get, content):
+def test_an_empty_memory_is_rejected(ask, get, content):
     body = {} if content is None else {"content": content}
     assert ask("POST", "/memories", 400, id="void", **body)["error"]["param"] == "content"
     ask("GET", "/memories/void", 404)
@@ -255,7 +255,7 @@ def test_a_memory_of_nothing_is_refused(ask, get, content):
 
 
 @pytest.mark.parametrize("at", [1e15, -1e15, 1.7e12])
-def test_a_time_in_no_calendar_is_refused(ask, at):
+def test_an_invalid_time_is_rejected(ask, at):
     said = ask("POST", "/memories", 400, content="x", at=at)["error"]
     assert said["param"] == "at"
     assert "in seconds since 1970, not in milliseconds" in said["message"]

@@ -36,7 +36,7 @@ def recorded(kept, tmp_path):
     return asyncio.run(read())
 
 
-def test_nothing_said_changes_nothing(suppose, get, kept):
+def test_an_empty_body_changes_nothing(suppose, get, kept):
     told = suppose()
     assert (told["entered"], told["left"], told["changed"], told["exceeded"]) == ([], [], [], None)
     assert told["prefix_share"] == 1
@@ -45,7 +45,7 @@ def test_nothing_said_changes_nothing(suppose, get, kept):
     assert told["context"]["tokens"] == as_it_was["tokens"]
 
 
-def test_a_larger_window_lets_more_in_and_a_smaller_one_less(suppose):
+def test_a_larger_window_includes_more_and_a_smaller_one_less(suppose):
     larger, smaller = suppose(window=8_000), suppose(window=1_500)
     assert larger["entered"]
     assert not larger["left"]
@@ -66,7 +66,7 @@ def test_a_larger_window_lets_more_in_and_a_smaller_one_less(suppose):
         {"overrides": {"pools.recent.max_items": 3}},
     ],
 )
-def test_it_is_what_replay_gives(suppose, recorded, body):
+def test_the_result_equals_replay(suppose, recorded, body):
     told, expected = suppose(**body)["context"], replay(recorded, **body)
     assert told["tokens"] == expected.tokens
     assert told["window"] == expected.budget.window
@@ -74,7 +74,7 @@ def test_it_is_what_replay_gives(suppose, recorded, body):
     assert sorted(inside) == list(expected.kept)
 
 
-def test_what_is_required_and_does_not_fit_is_an_answer(suppose):
+def test_required_items_that_do_not_fit_are_reported(suppose):
     told = suppose(window=310)
     assert told["context"] is None
     assert told["exceeded"]["needed"] > told["exceeded"]["limit"]
@@ -98,7 +98,7 @@ def test_what_is_required_and_does_not_fit_is_an_answer(suppose):
         ({"model": ""}, "model"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(suppose, body, field):
+def test_invalid_settings_are_rejected_by_name(suppose, body, field):
     assert field in suppose(status=400, **body)["error"]["message"]
 
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_meant_is_refused_by_name(suppose, body, field):
     )
 )
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_question_breaks_it(client, kept, body):
+def test_no_settings_break_it(client, kept, body):
     answer = client.post(f"{ROOT}/contexts/{kept.first}/what-if", json=body)
     assert answer.status_code in (200, 400), answer.text
     if answer.status_code == 200:
@@ -128,7 +128,7 @@ def test_no_question_breaks_it(client, kept, body):
         )
 
 
-def test_what_is_asked_last_comes_first_and_tenants_take_turns():
+def test_the_newest_work_runs_first_and_tenants_take_turns():
     """One slot is held; of those who wait, the executor of each tenant goes first."""
     done, held = [], threading.Event()
 
@@ -153,7 +153,7 @@ def test_what_is_asked_last_comes_first_and_tenants_take_turns():
     assert done == [4, 3, 1]
 
 
-def test_work_that_nobody_waits_for_any_more_keeps_its_place_until_it_is_done():
+def test_cancelled_work_keeps_its_slot_until_it_is_done():
     began, held = threading.Event(), threading.Event()
 
     def busy():
@@ -176,7 +176,7 @@ def test_work_that_nobody_waits_for_any_more_keeps_its_place_until_it_is_done():
     assert asyncio.run(story()) == "second"
 
 
-def test_an_error_is_the_askers_and_frees_the_place():
+def test_an_error_is_raised_and_frees_the_slot():
     async def story():
         executor = NewestFirstExecutor(workers=1)
         with pytest.raises(ZeroDivisionError):

@@ -65,7 +65,7 @@ def kept(tmp_path, search=""):
 ASIDE = {"hidden": True, "superseded": True}
 
 
-def test_after_another_answer_the_conversation_goes_on_from_it(branched, ask, sent, tmp_path):
+def test_the_conversation_continues_from_a_regenerated_answer(branched, ask, sent, tmp_path):
     a, b1, c1 = branched[1::2]
     b2 = ask("A?", a, "B?")
     assert sent() == ["A?", a, "B?"]
@@ -75,7 +75,7 @@ def test_after_another_answer_the_conversation_goes_on_from_it(branched, ask, se
     assert [text for text, metadata in kept(tmp_path) if not metadata][:5] == ["A?", a, "B?", b2, "D?"]
 
 
-def test_an_edited_question_leaves_the_old_one_behind(branched, ask, sent, tmp_path):
+def test_an_edited_question_supersedes_the_old_one(branched, ask, sent, tmp_path):
     a = branched[1]
     last = ask("A?", a, "And the kettle?")
     assert sent() == ["A?", a, "And the kettle?"]
@@ -83,7 +83,7 @@ def test_an_edited_question_leaves_the_old_one_behind(branched, ask, sent, tmp_p
     assert set(kept(tmp_path, search="answer")) == {"A?", a, "And the kettle?", last}
 
 
-def test_who_goes_back_to_what_was_left_behind_finds_it(branched, ask, sent):
+def test_a_superseded_branch_can_be_resumed(branched, ask, sent):
     a, b1, _ = branched[1::2]
     for _ in range(2):
         ask("A?", a, "Other?")
@@ -99,7 +99,7 @@ def test_a_retry_leaves_one_answer(branched, ask, sent):
     assert sent() == [*told, last, "F?"]
 
 
-def test_the_first_question_is_recognised_as_well(ask, sent):
+def test_the_first_question_is_recognized(ask, sent):
     first = ask("What is 2+2?")
     second = ask("What is 2+2?")
     assert first != second
@@ -108,7 +108,7 @@ def test_the_first_question_is_recognised_as_well(ask, sent):
     assert sent() == ["What is 2+2?", second, "And 3+3?"]
 
 
-def test_who_goes_back_a_long_way_is_understood(ask, sent):
+def test_going_far_back_is_recognized(ask, sent):
     told = []
     for turn in range(60):
         told += [f"Question {turn}", f"told {turn}"]
@@ -144,10 +144,10 @@ def said(*texts):
         (["X", "x", "B", "y", "D"], []),  # … or hardly anything
     ],
 )
-def test_only_what_is_proven_to_be_abandoned_is_left(sent, left):
+def test_only_clearly_abandoned_messages_are_superseded(sent, left):
     found = find_overlap(said(*sent), said("A", "a", "B", "b", "C", "c"))
     assert [message.content for message in found.left] == left
 
 
-def test_what_was_said_twice_is_met_where_it_was_said_last():
+def test_a_repeated_message_matches_its_last_occurrence():
     assert find_overlap(said("ok", "Good.", "D"), said("ok", "Good.", "ok", "Good.")).left == ()

@@ -47,7 +47,7 @@ def handed_on(*chunks, seconds=0.0):
     "chunks",
     [(REFUSED,), (COMMENT, COMMENT, REFUSED), (COMMENT + REFUSED,), (REFUSED[:40], REFUSED[40:])],
 )
-def test_an_overflow_is_found_however_it_comes(chunks):
+def test_an_overflow_is_detected_in_any_chunking(chunks):
     with pytest.raises(ContextOverflow) as refused:
         handed_on(*chunks, SAID)
     assert refused.value.window == 256
@@ -64,14 +64,14 @@ def test_an_overflow_is_found_however_it_comes(chunks):
         ((), 0),
     ],
 )
-def test_all_is_handed_on_as_it_came_once_something_was_said(chunks, held):
+def test_everything_is_forwarded_after_the_first_event(chunks, held):
     assert handed_on(*chunks) == (held, list(chunks))
 
 
-def test_a_comment_is_not_held_back_for_long():
+def test_comments_are_held_back_only_briefly():
     assert handed_on(*[COMMENT] * 9, SAID, seconds=2.0) == (4, [*[COMMENT] * 9, SAID])
 
 
-def test_a_stream_that_breaks_before_anything_was_said_is_no_answer():
+def test_a_stream_that_breaks_before_the_first_event_is_an_error():
     with pytest.raises(ProviderUnavailable):
         handed_on(COMMENT, ProviderUnavailable("r", "the answer broke off"))

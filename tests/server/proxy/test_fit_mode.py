@@ -28,7 +28,7 @@ def body(messages, **more):
     return {"model": "gpt-4o", "max_tokens": 100, "messages": messages, **more}
 
 
-def test_a_request_that_fits_goes_through_byte_for_byte(start, upstream):
+def test_a_request_that_fits_is_forwarded_byte_for_byte(start, upstream):
     client = start()
     raw = json.dumps(body([says("user", "Hi")], n=2, logprobs=True, odd={"x": [1.50, None]}), indent=1)
     answer = client.post(CHAT, content=raw)
@@ -38,7 +38,7 @@ def test_a_request_that_fits_goes_through_byte_for_byte(start, upstream):
     assert answer.headers["x-brimful-context"].startswith("ctx-")
 
 
-def test_what_is_too_long_is_trimmed_and_the_record_says_what_was_left_out(start, upstream):
+def test_a_long_request_is_trimmed_and_recorded(start, upstream):
     client = start(upstream={"window": 2000})
     messages = long_chat()
     answer = client.post(CHAT, json=body(messages))
@@ -55,7 +55,7 @@ def test_what_is_too_long_is_trimmed_and_the_record_says_what_was_left_out(start
     assert request["messages"] == sent
 
 
-def test_a_stream_comes_through_as_it_is(start):
+def test_a_stream_is_forwarded_unchanged(start):
     client = start()
     with client.stream("POST", CHAT, json=body([says("user", "Hi")], stream=True)) as answer:
         text = answer.read().decode()
@@ -64,7 +64,7 @@ def test_a_stream_comes_through_as_it_is(start):
     assert answer.headers["x-brimful-context"].startswith("ctx-")
 
 
-def test_an_overflow_is_learned_from_and_the_request_goes_out_once_more(start, upstream):
+def test_an_overflow_is_learned_and_the_request_sent_again(start, upstream):
     client = start()
     upstream.answers = [(400, OVERFLOW), chat_answer()]
     messages = [*long_chat(6), says("user", "Well?")]
@@ -81,7 +81,7 @@ def test_an_overflow_is_learned_from_and_the_request_goes_out_once_more(start, u
     assert len(upstream.bodies[2]["messages"]) == len(upstream.bodies[1]["messages"])
 
 
-def test_an_overflow_that_a_stream_tells_after_a_comment_is_learned_from(start, upstream):
+def test_an_overflow_in_a_stream_after_a_comment_is_learned(start, upstream):
     client = start()
     upstream.pause = 0.01
     upstream.answers = [[": PROCESSING\n\n", f"data: {json.dumps(OVERFLOW)}\n\n"], list(chat_events("Thursday."))]
@@ -90,7 +90,7 @@ def test_an_overflow_that_a_stream_tells_after_a_comment_is_learned_from(start, 
     assert len(upstream.bodies[1]["messages"]) < len(upstream.bodies[0]["messages"])
 
 
-def test_history_begins_where_it_began_for_many_turns(start, upstream):
+def test_history_starts_at_the_same_message_for_many_turns(start, upstream):
     client = start(upstream={"window": 2500})
     messages, starts = long_chat(30), []
     for turn in range(24):
@@ -100,7 +100,7 @@ def test_history_begins_where_it_began_for_many_turns(start, upstream):
     assert sum(before != after for before, after in pairwise(starts)) <= 5
 
 
-def test_two_conversations_that_begin_alike_are_two(start, upstream):
+def test_two_conversations_with_the_same_start_are_distinguished(start, upstream):
     client = start(upstream={"window": 2500})
     one = long_chat(40)
     for turn in range(3):
@@ -111,7 +111,7 @@ def test_two_conversations_that_begin_alike_are_two(start, upstream):
 
 
 @pytest.mark.parametrize(("records", "short", "long"), [("all", 200, 200), ("trimmed", 404, 200), ("none", 404, 404)])
-def test_records_are_kept_as_configured(start, records, short, long):
+def test_records_are_stored_as_configured(start, records, short, long):
     client = start(upstream={"window": 2000}, records=records)
     for messages, status in (([says("user", "Hi")], short), (long_chat(), long)):
         answer = client.post(CHAT, json=body(messages))
@@ -127,7 +127,7 @@ def test_a_learned_window_outlives_the_process(start, upstream):
     assert len(upstream.bodies[2]["messages"]) <= len(upstream.bodies[1]["messages"])
 
 
-def test_a_store_that_fails_costs_records_and_no_answers(start, upstream, tmp_path):
+def test_a_failing_store_loses_records_but_no_answers(start, upstream, tmp_path):
     client = start()
     with sqlite3.connect(tmp_path / "brimful.db") as database:
         for table in ("usage_reports", "inclusions", "snapshots", "responses"):
@@ -138,7 +138,7 @@ def test_a_store_that_fails_costs_records_and_no_answers(start, upstream, tmp_pa
     assert len(upstream.bodies) == 3
 
 
-def test_an_overflow_that_nothing_helps_is_told_once(start, upstream):
+def test_a_persistent_overflow_is_returned(start, upstream):
     upstream.answers = [(400, OVERFLOW)]
     answer = start().post(CHAT, json=body([says("user", "word " * 100)]))
     assert answer.status_code == 400
@@ -146,7 +146,7 @@ def test_an_overflow_that_nothing_helps_is_told_once(start, upstream):
     assert len(upstream.bodies) <= 2
 
 
-def test_pictures_go_through_and_are_counted(start, upstream):
+def test_images_are_forwarded_and_counted(start, upstream):
     picture = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png", "detail": "high"}}
     request = body([{"role": "user", "content": [{"type": "text", "text": "What is it?"}, picture]}])
     client = start()
@@ -156,20 +156,20 @@ def test_pictures_go_through_and_are_counted(start, upstream):
     assert record["tokens"] > 500
 
 
-def test_pictures_are_counted_before_they_are_sent_however_short_the_request_is(start, upstream):
+def test_images_are_counted_before_sending(start, upstream):
     pictures = [{"type": "image_url", "image_url": {"url": f"https://example.org/{n}.png"}} for n in range(40)]
     history = [says("user", pictures), says("assistant", "Well."), says("user", "And now?")]
     start(upstream={"window": 16_000}).post(CHAT, json=body(history))
     assert pictures not in [message["content"] for message in upstream.bodies[0]["messages"]]
 
 
-def test_texts_are_cut_where_that_is_configured(start, upstream):
+def test_texts_are_shortened_if_configured(start, upstream):
     client = start(upstream={"window": 1000}, fit={"min_tokens": 50})
     client.post(CHAT, json=body([says("user", "A sentence. " * 2000)]))
     assert upstream.bodies[0]["messages"][0]["content"].endswith("[…]")
 
 
-def test_usage_is_kept_beside_the_count(start, upstream, tmp_path):
+def test_usage_is_stored_with_the_count(start, upstream, tmp_path):
     upstream.answers = [chat_answer(prompt=11)]
     client = start()
     answer = client.post(CHAT, json=body([says("user", "Hi")]))

@@ -19,7 +19,7 @@ def fed(tee, data, size=97):
 
 @pytest.mark.parametrize(("wire", "events"), [("openai", chat_events), ("anthropic", message_events)])
 @pytest.mark.parametrize("pieces", [1, 3, 400])
-def test_the_ends_of_a_stream_tell_how_it_ended_and_what_it_cost(wire, events, pieces):
+def test_the_edges_of_a_stream_contain_finish_and_usage(wire, events, pieces):
     data = "".join(events(*["word "] * pieces)).encode()
     dialect = make_dialect(wire, URL)
     ends, all_of_it = fed(EdgeListener(dialect, "r", limit=1500), data), fed(FullListener(dialect, "r"), data)
@@ -31,7 +31,7 @@ def test_the_ends_of_a_stream_tell_how_it_ended_and_what_it_cost(wire, events, p
 
 
 @pytest.mark.parametrize("kind", [EdgeListener, FullListener])
-def test_what_is_cut_is_not_whole(kind):
+def test_an_interrupted_stream_is_not_complete(kind):
     data = "".join(chat_events("Thurs", "day.")).encode()
     tee = fed(kind(make_dialect("openai", URL), "r"), data[: len(data) // 2])
     assert tee.reply() is not None
@@ -40,7 +40,7 @@ def test_what_is_cut_is_not_whole(kind):
 
 @pytest.mark.parametrize("kind", [EdgeListener, FullListener])
 @given(chunks=st.lists(st.binary(max_size=200) | st.sampled_from([b"data: ", b"{}\n\n", b"\n\n", b"data: 7\n\n"])))
-def test_whatever_goes_by_does_no_harm(kind, chunks):
+def test_no_input_breaks_a_listener(kind, chunks):
     tee = kind(make_dialect("openai", URL), "r")
     for chunk in chunks:
         tee.feed(chunk)

@@ -16,7 +16,7 @@ def test_models_are_listed_as_the_upstream_lists_them(start):
     assert client.get("/v1/models", headers={"anthropic-version": "2023-06-01"}).status_code == 200
 
 
-def test_of_several_upstreams_there_is_one_list(start, upstream):
+def test_model_lists_of_several_upstreams_are_merged(start, upstream):
     local = {"name": "local", "url": f"{upstream.address}/v1"}
     dead = {"name": "dead", "url": "http://127.0.0.1:1/v1", "limits": {"max_attempts": 1}}
     client = start(upstreams=[local, local | {"name": "twin"}, dead])
@@ -24,7 +24,7 @@ def test_of_several_upstreams_there_is_one_list(start, upstream):
     assert start(upstreams=[dead]).get("/v1/models").status_code == 502
 
 
-def test_embeddings_go_through(start, upstream):
+def test_embeddings_are_forwarded(start, upstream):
     answer = {"object": "list", "data": [{"embedding": [0.25, 1e-9], "index": 0}], "model": "m"}
     upstream.answers = [answer]
     request = {"model": "m", "input": ["tea"], "dimensions": 2}
@@ -32,7 +32,7 @@ def test_embeddings_go_through(start, upstream):
     assert upstream.bodies == [request]
 
 
-def test_counts_come_from_the_upstream_or_else_from_us(start, upstream):
+def test_counts_come_from_the_upstream_or_from_us(start, upstream):
     client = start()
     assert 5 < client.post("/v1/messages/count_tokens", json=HI).json()["input_tokens"] < 40
     upstream.answers = [{"input_tokens": 7}]
@@ -54,19 +54,19 @@ def test_counts_come_from_the_upstream_or_else_from_us(start, upstream):
         ({"id": "a", "meta": None, "context_length": "long"}, ServerModel(id="a")),
     ],
 )
-def test_servers_tell_their_windows(row, offer):
+def test_servers_report_their_windows(row, offer):
     assert parse_server_models(json.dumps({"data": [row]}).encode()) == (offer,)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"data": 7}', b'{"data": [7, {}, {"id": 7}]}', b"<html>"])
-def test_what_is_no_list_of_models_tells_nothing(body):
+def test_an_invalid_model_list_is_ignored(body):
     assert parse_server_models(body) == ()
 
 
 @pytest.mark.parametrize(
     "name", ["../files/f1/content", "%2e%2e/admin", "%2e%2e%2fadmin", "a/../../admin", "a//b", "..\\admin"]
 )
-def test_a_models_name_leads_to_no_other_place_of_the_upstream(start, name):
+def test_a_model_name_cannot_reach_other_paths(start, name):
     address = start().base_url
     with socket.create_connection((address.host, address.port), timeout=120) as line:  # as it is: clients tidy paths up
         line.sendall(f"GET /v1/models/{name} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())

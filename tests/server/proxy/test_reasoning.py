@@ -48,7 +48,7 @@ def blocks_of(sent):
 
 
 @pytest.mark.parametrize("blocks", [[THOUGHT, USE], [THOUGHT, SAID, HIDDEN, USE], [HIDDEN, SAID, USE], [SEARCH, USE]])
-def test_thoughts_before_a_call_go_out_as_they_came_and_are_not_kept(client, upstream, room, blocks):
+def test_reasoning_before_a_call_is_forwarded_and_not_stored(client, upstream, room, blocks):
     kept = [block for block in blocks if block in (SAID, USE)]
     upstream.answers = [message_answer() | {"content": blocks, "stop_reason": "tool_use"}, message_answer()]
     question = {"role": "user", "content": "How is the weather in Paris?"}
@@ -63,7 +63,7 @@ def test_thoughts_before_a_call_go_out_as_they_came_and_are_not_kept(client, ups
     assert "likely" not in str(upstream.bodies[-1])
 
 
-def test_they_are_counted_and_the_record_tells(client, upstream):
+def test_reasoning_is_counted_and_reported(client, upstream):
     question = {"role": "user", "content": "How is the weather in Paris?"}
     answer = ask(client, question, {"role": "assistant", "content": [THOUGHT, USE]}, RESULT)
     record = client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}").json()
@@ -72,7 +72,7 @@ def test_they_are_counted_and_the_record_tells(client, upstream):
     assert blocks_of(upstream.bodies[0]) == [THOUGHT, USE]
 
 
-def test_an_assistant_who_did_nothing_but_think_said_nothing(client, room):
+def test_a_message_with_only_reasoning_is_not_stored(client, room):
     thought = {"role": "assistant", "content": [THOUGHT]}
     ask(client, {"role": "user", "content": "One?"}, thought, {"role": "user", "content": "Two?"})
     assert [message.content for message in room()] == ["One?", "Two?", "Thursday."]
@@ -85,7 +85,7 @@ def test_an_assistant_who_did_nothing_but_think_said_nothing(client, room):
         {"role": "assistant", "content": None, "tool_calls": [CALL | {"extra_content": {"google": {"sig": "x"}}}]},
     ],
 )
-def test_so_it_is_in_openais_form(client, upstream, room, step):
+def test_reasoning_in_openais_format(client, upstream, room, step):
     question, result = {"role": "user", "content": "Rain?"}, {"role": "tool", "tool_call_id": "c1", "content": "yes"}
     upstream.answers = [chat_answer()]
     asked = {"model": "gpt-4o", "messages": [question, step, result]}

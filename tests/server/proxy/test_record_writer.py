@@ -32,7 +32,7 @@ class Kept:
         self.told.append(response.id)
 
 
-def test_an_answer_that_comes_soon_is_written_with_its_context():
+def test_an_early_answer_is_written_with_its_context():
     async def told():
         kept, tasks = Kept(), BackgroundTasks()
         records = RecordWriter(kept, tasks, wait=60.0)
@@ -46,7 +46,7 @@ def test_an_answer_that_comes_soon_is_written_with_its_context():
     assert asyncio.run(told()) == [("s1", "a1")]
 
 
-def test_a_context_does_not_wait_long_for_its_answer_and_the_answer_comes_after_it():
+def test_a_late_answer_is_written_after_its_context():
     async def told():
         kept, tasks = Kept(), BackgroundTasks()
         kept.may_write.clear()
@@ -64,7 +64,7 @@ def test_a_context_does_not_wait_long_for_its_answer_and_the_answer_comes_after_
     assert asyncio.run(told()) == [("s1", None), "a1", "a2"]
 
 
-def test_of_two_contexts_of_one_id_the_first_is_written_and_both_answers_are():
+def test_of_two_contexts_with_one_id_the_first_is_written():
     async def told():
         kept, tasks = Kept(), BackgroundTasks()
         records = RecordWriter(kept, tasks, wait=60.0)

@@ -25,7 +25,7 @@ def record_of(client, answer):
 
 
 @MODES
-def test_expected_and_actual_cached_tokens_stand_side_by_side(start, upstream, mode):
+def test_expected_and_actual_cached_tokens_are_recorded(start, upstream, mode):
     client = start(upstream={"window": 32_768})
     story = [says("system", "Be brief."), says("user", "A long story. " * 900)]
     later = [*story, says("assistant", "Thursday."), says("user", "And then?")]
@@ -36,7 +36,7 @@ def test_expected_and_actual_cached_tokens_stand_side_by_side(start, upstream, m
     assert second["usage"]["cached"] == 0
 
 
-def test_with_breakpoints_of_the_callers_own_as_much_is_expected_as_they_hold(start, upstream):
+def test_the_clients_cache_breakpoints_limit_the_expectation(start, upstream):
     client = start(upstream={"window": 64_000})
     mark = {"cache_control": {"type": "ephemeral"}}
     upstream.answers = [message_answer(prompt=9_000)]
@@ -56,7 +56,7 @@ def test_with_breakpoints_of_the_callers_own_as_much_is_expected_as_they_hold(st
 
 
 @pytest.mark.parametrize(("field", "least"), [({"cache_control": {"type": "ephemeral"}}, 6_000), ({}, 0)])
-def test_a_breakpoint_of_the_whole_request_stands_at_its_end(start, upstream, field, least):
+def test_a_breakpoint_of_the_whole_request_is_at_its_end(start, upstream, field, least):
     client = start(upstream={"window": 64_000})
     upstream.answers = [message_answer(prompt=9_000)]
     story = [says("user", "Be brief. " * 1_500 + "A long story. " * 900)]
@@ -71,7 +71,7 @@ def test_a_breakpoint_of_the_whole_request_stands_at_its_end(start, upstream, fi
 
 
 @MODES
-def test_a_prompt_that_was_silently_cut_is_told(start, upstream, mode):
+def test_a_silently_truncated_prompt_is_reported(start, upstream, mode):
     client = start()
     upstream.answers = [chat_answer(prompt=300)]
     record = record_of(client, ask(client, [says("user", "A long story. " * 900)], mode))
@@ -79,7 +79,7 @@ def test_a_prompt_that_was_silently_cut_is_told(start, upstream, mode):
 
 
 @MODES
-def test_an_overflow_that_is_told_in_a_stream_is_learned_from(start, upstream, mode):
+def test_an_overflow_in_a_stream_is_learned(start, upstream, mode):
     client = start()
     upstream.answers = [[f"data: {json.dumps(OVERFLOW)}\n\n"], list(chat_events("Thurs", "day."))]
     said = [says("user" if at % 2 == 0 else "assistant", f"{at}: " + "word " * 30) for at in range(20)]
@@ -92,7 +92,7 @@ def test_an_overflow_that_is_told_in_a_stream_is_learned_from(start, upstream, m
 
 
 @pytest.mark.parametrize("prompt", [[], [says("system", "Be brief.")], [says("developer", "Be brief.")]])
-def test_two_conversations_that_bear_no_name_are_told_apart(start, upstream, prompt):
+def test_two_unnamed_conversations_are_distinguished(start, upstream, prompt):
     client = start(upstream={"window": 32_768})
     upstream.answers = [chat_answer(prompt=3_600)]
     stories = [says("user", f"{name}: " + "A long story. " * 900) for name in ("one", "two")]
@@ -106,7 +106,7 @@ def test_two_conversations_that_bear_no_name_are_told_apart(start, upstream, pro
     assert all(tokens > 3_000 for tokens in expected[2:])
 
 
-def test_an_answer_is_counted_with_its_context_however_fast_it_came(start, upstream):
+def test_a_fast_answer_is_counted_with_its_context(start, upstream):
     client = start()
     upstream.answers = [chat_answer() | {"usage": None}]
     with ThreadPoolExecutor(8) as pool:

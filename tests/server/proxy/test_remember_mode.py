@@ -39,7 +39,7 @@ def room(tmp_path):
     return lambda name="tea": asyncio.run(read(name))
 
 
-def test_what_is_said_and_answered_is_kept(client, upstream, room):
+def test_questions_and_answers_are_stored(client, upstream, room):
     answer = client.post(CHAT, json=body([says("system", "Be brief."), says("user", "When?")]), headers=TALK)
     assert answer.json() == chat_answer()
     assert answer.headers["x-brimful-context"].startswith("ctx-")
@@ -66,7 +66,7 @@ def test_the_record_shows_what_was_sent(client, upstream):
     assert shown == upstream.bodies[0] == asked
 
 
-def test_breakpoints_of_the_caller_leave_fewer_for_us(client, upstream):
+def test_the_clients_breakpoints_count_towards_the_limit(client, upstream):
     upstream.answers = [message_answer()]
     mark = {"cache_control": {"type": "ephemeral"}}
     tools = [{"name": name, "input_schema": {"type": "object"}, **mark} for name in ("one", "two", "three")]
@@ -85,7 +85,7 @@ def test_breakpoints_of_the_caller_leave_fewer_for_us(client, upstream):
         assert json.dumps(sent).count("cache_control") == 4
 
 
-def test_who_sends_only_what_is_new_is_answered_from_all(client, upstream, room):
+def test_new_messages_are_answered_from_the_whole_history(client, upstream, room):
     for text in ("My cat is called Miso.", "Thanks.", "Thanks.", "What is my cat called?"):
         client.post(CHAT, json=body([says("user", text)]), headers=TALK)
     assert [role for role, _ in room()] == ["user", "assistant"] * 4
@@ -94,7 +94,7 @@ def test_who_sends_only_what_is_new_is_answered_from_all(client, upstream, room)
     assert sent[-1] == "What is my cat called?"
 
 
-def test_who_sends_all_of_it_adds_only_what_is_new(client, upstream, room):
+def test_resending_the_history_adds_only_new_messages(client, upstream, room):
     messages = [says("system", "Be brief.")]
     for turn in range(4):
         messages.append(says("user", f"Question {turn}"))
@@ -104,7 +104,7 @@ def test_who_sends_all_of_it_adds_only_what_is_new(client, upstream, room):
     assert len(upstream.bodies[-1]["messages"]) == 8
 
 
-def test_an_answer_in_other_words_and_a_shortened_history_add_nothing_twice(client, room):
+def test_a_reworded_answer_and_a_shortened_history_add_nothing_twice(client, room):
     client.post(CHAT, json=body([says("user", "One?")]), headers=TALK)
     client.post(
         CHAT, json=body([says("user", "One?"), says("assistant", "Thursday."), says("user", "Two?")]), headers=TALK
@@ -127,7 +127,7 @@ def test_a_retry_adds_nothing(client, upstream, room):
     assert room() == [("user", "When?"), ("assistant", "Thursday.")]
 
 
-def test_another_answer_to_the_same_question_is_asked_for_without_asking_twice(client, upstream, room):
+def test_a_question_can_be_answered_again_without_storing_it_twice(client, upstream, room):
     history = [says("user", "Tea?"), says("assistant", "Thursday."), says("user", "When?")]
     for text in ("Tea?", "When?"):
         client.post(CHAT, json=body([says("user", text)]), headers=TALK)
@@ -137,7 +137,7 @@ def test_another_answer_to_the_same_question_is_asked_for_without_asking_twice(c
     assert upstream.bodies[-1]["messages"][-1]["content"] == "When?"
 
 
-def test_a_stream_is_kept_whole(client, room):
+def test_a_stream_is_stored(client, room):
     with client.stream("POST", CHAT, json=body([says("user", "When?")], stream=True), headers=TALK) as answer:
         assert answer.read().decode() == "".join(chat_events("Thurs", "day."))
     client.get(f"/brimful/v1/contexts/{answer.headers['x-brimful-context']}")
@@ -147,7 +147,7 @@ def test_a_stream_is_kept_whole(client, room):
 @pytest.mark.parametrize(
     ("path", "events", "end"), [(CHAT, chat_events, "[DONE]"), ("/v1/messages", message_events, "message_stop")]
 )
-def test_a_stream_is_kept_before_its_end_is_handed_on(client, upstream, room, path, events, end):
+def test_a_stream_is_stored_before_its_end_is_forwarded(client, upstream, room, path, events, end):
     upstream.answers = [[*events("Thurs", "day."), ": the upstream holds the line\n\n"]]
     upstream.pause = 0.5
     asked = body([says("user", "When?")], stream=True)
@@ -158,7 +158,7 @@ def test_a_stream_is_kept_before_its_end_is_handed_on(client, upstream, room, pa
     assert room() == [("user", "When?"), ("assistant", "Thursday.")]
 
 
-def test_of_a_stream_that_the_client_leaves_what_came_is_kept(client, upstream, room):
+def test_a_partial_stream_is_stored_if_the_client_leaves(client, upstream, room):
     upstream.answers = [list(chat_events(*["word "] * 200))]
     upstream.pause = 0.02
     with client.stream("POST", CHAT, json=body([says("user", "When?")], stream=True), headers=TALK) as answer:
@@ -177,7 +177,7 @@ def test_of_a_stream_that_the_client_leaves_what_came_is_kept(client, upstream, 
     assert [role for role, _ in room()] == ["user", "assistant", "assistant"]
 
 
-def test_tools_are_kept_with_their_results(client, upstream, room):
+def test_tool_calls_are_stored_with_their_results(client, upstream, room):
     call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": '{"q": "tea"}'}}
     upstream.answers = [chat_answer(None, tool_calls=[call])]
     tools = [{"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}, "extra": 1}]
@@ -192,7 +192,7 @@ def test_tools_are_kept_with_their_results(client, upstream, room):
     assert [role for role, _ in room()] == ["user", "assistant", "tool", "assistant"]
 
 
-def test_overflow_is_learned_from(client, upstream, room):
+def test_an_overflow_is_learned(client, upstream, room):
     for turn in range(12):
         client.post(CHAT, json=body([says("user", f"Question {turn} " + "word " * 30)]), headers=TALK)
     upstream.answers = [(400, OVERFLOW), chat_answer()]
@@ -205,7 +205,7 @@ def test_overflow_is_learned_from(client, upstream, room):
     assert len(room()) == 26
 
 
-def test_a_question_that_was_too_long_is_not_said_again_if_others_spoke_meanwhile(client, upstream, room, tmp_path):
+def test_an_overflowing_question_is_not_stored_again(client, upstream, room, tmp_path):
     async def speak():
         async with Engine(f"sqlite:///{tmp_path}/brimful.db", embedder="none") as engine:
             await engine.post(room="tea", text="Another question?")
@@ -224,7 +224,7 @@ def test_a_question_that_was_too_long_is_not_said_again_if_others_spoke_meanwhil
     assert [text for role, text in room() if role == "user"] == ["The first question?", "Another question?"]
 
 
-def test_anthropics_form(client, upstream, room):
+def test_anthropics_format(client, upstream, room):
     request = {
         "model": "claude-sonnet-4-5",
         "max_tokens": 100,
@@ -252,13 +252,13 @@ def test_a_conversation_is_named_by_header_or_metadata(client, room, where):
 
 
 @pytest.mark.parametrize("name", ["Café ☕", "日本語"])
-def test_a_name_in_any_alphabet_is_the_same_in_a_header(client, room, name):
+def test_a_non_ascii_name_is_the_same_in_a_header(client, room, name):
     client.post(CHAT, json=body([says("user", "Hi")], metadata={"conversation": name}))
     client.post(CHAT, json=body([says("user", "Ho")]), headers={"x-brimful-conversation": name.encode()})
     assert [text for role, text in room(name) if role == "user"] == ["Hi", "Ho"]
 
 
-def test_a_stream_that_nobody_asked_for_is_kept_all_the_same(client, upstream, room):
+def test_an_unrequested_stream_is_stored(client, upstream, room):
     upstream.answers = [list(chat_events("Thurs", "day."))]
     answer = client.post(CHAT, json=body([says("user", "When?")], stream=1), headers=TALK)
     assert answer.text == "".join(chat_events("Thurs", "day."))
@@ -266,31 +266,31 @@ def test_a_stream_that_nobody_asked_for_is_kept_all_the_same(client, upstream, r
     assert room() == [("user", "When?"), ("assistant", "Thursday.")]
 
 
-def test_without_a_conversation_a_users_own_is_meant(client, room):
+def test_without_a_conversation_the_users_own_is_used(client, room):
     assert client.post(CHAT, json=body([says("user", "Hi")], user="ada")).status_code == 200
     assert room("user/ada")[0] == ("user", "Hi")
 
 
-def test_without_any_name_nothing_can_be_remembered(client, upstream):
+def test_a_request_without_conversation_and_user_is_rejected(client, upstream):
     refused = client.post(CHAT, json=body([says("user", "Hi")]))
     assert refused.status_code == 400
     assert "X-Brimful-Conversation" in refused.json()["error"]["message"]
     assert upstream.bodies == []
 
 
-def test_nothing_but_a_prompt_is_refused(client):
+def test_a_request_with_only_a_system_prompt_is_rejected(client):
     refused = client.post(CHAT, json=body([says("system", "Be brief.")]), headers=TALK)
     assert refused.status_code == 400
 
 
-def test_a_header_chooses_the_mode(client, room):
+def test_a_header_sets_the_mode(client, room):
     messages = [says("user", "Hi")]
     assert client.post(CHAT, json=body(messages), headers={"x-brimful-mode": "fit"} | TALK).status_code == 200
     assert room() == []
     assert client.post(CHAT, json=body(messages), headers={"x-brimful-mode": "no"}).status_code == 400
 
 
-def test_requests_at_the_same_time_are_each_answered_for_themselves(client, upstream, room):
+def test_concurrent_requests_get_their_own_answers(client, upstream, room):
     upstream.answers = [lambda sent: chat_answer("To " + sent["messages"][-1]["content"])]
     asked = [f"Question {number}?" for number in range(3)]
 
@@ -304,7 +304,7 @@ def test_requests_at_the_same_time_are_each_answered_for_themselves(client, upst
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages"])
-def test_more_for_the_answer_than_there_is_leaves_the_usual(client, upstream, path):
+def test_an_impossible_max_tokens_uses_the_policys_reserve(client, upstream, path):
     answer = client.post(path, json=body([says("user", "When?")], max_tokens=32_000), headers=TALK)
     assert answer.status_code == 200
     assert upstream.bodies[0]["max_tokens"] == 32_000

@@ -47,7 +47,7 @@ def client(start):
         (MESSAGES, {"role": "tool", "content": "Hi"}, ".role"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_where_it_stands(client, upstream, path, message, place):
+def test_parts_that_cannot_be_stored_are_rejected_with_their_position(client, upstream, path, message, place):
     answer = client.post(path, json=asked(user("Hi"), message), headers=TALK)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"].startswith(f"messages[1]{place}: ")
@@ -56,14 +56,14 @@ def test_what_cannot_be_kept_is_refused_where_it_stands(client, upstream, path, 
 
 
 @pytest.mark.parametrize("parts", [[PDF, TEXT], [TEXT, AUDIO]])
-def test_fit_passes_it_on(client, upstream, parts):
+def test_fit_mode_forwards_them(client, upstream, parts):
     path = MESSAGES if PDF in parts else CHAT
     request = asked(user(parts))
     assert client.post(path, json=request, headers={"x-brimful-mode": "fit"}).status_code == 200
     assert upstream.bodies == [request]
 
 
-def test_images_and_results_without_a_word_are_kept(client, upstream):
+def test_images_and_tool_results_without_text_are_stored(client, upstream):
     picture = {"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}}
     assert client.post(CHAT, json=asked(user([TEXT, picture])), headers=TALK).status_code == 200
     assert upstream.bodies[0]["messages"][-1]["content"] == [TEXT, picture]
@@ -73,7 +73,7 @@ def test_images_and_results_without_a_word_are_kept(client, upstream):
     assert client.post(MESSAGES, json=asked(*turns), headers=TALK).status_code == 200
 
 
-def test_a_result_alone_answers_a_call_that_the_room_holds(client, upstream):
+def test_a_single_result_answers_a_stored_call(client, upstream):
     call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
     turn = {"role": "assistant", "content": None, "tool_calls": [call]}
     choice = {"index": 0, "message": turn, "finish_reason": "tool_calls"}

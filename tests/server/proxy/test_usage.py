@@ -35,7 +35,7 @@ def record_of(client, answer, rest=""):
 
 
 @MODES
-def test_the_usage_is_on_the_record_and_the_caller_sees_nothing_of_it(start, upstream, mode):
+def test_the_usage_is_recorded_and_hidden_from_the_client(start, upstream, mode):
     upstream.answers = [answering]
     client = start(mode=mode, upstream={"request_usage": True})
     answer = ask(client, seed=7)
@@ -47,7 +47,7 @@ def test_the_usage_is_on_the_record_and_the_caller_sees_nothing_of_it(start, ups
 
 
 @MODES
-def test_who_asks_gets_it_and_who_declines_is_not_overruled(start, upstream, mode):
+def test_the_clients_own_choice_is_respected(start, upstream, mode):
     upstream.answers = [answering]
     client = start(mode=mode, upstream={"request_usage": True})
     assert '"usage": {' in ask(client, stream_options={"include_usage": True}).text
@@ -58,7 +58,7 @@ def test_who_asks_gets_it_and_who_declines_is_not_overruled(start, upstream, mod
 
 
 @MODES
-def test_what_is_not_known_to_take_the_question_is_not_asked(start, upstream, mode):
+def test_unknown_servers_are_not_asked(start, upstream, mode):
     upstream.answers = [answering]
     ask(start(mode=mode))
     assert "stream_options" not in upstream.bodies[0]
@@ -74,14 +74,14 @@ def test_what_is_not_known_to_take_the_question_is_not_asked(start, upstream, mo
         ({"url": "http://127.0.0.1:8081/v1"}, False, False),
     ],
 )
-def test_who_is_asked(upstream, fit, remember):
+def test_which_servers_are_asked(upstream, fit, remember):
     config = parse_config({"upstreams": [{"name": "up", **upstream}]}, "brimful.toml")
     line = Upstreams(config, environ={"OPENAI_API_KEY": "sk-1", "MISTRAL_API_KEY": "sk-2"}).find("openai", "gpt-4o")
     assert (line.requests_usage("fit"), line.requests_usage("remember")) == (fit, remember)
 
 
 @given(st.lists(st.sampled_from(["a", "usage", "long", "comment"]), max_size=6), st.integers(1, 200), st.booleans())
-def test_a_stream_that_is_cut_anywhere_loses_that_event_and_nothing_else(kinds, size, crlf):
+def test_only_the_usage_event_is_removed_in_any_chunking(kinds, size, crlf):
     events = {
         "a": b'data: {"choices": [{"delta": {"content": "usage"}}], "usage": null}\n\n',
         "usage": b'data: {"choices": [], "usage": {"prompt_tokens": 9}}\n\n',
