@@ -1,4 +1,4 @@
-"""A fake upstream for all tests, and servers of ours before it."""
+"""Fixtures: a fake upstream, and servers in front of it."""
 
 import httpx2
 import pytest

@@ -1,4 +1,4 @@
-"""Who may ask: keys, scopes, tenants, and how much of it."""
+"""API keys, scopes, tenants and rate limits."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""The configuration: what can be said, and what is said of mistakes."""
+"""The configuration and its error messages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever goes wrong is told in the form that the caller knows."""
+"""Errors have the format that the client expects."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A server puts the rooms of its tenants in order."""
+"""The server runs the janitor for all tenants."""
 
 import asyncio
 import time

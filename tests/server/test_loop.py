@@ -1,4 +1,4 @@
-"""One large request does not hold up the others: the event loop goes on while it is read, counted and kept."""
+"""A large request does not block the event loop."""
 
 import asyncio
 import http.client

@@ -1,4 +1,4 @@
-"""The page: its files, their headers, and addresses within it."""
+"""The page: its files, headers and routes."""
 
 import httpx2
 import pytest

@@ -1,4 +1,4 @@
-"""Several processes of the server before one PostgreSQL: turns are taken within each of them alone."""
+"""Several server processes on one PostgreSQL database."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Whether the server says that it can serve."""
+"""Readiness."""
 
 
 def test_a_missing_database_file_makes_the_server_unready(start, tmp_path):

@@ -1,4 +1,4 @@
-"""A server lets old records go, whoever they belong to."""
+"""The server removes old records of all tenants."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""A server that is told to stop: running answers end, and nothing that was acknowledged is lost."""
+"""Shutdown: running answers finish, and nothing acknowledged is lost."""
 
 import asyncio
 import json

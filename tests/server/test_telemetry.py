@@ -1,4 +1,4 @@
-"""What the server tells those who measure it."""
+"""Telemetry of the server."""
 
 import asyncio
 from threading import Condition

@@ -1,4 +1,4 @@
-"""An upstream that a test can look into: it keeps what it was sent, and answers as it was told."""
+"""A fake upstream that records requests and gives prepared answers."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What an engine goes through while somebody measures it."""
+"""Conversations for the telemetry tests."""
 
 import asyncio
 import itertools

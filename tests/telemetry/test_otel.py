@@ -1,4 +1,4 @@
-"""What OpenTelemetry is told."""
+"""The OpenTelemetry hook."""
 
 import json
 

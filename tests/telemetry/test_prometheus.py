@@ -1,4 +1,4 @@
-"""What Prometheus reads."""
+"""The Prometheus hook."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A real browser before a real `brimful serve`."""
+"""A real browser and a real `brimful serve`."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Where the server wants a key, the page asks for one; and a tenant sees only its own."""
+"""The page asks for an API key, and a tenant sees only its own records."""
 
 import json
 import re

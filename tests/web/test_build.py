@@ -1,4 +1,4 @@
-"""What is built and shipped: small, whole, and without a word of where packages come from."""
+"""The built page: small, complete, and without registry URLs."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""One context: its picture, its table, its request; and all of it with thousands of candidates."""
+"""The context page: treemap, table and request, with thousands of candidates."""
 
 import json
 import re

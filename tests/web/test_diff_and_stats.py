@@ -1,4 +1,4 @@
-"""Two contexts side by side, and figures over time."""
+"""The diff and statistics pages."""
 
 import re
 

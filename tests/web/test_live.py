@@ -1,4 +1,4 @@
-"""What happens now: contexts appear as they are built, whoever builds them."""
+"""The live list of contexts."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What is kept: browsed, searched, changed, pinned and forgotten, and what each change costs."""
+"""Browsing and editing records, with their token costs."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What if: the picture follows the slider, and the newest question wins."""
+"""What if: the picture follows the slider, and the newest request wins."""
 
 import re
 

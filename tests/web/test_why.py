@@ -1,4 +1,4 @@
-"""Why was a memory not in an answer's context, and what window would it have taken? By mouse, and by keyboard."""
+"""Why a memory was left out, and which window it requires, by mouse and by keyboard."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A small world for the inspector: rooms, memories, lore and answers, written by the real engine."""
+"""Sample data for the inspector, written by the real engine."""
 
 import asyncio
 import sys

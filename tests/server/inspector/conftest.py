@@ -1,4 +1,4 @@
-"""A server with a store in which something was said, remembered, built and answered."""
+"""A server whose store contains messages, memories, contexts and answers."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Who may look, and who may change: keys, scopes, tenants, and pages of strangers."""
+"""Access to the inspector API: keys, scopes, tenants and origins."""
 
 import asyncio
 

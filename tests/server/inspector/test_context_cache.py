@@ -1,4 +1,4 @@
-"""Contexts at hand: few, fresh, and each its tenant's."""
+"""The cache of contexts."""
 
 import asyncio
 

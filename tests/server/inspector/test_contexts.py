@@ -1,4 +1,4 @@
-"""Contexts as the inspector shows them."""
+"""Endpoints for contexts."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Events as they happen, whoever makes them happen."""
+"""Event streams."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Answers have the form that the description gives them, with something to tell."""
+"""Responses match the schemas of the OpenAPI description."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The same on PostgreSQL, where many processes share a store."""
+"""The inspector on PostgreSQL, where many processes share a store."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Rooms, personas, memories and lorebooks: browsed, searched, made, changed, pinned, forgotten."""
+"""Endpoints for rooms, personas, memories and lorebooks."""
 
 import asyncio
 

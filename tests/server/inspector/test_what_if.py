@@ -1,4 +1,4 @@
-"""What would be otherwise, by the same core."""
+"""What-if, and the executor that runs it."""
 
 import asyncio
 import threading

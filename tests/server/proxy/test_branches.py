@@ -1,4 +1,4 @@
-"""The proxy in its mode `remember`: what a client sends is the conversation, and what it left behind is set aside."""
+"""Edited conversations in `remember` mode: abandoned messages are superseded."""
 
 import asyncio
 

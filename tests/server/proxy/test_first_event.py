@@ -1,4 +1,4 @@
-"""How a stream begins: comments are held back until something is said, and not for long."""
+"""The start of a stream: comments are held back until the first event, but only briefly."""
 
 import asyncio
 import json

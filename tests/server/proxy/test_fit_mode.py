@@ -1,4 +1,4 @@
-"""The proxy in its mode `fit`, before a fake upstream."""
+"""The proxy in `fit` mode, with a fake upstream."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Listening to a stream that goes by."""
+"""Stream listeners."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What is only passed on, and what upstreams say of themselves."""
+"""Requests that are passed through, and the limits that upstreams report."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""What a model thought between two calls of tools: sent again as it came, and never taken for what it said."""
+"""Reasoning between tool calls is forwarded as it came and not stored."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Records of the mode `fit`: a context waits a moment for its answer, and is written in any case."""
+"""Records of `fit` mode: a context waits briefly for its answer."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What the record of an exchange tells beside the context, in both modes."""
+"""Records of exchanges in both modes."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

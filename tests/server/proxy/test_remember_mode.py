@@ -1,4 +1,4 @@
-"""The proxy in its mode `remember`: conversations are kept, whatever part of them a client sends."""
+"""The proxy in `remember` mode: conversations are stored, whatever part of them a client sends."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What the mode `remember` cannot keep is refused, and says where it stands."""
+"""`remember` mode rejects what it cannot store, with its position."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Streams that are asked for their usage in the caller's place, who sees nothing of it."""
+"""Usage of streams is requested on behalf of the client and hidden from it."""
 
 import json
 
