@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brimful.counting import count_text, count_texts, count_with_special_tokens, is_preloaded, preload, tokenizer_names
-from brimful.counting.tokenizers import _map_errors
+from brimful.counting.tokenizers import map_errors
 from brimful.counting.vocabularies import VOCABULARIES
 from brimful.errors import CountingError
 
@@ -150,7 +150,7 @@ def test_failures_and_panics_become_our_error(error):
         raise error
 
     with pytest.raises(CountingError) as caught:
-        _map_errors(fail)
+        map_errors(fail)
     assert caught.value.__cause__ is error
 
 
@@ -159,7 +159,7 @@ def test_an_interrupt_stays_an_interrupt():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        _map_errors(interrupt)
+        map_errors(interrupt)
 
 
 def test_threads_share_one_vocabulary():

@@ -1,11 +1,11 @@
 """What a process remembers of histories is never another's, and saves reading twice."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
 
-from brimful.counting import is_preloaded
-from brimful.counting.tokenizers import _preloaded
 from brimful.engine import Engine
 from brimful.engine.history import FIRST_PAGE, MAX_PAGE, HistoryReach, PackageCache, RecentHistory
 from brimful.records import Message, Room
@@ -117,11 +117,18 @@ def test_what_history_left_behind_is_searched():
     assert RecentHistory(messages=newest_first).search_end("m8") is None
 
 
-def test_the_tokenizer_is_made_ready_while_history_is_read(run, new_engine):
-    async def story():
-        async with new_engine(model="gpt-4o", embedder="none") as engine:
-            await engine.assemble(room="r", message="Tea?", now=NOW)
+def test_the_tokenizer_is_made_ready_while_history_is_read():
+    code = """
+import asyncio
+from brimful.counting import is_preloaded
+from brimful.engine import Engine
 
-    _preloaded.discard("o200k_base")
-    run(story())
-    assert is_preloaded("o200k_base")
+async def story():
+    async with Engine("sqlite://", model="gpt-4o", embedder="none") as engine:
+        await engine.assemble(room="r", message="Tea?", now=0.0)
+
+assert not is_preloaded("o200k_base")
+asyncio.run(story())
+assert is_preloaded("o200k_base")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,7 +1,6 @@
 """A file that is cut off at any byte: either all that it still says was read, or the check finds the damage."""
 
 import os
-from importlib.metadata import EntryPoints
 
 import msgspec
 import pytest
@@ -43,20 +42,19 @@ def lengths(whole):
     return [at for at in reversed(range(last)) if at < EDGE or at >= last - EDGE or at % 7 == 0]
 
 
-@pytest.fixture(autouse=True)
-def _no_packages_of_others(monkeypatch):
-    """To ask for them takes longer than to read a small file."""
-    monkeypatch.setattr(registry, "entry_points", EntryPoints().select)
+def reader(path):
+    # To look for formats of other packages takes longer than to read a small file.
+    return Reader([str(path)], formats=registry.BUILTIN_FORMATS)
 
 
 def found_in(path):
-    return [each for each in Reader([str(path)]).records() if not isinstance(each, Skipped)]
+    return [each for each in reader(path).records() if not isinstance(each, Skipped)]
 
 
 def is_found_whole(path):
     """Say whether the check lets a file pass."""
     try:
-        check_files(Reader([str(path)]))
+        check_files(reader(path))
     except ImportRefused:
         return False
     return True

@@ -3,7 +3,6 @@
 import json
 import os
 import threading
-from importlib.metadata import EntryPoint, EntryPoints
 
 import msgspec
 import pytest
@@ -89,12 +88,17 @@ LOG = Format(name="log", description="", recognizes=lambda source: source.head.s
 
 
 @pytest.fixture
-def installed(monkeypatch):
-    """Install importers as another package would, by entry points."""
+def installed(tmp_path_factory, monkeypatch):
+    """Install formats as another package would, by entry points."""
+    folder = tmp_path_factory.mktemp("packages")
 
     def install(**targets):
-        points = EntryPoints(EntryPoint(name, target, registry.ENTRY_POINT_GROUP) for name, target in targets.items())
-        monkeypatch.setattr(registry, "entry_points", points.select)
+        package = folder / "plugin-1.0.dist-info"
+        package.mkdir()
+        (package / "METADATA").write_text("Name: plugin\nVersion: 1.0\n")
+        points = "".join(f"{name} = {target}\n" for name, target in targets.items())
+        (package / "entry_points.txt").write_text(f"[{registry.ENTRY_POINT_GROUP}]\n{points}")
+        monkeypatch.syspath_prepend(folder)
 
     return install
 

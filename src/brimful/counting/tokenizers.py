@@ -123,16 +123,16 @@ class _Tokenizer:
 
     def preload(self) -> None:
         """Count a word of several tokens with the method that releases the GIL."""
-        _map_errors(lambda: self._splintr.encode_batch_flat((_UNUSUAL_WORD,)))
+        map_errors(lambda: self._splintr.encode_batch_flat((_UNUSUAL_WORD,)))
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Count plain texts."""
-        return _map_errors(lambda: self._count([clean_text(text) for text in texts]))
+        return map_errors(lambda: self._count([clean_text(text) for text in texts]))
 
     def count_special(self, text: str) -> int:
         """Count a text in which special tokens are single tokens."""
         pieces = self._special.split(clean_text(text))
-        return len(pieces) - 1 + sum(_map_errors(lambda: self._count([piece for piece in pieces if piece])))
+        return len(pieces) - 1 + sum(map_errors(lambda: self._count([piece for piece in pieces if piece])))
 
     def _count(self, texts: Sequence[str]) -> list[int]:
         # After the split at special tokens, as the reference does: a combining mark must not swallow a token's end.
@@ -167,7 +167,7 @@ def _get_tokenizer(name: str) -> _Tokenizer:
     vocabulary = get_vocabulary(name)
     with _loading:
         if name not in _loaded:
-            _loaded[name] = _map_errors(lambda: _load(vocabulary))
+            _loaded[name] = map_errors(lambda: _load(vocabulary))
         return _loaded[name]
 
 
@@ -178,7 +178,7 @@ def _load(vocabulary: Vocabulary) -> _Tokenizer:
     return _Tokenizer(Tokenizer.from_pretrained(vocabulary.loads), vocabulary, base_vocab_size(vocabulary.loads))
 
 
-def _map_errors(call: Callable[[], _Result]) -> _Result:
+def map_errors(call: Callable[[], _Result]) -> _Result:
     """Run `call`, and turn everything that splintr raises, including Rust panics, into a `CountingError`."""
     try:
         return call()

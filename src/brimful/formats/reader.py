@@ -50,7 +50,8 @@ _PROGRESS_STEP: Final = 500  # records between two progress reports
 class Reader:
     """Reads all files at the given paths, one at a time, and knows how far it is.
 
-    Messages that name no room go into `room`. All files have the given `format`, or it is detected for each.
+    Messages that name no room go into `room`. All files have the given `format`, or it is detected for each: among the
+    given `formats`, or among all that are installed.
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class Reader:
         room: str | None = None,
         format: str | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        formats: Sequence[Format] | None = None,
     ) -> None:
         self._paths = paths
+        self._formats = formats
         self._room = room
         self._format = format
         self._limits = limits
@@ -102,7 +105,7 @@ class Reader:
     def records(self) -> Iterator[ImportedRecord | Skipped]:
         """Yield all records of all files, from the beginning."""
         self._finished = 0
-        formats: Sequence[Format] | None = None
+        formats = self._formats
         for source in self.sources():
             if isinstance(source, Skipped):
                 yield source
