@@ -1,6 +1,6 @@
-"""What is known of models: rows as data, names as people write them, additions of the user's own, and prices.
+"""Models: the registry, model files, names and prices.
 
-load (files) → sheet (one file, checked) → build (inheritance) → registry (names → rows)
+`files` reads and validates model files and builds a `registry`, which looks up models by any of their `names`.
 """
 
 from brimful.models.files import default_registry, load_registry, resolve

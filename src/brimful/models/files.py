@@ -36,7 +36,7 @@ from brimful.errors import InvalidModel
 from brimful.models.names import normalize_name
 from brimful.models.registry import Registry, unknown_model
 
-_MAX_TOKENS: Final = 1_000_000_000  # no window is larger; a typing error is
+_MAX_TOKENS: Final = 1_000_000_000  # larger windows are typos
 _MAX_FACTOR: Final = 10  # tokens per token of another tokenizer
 
 _Tokens = Annotated[int, Meta(ge=1, le=_MAX_TOKENS)]
@@ -61,7 +61,7 @@ class _CacheFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a file may say of a model. An empty text takes away what would be inherited."""
+    """The keys of a model. An empty string clears an inherited value."""
 
     like: _Word | UnsetType = UNSET
     aliases: tuple[_Word, ...] | UnsetType = UNSET
@@ -93,7 +93,7 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One row as its file gives it: `fields` holds values of `ModelInfo`, only those that are said."""
+    """One row of a file. `fields` has the values of `ModelInfo` that are set."""
 
     id: str
     file: str
@@ -104,12 +104,12 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     ollama: tuple[str, ...] = ()
 
     def error(self, field: str, reason: str) -> InvalidModel:
-        """Name the file and the key of what is wrong."""
+        """Return an error with the file and the key."""
         return InvalidModel(self.file, f"{self.key}.{field}" if field else self.key, reason)
 
 
 def parse_models(text: str, file: str) -> list[ModelEntry]:
-    r"""Read a whole file.
+    r"""Parse a model file.
 
     >>> [row] = parse_models('[models.mine]\nlike = "gpt-4o"\nwindow = 64000', "models.toml")
     >>> row.like, row.fields
@@ -121,8 +121,8 @@ def parse_models(text: str, file: str) -> list[ModelEntry]:
     """
     try:
         data = msgspec.toml.decode(text)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # besides bad TOML: a number of too many digits
-        raise InvalidModel(file, "", f"is not TOML: {error}") from None
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # ValueError: too many digits
+        raise InvalidModel(file, "", f"is not valid TOML: {error}") from None
     families = _require_table(data.pop("family", {}), file, "family")
     rows = _require_table(data.pop("models", {}), file, "models")
     defaults = _validate_fields(data, file, "")
@@ -141,11 +141,11 @@ def _family_entries(families: Mapping[str, Any], file: str, defaults: dict[str, 
 
 
 def _parent_family(name: Any, families: Mapping[str, dict[str, Any]], file: str, key: str) -> dict[str, Any] | None:
-    """Return what a family extends: one that stands above it, so that there is no circle."""
+    """Return the values of the family that this one extends. It must come earlier, so that there are no cycles."""
     if name is None:
         return None
     if not isinstance(name, str) or name not in families:
-        raise InvalidModel(file, f"{key}.extends", f"no family {name!r} above this one")
+        raise InvalidModel(file, f"{key}.extends", f"there is no earlier family {name!r}")
     return families[name]
 
 
@@ -163,7 +163,7 @@ def _require_table(raw: Any, file: str, key: str) -> Mapping[str, Any]:
 
 
 def _validate_fields(raw: Any, file: str, key: str) -> dict[str, Any]:
-    """Check what is said, and give it as values of `ModelInfo`."""
+    """Validate keys, and convert them to values of `ModelInfo`."""
     try:
         fields = msgspec.convert(raw, _Fields)
     except msgspec.ValidationError as error:
@@ -171,12 +171,12 @@ def _validate_fields(raw: Any, file: str, key: str) -> dict[str, Any]:
     said = {name: getattr(fields, name) for name in fields.__struct_fields__}
     values = {name: _plain_value(value) for name, value in said.items() if value is not UNSET}
     if values.get("tokenizer") and "prior" in values:
-        raise InvalidModel(file, f"{key}.prior".lstrip("."), "a tokenizer or a prior counts a model, not both")
+        raise InvalidModel(file, f"{key}.prior".lstrip("."), "cannot be combined with a tokenizer")
     return {**_cleared_fields(values), **values}
 
 
 def _cleared_fields(values: Mapping[str, Any]) -> dict[str, None]:
-    """Take away what would be inherited: a tokenizer stands in for a prior, and a prior for a tokenizer."""
+    """Clear inherited values: a tokenizer replaces a prior, and a prior replaces a tokenizer."""
     if values.get("tokenizer"):
         return {"prior": None}
     return {"tokenizer": None} if "prior" in values else {}
@@ -198,18 +198,18 @@ def _plain_value(value: Any) -> Any:
 
 
 def _convert_error(message: str, file: str, key: str) -> InvalidModel:
-    """Turn msgspec's `… - at `$.prior.factor`` into a key of the file."""
+    """Convert msgspec's `… - at `$.prior.factor`` to a key of the file."""
     reason, _, path = message.partition(" - at `$")
     unknown = re.search(r"unknown field `(.*)`", reason)
     parts = [key, path.rstrip("`").lstrip("."), unknown[1] if unknown else ""]
-    return InvalidModel(file, ".".join(part for part in parts if part), "no such key" if unknown else reason)
+    return InvalidModel(file, ".".join(part for part in parts if part), "unknown key" if unknown else reason)
 
 
 EMPTY_REGISTRY: Final = Registry(rows={}, hosted={}, local={})
 
 
 def add_models(base: Registry, entries: Iterable[ModelEntry]) -> Registry:
-    r"""Return `base` with these rows added; a row of the same name overrides it, field by field.
+    r"""Return `base` with these rows added. A row with an existing name overrides it, field by field.
 
     >>> from brimful.models.files import parse_models
     >>> sheet = parse_models('[models.a-1]\nwindow = 900\n[models.b]\nlike = "A.1"\n', "models.toml")
@@ -224,7 +224,7 @@ def add_models(base: Registry, entries: Iterable[ModelEntry]) -> Registry:
 
 
 class _Builder:
-    """Builds rows in the order in which they need each other."""
+    """Builds rows in the order of their dependencies."""
 
     def __init__(self, base: Registry, entries: Iterable[ModelEntry]) -> None:
         self.base = base
@@ -234,14 +234,14 @@ class _Builder:
         self.claims: dict[tuple[bool, str], str] = {}
         for entry in entries:
             if (twin := self.entries.setdefault(normalize_name(entry.id), entry)) is not entry:
-                raise entry.error("", f"is there twice, also as {twin.key} in {twin.file}")
+                raise entry.error("", f"is defined twice, also as {twin.key} in {twin.file}")
 
     def build(self, entry: ModelEntry, waiting: tuple[str, ...]) -> ModelInfo:
-        """Build the row of an entry, after the one that it is like. `waiting` are those that need this one."""
+        """Build the row of an entry, after the one it is like. `waiting` are the entries that depend on it."""
         if entry.id in self.built:
             return self.built[entry.id]
         if entry.id in waiting:
-            raise entry.error("like", f"goes in a circle: {' → '.join((*waiting, entry.id))}")
+            raise entry.error("like", f"is circular: {' → '.join((*waiting, entry.id))}")
         row = _make_row(entry, self._parent(entry, (*waiting, entry.id)))
         self.built[entry.id] = row
         self._put(entry, row, (entry.id, *entry.aliases))
@@ -257,9 +257,9 @@ class _Builder:
         if canonical is not None:
             return self.base.rows[canonical]
         if entry.like:
-            raise entry.error("like", f"no model {entry.like!r}")
+            raise entry.error("like", f"there is no model {entry.like!r}")
         if "window" not in entry.fields:
-            raise entry.error("window", "is missing, and there is no known model to take it from (like = …)")
+            raise entry.error("window", "is required, unless it is inherited (like = …)")
         return unknown_model(entry.id)
 
     def _put(self, entry: ModelEntry, row: ModelInfo, names: tuple[str, ...]) -> None:
@@ -275,42 +275,42 @@ class _Builder:
 
 def _make_row(entry: ModelEntry, parent: ModelInfo) -> ModelInfo:
     window = entry.fields.get("window", parent.window)
-    # Nothing but the window limits what a model may answer, unless its file or its parent says so.
-    most = min(parent.max_output, window) if parent.known else window
-    said = {"source": entry.file, "max_output": most, **entry.fields}
-    row = msgspec.structs.replace(parent, **said, id=entry.id, canonical=entry.id, known=True)
+    # By default, only the window limits the output.
+    max_output = min(parent.max_output, window) if parent.known else window
+    values = {"source": entry.file, "max_output": max_output, **entry.fields}
+    row = msgspec.structs.replace(parent, **values, id=entry.id, canonical=entry.id, known=True)
     if row.max_output > row.window:
         raise entry.error("max_output", f"{row.max_output:,} is more than the window, {row.window:,}")
     if row.overhead == "template" and not row.chat_template:
-        raise entry.error("chat_template", "is needed by overhead = 'template'")
+        raise entry.error("chat_template", "is required if overhead is 'template'")
     return row
 
 
 ENVIRONMENT_KEY: Final = "BRIMFUL_MODELS"
-"""The environment variable with the path of a file of one's own models."""
+"""The environment variable with the path of the user's model file."""
 
 
 def load_registry(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Registry:
-    """Return the package's models, with those of the user's file added.
+    """Return the built-in models, with those of the user's file added.
 
-    The file is `path`, or else the one that BRIMFUL_MODELS names in `environ` (if not given, the process's own).
+    The file is `path`, or the one that BRIMFUL_MODELS names in `environ` (by default, the process's environment).
 
     >>> load_registry(environ={}).resolve("openai/gpt-4o-2024-08-06").window
     128000
     """
-    given = path or _path_in_environment(os.environ if environ is None else environ)
-    own = _bundled_registry()
-    return own if given is None else add_models(own, parse_models(_read_text(given), str(given)))
+    file = path or _path_in_environment(os.environ if environ is None else environ)
+    bundled = _bundled_registry()
+    return bundled if file is None else add_models(bundled, parse_models(_read_text(file), str(file)))
 
 
 @cache
 def default_registry() -> Registry:
-    """Return the registry of this process: read on first use, then kept."""
+    """Return the registry of this process. It is read once."""
     return load_registry()
 
 
 def resolve(name: str, registry: Registry | None = None) -> ModelInfo:
-    """Return what is known of a model under any of its names; an unknown one gets the fallback.
+    """Look up a model by any of its names. An unknown name returns the fallback.
 
     >>> resolve("claude-3-5-sonnet-20241022").window
     200000

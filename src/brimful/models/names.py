@@ -1,7 +1,7 @@
-"""A model has many names: read one, and give its plainer spellings.
+"""Model names: parse a name and list its simpler spellings.
 
-Nothing here guesses. A name is only ever *undecorated*: provider prefixes, dates, tags of routers and quantizations
-come off one by one, and the registry looks for an equal name after each. So `gpt-4o-mini` can never become `gpt-4o`.
+Nothing is guessed. Provider prefixes, dates, router tags and quantization suffixes are removed one by one, and the
+registry looks for an equal name after each step. So `gpt-4o-mini` can never become `gpt-4o`.
 """
 
 import re
@@ -13,7 +13,7 @@ import msgspec
 from brimful.core.model import Wire
 
 MAX_NAME_CHARACTERS: Final = 300
-"""Characters. No model has a longer name, and a bound keeps the patterns below linear."""
+"""No model has a longer name, and the bound keeps the patterns below linear."""
 
 _OPENAI_HOSTS: Final = (
     "cerebras databricks deepinfra fireworks fireworks_ai github groq hosted_vllm huggingface litellm_proxy lm_studio "
@@ -25,17 +25,17 @@ _HOSTS: Final[dict[str, Wire]] = {
     **dict.fromkeys(_OPENAI_HOSTS.split(), "openai"),
     **dict.fromkeys(_OLLAMA_HOSTS.split(), "ollama"),
 }
-"""Hosts that serve other makers' models, and the API they do it with. Any other first part of a path says nothing."""
+"""Hosts that serve other makers' models, and their API. Any other prefix has no meaning."""
 
 _MAKER_NAMES: Final = (
     "anthropic azure bedrock cohere deepseek gemini google google-gla google-vertex grok meta mistral moonshotai "
     "openai qwen vertexai xai"
 )
 _MAKERS: Final = frozenset(_MAKER_NAMES.split())
-"""First parts of `maker:model`. `mistral:7b` has one too, but that is found before it is read this way."""
+"""Prefixes of `maker:model`. Ollama's `mistral:7b` is looked up first."""
 
 _FINE_TUNED: Final = re.compile(r"^ft:(?P<base>[^:]+)(?::.*)?$|^(?P<azure>.+?)\.ft-.*$", re.DOTALL)
-_BEDROCK: Final = re.compile(  # `us.anthropic.claude…`; `deepseek.r1` keeps its maker, for `r1` alone is no name
+_BEDROCK: Final = re.compile(  # `us.anthropic.claude…`; `deepseek.r1` keeps its maker, because `r1` alone is not a name
     r"^(?:(?:us|us-gov|eu|apac|au|ca|jp|sa|global)\.(?=[a-z]+\.))?"
     r"(?:(?:anthropic|cohere|google|meta|mistral|moonshot|moonshotai|openai|qwen|zai)\.(?=[a-z]))?",
 )
@@ -46,8 +46,8 @@ _FAMILY: Final = re.compile(r"^(?:meta-)?(llama|qwen|gemma)[-v]*(?=\d)")
 
 _DECORATION: Final = re.compile(
     r"""(?:
-      [-@]20\d{6} | -20\d\d-\d\d-\d\d                   # the day of the snapshot
-    | -(?:preview|exp)-\d\d-(?:\d\d|20\d\d)             # … as Google writes it
+      [-@]20\d{6} | -20\d\d-\d\d-\d\d                   # snapshot date
+    | -(?:preview|exp)-\d\d-(?:\d\d|20\d\d)             # Google's dates
     | -00[1-9] | @00[1-9] | @default                    # Vertex
     | -v\d+:\d+ | (?<=\d)-v1                            # Bedrock
     | [-:@]latest
@@ -56,14 +56,14 @@ _DECORATION: Final = re.compile(
     | -(?:gguf | awq | gptq | mlx | bnb | unsloth | quantized | w\da\d+ | [2-8]bit)
     | -(?:instruct | instruct-turbo | it)
     )$
-    | -instruct(?=-(?:\d{4}|v0-\d)$)                    # … before a version that stays
+    | -instruct(?=-(?:\d{4}|v0-\d)$)                    # before a version
     """,
     re.VERBOSE,
 )
 
 
 class ModelName(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's name, read: as it is, without prefixes, and the API of the host in its prefix, if that is known.
+    """A parsed name: the whole name, the name without prefixes, and the API of the host in its prefix, if known.
 
     >>> parse_name("openrouter/anthropic/Claude-3.5-Sonnet:beta")
     ModelName(whole='openrouter/anthropic/claude-3.5-sonnet:beta', bare='claude-3.5-sonnet:beta', wire='openai')
@@ -79,14 +79,14 @@ class ModelName(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tagged(self) -> bool:
-        """Whether it looks like Ollama's `name:tag`: `acme:7b`, but neither `openai:acme` nor Bedrock's `acme-v1:0`."""
+        """Whether it is like Ollama's `name:tag`: `acme:7b`, but not `openai:acme` or Bedrock's `acme-v1:0`."""
         head, _, tag = self.bare.partition(":")
         if not head or not tag or ":" in tag or tag.isdigit():
             return False
         return tag[0].isdigit() or _first_part(self.whole) not in _MAKERS
 
     def spellings(self) -> Iterator[str]:
-        """Yield the whole name, folded, then ever plainer ones.
+        """Yield the normalized name, then simpler and simpler spellings.
 
         >>> list(parse_name("Qwen/Qwen2.5-7B-Instruct-AWQ").spellings())
         ['qwen/qwen2-5-7b-instruct-awq', 'qwen-2-5-7b-instruct-awq', 'qwen-2-5-7b-instruct', 'qwen-2-5-7b']
@@ -101,7 +101,7 @@ class ModelName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_name(name: str) -> ModelName:
-    """Take a name apart, whatever it is."""
+    """Parse any name."""
     plain = name.strip().lower()
     if len(plain) > MAX_NAME_CHARACTERS:
         return ModelName(whole=plain, bare=plain)
@@ -114,7 +114,7 @@ def parse_name(name: str) -> ModelName:
 
 
 def normalize_name(name: str) -> str:
-    """Write a bare name as all its spellings are compared.
+    """Normalize a name, so that its spellings compare equal.
 
     >>> normalize_name("Llama3.1:8B"), normalize_name("meta-llama-3.1-8b"), normalize_name("gpt-4.1")
     ('llama-3-1:8b', 'llama-3-1-8b', 'gpt-4-1')

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from brimful.records.statistics import ModelStatistics, ResponseStatistics
 
 _PROVIDER_NAMES: Final = {"xai": "x-ai"}
-"""Our names of makers, where genai-prices has another."""
+"""Providers that have another name in genai-prices."""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """US dollars for the prompt, for the completion, and for both; `as_of` is the day whose prices were asked for."""
+    """The price of a request in US dollars, with the prices of the day `as_of`."""
 
     prompt: Decimal
     completion: Decimal
@@ -36,10 +36,10 @@ def price(
     *,
     at: datetime | None = None,
 ) -> Price | None:
-    """Return the price of a request, or None where it is not known (or there is none: a model of one's own).
+    """Return the price of a request, or None if it is unknown or the model runs on your own hardware.
 
-    `prompt_tokens` includes `cached_tokens`, as OpenAI counts them; Anthropic reports the cached ones beside the rest.
-    Prices change: `at` asks for those of another time than now.
+    `prompt_tokens` includes `cached_tokens`, as OpenAI reports them. Anthropic reports cached tokens separately.
+    `at` selects the prices of another time.
     """
     _check_tokens(prompt_tokens, completion_tokens, cached_tokens)
     if model.wire == "ollama":
@@ -53,7 +53,7 @@ def price(
 
 
 def _price_candidates(model: ModelInfo) -> tuple[tuple[str, str], ...]:
-    """Name where the price may stand: with the host in the model's name, then with its maker."""
+    """Return where to look for the price: at the host in the model's name, then at its maker."""
     host, _, name = model.id.partition("/")
     maker = (_PROVIDER_NAMES.get(model.provider, model.provider), model.canonical or model.id)
     return ((host, name), maker) if name else (maker,)
@@ -68,7 +68,7 @@ def _look_up_price(provider: str, name: str, usage: dict[str, int], when: dateti
             provider_id=provider,
             genai_request_timestamp=when,
         )
-    except (LookupError, ValueError):  # no such provider or model; or no price for this kind of token
+    except (LookupError, ValueError):  # unknown provider or model, or no price for this kind of token
         return None
     return Price(
         prompt=found.input_price,
@@ -81,7 +81,7 @@ def _look_up_price(provider: str, name: str, usage: dict[str, int], when: dateti
 
 def _import_library() -> Any:
     try:
-        import genai_prices  # noqa: PLC0415 - an extra: only who asks for a price needs it
+        import genai_prices  # noqa: PLC0415 - optional dependency
     except ImportError as error:
         raise MissingExtra("prices", "a price") from error
     return genai_prices
@@ -90,16 +90,18 @@ def _import_library() -> Any:
 def _check_tokens(prompt: int, completion: int, cached: int) -> None:
     for field, value in (("prompt_tokens", prompt), ("completion_tokens", completion), ("cached_tokens", cached)):
         if type(value) is not int or value < 0:
-            raise InvalidValue(field, f"must be a whole number, not {value!r}")
+            raise InvalidValue(field, f"must be a non-negative integer, not {value!r}")
     if cached > prompt:
-        raise InvalidValue("cached_tokens", f"{cached:,} is more than prompt_tokens, {prompt:,}, which include them")
+        raise InvalidValue(
+            "cached_tokens", f"must not exceed prompt_tokens ({prompt:,}), which include them, but is {cached:,}"
+        )
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
-    """US dollars: what answers cost, by the usage that providers reported.
+    """The cost of answers in US dollars, from the usage that providers reported.
 
-    `saved` is what everything that was left out would have cost on top, sent in every prompt and in no cache.
-    `saved_by_cache` is what the providers' caches took off. Answers of `unpriced` models are in none of these.
+    `saved` is what all excluded content would have cost in addition, uncached. `saved_by_cache` is the discount
+    of the providers' caches. Answers of `unpriced` models are not included.
     """
 
     cost: Decimal = Decimal(0)
@@ -109,12 +111,12 @@ class Spending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def naive(self) -> Decimal:
-        """What it would have cost to send everything, without any cache."""
+        """The cost of sending everything, without any cache."""
         return self.cost + self.saved + self.saved_by_cache
 
 
 def spending(models: "Sequence[ModelStatistics]") -> Spending | None:
-    """Return what answers of these models cost; None where no price is known of any."""
+    """Return the cost of these models' answers, or None if no price is known."""
     reported = [each for each in models if each.answers.reported]
     found = {each.model: _spending_on_model(each) for each in reported}
     priced = [each for each in found.values() if each is not None]
@@ -129,7 +131,7 @@ def spending(models: "Sequence[ModelStatistics]") -> Spending | None:
 
 
 def _spending_on_model(figures: "ModelStatistics") -> Spending | None:
-    """Price all tokens at the rates of the mean request: some prices rise with a prompt's length."""
+    """Price all tokens at the rates of the mean request, because some prices depend on the prompt's length."""
     info, answers = default_registry().resolve(figures.model), figures.answers
     more = max(0, answers.naive - answers.counted)
     prompt, longer = _mean_tokens(answers, answers.prompt), _mean_tokens(answers, answers.prompt + more)

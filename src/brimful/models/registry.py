@@ -8,12 +8,12 @@ import msgspec
 from brimful.core.model import UNKNOWN_PRIOR, ModelInfo, Wire
 from brimful.models.names import normalize_name, parse_name
 
-FALLBACK_WINDOW: Final = 8_192  # tokens; the smallest window that a chat model in use still has
+FALLBACK_WINDOW: Final = 8_192  # tokens; the smallest window of chat models in use
 FALLBACK_OUTPUT: Final = 4_096  # tokens; half of the window
 
 
 def unknown_model(name: str) -> ModelInfo:
-    """Assume little: a small window and dear tokens.
+    """Return conservative assumptions: a small window and high token counts.
 
     >>> unknown_model("nobody-knows-me").window, unknown_model("nobody:7b").wire
     (8192, 'ollama')
@@ -32,7 +32,7 @@ def unknown_model(name: str) -> ModelInfo:
 
 
 def unknown_model_warning(info: ModelInfo) -> str:
-    """Say what was assumed, and how to do better.
+    """Return a warning with the assumptions, and how to replace them.
 
     >>> print(unknown_model_warning(unknown_model("acme-1")))
     unknown model 'acme-1': assuming a window of 8,192 tokens and counting with o200k_base × 1.3 + 25 %; \
@@ -47,10 +47,10 @@ describe it in a models.toml file (BRIMFUL_MODELS)
 
 
 class Registry(msgspec.Struct, frozen=True, kw_only=True):
-    """All known models. A value: adding to it gives another one.
+    """All known models. Immutable: adding models gives a new registry.
 
-    `hosted` and `local` lead from a folded name to a row's id; Ollama has names of its own, and some of them mean
-    another model elsewhere (`deepseek-r1` is 671B at its maker's, 8B in Ollama).
+    `hosted` and `local` map normalized names to row ids. Ollama's names are separate, because some of them mean another
+    model elsewhere (`deepseek-r1` has 671B parameters at its maker, 8B in Ollama).
     """
 
     rows: Mapping[str, ModelInfo]
@@ -58,7 +58,7 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
     local: Mapping[str, str]
 
     def __iter__(self) -> Iterator[ModelInfo]:
-        """Iterate over the rows, each under its own id."""
+        """Iterate over all rows."""
         return iter(self.rows.values())
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted(self.rows))
 
     def canonical(self, name: str) -> str | None:
-        """Return the id of the row that `name` stands for, or None."""
+        """Return the id of the row with this name, or None."""
         parsed = parse_name(name)
         first_local = parsed.wire == "ollama" or parsed.tagged
         indexes = (self.local, self.hosted) if first_local else (self.hosted, self.local)
@@ -78,9 +78,9 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
         return next(found, None)
 
     def resolve(self, name: str) -> ModelInfo:
-        """Return what is known of the model, or the fallback (`known` is false). Never raises.
+        """Return a model, or the fallback (`known` is false). Never raises.
 
-        The result's `id` is the name as given, for that is what the provider expects.
+        The result's `id` is the name that was passed, because the provider expects it.
         """
         canonical = self.canonical(name)
         if canonical is None:
@@ -89,7 +89,7 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(row, id=name, wire=self._wire(name, row))
 
     def _wire(self, name: str, row: ModelInfo) -> Wire:
-        """Return the host's API, unless the row was meant by its very name."""
+        """Return the host's API, unless the name is exactly that of the row."""
         if (spelling := normalize_name(name)) in self.hosted or spelling in self.local:
             return row.wire
         return parse_name(name).wire or row.wire
