@@ -233,13 +233,13 @@ def note(text):
 INVALID_SYSTEM_TURNS = [
     ([note("Be kind."), HI], "messages[0]: the first turn must be the user's"),
     ([HI, told(text("Hi")), note("Be kind."), told(text("So?"))],
-     "messages[2]: a system turn must follow one of the user's"),
+     "messages[2]: a system turn must follow a user turn"),
     ([HI, note("a"), note("b")], "messages[2]: two system turns in a row"),
-    ([HI, note("a"), HI], "messages[2]: after a system turn the assistant must speak"),
+    ([HI, note("a"), HI], "messages[2]: a system turn must be followed by an assistant turn"),
     ([HI, {"role": "system", "content": [image(type="url", url="https://a.example/b.png")]}],
      "messages[1].content[0].type: must be one of text, not 'image'"),
     ([HI, told(use()), note("a"), told(text("Hi"))],
-     "messages[2]: a system turn must follow one of the user's",
+     "messages[2]: a system turn must follow a user turn",
      "messages[1].content[0]: tool call 'c1' without its result"),
 ]  # fmt: skip
 
@@ -248,7 +248,7 @@ INVALID_SYSTEM_TURNS = [
 def test_system_turns_out_of_place_are_named(case):
     messages, *violations = case
     violations += (
-        ["messages[1]: after a system turn the assistant must speak"] if messages[0] == note("Be kind.") else []
+        ["messages[1]: a system turn must be followed by an assistant turn"] if messages[0] == note("Be kind.") else []
     )
     assert anthropic.check({"model": "m", "max_tokens": 9, "messages": messages}) == violations
 

@@ -63,8 +63,8 @@ def _make_replacer(package: ContentPackage, model: ModelInfo, renderer: Renderer
             return part
         # An unknown model is not known to lack a modality.
         blind = model.known and part.modality not in model.modalities
-        stand_in = renderer.stand_in(part, "assistant" if blind else role)
-        return part if stand_in is None else Text(text=stand_in.text)
+        media_placeholder = renderer.media_placeholder(part, "assistant" if blind else role)
+        return part if media_placeholder is None else Text(text=media_placeholder.text)
 
     return shown
 

@@ -58,7 +58,7 @@ class Renderer(Protocol):
         """Render the request."""
         ...
 
-    def stand_in(self, media: Media, role: Role) -> Text | None:
+    def media_placeholder(self, media: Media, role: Role) -> Text | None:
         """Return the text that replaces a media item, or None if the item itself is sent."""
         ...
 

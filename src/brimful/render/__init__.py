@@ -1,7 +1,7 @@
-"""Prompt → request, for every provider, and back.
+"""Write a prompt as a provider's request, and read it back.
 
-Each wire writes a request, reads it back into a neutral prompt, and checks it against the provider's rules. Writing and
-reading share no code on purpose: what will be billed is counted from what was read.
+Each wire format can write a request, read it back into a neutral prompt, and check it against the provider's rules.
+Writing and reading share no code: what will be billed is counted from what was read.
 """
 
 from collections.abc import Sequence
@@ -21,21 +21,21 @@ __all__ = ["Renderer", "read_history", "read_tool", "renderer_for", "renderer_of
 
 @cache
 def renderer_for(wire: Wire) -> Renderer:
-    """Return the renderer of a wire.
+    """Return the renderer of a wire format.
 
     >>> renderer_for("anthropic").names_in_text
     True
     """
-    # Most programs speak one wire, and load no other.
+    # Most programs use one wire format, and load no other.
     renderer: Renderer = import_module(f"brimful.render.{wire}").RENDERER
     return renderer
 
 
 def renderer_of(inputs: Inputs, raw: Sequence[bytes] = ()) -> AnyRenderer:
-    """Return what writes and reads the request of a context: the wire of its model, or its caller's own request.
+    """Return the renderer of a context: for the model's wire format, or for the client's own request.
 
-    `raw` are that request's messages, where they are at hand. A caller's fields without its messages go with ours, as
-    long as the wire is theirs.
+    `raw` are the messages of the client's request, if they are available. If only the client's other fields are kept,
+    they are sent with our messages, provided that the wire format is the same.
     """
     wire, frame = inputs.model.wire, inputs.frame
     if frame is not None and frame.messages:

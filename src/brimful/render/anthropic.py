@@ -29,7 +29,7 @@ Block = dict[str, Any]
 
 IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 MAX_BREAKPOINTS: Final = 4
-_DEFAULT_MAX_TOKENS: Final = 4096  # `max_tokens` is required; every Claude model since 3 can write this many
+_DEFAULT_MAX_TOKENS: Final = 4096  # `max_tokens` is required; every Claude model since 3 allows this many
 
 
 def write_request(prompt: Prompt, window: int) -> Request:
@@ -59,7 +59,7 @@ def write_request(prompt: Prompt, window: int) -> Request:
 
 
 def accepts_media(media: Media) -> bool:
-    """Say whether the wire takes this medium."""
+    """Whether the API accepts these media."""
     if media.modality != "image":
         return False
     return media.url.startswith("https://") or (bool(media.data) and mime_type(media) in IMAGE_TYPES)
@@ -75,7 +75,7 @@ def _write_turn(turn: Turn, marked: list[Block]) -> dict[str, Any]:
 
 
 def _write_blocks(messages: Iterable[Message], marked: list[Block]) -> list[Block]:
-    """Write the blocks of some messages, and note those after which the prompt wants a breakpoint."""
+    """Write the blocks of messages, and add those that end with a breakpoint to `marked`."""
     written = []
     for message in messages:
         blocks = [_write_block(part) for part in message.parts]
@@ -105,9 +105,9 @@ def _write_source(media: Media) -> dict[str, str]:
 
 
 def _set_breakpoints(tools: Sequence[Block], marked: Sequence[Block]) -> None:
-    """Mark the first block, the most stable one, and the latest, which save the most; the tools if a mark is left.
+    """Mark the first block, the most stable one, and the latest, which save the most; also tools if a mark is left.
 
-    Tools come before all else, so a change of the system prompt need not cost them their path in the cache.
+    Tools come first, so they stay cached if the system prompt changes.
     """
     kept = [*marked[:1], *marked[1:][-(MAX_BREAKPOINTS - 1) :]]
     if tools and kept and len(kept) < MAX_BREAKPOINTS:
@@ -116,12 +116,14 @@ def _set_breakpoints(tools: Sequence[Block], marked: Sequence[Block]) -> None:
         block["cache_control"] = {"type": "ephemeral"}
 
 
+# -- reading -----------------------------------------------------------------------------------------------------------
+
 WireBlock = dict[str, Any]
 Content = str | list[WireBlock]
 
 
 def read_request(request: Request) -> Prompt:
-    """Read the request. A user turn with tool results becomes a tool message, and a user message of what follows them.
+    """Read the request. A user turn with tool results becomes a tool message and a user message with the rest.
 
     >>> asked = {"role": "user", "content": "Hi"}
     >>> read_request({"model": "m", "max_tokens": 9, "system": "Be kind.", "messages": [asked]}).messages[0]
@@ -190,16 +192,18 @@ def _read_image(source: dict[str, str]) -> Media:
     return Media(modality="image", data=source["data"], media_type=source["media_type"])
 
 
+# -- rules -------------------------------------------------------------------------------------------------------------
+
 _ALLOWED: Final = {
     "user": ("text", "image", "tool_result"),
     "assistant": ("text", "tool_use"),
-    "system": ("text",),  # models before Opus 4.8 refuse these turns; which model it is, is not looked up here
+    "system": ("text",),  # models before Opus 4.8 refuse these turns, which is not checked here
 }
 _ID_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 def find_violations(request: object) -> list[str]:
-    """List every broken rule.
+    """Return every violation of the API's rules.
 
     >>> asked = {"role": "user", "content": [{"type": "text", "text": ""}]}
     >>> find_violations({"model": "claude-sonnet-5", "messages": [asked]})
@@ -258,9 +262,9 @@ def _check_order(report: Report, path: str, role: str, before: str) -> None:
     elif role == before:
         report.add(path, f"two {role} turns in a row")
     elif role == "system" and before == "assistant":
-        report.add(path, "a system turn must follow one of the user's")
+        report.add(path, "a system turn must follow a user turn")
     elif role == "user" and before == "system":
-        report.add(path, "after a system turn the assistant must speak")
+        report.add(path, "a system turn must be followed by an assistant turn")
 
 
 def _check_turn(report: Report, pairing: CallPairing, path: str, turn: Object) -> None:
@@ -358,5 +362,5 @@ RENDERER: Final = Renderer(
     write=write_request,
     read=read_request,
     find_violations=find_violations,
-    carries=accepts_media,
+    accepts_media=accepts_media,
 )

@@ -26,10 +26,10 @@ from brimful.render.rules import CallPairing, Object, Report, check_tools, descr
 from brimful.render.tools import arguments_object, json_text, object_schema
 
 _MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"gemini-[12](?!\d)")
-"""Models that know no thought signatures. All later ones refuse a call in the current turn that has none."""
+"""Models without thought signatures. Later models refuse calls in the current turn that have none."""
 
 _NO_SIGNATURE: Final = "skip_thought_signature_validator"
-"""Google's word for a call whose signature is not at hand."""
+"""Google's value for a call whose signature is not available."""
 
 MIME_FAMILIES: Final = ("image/", "audio/", "video/")
 _WIRE_ROLES: Final = {"user": "user", "assistant": "model"}
@@ -59,7 +59,7 @@ def write_request(prompt: Prompt) -> Request:
 
 
 def function_name(name: str) -> str:
-    """Return the name of a past call as Gemini takes it: it may not begin with a digit or a dash.
+    """Return a name for a past call that Gemini accepts: it must not start with a digit or a dash.
 
     >>> function_name("look_up"), function_name("2fa")
     ('look_up', '_2fa')
@@ -68,7 +68,7 @@ def function_name(name: str) -> str:
 
 
 def accepts_media(media: Media) -> bool:
-    """Say whether the wire takes this medium."""
+    """Whether the API accepts these media."""
     known = mime_type(media).startswith(MIME_FAMILIES)
     return known and (bool(media.data) or media.url.startswith(("https://", "gs://")))
 
@@ -110,13 +110,15 @@ def _write_part(part: Part) -> dict[str, Any]:
             return {"functionResponse": {"id": part.id, "name": function_name(part.name), "response": response}}
 
 
+# -- reading -----------------------------------------------------------------------------------------------------------
+
 WirePart = dict[str, Any]
 
 _READ_ROLES: Final[dict[str, Role]] = {"user": "user", "model": "assistant"}
 
 
 def read_request(request: Request) -> Prompt:
-    """Read the request. A user's content with function responses becomes a tool message, and one of what follows them.
+    """Read the request. A user's content with function responses becomes a tool message and one with the rest.
 
     >>> asked = {"role": "user", "parts": [{"text": "Hi"}]}
     >>> read_request({"model": "models/gemini-3-pro", "contents": [asked]}).model
@@ -180,6 +182,8 @@ def _read_result(answer: dict[str, Any]) -> ToolResult:
             return ToolResult(id=id, name=answer["name"], content=json_text(response))
 
 
+# -- rules -------------------------------------------------------------------------------------------------------------
+
 _FUNCTION_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 _ALLOWED: Final = {
     "user": ("text", "inlineData", "fileData", "functionResponse"),
@@ -190,7 +194,7 @@ _PART_KINDS: Final = ("text", "inlineData", "fileData", "functionCall", "functio
 
 
 def find_violations(request: object) -> list[str]:
-    """List every broken rule.
+    """Return every violation of the API's rules.
 
     >>> find_violations({"model": "models/gemini-3-pro", "contents": [{"role": "model", "parts": [{"text": "Hi"}]}]})
     ["contents[0]: the first turn must be the user's", "contents: the last turn must be the user's"]
@@ -339,5 +343,5 @@ RENDERER: Final = Renderer(
     write=lambda prompt, _: write_request(prompt),
     read=read_request,
     find_violations=find_violations,
-    carries=accepts_media,
+    accepts_media=accepts_media,
 )

@@ -451,7 +451,7 @@ class IncomingRenderer(msgspec.Struct, frozen=True):
         """Names stay where the client put them."""
         return False
 
-    def stand_in(self, media: Media, role: Role) -> Text | None:
+    def media_placeholder(self, media: Media, role: Role) -> Text | None:
         """Return None: the provider decides whether it accepts the media."""
         del media, role
         return None
@@ -519,9 +519,9 @@ class ClientFieldsRenderer(msgspec.Struct, frozen=True):
         """Whether names are written into the text, as in the wire format."""
         return self.wire.names_in_text
 
-    def stand_in(self, media: Media, role: Role) -> Text | None:
+    def media_placeholder(self, media: Media, role: Role) -> Text | None:
         """Return the text that replaces media, as in the wire format."""
-        return self.wire.stand_in(media, role)
+        return self.wire.media_placeholder(media, role)
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
         """Write the request."""

@@ -1,11 +1,13 @@
 """Bring a prompt's messages into a regular form that every provider accepts.
 
-1. Blank texts are removed: some providers refuse them. A message left empty is removed too, and its cache mark moves
-to the previous one. 2. Neighbouring texts of a message are joined with an empty line. 3. Media stay in user messages
-if the provider accepts them; otherwise a short placeholder text replaces them. 4. In an assistant message, tool calls
-come last. 5. A run of tool messages becomes one with all results, in the order of the calls. Anything else in it (an
-image that a tool returned) follows as a user message. 6. Ids and names of past calls are made acceptable to every
-provider; speakers' names are put on one line.
+1. Blank texts are removed: some providers refuse them. A message left empty is removed too, and its cache mark moves to
+   the previous one.
+2. Neighboring texts of a message are joined with an empty line.
+3. Media stay in user messages if the provider accepts them; otherwise a short placeholder text replaces them.
+4. In an assistant message, tool calls come last.
+5. A run of tool messages becomes one with all results, in the order of the calls. Anything else in it (an image that a
+   tool returned) follows as a user message.
+6. Ids and names of past calls are made acceptable to every provider; speakers' names are put on one line.
 """
 
 import hashlib
@@ -21,13 +23,13 @@ from brimful.core.content import clean_text
 from brimful.core.prompt import Media, Message, Part, Text, ToolCall, ToolResult
 from brimful.errors import InvalidValue
 
-_OPENAI_NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")  # from OpenAI's own error message
-_TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the narrowest of all providers
+_OPENAI_NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")  # from OpenAI's error message
+_TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the strictest of all providers
 _NOT_IN_TOOL_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def single_line(name: str) -> str:
-    r"""Return a name on one line, so that it cannot pass for two messages where it is written into the text.
+    r"""Return a name on one line, so that it cannot look like two messages in the text.
 
     >>> single_line(" Ada\n Lovelace ")
     'Ada Lovelace'
@@ -36,7 +38,7 @@ def single_line(name: str) -> str:
 
 
 def fits_name_field(name: str) -> bool:
-    """Whether OpenAI takes this as the `name` of a message.
+    """Whether OpenAI accepts this as the `name` of a message.
 
     >>> fits_name_field("Zoë"), fits_name_field("Ada Lovelace"), fits_name_field("")
     (True, False, False)
@@ -45,7 +47,7 @@ def fits_name_field(name: str) -> bool:
 
 
 def is_tool_name(name: object) -> bool:
-    """Whether every provider takes this as the name of a tool.
+    """Whether every provider accepts this as the name of a tool.
 
     >>> is_tool_name("web_search"), is_tool_name("web.search")
     (True, False)
@@ -54,9 +56,9 @@ def is_tool_name(name: object) -> bool:
 
 
 def safe_tool_name(name: str) -> str:
-    """Return the name of a past call as every provider takes it.
+    """Return a name for a past call that every provider accepts.
 
-    Only the past is renamed. A tool on offer keeps its name, or the program that offers it would not know the call.
+    Only past calls are renamed. The tools of the request keep their names, so that the program recognizes the calls.
 
     >>> safe_tool_name("web_search"), safe_tool_name("web.search"), safe_tool_name("")
     ('web_search', 'web_search', 'tool')
@@ -65,9 +67,9 @@ def safe_tool_name(name: str) -> str:
 
 
 def with_name_in_text(message: Message) -> Message:
-    """Move the name to the head of the text; a message that starts with a medium gets a text of its own for it.
+    """Move the name to the start of the text. A message that starts with media gets a separate text for it.
 
-    The name of a message with nothing but tool calls is left out: there is nothing to put it before.
+    A message with only tool calls loses its name: there is no text to put it before.
 
     >>> with_name_in_text(Message(role="user", name="Ada", parts=(Text(text="Hi"),))).parts
     (Text(text='Ada: Hi'),)
@@ -83,11 +85,11 @@ def with_name_in_text(message: Message) -> Message:
     return msgspec.structs.replace(message, name="", parts=parts)
 
 
-_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")  # Anthropic's letters, OpenAI's length
+_CALL_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")  # Anthropic's characters, OpenAI's length
 
 
 def is_call_id(id: object) -> bool:
-    """Whether every provider takes this as the id of a call.
+    """Whether every provider accepts this as the id of a call.
 
     >>> is_call_id("call_1"), is_call_id("call 1"), is_call_id("")
     (True, False, False)
@@ -96,9 +98,9 @@ def is_call_id(id: object) -> bool:
 
 
 def pair_calls(messages: Iterable[Message]) -> list[Message]:
-    """Give each call a unique id that every provider accepts; give its result the same id, its name and its place.
+    """Give each call a unique id that every provider accepts, and match its result in id, name and position.
 
-    An id that is accepted and new stays. Another becomes a hash of itself and of how often it was seen, so that it is
+    A valid new id stays. Any other becomes a hash of itself and of how often it was seen, so that it is
     the same in the next request of the conversation.
 
     >>> call = Message(role="assistant", parts=(ToolCall(id="#1", name="look.up"),))
@@ -133,7 +135,7 @@ def _with_safe_id(call: ToolCall, used: set[str]) -> ToolCall:
 
 
 def _match_results(parts: tuple[Part, ...], waiting: list[tuple[str, ToolCall]]) -> tuple[Part, ...]:
-    """Name each result after its call, and sort by call. A result without one stays, last, for `check` to name."""
+    """Give each result the id and name of its call, and sort by call. Results without a call come last, for `check`."""
     placed: list[tuple[int, Part]] = []
     open_places = list(range(len(waiting)))
     for part in parts:
@@ -155,7 +157,7 @@ def _hashed_id(id: str, seen: int) -> str:
 
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
-_MAX_URL_CHARACTERS: Final = 120  # characters of a URL in a placeholder: enough to recognise it, about 40 tokens
+_MAX_URL_CHARACTERS: Final = 120  # of a URL in a placeholder: enough to recognize it, about 40 tokens
 
 _SIGNATURES: Final = {
     "image": (
@@ -167,7 +169,7 @@ _SIGNATURES: Final = {
     "audio": (("UklGR", "audio/wav"), ("SUQz", "audio/mpeg"), ("//", "audio/mpeg"), ("T2dnUw", "audio/ogg")),
     "video": (("GkXfo", "video/webm"),),
 }
-"""How base64 of each format begins."""
+"""How the base64 data of each format starts."""
 
 _SUFFIXES: Final = {
     "image": {"png": "image/png", "gif": "image/gif", "webp": "image/webp"},
@@ -179,7 +181,7 @@ _ALIASES: Final = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg", "audio/
 
 
 def decode_data_url(media: Media) -> Media:
-    """Return a medium that is given as a `data:` URL as what it is: base64 data with its type.
+    """Convert media with a `data:` URL to base64 data with a type.
 
     >>> decode_data_url(Media(modality="image", url="data:image/png;base64,iVBO")).data
     'iVBO'
@@ -192,7 +194,7 @@ def decode_data_url(media: Media) -> Media:
 
 
 def mime_type(media: Media) -> str:
-    """Return the type: as declared, else by how the data begins or the URL ends, else the modality's commonest.
+    """Return the MIME type: as declared, or guessed from the data or the URL, or the most common one.
 
     >>> mime_type(Media(modality="image", data="iVBORw0KGgoAAAA"))
     'image/png'
@@ -210,7 +212,7 @@ def mime_type(media: Media) -> str:
 
 
 def data_url(media: Media) -> str:
-    """Return the medium as one URL, its data inside where there is no other.
+    """Return the URL of media, or a `data:` URL with its data.
 
     >>> data_url(Media(modality="image", data="/9j/4AA"))
     'data:image/jpeg;base64,/9j/4AA'
@@ -219,7 +221,7 @@ def data_url(media: Media) -> str:
 
 
 def placeholder(media: Media) -> Text:
-    """Return the text that stands for a medium that the wire cannot carry. Secrets in a URL's query stay behind.
+    """Return the text that replaces unsupported media. The query of a URL is removed, since it may contain secrets.
 
     >>> placeholder(Media(modality="image", url="https://a.example/cat.png?key=1")).text
     '[image: https://a.example/cat.png]'
@@ -238,21 +240,21 @@ def _url_path(url: str) -> str:
 
 
 AcceptsMedia = Callable[[Media], bool]
-"""Whether a wire carries this medium in a user message."""
+"""Whether a wire format supports these media in a user message."""
 
 
-def normalize_messages(messages: Iterable[Message], carries: AcceptsMedia) -> list[Message]:
-    r"""Return the messages in regular form.
+def normalize_messages(messages: Iterable[Message], accepts_media: AcceptsMedia) -> list[Message]:
+    r"""Return the messages in a regular form.
 
     >>> said = Message(role="user", parts=(Text(text="Hi"), Text(text=" "), Text(text="there")))
     >>> normalize_messages([said], lambda media: False)[0].parts
     (Text(text='Hi\n\nthere'),)
     """
     placed = list(messages)
-    if all(map(_is_plain_message, placed)):  # a conversation without tools and media, as most are
+    if all(map(_is_plain_message, placed)):  # most conversations have no tools or media
         return [_with_single_line_name(message) if message.name else message for message in placed]
     _check_part_roles(placed)
-    shown = [_replace_media(message, carries) for message in _split_tool_runs(placed)]
+    shown = [_replace_media(message, accepts_media) for message in _split_tool_runs(placed)]
     regular = [_normalize_parts(message) for message in pair_calls(shown)]
     return _drop_empty(regular)
 
@@ -293,13 +295,13 @@ def _split_tool_run(run: list[Message]) -> Iterator[Message]:
         yield Message(role="user", parts=rest, sources=sources, cache=cache)
 
 
-def _replace_media(message: Message, carries: AcceptsMedia) -> Message:
+def _replace_media(message: Message, accepts_media: AcceptsMedia) -> Message:
     if _is_single_text(message.parts):
         return message
 
     def shown(media: Media) -> Part:
         whole = decode_data_url(media)
-        return whole if message.role == "user" and carries(whole) else placeholder(whole)
+        return whole if message.role == "user" and accepts_media(whole) else placeholder(whole)
 
     parts = tuple(shown(part) if isinstance(part, Media) else part for part in message.parts)
     return msgspec.structs.replace(message, parts=parts)
@@ -319,12 +321,12 @@ def _with_single_line_name(message: Message) -> Message:
 
 
 def _is_plain_message(message: Message) -> bool:
-    """Say whether a message is a text of somebody, and so regular but for a name."""
+    """Whether a message is a single text, and so regular except for its name."""
     return message.role != "tool" and _is_single_text(message.parts)
 
 
 def _is_single_text(parts: tuple[Part, ...]) -> bool:
-    """Say whether parts are one text that says something."""
+    """Whether parts are a single text that is not blank."""
     if len(parts) != 1:
         return False
     (part,) = parts
@@ -332,7 +334,7 @@ def _is_single_text(parts: tuple[Part, ...]) -> bool:
 
 
 def join_texts(parts: Iterable[Part]) -> Iterator[Part]:
-    """Join neighbouring texts with an empty line between."""
+    """Join neighboring texts with an empty line."""
     for is_text, run in groupby(parts, key=lambda part: isinstance(part, Text)):
         if is_text:
             yield Text(text="\n\n".join(part.text for part in run if isinstance(part, Text)))
@@ -354,7 +356,7 @@ Speaker = Literal["user", "assistant", "system"]
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """What one speaker says before the other does. Tools speak as the user, and so do most later system messages."""
+    """Consecutive messages by one speaker. Tool results and most later system messages count as the user's."""
 
     speaker: Speaker
     messages: tuple[Message, ...]
@@ -366,13 +368,13 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def split_system(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
-    """Return the leading system messages, and the rest."""
+    """Return the system messages at the start, and the rest."""
     system = list(takewhile(lambda message: message.role == "system", messages))
     return system, list(messages[len(system) :])
 
 
 def alternating_turns(messages: Sequence[Message], *, system_turns: bool = False) -> list[Turn]:
-    """Merge neighbours of one speaker into turns that alternate, with the user first and last.
+    """Merge consecutive messages of one speaker into alternating turns, with the user first and last.
 
     With `system_turns`, a system message between the user and the assistant, or behind the user at the end, has a turn
     of its own. Anywhere else it would be refused, and speaks as the user.
@@ -406,7 +408,7 @@ def _as_user(speaker: Speaker) -> Speaker:
 
 
 def _system_speaker(runs: Sequence[tuple[Speaker, tuple[Message, ...]]], at: int) -> Speaker:
-    """Return who speaks a run: the system only right behind the user, and with nobody but the assistant behind it."""
+    """Return the speaker of a run. The system can only speak between the user and the assistant."""
     before = runs[at - 1][0] if at else ""
     after = runs[at + 1][0] if at + 1 < len(runs) else "assistant"
     return runs[at][0] if (before, after) == ("user", "assistant") else _as_user(runs[at][0])

@@ -44,7 +44,7 @@ def write_request(prompt: Prompt, window: int) -> Request:
 
 
 def accepts_media(media: Media) -> bool:
-    """Say whether the wire takes this medium."""
+    """Whether the API accepts these media."""
     return media.modality == "image" and bool(media.data)
 
 
@@ -71,6 +71,9 @@ def _write_spoken(message: Message) -> dict[str, Any]:
 
 def _write_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments)}}
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
 def read_request(request: Request) -> Prompt:
@@ -105,11 +108,13 @@ def _read_call(call: dict[str, Any]) -> ToolCall:
     return ToolCall(id=call.get("id") or function["name"], name=function["name"], arguments=arguments)
 
 
+# -- rules -------------------------------------------------------------------------------------------------------------
+
 _ROLES: Final = ("system", "user", "assistant", "tool")
 
 
 def find_violations(request: object) -> list[str]:
-    """List every broken rule.
+    """Return every violation of the API's rules.
 
     >>> find_violations({"model": "qwen3", "messages": [{"role": "user", "content": "Hi"}]})
     ['options: must be an object, but is missing']
@@ -203,5 +208,5 @@ RENDERER: Final = Renderer(
     write=write_request,
     read=read_request,
     find_violations=find_violations,
-    carries=accepts_media,
+    accepts_media=accepts_media,
 )

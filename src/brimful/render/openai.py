@@ -53,7 +53,7 @@ def write_request(prompt: Prompt) -> Request:
 
 
 def accepts_media(media: Media) -> bool:
-    """Say whether the wire takes this medium."""
+    """Whether the API accepts these media."""
     match media.modality:
         case "image":
             return bool(media.data) or media.url.startswith(("https://", "http://"))
@@ -77,7 +77,7 @@ def _write_spoken(message: Message) -> dict[str, Any]:
     if message.name:
         written["name"] = message.name
     match message.parts:
-        case (Text(text=text),):  # most of any conversation
+        case (Text(text=text),):  # most messages
             written["content"] = text
             return written
     written["content"] = _write_content([part for part in message.parts if isinstance(part, _CONTENT_PARTS)])
@@ -114,6 +114,8 @@ def _write_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
+# -- reading -----------------------------------------------------------------------------------------------------------
+
 _READ_ROLES: Final[dict[str, Role]] = {
     "developer": "system",
     "system": "system",
@@ -124,7 +126,7 @@ _AUDIO_TYPES: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 
 
 def read_request(request: Request) -> Prompt:
-    """Read the request. Neighbouring tool messages stay messages of their own, as they are billed.
+    """Read the request. Consecutive tool messages stay separate, because they are billed separately.
 
     >>> read_request({"model": "m", "messages": [{"role": "user", "content": "Hi"}]}).messages[0].parts
     (Text(text='Hi'),)
@@ -178,15 +180,17 @@ def _read_parts(content: str | list[dict[str, Any]] | None) -> Iterator[Part]:
                 yield Media(modality="audio", data=sound["data"], media_type=_AUDIO_TYPES[sound["format"]])
 
 
+# -- rules -------------------------------------------------------------------------------------------------------------
+
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool")
-_MAX_ID_CHARACTERS: Final = 40  # characters, by OpenAI's own error message
-_MAX_CALLS: Final = 128  # in one message, by OpenAI's own error message
+_MAX_ID_CHARACTERS: Final = 40  # from OpenAI's error message
+_MAX_CALLS: Final = 128  # in one message, from OpenAI's error message
 _TEXT_ONLY: Final = ("text",)
 _TEXT_AND_MEDIA: Final = ("text", "image_url", "input_audio")
 
 
 def find_violations(request: object) -> list[str]:
-    """List every broken rule.
+    """Return every violation of the API's rules.
 
     >>> find_violations({"model": "gpt-4o", "messages": [{"role": "tool", "tool_call_id": "c2", "content": "tea"}]})
     ["messages[0]: tool result for 'c2' without its call"]
@@ -206,9 +210,9 @@ def find_violations(request: object) -> list[str]:
 
 
 def find_malformed(messages: object) -> list[str]:
-    """List what cannot be read in a client's history. Whether calls have their results is not asked here.
+    """Return what cannot be read in a client's history. Calls may lack their results.
 
-    Tools may have shown pictures: other servers of this API take them, and they are sent as the user's.
+    Tool results may contain images: other servers accept them, and they are sent as the user's.
 
     >>> find_malformed([{"role": "tool", "tool_call_id": "c2", "content": "tea"}])
     []
@@ -216,12 +220,12 @@ def find_malformed(messages: object) -> list[str]:
     ['messages[0].content: must be a string or a list of parts, not a number']
     """
     report = Report()
-    _check_messages(report, CallPairing(Report()), messages, shown_by_tools=_TEXT_AND_MEDIA)
+    _check_messages(report, CallPairing(Report()), messages, allowed_in_results=_TEXT_AND_MEDIA)
     return report.violations
 
 
 def _check_messages(
-    report: Report, pairing: CallPairing, messages: object, *, shown_by_tools: tuple[str, ...] = _TEXT_ONLY
+    report: Report, pairing: CallPairing, messages: object, *, allowed_in_results: tuple[str, ...] = _TEXT_ONLY
 ) -> None:
     for index, item in enumerate(report.require_list("messages", messages)):
         if _is_plain(item):
@@ -230,12 +234,12 @@ def _check_messages(
         path = f"messages[{index}]"
         message = report.require_object(path, item)
         if message is not None:
-            _check_message(report, pairing, path, message, shown_by_tools)
+            _check_message(report, pairing, path, message, allowed_in_results)
     pairing.close()
 
 
 def _is_plain(item: object) -> bool:
-    """Say whether a message is what somebody says and nothing else, as most are: no rule is broken by one."""
+    """Whether a message has only a role and a text, as most do: it cannot break a rule."""
     if not isinstance(item, dict) or len(item) != len(("role", "content")):
         return False
     role = item.get("role")
@@ -243,11 +247,11 @@ def _is_plain(item: object) -> bool:
 
 
 def _check_message(
-    report: Report, pairing: CallPairing, path: str, message: Object, shown_by_tools: tuple[str, ...]
+    report: Report, pairing: CallPairing, path: str, message: Object, allowed_in_results: tuple[str, ...]
 ) -> None:
     role = report.require_one_of(f"{path}.role", message.get("role"), _ROLES)
     if role == "tool":
-        _check_result(report, pairing, path, message, shown_by_tools)
+        _check_result(report, pairing, path, message, allowed_in_results)
         return
     pairing.close()
     if role is not None:
@@ -255,7 +259,7 @@ def _check_message(
 
 
 def _check_result(
-    report: Report, pairing: CallPairing, path: str, message: Object, shown_by_tools: tuple[str, ...]
+    report: Report, pairing: CallPairing, path: str, message: Object, allowed_in_results: tuple[str, ...]
 ) -> None:
     id = report.require_nonblank(f"{path}.tool_call_id", message.get("tool_call_id"))
     if id is not None:
@@ -264,7 +268,7 @@ def _check_result(
         report.add(f"{path}.tool_calls", "only an assistant message may call tools")
     content = message.get("content")
     if isinstance(content, list):
-        _check_blocks(report, f"{path}.content", content, shown_by_tools)
+        _check_blocks(report, f"{path}.content", content, allowed_in_results)
     else:
         report.require_string(f"{path}.content", content)
 
@@ -350,7 +354,7 @@ def _check_audio(report: Report, path: str, value: object) -> None:
 
 
 def read_history(messages: object) -> tuple[Message, ...]:
-    """Read a list of messages in OpenAI's form. Any name is a name, a missing content is an empty one.
+    """Read a list of messages in OpenAI's format. Names may be any string, and content may be missing.
 
     >>> read_history([{"role": "user", "name": "Ada Lovelace", "content": "Hi"}])[0].name
     'Ada Lovelace'
@@ -390,5 +394,5 @@ RENDERER: Final = Renderer(
     write=lambda prompt, _: write_request(prompt),
     read=read_request,
     find_violations=find_violations,
-    carries=accepts_media,
+    accepts_media=accepts_media,
 )

@@ -1,4 +1,4 @@
-"""What every wire can do: write a request, read it back, and check it."""
+"""The renderer of a wire format: write a request, read it back, and check it."""
 
 from collections.abc import Callable
 
@@ -11,10 +11,10 @@ from brimful.render.normalize import decode_data_url, placeholder
 
 
 class Renderer(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider's form of a request. Every method is a pure function of its arguments.
+    """One provider's request format. Every method is a pure function of its arguments.
 
-    `names_in_text` says that a speaker's name is written into the content, as `name: text`, for want of a field.
-    `write`, `read`, `find_violations` and `carries` are the wire's own; `write` also gets the window.
+    `names_in_text` says that a speaker's name is written into the content, as `name: text`, because there is no field.
+    `write`, `read`, `find_violations` and `accepts_media` are the wire's own; `write` also gets the window.
     """
 
     wire: Wire
@@ -22,27 +22,27 @@ class Renderer(msgspec.Struct, frozen=True, kw_only=True):
     write: Callable[[Prompt, int], Request]
     read: Callable[[Request], Prompt]
     find_violations: Callable[[object], list[str]]
-    carries: Callable[[Media], bool]
+    accepts_media: Callable[[Media], bool]
 
     def render(self, prompt: Prompt, *, window: int) -> Request:
-        """Write the request. The same prompt gives the same bytes; a valid prompt gives a request that `check` passes.
+        """Write the request. The same prompt gives the same bytes, and a valid prompt gives a valid request.
 
         A prompt is valid if
-        - tool calls stand in assistant messages, tool results in tool messages, and a message with calls is directly
+        - tool calls are in assistant messages, tool results in tool messages, and a message with calls is directly
           followed by tool messages that answer each of them once;
         - its tools have different names of 1 to 64 ASCII letters, digits, `_` and `-`, and schemas that are JSON;
-        - its texts hold no lone surrogates (no package does), and `max_output` is positive or None.
+        - its texts contain no lone surrogates (no package does), and `max_output` is positive or None.
 
         Raise `InvalidValue` for a call or a result in a message of another role.
         """
         return self.write(prompt, window)
 
-    def stand_in(self, media: Media, role: Role) -> Text | None:
-        """Return the text that will stand for a medium, or nothing if the medium itself is sent."""
-        return None if role == "user" and self.carries(decode_data_url(media)) else placeholder(media)
+    def media_placeholder(self, media: Media, role: Role) -> Text | None:
+        """Return the text that replaces media, or None if the media are sent."""
+        return None if role == "user" and self.accepts_media(decode_data_url(media)) else placeholder(media)
 
     def parse(self, request: Request) -> Prompt:
-        """Read a finished request back: what the provider will bill is counted from this, however it was written.
+        """Read a finished request back. What the provider will bill is counted from the result.
 
         Raise `InvalidRequest` if `check` finds anything.
         """
@@ -52,7 +52,7 @@ class Renderer(msgspec.Struct, frozen=True, kw_only=True):
         return self.read(request)
 
     def check(self, request: Request) -> list[str]:
-        """List what the provider would refuse, each as a sentence with its place. Never raises, whatever it is given.
+        """Return everything that the provider would refuse, each with its path. Never raises.
 
         `["messages[3]: tool result for 'c2' without its call"]`
         """

@@ -1,4 +1,4 @@
-r"""A plain transcript, for completion APIs that know no messages.
+r"""A plain transcript, for completion APIs without messages.
 
 Every message is headed by who speaks; an empty line stands between messages; the last line is left for the assistant.
 A transcript cannot be read back message by message, for a text may hold such lines itself. So `parse` returns the whole
@@ -34,13 +34,13 @@ def write_request(prompt: Prompt) -> Request:
 
 
 def read_request(request: Request) -> Prompt:
-    """Read a finished request back, as one message."""
+    """Read a request back, as one message."""
     message = Message(role="user", parts=(Text(text=request["prompt"]),))
     return Prompt(model=request["model"], messages=(message,), max_output=request.get("max_tokens"))
 
 
 def find_violations(request: object) -> list[str]:
-    """List what a completion API would refuse."""
+    """Return what a completion API would refuse."""
     report = Report()
     body = report.require_object("request", request)
     if body is not None:
@@ -57,7 +57,7 @@ RENDERER: Final = Renderer(
     write=lambda prompt, _: write_request(prompt),
     read=read_request,
     find_violations=find_violations,
-    carries=lambda _: False,
+    accepts_media=lambda _: False,
 )
 
 
@@ -93,6 +93,6 @@ def _label(message: Message) -> str:
 
 
 def _next_speaker(messages: Iterable[Message]) -> str:
-    """Return the name that the assistant last spoke under."""
+    """Return the assistant's last name."""
     spoken = [_label(message) for message in messages if message.role == "assistant"]
     return spoken[-1] if spoken else _LABELS["assistant"]

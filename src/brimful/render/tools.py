@@ -10,11 +10,11 @@ from brimful.errors import InvalidRequest
 from brimful.render.rules import Object, Report
 
 RAW_ARGUMENTS: Final = "arguments"
-"""The key under which arguments travel that are no JSON object, where the provider takes only an object."""
+"""The key for arguments that are not a JSON object, if the provider accepts only objects."""
 
 
 def request_bytes(request: Request) -> bytes:
-    r"""Return the request as JSON: UTF-8, no spaces, keys in the order in which they were built.
+    r"""Return the request as JSON: UTF-8, without spaces, keys in insertion order.
 
     >>> request_bytes({"b": "é", "a": [1, None]})
     b'{"b":"\xc3\xa9","a":[1,null]}'
@@ -23,7 +23,7 @@ def request_bytes(request: Request) -> bytes:
 
 
 def json_text(value: object) -> str:
-    """Return a value as compact JSON text.
+    """Return a value as compact JSON.
 
     >>> json_text({"q": "tea", "n": 2})
     '{"q":"tea","n":2}'
@@ -32,9 +32,9 @@ def json_text(value: object) -> str:
 
 
 def object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool's JSON schema with sorted keys at every depth, and as the object that providers insist on.
+    """Return a tool's JSON schema as an object schema with sorted keys at every depth.
 
-    A schema that was built in another order, by another process, must not cost the provider's prompt cache.
+    A different key order, for example from another process, must not invalidate the provider's prompt cache.
 
     >>> object_schema({"required": ["q"], "properties": {"q": {"type": "string", "maxLength": 9}}})
     {'properties': {'q': {'maxLength': 9, 'type': 'string'}}, 'required': ['q'], 'type': 'object'}
@@ -47,9 +47,9 @@ def object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def arguments_text(arguments: str) -> str:
-    r"""Return a call's arguments as the text of an object: untouched if they are one, else as the object they become.
+    r"""Return a call's arguments as a JSON object: unchanged if they are one, otherwise converted.
 
-    OpenAI takes any text back; servers that render chat templates refuse the whole request for one that is no JSON.
+    OpenAI accepts any string, but servers with chat templates refuse the whole request if it is not JSON.
 
     >>> arguments_text('{"q":  "tea"}'), arguments_text("[1]")
     ('{"q":  "tea"}', '{"arguments":"[1]"}')
@@ -58,9 +58,9 @@ def arguments_text(arguments: str) -> str:
 
 
 def arguments_object(arguments: str) -> dict[str, Any]:
-    """Return a call's arguments as the object that most providers take.
+    """Return a call's arguments as an object, as most providers expect.
 
-    A model can write arguments that are no JSON object. They stay readable under one key: a past mistake must not make
+    A model can write arguments that are not a JSON object. They are kept under one key: a past mistake must not make
     the whole conversation invalid.
 
     >>> arguments_object('{"q": "tea"}')
@@ -83,7 +83,7 @@ def _parse_object(arguments: str) -> dict[str, Any] | None:
 
 
 def function_tool(tool: Tool) -> dict[str, Any]:
-    """Write a tool.
+    """Write a tool in OpenAI's format.
 
     >>> function_tool(Tool(name="now"))
     {'type': 'function', 'function': {'name': 'now', 'parameters': {'properties': {}, 'type': 'object'}}}
@@ -107,7 +107,7 @@ def read_function(function: dict[str, Any]) -> Tool:
 
 
 def read_tool(tool: dict[str, Any], path: str) -> Tool:
-    """Read a tool that a caller gives in OpenAI's form.
+    """Read a tool in OpenAI's format.
 
     >>> read_tool({"type": "function", "function": {"name": "now"}}, "tools[0]").name
     'now'
@@ -125,7 +125,7 @@ def read_tool(tool: dict[str, Any], path: str) -> Tool:
 
 
 def check_functions(report: Report, tools: object) -> Iterator[tuple[str, Object]]:
-    """Go through the functions of a list of tools, and check their schemas."""
+    """Yield the functions of a list of tools, and check their schemas."""
     for path, tool in report.require_objects("tools", tools):
         report.require_one_of(f"{path}.type", tool.get("type"), ("function",))
         function = report.require_object(f"{path}.function", tool.get("function"))
