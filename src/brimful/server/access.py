@@ -27,6 +27,8 @@ KEY_HEADER: Final = "x-brimful-key"
 
 KEY_CACHE_SECONDS: Final = 5.0  # seconds until a key is looked up again
 _MAX_CACHED_KEYS: Final = 10_000
+_OTHER_ORIGIN: Final = "other_origin"
+_MINUTE = 60.0  # seconds
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,9 +108,6 @@ class KeyAccess:
         return Client(tenant=owner.tenant, key=owner.id, scopes=frozenset(owner.scopes))
 
 
-_OTHER_ORIGIN: Final = "other_origin"
-
-
 def require_same_origin(headers: Mapping[str, str]) -> None:
     """Reject requests from other sites' pages, and requests sent to this machine under another host name."""
     host = headers.get("host", "")
@@ -164,9 +163,6 @@ def is_loopback_host(host: str) -> bool:
         return name == "localhost" or name.endswith(".localhost") or ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-_MINUTE = 60.0  # seconds
 
 
 class _Bucket:

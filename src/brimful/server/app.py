@@ -44,6 +44,12 @@ from brimful.telemetry.prometheus import METRICS_TYPE
 
 MAX_EVENT_STREAMS: Final = 1_000
 """Concurrent event streams per API key."""
+_NOT_FOUND: Final = 404
+_ANTHROPIC_PATH: Final = "/v1/messages"  # and everything below it
+_SUGGESTIONS: Final = {
+    "/v1/responses": "only chat completions are supported: use /v1/chat/completions",
+    "/v1/completions": "only chat completions are supported: use /v1/chat/completions",
+}
 
 
 class Shutdown:
@@ -165,14 +171,6 @@ class Services:
 def _is_writable(file: Path) -> bool:
     """Return whether a database file still exists and is writable. An open database stays readable even if not."""
     return os.access(file, os.R_OK | os.W_OK) and os.access(file.parent, os.W_OK)  # the WAL file is written next to it
-
-
-_NOT_FOUND: Final = 404
-_ANTHROPIC_PATH: Final = "/v1/messages"  # and everything below it
-_SUGGESTIONS: Final = {
-    "/v1/responses": "only chat completions are supported: use /v1/chat/completions",
-    "/v1/completions": "only chat completions are supported: use /v1/chat/completions",
-}
 
 
 def create_app(

@@ -20,6 +20,8 @@ from brimful.server.telemetry import Telemetry
 
 BODY_TIMEOUT: Final = 60.0  # seconds
 LARGE_BODY: Final = 262_144  # bytes; larger bodies are parsed in a thread
+JSON: Final = "application/json"
+_CLIENT_CLOSED: Final = 499  # as in nginx: the client disconnected
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -58,8 +60,6 @@ def _too_large(limit: int) -> ApiError:
     return ApiError("too_large", f"the body is larger than {limit:,} bytes")
 
 
-JSON: Final = "application/json"
-_CLIENT_CLOSED: Final = 499  # as in nginx: the client disconnected
 _log = logging.getLogger("brimful.access")
 
 Handler = Callable[[Request, Client, bytes], Awaitable[Response]]

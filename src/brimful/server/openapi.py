@@ -20,6 +20,27 @@ from brimful.server.inspector.operations import OPERATIONS
 
 _NonEmpty = Annotated[str, Meta(min_length=1)]
 _Blocks = list[dict[str, Any]]
+_OK: Final = 200
+_REF: Final = "#/components/schemas/{name}"
+_TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
+_ERRORS: Final = {
+    400: "Invalid request, or the required parts alone do not fit.",
+    401: "The API key is missing, unknown or revoked.",
+    403: "The API key lacks the required scope.",
+    404: "Not found, or no upstream serves the model.",
+    409: "The id already exists.",
+    413: "The body is too large.",
+    415: "The body is not declared as JSON.",
+    429: "Too many requests; see `Retry-After`.",
+    500: "Internal error.",
+    502: "The upstream failed or is unreachable.",
+    503: "The server is shutting down, or its store is not available.",
+}
+_HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "X-Brimful-Mode": ("The mode: `fit` or `remember`.", {"enum": ["fit", "remember"]}),
+    "X-Brimful-Conversation": ("The conversation.", {"minLength": 1, "pattern": "^[!-~]+$"}),
+    "X-Brimful-User": ("The user.", {"minLength": 1, "pattern": "^[!-~]+$"}),
+}
 
 
 class ChatMessage(msgspec.Struct, kw_only=True):
@@ -161,8 +182,6 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return schema | (choices[0] if len(choices) == 1 else {"anyOf": choices} if choices else {})
 
 
-_OK: Final = 200
-_REF: Final = "#/components/schemas/{name}"
 _TYPES: Final = (
     ChatRequest,
     MessagesRequest,
@@ -174,25 +193,6 @@ _TYPES: Final = (
     TokenCount,
     *inspector_types(),
 )
-_TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
-_ERRORS: Final = {
-    400: "Invalid request, or the required parts alone do not fit.",
-    401: "The API key is missing, unknown or revoked.",
-    403: "The API key lacks the required scope.",
-    404: "Not found, or no upstream serves the model.",
-    409: "The id already exists.",
-    413: "The body is too large.",
-    415: "The body is not declared as JSON.",
-    429: "Too many requests; see `Retry-After`.",
-    500: "Internal error.",
-    502: "The upstream failed or is unreachable.",
-    503: "The server is shutting down, or its store is not available.",
-}
-_HEADERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "X-Brimful-Mode": ("The mode: `fit` or `remember`.", {"enum": ["fit", "remember"]}),
-    "X-Brimful-Conversation": ("The conversation.", {"minLength": 1, "pattern": "^[!-~]+$"}),
-    "X-Brimful-User": ("The user.", {"minLength": 1, "pattern": "^[!-~]+$"}),
-}
 
 
 @cache

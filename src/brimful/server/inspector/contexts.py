@@ -38,6 +38,10 @@ from brimful.server.tenants import Tenants
 from brimful.stores import Store
 from brimful.views.sections import is_erased
 
+_MAX_ANSWERS: Final = 20
+_MAX_BUILDS: Final = 20
+_TASK_WAIT: Final = 2.0  # seconds
+
 
 async def item_status(store: Store, package: ContentPackage) -> ItemStatus:
     """Return whether a candidate was removed or erased later.
@@ -51,11 +55,6 @@ async def item_status(store: Store, package: ContentPackage) -> ItemStatus:
     if package.kind == "lorebook" and not await store.lore(ids=[package.id]):
         return "removed"
     return ""
-
-
-_MAX_ANSWERS: Final = 20
-_MAX_BUILDS: Final = 20
-_TASK_WAIT: Final = 2.0  # seconds
 
 
 class Contexts:

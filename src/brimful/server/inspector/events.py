@@ -30,6 +30,10 @@ POLL_SECONDS: Final = 0.5  # between two polls of the store
 ERROR_POLL_SECONDS: Final = 5.0  # after the store failed
 MAX_BATCHES: Final = 64  # batches kept for listeners that are slightly behind
 BATCH_SIZE: Final = 100  # events
+HEARTBEAT: Final = 15.0  # seconds without an event before a comment is sent
+RETRY_MILLISECONDS: Final = 2_000  # before a browser reconnects
+_MAX_CURSOR: Final = 200  # characters
+_HEARTBEAT_COMMENT: Final = b": heartbeat\n\n"
 
 
 class Feed:
@@ -126,11 +130,6 @@ class Feeds:
             self._feeds[store.tenant] = Feed(store)
         return self._feeds[store.tenant]
 
-
-HEARTBEAT: Final = 15.0  # seconds without an event before a comment is sent
-RETRY_MILLISECONDS: Final = 2_000  # before a browser reconnects
-_MAX_CURSOR: Final = 200  # characters
-_HEARTBEAT_COMMENT: Final = b": heartbeat\n\n"
 
 EncodeEvents = Callable[[Sequence[Build | Response]], Awaitable[list[tuple[str, bytes]]]]
 """Returns name and data of each event."""

@@ -21,6 +21,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 StructType = type[msgspec.Struct]
 
 UNSUPPORTED_MEDIA_TYPE: Final = 415
+ROOT: Final = "/brimful/v1"
+EVENT_STREAM: Final = "text/event-stream"
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,9 +104,6 @@ def _check_value(field: str, value: object) -> None:
     if isinstance(value, float) and not isfinite(value):
         raise ApiError("invalid", f"{field}: must be finite", param=field)
 
-
-ROOT: Final = "/brimful/v1"
-EVENT_STREAM: Final = "text/event-stream"
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 OperationHandler = Callable[[Call], Awaitable[msgspec.Struct | Response]]

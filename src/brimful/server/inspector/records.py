@@ -44,6 +44,8 @@ R = TypeVar("R", bound=Entity)
 
 MakeViews = Callable[[Store, Sequence[R], str | None], Awaitable[Sequence[msgspec.Struct]]]
 """Returns the views of records, with token counts for a model."""
+MAX_SCANNED: Final = 5_000  # memories per request; `next` continues after them
+_PAGE_SIZE: Final = 500  # memories
 
 
 class RecordEndpoints(Generic[R]):
@@ -244,10 +246,6 @@ class Messages:
             to_view(MessageView, message, tokens=count, relevance=relevance)
             for message, count, relevance in zip(messages, counts, relevances, strict=True)
         )
-
-
-MAX_SCANNED: Final = 5_000  # memories per request; `next` continues after them
-_PAGE_SIZE: Final = 500  # memories
 
 
 class Memories:

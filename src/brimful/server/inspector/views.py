@@ -26,6 +26,7 @@ from brimful.views.picture import Band, band_name, window_bands
 
 ItemStatus = Literal["", "removed", "erased"]
 """What happened to a candidate later."""
+EXCERPT_LENGTH: Final = 200  # characters
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -347,9 +348,6 @@ def _to_datetime(at: float) -> datetime | None:
         return datetime.fromtimestamp(at, tz=UTC)
     except (OverflowError, OSError, ValueError):  # out of range
         return None
-
-
-EXCERPT_LENGTH: Final = 200  # characters
 
 
 def context_row(build: Build, names: DisplayNames) -> ContextRow:

@@ -38,6 +38,8 @@ from brimful.server.inspector.views import (
 from brimful.server.tenants import Tenants
 from brimful.views.explain import Change, diff
 
+_MAX_REQUIRED: Final = 20  # required items listed in an error
+
 
 class ChangeViews:
     """Views of the changes between two contexts."""
@@ -88,9 +90,6 @@ def _compare_messages(before: Context, after: Context) -> Iterator[ComparedPart]
         same = same and at < len(earlier) and earlier[at] == (message.role, message.name, message.parts)
         text = content_text(message.parts)
         yield ComparedPart(role=message.role, excerpt=make_excerpt(text), characters=len(text), same=same)
-
-
-_MAX_REQUIRED: Final = 20  # required items listed in an error
 
 
 class Comparisons:

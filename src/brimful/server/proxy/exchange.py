@@ -28,6 +28,9 @@ from brimful.server.proxy.stream import StreamListener, UsageFilter, wait_for_fi
 from brimful.server.proxy.upstreams import COMPLETION_PATHS, hide_own_key
 from brimful.server.telemetry import Telemetry
 
+CONTEXT_HEADER: Final = "x-brimful-context"
+_OWN_HEADERS: Final = ("date", "server")  # set by our own server
+
 
 class Mode(Protocol):
     """What the proxy does with a request: how it is prepared, rebuilt after an overflow, and recorded."""
@@ -67,10 +70,6 @@ class Mode(Protocol):
     async def record(self, request: ProxyRequest, result: ProxyResult) -> None:
         """Record the answer."""
         ...
-
-
-CONTEXT_HEADER: Final = "x-brimful-context"
-_OWN_HEADERS: Final = ("date", "server")  # set by our own server
 
 
 class ForwardedAnswer(msgspec.Struct, frozen=True, kw_only=True):

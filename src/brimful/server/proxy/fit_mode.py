@@ -36,6 +36,18 @@ from brimful.server.tenants import Tenants
 MAX_THREADS: Final = 16_384  # requests
 
 DigestChain = list[bytes]
+RESPONSE_WAIT: Final = 0.25  # seconds; then a context is written without its response
+DEFAULT_ROOM: Final = "proxy"
+"""The room of requests that name no conversation."""
+_FORWARD_DELAY: Final = 0.002  # seconds; the answer is forwarded first, since recording would delay it
+_MESSAGE_OVERHEAD: Final = 64  # tokens around a message at most
+_TOOL_OVERHEAD: Final = 256  # … around a tool
+_REQUEST_OVERHEAD: Final = 2_048  # … around a request
+_SAFETY_FACTOR: Final = 1.25  # for texts that a tokenizer lengthens before it counts them
+_MEDIA_MARKERS: Final = (b'"image', b"audio", b'"file', b'"document', b'"video')
+"""Marks of content that may cost more tokens than it has bytes."""
+_TEXT_FIELDS: Final = frozenset(("role", "content", "name", "tool_calls", "tool_call_id"))
+"""Fields of a text-only message."""
 
 
 def digest_chain(messages: Sequence[Any], seed: Sequence[str]) -> DigestChain:
@@ -75,9 +87,6 @@ class ThreadCache:
         if previous is None or not chain:
             return
         self._starts[chain[-1]] = previous
-
-
-RESPONSE_WAIT: Final = 0.25  # seconds; then a context is written without its response
 
 
 class _PendingRecord(msgspec.Struct, frozen=True):
@@ -123,20 +132,6 @@ class RecordWriter:
             async with asyncio.timeout(self._wait):
                 await answer  # a later response finds it cancelled and is written separately
         await self._tenants.store(tenant).save_context(snapshot, None if answer.cancelled() else answer.result())
-
-
-DEFAULT_ROOM: Final = "proxy"
-"""The room of requests that name no conversation."""
-
-_FORWARD_DELAY: Final = 0.002  # seconds; the answer is forwarded first, since recording would delay it
-_MESSAGE_OVERHEAD: Final = 64  # tokens around a message at most
-_TOOL_OVERHEAD: Final = 256  # … around a tool
-_REQUEST_OVERHEAD: Final = 2_048  # … around a request
-_SAFETY_FACTOR: Final = 1.25  # for texts that a tokenizer lengthens before it counts them
-_MEDIA_MARKERS: Final = (b'"image', b"audio", b'"file', b'"document', b'"video')
-"""Marks of content that may cost more tokens than it has bytes."""
-_TEXT_FIELDS: Final = frozenset(("role", "content", "name", "tool_calls", "tool_call_id"))
-"""Fields of a text-only message."""
 
 
 class _FittedRequest(msgspec.Struct, frozen=True):

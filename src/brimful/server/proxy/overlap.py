@@ -14,6 +14,8 @@ from brimful.core.decode import decode_json
 from brimful.records import Content, Message
 from brimful.stores import Store
 
+_MIN_MATCHES = 2  # a single match may be a coincidence
+
 
 class RoomTail(msgspec.Struct, frozen=True, kw_only=True):
     """The last messages of a room, oldest first; `whole` if complete. `left` is the `seq` of the last hidden one."""
@@ -36,7 +38,6 @@ async def load_tail(store: Store, room: str, limit: int) -> RoomTail:
 
 
 _MessageKey = tuple[Any, ...]
-_MIN_MATCHES = 2  # a single match may be a coincidence
 
 
 class Overlap(msgspec.Struct, frozen=True, kw_only=True):

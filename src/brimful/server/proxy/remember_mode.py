@@ -27,6 +27,9 @@ from brimful.server.proxy.storable import check_tool_results
 from brimful.server.proxy.stream import FullListener, StreamListener
 from brimful.server.tenants import Tenants
 
+_TAIL_MESSAGES: Final = 64  # stored messages to compare with, in addition to as many as were sent
+_EXTENDED_TAIL: Final = 4096  # if none of them matches: the client may have gone far back
+
 
 class ConversationLocks:
     """Locks for conversations, each as long as it is in use."""
@@ -37,10 +40,6 @@ class ConversationLocks:
     def of(self, tenant: str, room: str) -> asyncio.Lock:
         """Return the lock of a conversation."""
         return self._locks.setdefault((tenant, room), asyncio.Lock())
-
-
-_TAIL_MESSAGES: Final = 64  # stored messages to compare with, in addition to as many as were sent
-_EXTENDED_TAIL: Final = 4096  # if none of them matches: the client may have gone far back
 
 
 class RememberMode:

@@ -25,6 +25,14 @@ from brimful.server.proxy.upstreams import Upstream
 
 COMMENT_SECONDS: Final = 5.0  # after the first comment; then everything is forwarded
 MAX_HELD_BYTES: Final = 65_536  # without a complete event
+_EDGE_BYTES: Final = 16_384  # of the start and of the end, which contain finish reason and usage
+_EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
+_STREAM_OPTIONS: Final = "stream_options"
+_INCLUDE_USAGE: Final = "include_usage"
+_SSE_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_LONGEST_SEPARATOR: Final = b"\r\n\r\n"
+_USAGE_KEY: Final = b'"usage"'
+_MAX_BUFFERED: Final = 8_192  # bytes; usage events are far shorter
 
 
 async def wait_for_first_event(answering: HttpStream, line: Upstream, clock: Callable[[], float]) -> None:
@@ -60,10 +68,6 @@ async def _prepend(buffered: Sequence[bytes], rest: AsyncIterator[bytes]) -> Asy
         yield chunk
     async for chunk in rest:
         yield chunk
-
-
-_EDGE_BYTES: Final = 16_384  # of the start and of the end, which contain finish reason and usage
-_EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
 
 
 class StreamListener(Protocol):
@@ -185,14 +189,6 @@ class FullListener:
             self.complete = True
             return reply
         return self._reader.partial_reply
-
-
-_STREAM_OPTIONS: Final = "stream_options"
-_INCLUDE_USAGE: Final = "include_usage"
-_SSE_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-_LONGEST_SEPARATOR: Final = b"\r\n\r\n"
-_USAGE_KEY: Final = b'"usage"'
-_MAX_BUFFERED: Final = 8_192  # bytes; usage events are far shorter
 
 
 def with_usage_requested(request: ProxyRequest, mode: ModeName) -> ProxyRequest:
