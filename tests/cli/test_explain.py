@@ -66,14 +66,14 @@ def test_limit(run, context):
 
 
 def test_none_left(run, context):
-    assert run("explain", context, "--kind", "weather").stdout.endswith("no such candidates\n")
+    assert run("explain", context, "--kind", "weather").stdout.endswith("no candidates match\n")
 
 
 def test_one_that_is_out(run, context):
     first, window, _, *facts = run("explain", context, "m00").stdout.splitlines()
     assert first.startswith("dropped: older than the history that fits in pool 'recent'")
     assert "ranks below the cut" in first
-    assert re.fullmatch(r"it would be in a window of [\d,]+ tokens, and not in one of [\d,]+ .*3,000\)", window)
+    assert re.fullmatch(r"smallest window that includes it: [\d,]+ tokens \(the window was 3,000\)", window)
     named = dict(line.split(maxsplit=1) for line in facts)
     assert named["reason"] == "older"
     assert named["date"] == "2025-11-15"
@@ -87,12 +87,12 @@ def test_a_copy_names_what_it_copies(run, context):
 
 def test_one_as_json(run_json, context):
     data = run_json("explain", context, "img")
-    assert data["line"].startswith("dropped: larger than all that pool 'media' may take (625 tokens)")
+    assert data["line"].startswith("dropped: larger than pool 'media' can hold (625 tokens)")
     assert data["decision"]["id"] == data["package"]["id"] == "img"
 
 
 def test_nobody_of_that_name(fails, context):
-    assert fails("explain", context, "mem-sematic").endswith("nearest: mem-semantic, mem-episodic")
+    assert fails("explain", context, "mem-sematic").endswith("did you mean mem-semantic, mem-episodic?")
 
 
 def test_from_standard_input(run, context):

@@ -112,13 +112,13 @@ def test_one_item_with_the_window_it_would_have_taken(run, run_json):
     assert data["decision"]["reason"] == "older"
     assert [each["outcome"] for each in data["builds"]] == ["kept", "dropped", "dropped"]
     text = run("explain", "ask-1", "old-00").stdout
-    assert "last builds" in text
+    assert "recent builds" in text
     assert data["window_for"] > 500
-    assert f"it would be in a window of {data['window_for']:,} tokens, and not in one of " in text
+    assert f"smallest window that includes it: {data['window_for']:,} tokens" in text
     kept = run_json("explain", "ask-2", "m-start")
     assert 0 < kept["window_for"] <= 500
     less = kept["window_for"] - 1
-    said = f"it would still be in a window of {less + 1:,} tokens, and not in one of {less:,} (this one has 500)"
+    said = f"smallest window that includes it: {less + 1:,} tokens (the window was 500)"
     assert said in run("explain", "ask-2", "m-start").stdout
 
 
@@ -127,7 +127,7 @@ def test_the_first_build_tells_the_window(run, run_json):
     data = run_json("explain", "ask-0", "old-00")
     window = data["window_for"]
     assert window > 500
-    said = f"it would be in a window of {window:,} tokens, and not in one of {window - 1:,} (this one has 500)"
+    said = f"smallest window that includes it: {window:,} tokens (the window was 500)"
     assert said in run("explain", "ask-0", "old-00").stdout
     context = data["builds"][0]["snapshot"]
     for size, there in ((window, "kept"), (window - 1, "dropped")):
@@ -143,7 +143,7 @@ def test_an_id_that_fits_several_contexts_says_so(run, answer):
 
     context = asyncio.run(again())
     said = run("explain", "ask-0")
-    assert "'ask-0' stands for 2 contexts" in said.stderr
+    assert "'ask-0' refers to 2 contexts" in said.stderr
     assert context.id in said.stdout
     assert answer.context.id in said.stderr
 
@@ -182,11 +182,12 @@ def test_erased_content_is_told(run):
 @pytest.mark.usefixtures("answer")
 def test_nobody_of_that_name(fails):
     assert (
-        fails("explain", "nobody") == "nobody: no such file, and no context or answered message of that id in the store"
+        fails("explain", "nobody")
+        == "nobody: there is no such file, and no context or answered message with this id in the store"
     )
     assert fails("explain", "old-03").startswith("old-03: no such file, and no context")
     assert fails("explain", "ctx-nobody").startswith("no context 'ctx-nobody'")
-    assert fails("explain", "ask-0", "m-strat").endswith("nearest: m-start")
+    assert fails("explain", "ask-0", "m-strat").endswith("did you mean m-start?")
 
 
 @pytest.mark.usefixtures("answer")
@@ -205,7 +206,7 @@ def test_answers_say_what_they_said_nowhere(run):
 def test_a_memory_that_was_no_candidate_says_why(fails, run, answer):
     run("memory", "add", "Bob keeps bees.", "--user", "bob", "--id", "bees", "--at", 1)
     said = fails("explain", answer.context.id, "bees")
-    assert said.startswith(f"'bees' was no candidate of {answer.context.id}: it belongs to the user 'bob'")
+    assert said.startswith(f"'bees' was not a candidate of {answer.context.id}: it belongs to the user 'bob'")
 
 
 def test_a_room_goes_by_its_name_and_a_single_loser_is_one(run, run_json):
@@ -218,6 +219,6 @@ def test_a_room_goes_by_its_name_and_a_single_loser_is_one(run, run_json):
     context = asyncio.run(story()).context.id
     text = run("explain", context).stdout
     assert "│ Room: The kitchen (r-1)\n" in text
-    assert "LEFT OUT: 1 candidate, the nearest to the cut first" in text
+    assert "LEFT OUT: 1 candidate, nearest to the cut first" in text
     data = run_json("explain", context)
     assert (data["room"], data["room_name"]) == ("r-1", "The kitchen")

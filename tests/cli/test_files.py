@@ -53,7 +53,7 @@ def test_empty_standard_input(command, fails):
 @pytest.mark.parametrize("text", ["", "\n \n", "[]"])
 def test_no_packages(text, fails):
     Path("empty.jsonl").write_text(text, encoding="utf-8")
-    assert fails("fill", "empty.jsonl", "-m", "gpt-4o") == "empty.jsonl: holds no packages"
+    assert fails("fill", "empty.jsonl", "-m", "gpt-4o") == "empty.jsonl: contains no packages"
 
 
 def test_an_empty_file_counts_nothing(run_json):
@@ -64,7 +64,7 @@ def test_an_empty_file_counts_nothing(run_json):
 @pytest.mark.parametrize("text", ["{}", "[1]", "nonsense", '{"form": "brimful/9"}'])
 def test_no_record(text, fails):
     Path("x.json").write_text(text, encoding="utf-8")
-    assert fails("explain", "x.json").startswith("x.json: is not the record of a context: ")
+    assert fails("explain", "x.json").startswith("x.json: is not a context: ")
 
 
 def test_nesting_without_end(fails):

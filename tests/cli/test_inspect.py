@@ -135,12 +135,12 @@ def test_no_store_no_room(run, fails):
     assert "there is no such store" in fails("inspect", "--room", "general")
     told()
     run("room", "add", "silent")
-    for room, what in (("nowhere", "is no room of the store"), ("silent", "is empty")):
-        told_of = fails("inspect", "--room", room, "--embedder", "none")
-        assert told_of == f"room: '{room}' {what}, and there is no message: there is nothing to answer"
+    assert fails("inspect", "--room", "nowhere", "--embedder", "none") == "no room 'nowhere'"
+    assert fails("inspect", "--room", "silent", "--embedder", "none").startswith("room: 'silent' is empty")
 
 
 def test_names_cannot_steer_the_terminal(run):
     told()
+    run("room", "add", "gen\x1b[31meral")
     text = run("inspect", "--room", "gen\x1b[31meral", "--message", "hi", "-m", "gpt-4o", "--embedder", "none").stdout
     assert "\x1b" not in text

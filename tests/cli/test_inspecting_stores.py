@@ -51,10 +51,10 @@ def test_the_same_encrypted(seen, fails, monkeypatch):
 def test_a_tenant_sees_only_its_own(run, fails):
     [answer] = told()
     for command in LOOKS[1:3]:
-        assert "no such file, and no context" in fails(*command, "--tenant", "other")
+        assert "there is no such file, and no context" in fails(*command, "--tenant", "other")
     assert "no context" in fails("explain", answer.context.id, "--tenant", "other")
-    assert "nothing was built yet" in run("monitor", "--tenant", "other").stdout
-    assert "no contexts were built" in run("replay", "--last", "9999w", "--tenant", "other").stdout
+    assert "no events yet" in run("monitor", "--tenant", "other").stdout
+    assert "no contexts in this period" in run("replay", "--last", "9999w", "--tenant", "other").stdout
 
 
 def test_another_process_is_followed_on_postgresql(postgres_url):

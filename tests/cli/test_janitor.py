@@ -23,20 +23,20 @@ def flooded(run, write_lines):
 def test_a_dry_run_says_what_a_run_does_and_undo_takes_it_back(run, run_json):
     dry = run_json("janitor", "run", "--dry-run")
     assert (dry["run"], dry["dry_run"]) == (None, True)
-    assert run_json("janitor", "status") == {"runs": [], "aside": {"messages": 0, "memories": 0}}
+    assert run_json("janitor", "status") == {"runs": [], "archived": {"messages": 0, "memories": 0}}
     before = run("export").stdout
     shown = run("janitor", "run").stdout.splitlines()
-    assert shown[0].split() == ["room", "floods", "summaries", "set", "aside", "notes"]
+    assert shown[0].split() == ["room", "floods", "summaries", "archived", "notes"]
     assert shown[1].split() == ["busy", "1", "2", "30"]
     assert shown[2].startswith("  30 near-identical messages from bot, 10:00, e.g. “Cheap watches")
-    assert shown[3] == "run 1 is done; `brimful janitor undo` gives everything back"
+    assert shown[3] == "run 1 is done; to undo it, run `brimful janitor undo`"
     assert "Cheap" not in run("message", "list", "--room", "busy").stdout
     assert run("export", "--room", "busy", "--format", "openai").stdout.count("Cheap") == 30
     status = run_json("janitor", "status")
-    assert status["aside"] == {"messages": 30, "memories": 0}
+    assert status["archived"] == {"messages": 30, "memories": 0}
     assert status["runs"][0]["facts"]["floods"] == 1
-    assert run("janitor", "run").stdout == "there was nothing to do\n"
-    assert run("janitor", "run", "--dry-run").stdout == "there is nothing to do\n"
+    assert run("janitor", "run").stdout == "nothing to do\n"
+    assert run("janitor", "run", "--dry-run").stdout == "nothing to do\n"
     assert run("janitor", "undo").stdout == "run 1 is undone\n"
     assert run("export").stdout == before
     assert "undone" in run("janitor", "status").stdout
@@ -48,12 +48,12 @@ def test_only_a_room_and_what_is_gone_for_good(run, run_json):
     assert run_json("janitor", "run", "--purge")["purged"] == 30
     records = [json.loads(line) for line in run("export").stdout.splitlines()]
     assert sum(record["record"] == "message" for record in records) == 3
-    assert run("janitor", "status").stdout.splitlines()[-1] == "set aside: 0 messages, 0 memories"
+    assert run("janitor", "status").stdout.splitlines()[-1] == "archived: 0 messages, 0 memories"
 
 
 def test_what_cannot_be_done_is_said_in_one_line(run, fails):
     assert fails("janitor", "run", "--room", "nowhere") == "no room 'nowhere'"
-    assert fails("janitor", "undo") == "there is no run that could be undone"
-    assert "one or the other" in run("janitor", "run", "--dry-run", "--purge", code=2).stderr
+    assert fails("janitor", "undo") == "there is no run to undo"
+    assert "cannot be combined with --dry-run" in run("janitor", "run", "--dry-run", "--purge", code=2).stderr
     assert "not like" in run("janitor", "run", "--older-than", "long", code=2).stderr
     assert "no such store" in fails("janitor", "status", "--db", "sqlite:///none.db")

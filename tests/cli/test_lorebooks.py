@@ -33,9 +33,9 @@ def test_a_book_comes_in_is_tried_and_given_back(run, run_json, world):
         "Eldoria/3": "keyword 'forest' in the current message",
     }
     (lost,) = tried["left_out"]
-    assert (lost["id"], lost["reason"]) == ("Eldoria/2", "held-back")
-    assert lost["why"] == "group: 'Eldoria/3' is told for the group 'weather'"
-    assert lost["lore"]["key"] == "forest"
+    assert (lost["id"], lost["reason"]) == ("Eldoria/2", "excluded")
+    assert lost["why"] == "group: 'Eldoria/3' won group 'weather'"
+    assert lost["lore"]["keyword"] == "forest"
     run("lorebook", "export", "Eldoria", "--out", "again.json")
     assert json.loads(Path("again.json").read_text(encoding="utf-8")) == WORLD_INFO
 

@@ -132,7 +132,7 @@ def test_filters_and_limit(run):
 def test_nothing_yet_and_no_store(run, fails):
     assert "there is no such store" in fails("monitor", "--follow")
     run("room", "add", "den")
-    assert "nothing was built yet" in run("monitor").stdout
+    assert "no events yet" in run("monitor").stdout
 
 
 # -- following -------------------------------------------------------------------------------------------------------
@@ -224,8 +224,8 @@ def test_a_store_that_is_away_is_waited_for_and_nothing_is_lost():
     assert [kind for kind, *_ in world.seen] == ["Build", "Response"] * 4
     assert len(set(world.seen)) == 8
     assert len(world.notices) == 2
-    assert world.notices[0].startswith("the store is away (")
-    assert world.notices[1] == "the store is back"
+    assert world.notices[0].startswith("the store is unavailable (")
+    assert world.notices[1] == "the store is available again"
     away = [seconds for seconds in world.waits if seconds > POLL_INTERVAL]
     assert away == sorted(away)
     assert max(away) <= MAX_RETRY_WAIT
@@ -246,7 +246,7 @@ def test_only_one_persona_is_followed():
 
 def test_rooms_are_called_by_their_names(run):
     told()
-    run("room", "add", "general", "--name", "The common room")
+    run("room", "edit", "general", "--name", "The common room")
     assert re.search(r"BUILD: Helper AI in The common room \(ctx-", run("monitor").stdout)
 
 
@@ -275,5 +275,5 @@ def test_it_ends_when_nobody_reads_it_any_more():
 
 def test_an_answer_whose_tokens_nobody_told():
     answer = Response(id="r", context="ctx-1", room="general", at=1.0, model="gpt-4o", seconds=0.04)
-    said = "RESPONSE: an answer in 0.0 s by gpt-4o (its tokens were not reported), Nova in general"
+    said = "RESPONSE: an answer in 0.0 s by gpt-4o (usage not reported), Nova in general"
     assert said in EventFormatter().text(answer, "Nova in general")

@@ -48,8 +48,9 @@ def test_what_would_not_fit_at_all(run, run_json, answers):
 @pytest.mark.usefixtures("answers")
 def test_only_a_room_a_persona_a_time(run, run_json):
     assert run_json(*LONG, "--room", "general", "--persona", "helper-ai")["contexts"] == 6
+    run("room", "add", "den")
     assert run_json(*LONG, "--room", "den")["contexts"] == 0
-    assert "no contexts were built in that time" in run("replay", "--last", "1s").stdout
+    assert "no contexts in this period" in run("replay", "--last", "1s").stdout
 
 
 def test_a_sample_is_always_the_same(run_json, answers):
@@ -104,9 +105,9 @@ def test_what_is_damaged_is_counted_and_told_in_one_line(run_json, fails, answer
 
 
 def test_a_context_or_a_range_and_not_both(run, answers):
-    assert "name a context, or say --last for all of a time" in run("replay", code=2).stderr
+    assert "name a context, or use --last for all of a period" in run("replay", code=2).stderr
     both = run("replay", answers[0].context.id, "--last", "1h", code=2).stderr
-    assert "is one context, and --last is all of a time: say one of them" in both
+    assert "cannot be combined with --last" in both
     run("replay", answers[0].context.id, "--room", "general", code=2)
     run("replay", "--last", "1h", "--out", "x.json", code=2)
     run("replay", "--last", "soon", code=2)

@@ -41,7 +41,7 @@ Examples:
 STATUS_EXAMPLES: Final = """\
 Examples:
   brimful janitor status
-  brimful janitor status --json | jq .aside.messages"""
+  brimful janitor status --json | jq .archived.messages"""
 UNDO_EXAMPLES: Final = """\
 Examples:
   brimful janitor undo
@@ -156,9 +156,9 @@ def status(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Jso
     async def read(engine: "Engine") -> tuple[list["JanitorRun"], dict[str, int]]:
         return await engine.list_janitor_runs(), await engine.count_archived()
 
-    runs, aside = with_engine(read, db=db, tenant=tenant)
+    runs, archived = with_engine(read, db=db, tenant=tenant)
     if as_json:
-        output.show_json({"runs": runs, "aside": aside})
+        output.show_json({"runs": runs, "archived": archived})
         return
     names = ("floods", "summaries", "messages", "memories")
     rows = [
@@ -174,7 +174,7 @@ def status(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Jso
         output.show_table(Table(_RUN_COLUMNS, rows))
     else:
         output.write("no runs yet")
-    output.write(f"archived: {aside['messages']:,} messages, {aside['memories']:,} memories")
+    output.write(f"archived: {archived['messages']:,} messages, {archived['memories']:,} memories")
 
 
 def undo(*, db: Db = DEFAULT_DB, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> None:
