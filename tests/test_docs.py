@@ -441,12 +441,12 @@ def test_each_public_name_leads_to_a_page_that_names_it():
 COMMANDS = {name: command for name, command in typer.main.get_command(app).commands.items() if not command.hidden}
 COMMAND_PAGES = {
     "cli.md": "## All commands",
-    "store-cli.md": "## Every command on a store",
+    "store-cli.md": "## Common options",
     "server.md": "## Commands",
-    "chat.md": "## Options of both",
+    "chat.md": "## Common options",
     "janitor.md": "## Options of all three",
     "lorebooks.md": "## Options of all",
-    "inspecting.md": "## Options of both",
+    "inspecting.md": "## Common options",
 }
 """Pages on commands, and where each tells of the options that its commands share."""
 

@@ -170,7 +170,10 @@ def _save_command(
         id = options.pop("id")
         apply = edit(**options)
         record = with_engine(lambda engine: save(engine, id, apply), new=new, db=db, tenant=tenant)
-        show_record(kind, record, as_json=as_json)
+        if as_json:
+            output.show_json(kind.data(record))
+        else:
+            output.show_fields(kind.fields(record))
 
     argument = Annotated[str, typer.Argument(metavar=kind.name.upper(), help=f"The {kind.name}'s id.")]
     command = _command(edit, run, _parameter("id", argument, inspect.Parameter.empty), skip=0)
