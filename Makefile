@@ -13,8 +13,7 @@ PAGE := src/brimful/server/static/index.html
 PAGE_SOURCES := $(shell find web -name node_modules -prune -o -type f -print)
 # Plain tests that reach every branch of the core. Only these are measured: measuring all tests takes twice as long, and
 # what generated examples reach is no promise.
-CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render tests/test_assembly.py \
-  tests/test_fitting.py tests/test_whatif.py src/brimful/core
+CORE_TESTS := tests/core tests/views tests/policies tests/packagers tests/render tests/assembly src/brimful/core
 
 # Hundreds of tests start a process: compiled modules are kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE

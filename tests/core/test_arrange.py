@@ -297,7 +297,7 @@ def test_a_tools_message_begins_with_a_result_and_calls_nothing(parts):
 
 
 def test_a_turn_does_not_begin_with_what_was_shown():
-    with pytest.raises(InvalidPackage, match="results: must begin with a ToolResult"):
+    with pytest.raises(InvalidPackage, match="results: must start with a ToolResult"):
         tool_turn([ToolCall(id="a", name="f")], [SCREEN], counter=COUNTER)
 
 

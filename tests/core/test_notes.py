@@ -144,7 +144,7 @@ def test_what_is_kept_ready_ends_before_the_first_note_and_grows_with_every_turn
 
 @pytest.mark.parametrize("depth", [-1, 1.5, True, "2"])
 def test_a_depth_is_a_number_of_messages(depth):
-    with pytest.raises(brimful.errors.InvalidPackage, match="depth: must be a whole number of messages"):
+    with pytest.raises(brimful.errors.InvalidPackage, match="depth: must be a number of messages"):
         note("x", counter=COUNTER, depth=depth)
 
 

@@ -139,7 +139,7 @@ def test_an_unknown_method_is_named():
 
 
 def test_a_misspelt_option_is_named():
-    with pytest.raises(brimful.errors.InvalidPackage, match="relevence: is no option of a package"):
+    with pytest.raises(brimful.errors.InvalidPackage, match="relevence: is not an option of packages"):
         brimful.package("memory-semantic", "tea", model="gpt-4o", relevence=0.9)
 
 
