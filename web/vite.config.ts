@@ -1,13 +1,13 @@
 import { defineConfig } from "vite";
 
-// The server runs there while the page is worked on: `brimful serve` in one shell, `npm run dev` in another.
+// For development: run `brimful serve` in one shell and `npm run dev` in another.
 const SERVER = "http://127.0.0.1:8080";
 
 export default defineConfig({
   build: {
     outDir: "../src/brimful/server/static",
     emptyOutDir: true,
-    assetsInlineLimit: 0, // a `data:` address would need an exception in the Content-Security-Policy
+    assetsInlineLimit: 0, // a `data:` URL would need an exception in the Content-Security-Policy
     modulePreload: { polyfill: false },
     target: "es2022",
   },

@@ -44,14 +44,14 @@ export function WhatIfPage({ id }: { id: string }) {
 function Playground({ view, item }: { view: ContextView; item: string }) {
   const models = useResource<ModelList>("/models").data?.models ?? [];
   const policies = useResource<PolicyList>("/policies").data?.policies ?? [];
-  const [question, setSettings] = useUrlSettings();
-  const { answer, error, busy, took } = useAnswer(view.id, question);
+  const [settings, setSettings] = useUrlSettings();
+  const { answer, error, busy, took } = useAnswer(view.id, settings);
   const [chosen, setChosen] = useState("");
 
   const shown = answer?.context ?? view;
-  const model = models.find((each) => each.id === (question.model ?? view.model));
-  const window = question.window ?? (question.model && model ? model.window : view.window);
-  const completion = question.completion ?? shown.completion;
+  const model = models.find((each) => each.id === (settings.model ?? view.model));
+  const window = settings.window ?? (settings.model && model ? model.window : view.window);
+  const completion = settings.completion ?? shown.completion;
   const known = useMemo(() => new Map(view.decisions.map((each) => [each.id, each.excerpt])), [view.decisions]);
   const decisions = useMemo(
     () => shown.decisions.map((each) => ({ ...each, excerpt: each.excerpt || (known.get(each.id) ?? "") })),
@@ -61,17 +61,17 @@ function Playground({ view, item }: { view: ContextView; item: string }) {
   return (
     <>
       <form class="controls" onSubmit={(event) => event.preventDefault()}>
-        <Slider label="Window" value={window} low={MIN_WINDOW} high={MAX_WINDOW} onInput={(tokens) => setSettings({ ...question, window: tokens })} />
-        <Slider label="Reserved for the answer" value={completion} low={16} high={Math.max(32, Math.min(window - 1, 131_072))} onInput={(tokens) => setSettings({ ...question, completion: tokens })} />
+        <Slider label="Window" value={window} low={MIN_WINDOW} high={MAX_WINDOW} onInput={(tokens) => setSettings({ ...settings, window: tokens })} />
+        <Slider label="Reserved for the answer" value={completion} low={16} high={Math.max(32, Math.min(window - 1, 131_072))} onInput={(tokens) => setSettings({ ...settings, completion: tokens })} />
         <Choice
-          label="Model" value={question.model ?? ""} options={[["", `${view.model} (original)`], ...models.map((each) => [each.id, `${each.id} (${whole(each.window)})`] as const)]}
-          onInput={(name) => { const { window: _, ...rest } = question; setSettings(without({ ...rest, model: name })); }}
+          label="Model" value={settings.model ?? ""} options={[["", `${view.model} (original)`], ...models.map((each) => [each.id, `${each.id} (${whole(each.window)})`] as const)]}
+          onInput={(name) => { const { window: _, ...rest } = settings; setSettings(without({ ...rest, model: name })); }}
         />
         <Choice
-          label="Policy" value={question.policy ?? ""} options={[["", `${view.policy} (original)`], ...policies.map((each) => [each.name, each.name] as const)]}
-          onInput={(policy) => setSettings(without({ ...question, policy }))}
+          label="Policy" value={settings.policy ?? ""} options={[["", `${view.policy} (original)`], ...policies.map((each) => [each.name, each.name] as const)]}
+          onInput={(policy) => setSettings(without({ ...settings, policy }))}
         />
-        <button type="button" onClick={() => setSettings({})} disabled={Object.keys(question).length === 0}>Reset</button>
+        <button type="button" onClick={() => setSettings({})} disabled={Object.keys(settings).length === 0}>Reset</button>
       </form>
       {error && <ErrorNote error={error} />}
       {answer?.exceeded && <DoesNotFit exceeded={answer.exceeded} />}
@@ -120,19 +120,19 @@ function Slider({ label, value, low, high, onInput }: { label: string; value: nu
   );
 }
 
-function without(question: Settings): Settings {
-  return Object.fromEntries(Object.entries(question).filter(([, value]) => value !== ""));
+function without(settings: Settings): Settings {
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== ""));
 }
 
 /** The settings are stored in the URL, so that it can be shared. */
-function useUrlSettings(): [Settings, (question: Settings) => void] {
+function useUrlSettings(): [Settings, (settings: Settings) => void] {
   const search = route.value.query;
   const number = (name: string) => (Number(search.get(name)) > 0 ? { [name]: Number(search.get(name)) } : {});
   const text = (name: string) => (search.get(name) ? { [name]: search.get(name) ?? "" } : {});
-  const question: Settings = { ...number("window"), ...number("completion"), ...text("model"), ...text("policy") };
+  const settings: Settings = { ...number("window"), ...number("completion"), ...text("model"), ...text("policy") };
   const set = ({ window, completion, model, policy }: Settings) =>
     setQuery({ window: window ? String(window) : null, completion: completion ? String(completion) : null, model: model ?? null, policy: policy ?? null });
-  return [question, set];
+  return [settings, set];
 }
 
 interface AnswerState {
@@ -143,7 +143,7 @@ interface AnswerState {
 }
 
 /** Send a request with every change; the newest wins. */
-function useAnswer(id: string, question: Settings): AnswerState {
+function useAnswer(id: string, settings: Settings): AnswerState {
   const [state, setState] = useState<AnswerState>({ answer: null, error: "", busy: false, took: 0 });
   const requests = useRef<Latest<Settings> | null>(null);
   const secret = key.value;
@@ -163,11 +163,11 @@ function useAnswer(id: string, question: Settings): AnswerState {
     return () => each.stop();
   }, [id, secret]);
 
-  const asked = JSON.stringify(question);
+  const encoded = JSON.stringify(settings);
   useEffect(() => {
-    if (asked === "{}") return setState({ answer: null, error: "", busy: false, took: 0 });
+    if (encoded === "{}") return setState({ answer: null, error: "", busy: false, took: 0 });
     setState((old) => ({ ...old, busy: true }));
-    requests.current?.ask(JSON.parse(asked) as Settings);
-  }, [asked, id, secret]);
+    requests.current?.ask(JSON.parse(encoded) as Settings);
+  }, [encoded, id, secret]);
   return state;
 }

@@ -1,4 +1,4 @@
-/** One candidate: whether it was included, why, and what it would have taken. */
+/** One candidate: whether it was included, why, and which window it requires. */
 
 import { useEffect, useRef } from "preact/hooks";
 

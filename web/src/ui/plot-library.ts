@@ -1,4 +1,4 @@
-/** The library that draws plots, in a file of its own: only who looks at statistics loads it. */
+/** The plot library in a chunk of its own, loaded only on the statistics page. */
 
 import "uplot/dist/uPlot.min.css";
 
